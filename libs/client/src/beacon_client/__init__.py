@@ -1,0 +1,1 @@
+"""Typed clients of runner and router, and the beacon command line."""

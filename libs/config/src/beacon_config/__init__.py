@@ -1,0 +1,1 @@
+"""The configuration file: its models, its loader, its checks."""

@@ -1,0 +1,1 @@
+"""Shapes that cross a boundary: jobs, inferences, events, problems."""

@@ -1,0 +1,1 @@
+"""Clock, service contract, supervisor, signals."""

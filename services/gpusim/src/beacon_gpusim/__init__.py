@@ -1,0 +1,1 @@
+"""A simulated GPU endpoint: a real HTTP server with load times, caps and faults."""

@@ -1,0 +1,1 @@
+"""The web portal: static HTML, ES modules and CSS."""

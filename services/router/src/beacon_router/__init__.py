@@ -1,0 +1,1 @@
+"""Owns the GPUs: which inference runs on each free slot."""

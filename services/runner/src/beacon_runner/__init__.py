@@ -1,0 +1,1 @@
+"""Owns the job's life: API, outbox, queues, workers."""
