@@ -1,0 +1,53 @@
+"""Named tasks with an owner: none is lost, none dies unnoticed."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+class OwnedTasks:
+    """A set of named tasks that ends with its owner; the first unexpected death is kept in `failure`."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.failed = asyncio.Event()
+        self.failure: BaseException | None = None
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        if self._closed:
+            work.close()
+            raise RuntimeError(f"{self._owner} is stopping and takes no new task ({name})")
+        task = asyncio.create_task(work, name=f"{self._owner}:{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def drain(self, grace_s: float) -> bool:
+        """Take nothing new and let the tasks end by themselves; true when all did in time."""
+        self._closed = True
+        if not self._tasks:
+            return True
+        _, pending = await asyncio.wait(set(self._tasks), timeout=grace_s)
+        return not pending
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait for it; idempotent."""
+        self._closed = True
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and self.failure is None:
+            self.failure = error
+            self.failed.set()
