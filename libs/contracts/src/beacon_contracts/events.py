@@ -1,0 +1,35 @@
+"""What happened to a job, numbered per job so that a late or reconnecting client misses nothing."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from beacon_contracts.model import View
+
+
+class EventType(StrEnum):
+    JOB_QUEUED = "JOB_QUEUED"
+    QUEUE_POSITION = "QUEUE_POSITION"
+    WAITING = "WAITING"
+    STEP_START = "STEP_START"
+    STEP_COMPLETE = "STEP_COMPLETE"
+    EXECUTION_START = "EXECUTION_START"
+    EXECUTION_COMPLETE = "EXECUTION_COMPLETE"
+    EXECUTION_FAILED = "EXECUTION_FAILED"
+    JOB_RETRYING = "JOB_RETRYING"
+    JOB_PROMOTED = "JOB_PROMOTED"
+    JOB_SKIPPED = "JOB_SKIPPED"
+    JOB_COMPLETE = "JOB_COMPLETE"
+    JOB_PARTIAL = "JOB_PARTIAL"
+    JOB_FAILED = "JOB_FAILED"
+    JOB_CANCELLED = "JOB_CANCELLED"
+
+
+class JobEvent(View):
+    seq: int
+    type: EventType
+    job_id: str
+    at: datetime
+    data: dict[str, Any] = Field(default_factory=dict)

@@ -1,0 +1,26 @@
+"""Why something did not work: the same shape in jobs, executions, attempts and the router's answers."""
+
+from enum import StrEnum
+from typing import Any
+
+from beacon_contracts.model import View
+
+
+class FailureStage(StrEnum):
+    """Where on its way an execution failed."""
+
+    ADMISSION = "admission"
+    QUEUE = "queue"
+    LOAD = "load"
+    RUN = "run"
+    TRANSPORT = "transport"
+    RECORD = "record"
+
+
+class Failure(View):
+    code: str
+    stage: FailureStage
+    retryable: bool
+    message: str
+    item: str | None = None
+    details: dict[str, Any] | None = None

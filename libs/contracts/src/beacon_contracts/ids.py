@@ -1,0 +1,74 @@
+"""Identifiers: UUIDv7 inside, a readable prefix and 26 letters outside (`job_01k…`), sortable by time."""
+
+from typing import NewType
+from uuid import UUID
+
+import uuid_utils.compat
+
+JobId = NewType("JobId", UUID)
+UserId = NewType("UserId", UUID)
+KeyId = NewType("KeyId", UUID)
+
+JOB = "job"
+USER = "user"
+KEY = "key"
+EXECUTION = "exe"
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no i, l, o, u
+_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
+_LENGTH = 26
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
+
+
+class InvalidIdError(ValueError):
+    """A string that is not an identifier of the expected kind."""
+
+
+def new_uuid() -> UUID:
+    """A fresh UUIDv7: later ones sort after earlier ones."""
+    return uuid_utils.compat.uuid7()
+
+
+def show(prefix: str, value: UUID) -> str:
+    """`show("job", uuid)` is `job_` and 26 letters."""
+    number = value.int
+    pairs = [_PAIRS[(number >> shift) & 1023] for shift in range(120, -1, -10)]
+    return f"{prefix}_{''.join(pairs)}"
+
+
+def read(prefix: str, text: str) -> UUID:
+    """The inverse of `show`; refuses every other string."""
+    head, _, letters = text.partition("_")
+    if head != prefix or len(letters) != _LENGTH:
+        raise InvalidIdError(f"{text[:60]!r} is not an id of the form {prefix}_ and {_LENGTH} letters")
+    number = 0
+    for letter in letters:
+        value = _VALUES.get(letter)
+        if value is None:
+            raise InvalidIdError(f"{text[:60]!r} has the letter {letter!r}, which no id has")
+        number = number << 5 | value
+    if number >> 128:
+        raise InvalidIdError(f"{text[:60]!r} is larger than any id")
+    return UUID(int=number)
+
+
+def show_job(job: JobId) -> str:
+    return show(JOB, job)
+
+
+def read_job(text: str) -> JobId:
+    return JobId(read(JOB, text))
+
+
+def show_execution(job: JobId, stage: int, ordinal: int) -> str:
+    """Named by its job and its place in the plan, so that an execution has a name before it has a row."""
+    return f"{show(EXECUTION, job)}.{stage}.{ordinal}"
+
+
+def read_execution(text: str) -> tuple[JobId, int, int]:
+    head, *places = text.split(".")
+    if len(places) != 2 or not all(
+        place.isascii() and place.isdigit() and len(place) <= 6 for place in places
+    ):
+        raise InvalidIdError(f"{text[:60]!r} is not an execution id of the form exe_….stage.number")
+    return JobId(read(EXECUTION, head)), int(places[0]), int(places[1])

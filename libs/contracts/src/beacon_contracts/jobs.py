@@ -1,0 +1,166 @@
+"""Jobs as users submit and see them. A matrix, a pipeline and a generation are told apart by `kind`."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from beacon_contracts.failures import Failure
+from beacon_contracts.inference import Failover, Timing
+from beacon_contracts.model import Name, Shape, Text, View
+from beacon_contracts.tiers import JobClass, Tier
+
+Prompt = Annotated[Text, Field(min_length=1, max_length=100_000)]
+
+
+class JobState(StrEnum):
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    RETRYING = "retrying"
+    COMPLETED = "completed"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class ExecutionState(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Question(Shape):
+    id: Name
+    prompt: Prompt
+
+
+class ModelChoice(Shape):
+    """A model, and the regions that it alone shall run in."""
+
+    id: Name
+    regions: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
+
+
+class MatrixJob(Shape):
+    kind: Literal["matrix"]
+    name: Annotated[Text, Field(max_length=200)] = ""
+    questions: Annotated[list[Question], Field(min_length=1, max_length=10_000)]
+    models: Annotated[list[Name | ModelChoice], Field(min_length=1, max_length=1_000)]
+    regions: Annotated[list[Name], Field(min_length=1, max_length=100)]
+    params: dict[str, Any] = Field(default_factory=dict)
+    failover: Failover = Failover.ANY
+
+
+class PipelineJob(Shape):
+    kind: Literal["pipeline"]
+    name: Annotated[Text, Field(max_length=200)] = ""
+    feature: Name
+    input: dict[str, Any]
+    region: Name | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    failover: Failover = Failover.ANY
+
+
+class GenerationJob(Shape):
+    kind: Literal["generation"]
+    name: Annotated[Text, Field(max_length=200)] = ""
+    model: Name
+    prompt: Prompt
+    duration: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    loop: bool = False
+    region: Name | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    failover: Failover = Failover.ANY
+
+
+JobSubmission = Annotated[MatrixJob | PipelineJob | GenerationJob, Field(discriminator="kind")]
+job_submission: TypeAdapter[MatrixJob | PipelineJob | GenerationJob] = TypeAdapter(JobSubmission)
+
+
+class JobAccepted(View):
+    job_id: str
+    status: JobState
+    tier: Tier
+    priority: JobClass
+    position: int | None = None
+    estimated_wait_s: float | None = None
+    links: dict[str, str]
+
+
+class Progress(View):
+    total: int
+    pending: int
+    running: int
+    completed: int
+    failed: int
+    cancelled: int
+    percent: float
+
+
+class AttemptView(View):
+    number: int
+    region: str | None
+    backend: str | None
+    state: ExecutionState
+    failure: Failure | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    timing: Timing | None = None
+
+
+class ExecutionView(View):
+    id: str
+    job_id: str
+    stage: int
+    step: str | None = None
+    item: str
+    model: str
+    region: str
+    actual_region: str | None = None
+    backend: str | None = None
+    state: ExecutionState
+    attempt: int
+    output: Any = None
+    failure: Failure | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    timing: Timing | None = None
+    attempts: list[AttemptView] | None = None
+
+
+class JobSummary(View):
+    job_id: str
+    kind: str
+    name: str
+    status: JobState
+    tier: Tier
+    priority: JobClass
+    stage: int
+    stages: int
+    progress: Progress
+    attempt: int
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    failure: Failure | None = None
+
+
+class JobView(JobSummary):
+    """One job with all that a page about it shows."""
+
+    executions: list[ExecutionView]
+    context: dict[str, Any] = Field(default_factory=dict)
+    position: int | None = None
+    estimated_wait_s: float | None = None
+    price_paid: int = 0
+    promoted_at: datetime | None = None
+    next_attempt_at: datetime | None = None
+    links: dict[str, str] = Field(default_factory=dict)
+
+
+class JobPage(View):
+    jobs: list[JobSummary]
+    next_cursor: str | None = None

@@ -1,0 +1,34 @@
+"""Errors over HTTP: RFC 9457 problem documents with a stable, machine-readable `code`."""
+
+from typing import Any
+
+from pydantic import ConfigDict
+
+from beacon_contracts.model import View
+
+CONTENT_TYPE = "application/problem+json"
+
+
+class FieldProblem(View):
+    """One thing that is wrong with the input, and where."""
+
+    field: str
+    message: str
+    code: str = "invalid"
+
+
+class Problem(View):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    code: str
+    detail: str
+    instance: str | None = None
+    errors: list[FieldProblem] | None = None
+    retry_after_s: float | None = None
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object, without the fields that say nothing."""
+        return self.model_dump(mode="json", exclude_none=True)
