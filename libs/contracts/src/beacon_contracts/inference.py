@@ -60,9 +60,6 @@ class InferenceRequest(Shape):
     start_by: Annotated[float, Field(description="Unix time; not started by then: 504")] | None = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     front: bool = False
-    limit: (
-        Annotated[Name, Field(description="A named limit of the configuration to hold while running")] | None
-    ) = None
     meta: StepMeta | None = None
 
 

@@ -1,0 +1,51 @@
+"""Pipelines: features, their steps, and the small templates that hand results on."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from beacon_config.topology import Section
+from beacon_contracts.model import Name
+
+REFERENCE = re.compile(r"\{\{\s*([A-Za-z0-9_]+)((?:\.[A-Za-z0-9_]+)*)\s*\}\}")
+_BRACES = re.compile(r"\{\{.*?\}\}|\{\{|\}\}", re.DOTALL)
+
+INPUT = "input"
+
+
+class StepConfig(Section):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
+    model: Name
+    attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    input: dict[str, Any] = Field(default_factory=dict)
+
+
+class FeatureConfig(Section):
+    steps: Annotated[list[StepConfig], Field(min_length=1, max_length=100)]
+
+
+def template_errors(step: StepConfig, known: set[str]) -> Iterator[str]:
+    """What is wrong with the step's templates, given the names that it can refer to."""
+    for text in _texts(step.input):
+        for match in _BRACES.finditer(text):
+            reference = REFERENCE.fullmatch(match.group())
+            if reference is None:
+                yield f"step {step.name}: {match.group()!r} is not of the form {{{{ name.field }}}}"
+            elif reference.group(1) not in known:
+                yield (
+                    f"step {step.name} refers to {reference.group(1)!r}, "
+                    f"but only {', '.join(sorted(known))} come before it"
+                )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)

@@ -1,0 +1,110 @@
+"""The whole file, and the checks that need more than one of its parts."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from beacon_config.bounds import LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
+from beacon_config.features import INPUT, FeatureConfig, template_errors
+from beacon_config.tenancy import LanesConfig, PoolConfig, PromotionConfig, SkipPrice, TierConfig
+from beacon_config.topology import BackendConfig, GroupConfig, ModelConfig, RegionConfig, Section
+from beacon_contracts.model import Name
+from beacon_contracts.tiers import JobClass, Tier
+
+
+class BeaconConfig(Section):
+    regions: Annotated[dict[Name, RegionConfig], Field(min_length=1)]
+    groups: dict[Name, GroupConfig] = Field(default_factory=dict)
+    backends: Annotated[dict[Name, BackendConfig], Field(min_length=1)]
+    models: Annotated[dict[Name, ModelConfig], Field(min_length=1)]
+    features: dict[Name, FeatureConfig] = Field(default_factory=dict)
+    tiers: dict[Tier, TierConfig]
+    lanes: LanesConfig = LanesConfig()
+    pools: Annotated[dict[Name, PoolConfig], Field(min_length=1)]
+    promotion: PromotionConfig = PromotionConfig()
+    skip_prices: Annotated[list[SkipPrice], Field(min_length=1)]
+    limits: LimitsConfig = LimitsConfig()
+    runner: RunnerConfig = RunnerConfig()
+    retention: RetentionConfig = RetentionConfig()
+    router: RouterConfig = RouterConfig()
+
+    @cached_property
+    def region_names(self) -> dict[str, str]:
+        """Every spelling of a region, in lower case, to its name."""
+        names = {name.casefold(): name for name in self.regions}
+        names |= {alias.casefold(): name for name, region in self.regions.items() for alias in region.aliases}
+        return names
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        errors = [
+            *self._backend_errors(),
+            *self._region_errors(),
+            *self._feature_errors(),
+            *self._tier_errors(),
+            *self._price_errors(),
+            *self._runner_errors(),
+        ]
+        if errors:
+            raise ValueError("\n".join(errors))
+        return self
+
+    def _backend_errors(self) -> Iterator[str]:
+        for name, backend in self.backends.items():
+            if backend.region not in self.regions:
+                yield f"backend {name} is in region {backend.region!r}, which is not in [regions]"
+            if backend.group is not None and backend.group not in self.groups:
+                yield f"backend {name} belongs to group {backend.group!r}, which is not in [groups]"
+            for model in backend.models:
+                if model not in self.models:
+                    yield f"backend {name} serves model {model!r}, which is not in [models]"
+        served = {model for backend in self.backends.values() for model in backend.models}
+        for model in self.models.keys() - served:
+            yield f"model {model!r} is in [models], but no backend serves it"
+
+    def _region_errors(self) -> Iterator[str]:
+        owners: dict[str, str] = {}
+        for name, region in self.regions.items():
+            for spelling in {name.casefold(), *(alias.casefold() for alias in region.aliases)}:
+                if owners.setdefault(spelling, name) != name:
+                    yield f"regions {owners[spelling]} and {name} are both called {spelling!r}"
+        used = {backend.region for backend in self.backends.values()}
+        for name in self.regions.keys() - used:
+            yield f"region {name} has no backend"
+
+    def _feature_errors(self) -> Iterator[str]:
+        for name, feature in self.features.items():
+            known = {INPUT}
+            for step in feature.steps:
+                if step.model not in self.models:
+                    yield f"feature {name}: step {step.name} needs {step.model!r}, which is not in [models]"
+                if step.name in known:
+                    yield f"feature {name}: the name {step.name!r} is taken twice"
+                yield from (f"feature {name}: {error}" for error in template_errors(step, known))
+                known.add(step.name)
+
+    def _tier_errors(self) -> Iterator[str]:
+        for tier in Tier:
+            if tier not in self.tiers:
+                yield f"[tiers.{tier}] is missing: every tier needs a class and a starvation bound"
+        served = {job_class for pool in self.pools.values() for job_class in pool.classes}
+        for job_class in JobClass:
+            if job_class not in served:
+                yield f"no pool serves class {job_class}: its jobs would wait forever"
+
+    def _price_errors(self) -> Iterator[str]:
+        *bounded, last = self.skip_prices
+        if last.up_to_s is not None:
+            yield "the last of [[skip_prices]] must have no up_to_s: it is the price of everything longer"
+        bounds = [price.up_to_s or 0.0 for price in bounded]
+        if any(later <= earlier for earlier, later in zip([0.0, *bounds], bounds, strict=False)):
+            yield "[[skip_prices]] must be sorted by up_to_s, each longer than the one before"
+
+    def _runner_errors(self) -> Iterator[str]:
+        if self.runner.heartbeat_s * 2 > self.runner.lease_s:
+            yield (
+                f"runner.heartbeat_s {self.runner.heartbeat_s} must be at most half of runner.lease_s "
+                f"{self.runner.lease_s}: one lost heartbeat must not end a lease"
+            )

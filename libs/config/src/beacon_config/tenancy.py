@@ -1,0 +1,49 @@
+"""Who goes first, how much each may ask for, and what going first costs."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from beacon_config.topology import Count, PositiveSeconds, Section
+from beacon_contracts.tiers import JobClass
+
+
+class TierConfig(Section):
+    job_class: JobClass = Field(alias="class")
+    pending_jobs: Count | None = None
+    jobs_per_hour: Count | None = None
+    max_duration_s: PositiveSeconds | None = None
+    starvation_bound_s: PositiveSeconds
+    starvation_weight: Count
+
+
+class LaneStrategy(StrEnum):
+    PER_USER = "per_user"
+    LEAST_LOADED = "least_loaded"
+    HASH = "hash"
+    SINGLE = "single"
+
+
+class LanesConfig(Section):
+    strategy: LaneStrategy = LaneStrategy.PER_USER
+    count: Annotated[int, Field(ge=1, le=1_000)] = 20
+
+
+class PoolConfig(Section):
+    slots: Annotated[int, Field(ge=1, le=10_000)]
+    classes: Annotated[list[JobClass], Field(min_length=1)]
+    strict: bool = False
+
+
+class PromotionConfig(Section):
+    low_to_medium_after_s: PositiveSeconds = 1800.0
+    medium_to_high_after_s: PositiveSeconds = 3600.0
+    check_every_s: PositiveSeconds = 300.0
+
+
+class SkipPrice(Section):
+    """The price for a job of at most `up_to_s` seconds; the last one has no bound."""
+
+    up_to_s: PositiveSeconds | None = None
+    price: Annotated[int, Field(ge=0, le=1_000_000)]
