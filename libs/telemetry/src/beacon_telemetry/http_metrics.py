@@ -1,0 +1,90 @@
+"""Counts and times HTTP requests by route template, method and status."""
+
+from time import perf_counter
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+UNMATCHED = "unmatched"
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 150, 600)
+
+
+class HttpMetricsMiddleware:
+    """Keeps `<prefix>_http_requests_total` and `<prefix>_http_request_duration_seconds` in the registry."""
+
+    def __init__(self, app: ASGIApp, *, registry: CollectorRegistry, prefix: str) -> None:
+        self._app = app
+        self._requests = Counter(
+            f"{prefix}_http_requests", "Requests answered", ("route", "method", "status"), registry=registry
+        )
+        self._durations = Histogram(
+            f"{prefix}_http_request_duration_seconds",
+            "Time from request to the last byte of the answer",
+            ("route", "method"),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        # `labels()` takes a lock and makes strings; the set of routes is small and fixed.
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500  # what the client gets when the app raises before it answers
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        started = perf_counter()
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            requests, durations = self._series_of(scope, status)
+            requests.inc()
+            durations.observe(perf_counter() - started)
+
+    def _series_of(self, scope: Scope, status: int) -> tuple[Counter, Histogram]:
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        key = (route_template(scope), method, status)
+        series = self._series.get(key)
+        if series is None:
+            route, method, status = key
+            series = self._requests.labels(route, method, status), self._durations.labels(route, method)
+            self._series[key] = series
+        return series
+
+
+def route_template(scope: Scope) -> str:
+    """`/jobs/{id}` for `/jobs/17`: one of a fixed set, whatever clients ask for.
+
+    Read after the app has run, when the router has left its choice in the scope.
+    """
+    mount = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :] if _mounted(scope) else ""
+    template = _matched_path(scope)
+    if template is not None:
+        return mount + template
+    if _mounted(scope):
+        return f"{mount}/*"
+    # A plain Starlette route inside FastAPI names only its endpoint; without parameters that is the path.
+    if "endpoint" in scope and not scope.get("path_params"):
+        return str(scope["path"])
+    return UNMATCHED
+
+
+def _mounted(scope: Scope) -> bool:
+    return "app_root_path" in scope
+
+
+def _matched_path(scope: Scope) -> str | None:
+    # FastAPI's route object of an included router lacks the router's prefix; the effective context has it.
+    fastapi: dict[str, Any] = scope.get("fastapi") or {}
+    route = fastapi.get("effective_route_context") or scope.get("route")
+    path: str | None = getattr(route, "path_format", None)
+    return None if isinstance(route, Mount) else path

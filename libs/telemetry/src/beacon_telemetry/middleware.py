@@ -1,0 +1,95 @@
+"""Gives every request an id, binds it to the log context and writes the access log."""
+
+import re
+import secrets
+from time import perf_counter
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from beacon_telemetry.context import JOB_ID_HEADER, REQUEST_ID_HEADER, TRACE_HEADER
+
+log = structlog.get_logger("beacon.access")
+
+QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+
+_REQUEST_ID = REQUEST_ID_HEADER.lower().encode()
+_JOB_ID = JOB_ID_HEADER.lower().encode()
+_TRACE = TRACE_HEADER.encode()
+_SAFE_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_SAFE_TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class RequestContextMiddleware:
+    """Takes or makes `X-Request-Id`, sends it back, and takes `X-Job-Id` and `traceparent` for the logs."""
+
+    def __init__(
+        self, app: ASGIApp, *, access_log: bool = True, quiet_paths: frozenset[str] = QUIET_PATHS
+    ) -> None:
+        self._app = app
+        self._access_log = access_log
+        self._quiet_paths = quiet_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        # A server may start a pipelined request inside the context of the one before it.
+        structlog.contextvars.clear_contextvars()
+        fields = _fields_of(scope["headers"])
+        structlog.contextvars.bind_contextvars(**fields)
+        response = _Response(send, fields["request_id"].encode())
+        if not self._access_log or scope["path"] in self._quiet_paths:
+            await self._app(scope, receive, response.send)
+            return
+        started = perf_counter()
+        try:
+            await self._app(scope, receive, response.send)
+        finally:
+            _write_access_line(scope, response.status, perf_counter() - started)
+
+
+class _Response:
+    """Adds the request id to the response's headers and keeps its status."""
+
+    __slots__ = ("_request_id", "_send", "status")
+
+    def __init__(self, send: Send, request_id: bytes) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.status: int | None = None
+
+    async def send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind in ("http.response.start", "websocket.accept"):
+            self.status = message.get("status", 101)
+            headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != _REQUEST_ID]
+            message["headers"] = [*headers, (_REQUEST_ID, self._request_id)]
+        elif kind == "websocket.close" and self.status is None:
+            self.status = 403  # what a server answers when a socket is closed before it was accepted
+        await self._send(message)
+
+
+def _fields_of(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The ids in the request's headers; what is too long or not plain text is not taken over."""
+    fields = {}
+    for name, value in headers:
+        if name == _REQUEST_ID and _SAFE_ID.fullmatch(value):
+            fields["request_id"] = value.decode()
+        elif name == _JOB_ID and _SAFE_ID.fullmatch(value):
+            fields["job_id"] = value.decode()
+        elif name == _TRACE and _SAFE_TRACE.fullmatch(value):
+            fields["trace"] = value.decode()
+    if "request_id" not in fields:
+        fields["request_id"] = secrets.token_hex(16)
+    return fields
+
+
+def _write_access_line(scope: Scope, status: int | None, seconds: float) -> None:
+    log.info(
+        "http_request",
+        method=scope.get("method", "WEBSOCKET"),
+        path=scope["path"],
+        status=status or 500,
+        duration_ms=round(seconds * 1000, 2),
+    )
