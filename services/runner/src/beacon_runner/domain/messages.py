@@ -1,0 +1,57 @@
+"""What travels through Redis: small, and worthless without the row in Postgres that it points to."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from beacon_contracts.ids import JobId
+from beacon_contracts.tiers import JobClass
+
+
+class Topic(StrEnum):
+    """The queue that an outbox row is meant for."""
+
+    JOBS = "jobs"
+    RETRY = "jobs:retry"
+    DEAD = "jobs:dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The invitation to work on a job's stage once.
+
+    `ticket` grows each time the job is queued anew (next stage, retry, resume, requeue), so (job, ticket)
+    names the message: a copy that comes late is recognised by its old ticket and dropped.
+    `lane` is empty until the queue has chosen one.
+    """
+
+    job: JobId
+    ticket: int
+    stage: int
+    attempt: int
+    job_class: JobClass
+    lane: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.job.hex}:{self.ticket}"
+
+    def encode(self) -> str:
+        return f"{self.job.hex}:{self.ticket}:{self.stage}:{self.attempt}:{self.job_class}:{self.lane}"
+
+    @classmethod
+    def decode(cls, text: str) -> "Message":
+        job, ticket, stage, attempt, job_class, lane = text.split(":", 5)
+        return cls(JobId(UUID(hex=job)), int(ticket), int(stage), int(attempt), JobClass(job_class), lane)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxEntry:
+    """A message on its way to a Redis queue. `front` is a paid skip; `batch` keeps a batch in one lane."""
+
+    topic: Topic
+    message: Message
+    not_before: float | None = None
+    front: bool = False
+    batch: str | None = None
+    reason: str | None = None

@@ -1,0 +1,140 @@
+"""What a worker holds while it works on a job, and what it reports back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from beacon_contracts.events import EventType
+from beacon_contracts.failures import Failure
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.inference import Failover, Timing
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_contracts.tiers import JobClass, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedExecution:
+    """One inference of a stage. `ordinal` is its place in the stage's plan and never changes."""
+
+    ordinal: int
+    item: str
+    model: str
+    region: str
+    failover: Failover
+    input: Mapping[str, Any]
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownExecution:
+    """What earlier deliveries or attempts have recorded of an execution."""
+
+    ordinal: int
+    state: ExecutionState
+    attempt: int
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJob:
+    """A job that this worker alone may change while `fence` is the newest."""
+
+    id: JobId
+    user: UserId
+    fence: int
+    ticket: int
+    stage: int
+    stages: int
+    attempt: int
+    deliveries: int
+    kind: str
+    spec: Mapping[str, Any]
+    context: Mapping[str, Any]
+    tier: Tier
+    job_class: JobClass
+    lane: str
+    front: bool
+    known: tuple[KnownExecution, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionReport:
+    """The newest state of one execution; `RUNNING` when it has just started."""
+
+    execution: PlannedExecution
+    state: ExecutionState
+    attempt: int
+    output: Any = None
+    failure: Failure | None = None
+    actual_region: str | None = None
+    backend: str | None = None
+    timing: Timing | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextStage:
+    """The stage is complete; `result` is kept under the step's name for later steps."""
+
+    context: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    state: JobState
+    context: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryLater:
+    """An attempt was used up; the unfinished retryable executions run again after the delay."""
+
+    delay_s: float
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The router could not take it now: no attempt is charged."""
+
+    delay_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Nothing more will be tried by itself. `state` is partial when some executions completed."""
+
+    state: JobState
+    reason: str
+    failure: Failure
+    context: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The worker stops and gives the job back untouched: neither attempt nor delivery is charged."""
+
+
+Verdict = NextStage | Finished | RetryLater | Postponed | Dead | Returned
+
+
+@dataclass(frozen=True, slots=True)
+class EventDraft:
+    """An event that gets its number when it is stored."""
+
+    type: EventType
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """Everything that one write says about one job: fenced, and applied whole or not at all."""
+
+    job: JobId
+    fence: int
+    executions: tuple[ExecutionReport, ...] = ()
+    events: tuple[EventDraft, ...] = ()
+    verdict: Verdict | None = None
