@@ -8,7 +8,6 @@ from typing import Protocol
 from beacon_contracts.ids import JobId
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.tiers import JobClass
-
 from beacon_runner.domain.messages import Message, OutboxEntry
 from beacon_runner.domain.work import ClaimedJob, StageReport
 
