@@ -1,0 +1,117 @@
+"""Where the stack keeps its things: one directory, one owner at a time."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beacon_devstack.errors import AlreadyRunningError, DevstackError
+
+DEFAULT_HOME = ".beacon"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The layout of BEACON_HOME."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path | str) -> "Home":
+        """Make the directory ready. Others may pass through it: Postgres may run as another account."""
+        home = cls(Path(path).expanduser().resolve())
+        try:
+            home.path.mkdir(mode=0o711, parents=True, exist_ok=True)
+            for directory in (home.logs, home.run):
+                directory.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            reason = f"cannot make {home.path}: {error.strerror}; set BEACON_HOME to a directory of yours"
+            raise DevstackError("home", reason) from error
+        return home
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "Home":
+        return cls.at(environment.get("BEACON_HOME") or DEFAULT_HOME)
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def run(self) -> Path:
+        return self.path / "run"
+
+    @property
+    def credentials(self) -> Path:
+        return self.path / "credentials.json"
+
+    @property
+    def secrets(self) -> Path:
+        return self.path / "secrets.json"
+
+    def log_of(self, part: str) -> Path:
+        return self.logs / f"{part}.log"
+
+    def pid_file_of(self, part: str) -> Path:
+        return self.run / f"{part}.pid"
+
+    @contextmanager
+    def held(self, info: Mapping[str, Any]) -> Iterator["HeldHome"]:
+        """Own this home until the end of the block; a kill -9 lets go of it by itself."""
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise AlreadyRunningError("beacon", _running_sentence(self, _read_info(lock))) from error
+            held = HeldHome(self, lock)
+            held.tell(info)
+            yield held
+            held.tell({})
+        finally:
+            os.close(lock)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldHome:
+    """A home that is ours, with what a second start is told about the first."""
+
+    home: Home
+    lock: int
+
+    def tell(self, info: Mapping[str, Any]) -> None:
+        text = json.dumps(dict(info)).encode()
+        os.ftruncate(self.lock, 0)
+        os.pwrite(self.lock, text, 0)
+
+
+def _read_info(lock: int) -> dict[str, Any]:
+    try:
+        info = json.loads(os.pread(lock, 65536, 0) or b"{}")
+    except ValueError:  # read in the moment between truncate and write
+        return {}
+    return info if isinstance(info, dict) else {}
+
+
+def _running_sentence(home: Home, info: Mapping[str, Any]) -> str:
+    who = f" as pid {info['pid']}" if "pid" in info else ""
+    where = f", at {info['portal_url']}" if info.get("portal_url") else ", still starting"
+    return (
+        f"one is running already on {home.path}{who}{where}; stop it, or set BEACON_HOME to another directory"
+    )
+
+
+def write_private(path: Path, value: Mapping[str, Any]) -> None:
+    """Write JSON that only the owner can read, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(dict(value), file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

