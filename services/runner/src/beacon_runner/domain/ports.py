@@ -1,10 +1,11 @@
 """What the loops need from the outside, as small as they need it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from beacon_config.bounds import RetentionConfig
 from beacon_contracts.ids import JobId
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.tiers import JobClass
@@ -82,3 +83,84 @@ class Router(Protocol):
         ...
 
     async def cancel(self, request_id: str, region: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLoad:
+    """Counters of one lane of a class."""
+
+    job_class: JobClass
+    lane: str
+    pending: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """What Redis holds now. `waiting` counts lanes and front of each class."""
+
+    waiting: Mapping[JobClass, int]
+    front: Mapping[JobClass, int]
+    retry: int
+    dead: int
+    leased: int
+    paused: frozenset[JobClass]
+    lanes: Sequence[LaneLoad]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """Where a message waits. `ahead` counts the messages that are served before it as things stand."""
+
+    job_class: JobClass
+    lane: str
+    ahead: int
+    ahead_in_lane: int
+    active_lanes: int
+    front: bool
+
+
+class QueueDesk(Protocol):
+    """What the API asks of the queue, and what an operator may do to it."""
+
+    async def stats(self) -> QueueStats: ...
+
+    async def place(self, message: Message) -> QueuePlace | None:
+        """None when it does not wait in a lane (leased, in the retry set, or not there)."""
+        ...
+
+    async def discard(self, messages: Sequence[Message]) -> int:
+        """Remove messages that nobody needs any more (cancelled jobs), wherever they wait."""
+        ...
+
+    async def pause(self, job_class: JobClass) -> None: ...
+
+    async def resume(self, job_class: JobClass) -> None: ...
+
+    async def reset_lanes(self) -> Sequence[LaneLoad]:
+        """Recount every lane's counters from what is there; the counters that were wrong, as they are now."""
+        ...
+
+    async def forget_dead(self, jobs: Sequence[JobId] | None) -> int:
+        """Remove dead letters from the mirror; all of them when `jobs` is None."""
+        ...
+
+    async def ping(self) -> None:
+        """Raises when Redis does not answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one round of the janitor removed; `more` when it stopped at its limit."""
+
+    events: int
+    idempotency_keys: int
+    jobs: int
+    more: bool
+
+
+class Attic(Protocol):
+    """For the janitor: old things, removed in bounded steps."""
+
+    async def sweep(self, retention: RetentionConfig, limit: int) -> Swept: ...

@@ -28,7 +28,12 @@ class PlannedExecution:
 
 @dataclass(frozen=True, slots=True)
 class KnownExecution:
-    """What earlier deliveries or attempts have recorded of an execution."""
+    """What earlier deliveries or attempts have recorded of an execution.
+
+    `PENDING` means that it is to run (again) as `attempt`; `RUNNING` that a worker was lost in the middle of
+    `attempt`, which goes on. A terminal one is never run again by a worker: whoever queues a retry
+    (`RetryLater`, resume, retry-question) sets those that shall run to `PENDING` first.
+    """
 
     ordinal: int
     state: ExecutionState
@@ -115,7 +120,10 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The worker stops and gives the job back untouched: neither attempt nor delivery is charged."""
+    """The worker stops and gives the job back untouched: neither attempt nor delivery is charged.
+
+    The message keeps its ticket: record this first, then `give_back` the message.
+    """
 
 
 Verdict = NextStage | Finished | RetryLater | Postponed | Dead | Returned
@@ -131,7 +139,12 @@ class EventDraft:
 
 @dataclass(frozen=True, slots=True)
 class StageReport:
-    """Everything that one write says about one job: fenced, and applied whole or not at all."""
+    """Everything that one write says about one job: fenced, and applied whole or not at all.
+
+    Events that follow from `executions` and `verdict` are added by the store (`domain/journal.py`);
+    `events` are those that only the worker knows of (`WAITING`, `QUEUE_POSITION`).
+    Without a verdict it is a note of progress, and the job stays with the worker.
+    """
 
     job: JobId
     fence: int
