@@ -1,0 +1,67 @@
+"""The router's pure scheduling core: docs/scheduling.md states its rules and bounds."""
+
+from beacon_router.core.decisions import (
+    Decision,
+    Eta,
+    Expired,
+    Health,
+    Holdup,
+    Outcome,
+    Reason,
+    Request,
+    RequestId,
+    Start,
+    Why,
+)
+from beacon_router.core.scheduler import DuplicateRequestError, Scheduler, UnknownRequestError
+from beacon_router.core.snapshot import (
+    BackendSnapshot,
+    LimitSnapshot,
+    RegionSnapshot,
+    RunSnapshot,
+    Snapshot,
+)
+from beacon_router.core.topology import (
+    BackendSpec,
+    GroupSpec,
+    LimitName,
+    ModelSpec,
+    Policy,
+    RegionSpec,
+    TierRule,
+    Topology,
+    group_limit,
+    model_limit,
+)
+
+__all__ = [
+    "BackendSnapshot",
+    "BackendSpec",
+    "Decision",
+    "DuplicateRequestError",
+    "Eta",
+    "Expired",
+    "GroupSpec",
+    "Health",
+    "Holdup",
+    "LimitName",
+    "LimitSnapshot",
+    "ModelSpec",
+    "Outcome",
+    "Policy",
+    "Reason",
+    "RegionSnapshot",
+    "RegionSpec",
+    "Request",
+    "RequestId",
+    "RunSnapshot",
+    "Scheduler",
+    "Snapshot",
+    "Start",
+    "TierRule",
+    "Topology",
+    "UnknownRequestError",
+    "Why",
+    "group_limit",
+    "model_limit",
+]

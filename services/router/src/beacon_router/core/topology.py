@@ -1,0 +1,134 @@
+"""What there is to schedule on, and the rules: built once by the shell, never changed."""
+
+from dataclasses import dataclass
+from typing import NewType
+
+LimitName = NewType("LimitName", str)
+
+
+def group_limit(group: str) -> LimitName:
+    """The name under which a group's cap is counted."""
+    return LimitName(f"group:{group}")
+
+
+def model_limit(model: str) -> LimitName:
+    """The name under which a model's own limit is counted."""
+    return LimitName(f"model:{model}")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """The expected seconds are where estimates begin; what is measured soon replaces them."""
+
+    name: str
+    expected_load_s: float = 5.0
+    expected_run_s: float = 5.0
+    exclusive: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSpec:
+    name: str
+    region: str
+    models: frozenset[str]
+    slots: int = 1
+    loaded_models: int = 1
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSpec:
+    """`concurrency` left out is the sum of the region's slots; 1 is a strictly sequential region."""
+
+    name: str
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    name: str
+    cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    regions: tuple[RegionSpec, ...]
+    backends: tuple[BackendSpec, ...]
+    models: tuple[ModelSpec, ...]
+    groups: tuple[GroupSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        errors = [*self._unknown_names(), *self._repeated_names()]
+        if errors:
+            raise ValueError("; ".join(errors))
+
+    @property
+    def limits(self) -> dict[LimitName, int]:
+        """Every cap that replicas may share: groups, and models with a limit of their own."""
+        caps = {group_limit(group.name): group.cap for group in self.groups}
+        caps |= {model_limit(model.name): model.limit for model in self.models if model.limit is not None}
+        return caps
+
+    def _unknown_names(self) -> list[str]:
+        regions = {region.name for region in self.regions}
+        models = {model.name for model in self.models}
+        groups = {group.name for group in self.groups}
+        errors: list[str] = []
+        for backend in self.backends:
+            if backend.region not in regions:
+                errors.append(f"backend {backend.name} is in the unknown region {backend.region!r}")
+            if backend.group is not None and backend.group not in groups:
+                errors.append(f"backend {backend.name} is in the unknown group {backend.group!r}")
+            errors += [
+                f"backend {backend.name} serves the unknown model {model!r}"
+                for model in sorted(backend.models - models)
+            ]
+        return errors
+
+    def _repeated_names(self) -> list[str]:
+        names = {
+            "region": [region.name for region in self.regions],
+            "backend": [backend.name for backend in self.backends],
+            "model": [model.name for model in self.models],
+            "group": [group.name for group in self.groups],
+        }
+        return [
+            f"two {kind}s have the same name" for kind, given in names.items() if len(set(given)) < len(given)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TierRule:
+    """How long a tier's head may wait before it goes before the rest, and its share when many do."""
+
+    starvation_bound_s: float
+    weight: int
+
+
+DEFAULT_TIERS = (
+    TierRule(30.0, 16),
+    TierRule(45.0, 8),
+    TierRule(60.0, 4),
+    TierRule(90.0, 2),
+    TierRule(120.0, 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`tiers` is indexed by rank.
+
+    `batch_limit`: affinity picks in a row on one backend. `express_limit`: picks in a row from the retry
+    queues and the paid front while a head of the main queue is past its bound; the next one is that head's.
+    """
+
+    batch_limit: int = 3
+    tiers: tuple[TierRule, ...] = DEFAULT_TIERS
+    express_limit: int = 8
+
+    def __post_init__(self) -> None:
+        if self.batch_limit < 0 or self.express_limit < 0 or not self.tiers:
+            raise ValueError("limits are not negative and there is at least one tier")
+        if any(tier.weight < 1 or tier.starvation_bound_s < 0 for tier in self.tiers):
+            raise ValueError("a tier's weight is at least 1 and its bound is not negative")
