@@ -41,7 +41,13 @@ DURABLE: Mapping[str, str] = {
 }
 
 # For tests: a crash of the process still loses nothing, only one of the whole machine would.
-FAST: Mapping[str, str] = {**DURABLE, "fsync": "off", "full_page_writes": "off", "shared_buffers": "128MB"}
+FAST: Mapping[str, str] = {
+    **DURABLE,
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "128MB",
+    "max_wal_size": "256MB",
+}
 
 
 class EmbeddedPostgres(EmbeddedServer):

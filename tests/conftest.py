@@ -1,0 +1,106 @@
+"""Servers for the tests: one pair per run, one database of each per test."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.fixtures.choice import ServerChoiceError
+from tests.fixtures.databases import Databases, databases
+from tests.fixtures.redis_databases import RedisDatabases, shares
+from tests.fixtures.server_pair import ServerPair, server_pair
+
+RUN_INPUT = "beacon_servers"
+
+
+class RunServers:
+    """The pair of this run: started when first asked for, stopped when the run ends."""
+
+    def __init__(self) -> None:
+        self._running = ExitStack()
+        self._pair: ServerPair | None = None
+
+    def pair(self) -> ServerPair:
+        if self._pair is None:
+            try:
+                self._pair = self._running.enter_context(server_pair(os.environ))
+            except ServerChoiceError as error:
+                pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
+        return self._pair
+
+    def close(self) -> None:
+        self._running.close()
+
+
+RUN_SERVERS = pytest.StashKey[RunServers]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[RUN_SERVERS] = RunServers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Under xdist the controller owns the pair, and each worker is told where it is."""
+    node.workerinput[RUN_INPUT] = asdict(node.config.stash[RUN_SERVERS].pair())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if RUN_SERVERS in config.stash:
+        config.stash[RUN_SERVERS].close()
+
+
+@pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest) -> ServerPair:
+    """The Postgres and the Redis of this run."""
+    told = getattr(request.config, "workerinput", {}).get(RUN_INPUT)
+    return ServerPair(**told) if told else request.config.stash[RUN_SERVERS].pair()
+
+
+@pytest.fixture(scope="session")
+def test_databases(servers: ServerPair) -> Iterator[Databases]:
+    with databases(servers.database_url) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def template(test_databases: Databases, testrun_uid: str) -> str:
+    """The name of a migrated database to clone."""
+    name = f"beacon_template_{testrun_uid[:16]}"
+    test_databases.ensure_template(name)
+    return name
+
+
+@pytest.fixture
+def database_url(test_databases: Databases, template: str) -> Iterator[str]:
+    """A migrated database of this test's own."""
+    with test_databases.clone(template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(test_databases: Databases) -> Iterator[str]:
+    """A database of this test's own with nothing in it."""
+    with test_databases.clone("template0") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis_databases(servers: ServerPair, worker_id: str) -> RedisDatabases:
+    with Redis.from_url(servers.redis_url) as client:
+        total = int(client.config_get("databases")["databases"])
+    worker = 0 if worker_id == "master" else int(worker_id.removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return RedisDatabases(servers.redis_url, shares(total, worker, workers), may_flush=servers.redis_is_ours)
+
+
+@pytest.fixture
+def redis_url(redis_databases: RedisDatabases) -> Iterator[str]:
+    """A Redis database of this test's own, empty."""
+    with redis_databases.lease() as url:
+        yield url

@@ -1,0 +1,42 @@
+"""What every other test relies on: databases of its own, empty or migrated, on real servers."""
+
+import asyncpg
+import pytest
+from redis.asyncio import Redis
+
+from tests.fixtures.databases import Databases
+from tests.fixtures.redis_databases import RedisDatabases, shares
+
+
+async def test_each_redis_database_is_empty_and_exclusive(redis_databases: RedisDatabases) -> None:
+    with redis_databases.lease() as first, redis_databases.lease() as second:
+        assert first != second
+        async with Redis.from_url(first) as client, Redis.from_url(second) as other:
+            await client.set("mine", 1)
+            assert await other.dbsize() == 0
+    with redis_databases.lease() as again:
+        async with Redis.from_url(again) as client:
+            assert await client.dbsize() == 0
+
+
+def test_workers_share_out_the_redis_databases_without_overlap() -> None:
+    parts = [set(shares(64, worker, 3)) for worker in range(3)]
+    assert set.union(*parts) == set(range(1, 64))
+    assert sum(len(part) for part in parts) == 63
+
+
+async def test_a_database_lives_as_long_as_its_test(test_databases: Databases) -> None:
+    with test_databases.clone("template0") as url:
+        connection = await asyncpg.connect(url)
+        assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
+        await connection.close()
+    with pytest.raises(asyncpg.InvalidCatalogNameError):
+        await asyncpg.connect(url)
+
+
+async def test_a_connection_left_open_does_not_keep_a_database_alive(test_databases: Databases) -> None:
+    with test_databases.clone("template0") as url:
+        connection = await asyncpg.connect(url)
+    with pytest.raises((asyncpg.PostgresError, OSError, asyncpg.InterfaceError)):
+        await connection.fetchval("SELECT 1")
+    connection.terminate()
