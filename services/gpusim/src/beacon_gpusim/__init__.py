@@ -1,1 +1,1 @@
-"""A simulated GPU endpoint: a real HTTP server with load times, caps and faults."""
+"""A simulated GPU endpoint: a real HTTP server with load times, run times, caps and faults."""

@@ -1,0 +1,1 @@
+"""What the simulated GPU does: pure, seeded, with time as an argument."""

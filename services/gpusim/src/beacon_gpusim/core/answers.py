@@ -1,0 +1,105 @@
+"""What the simulated models say: readable, and always the same for the same model, region and prompt."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+_OPENINGS = (
+    "Seen from {region}, the short answer is yes, with care.",
+    "In {region} most people would start with the evidence.",
+    "Asked in {region}, I would first narrow the question down.",
+    "From {region} this looks simpler than it is.",
+    "A fair reading in {region} has two sides.",
+    "The usual view in {region} is cautious.",
+)
+_BODIES = (
+    "Three things matter: what is known, who is affected, and how it can be checked.",
+    "The sources disagree on the details and agree on the outline.",
+    "History helps here, but only as a guide to what was tried before.",
+    "Small examples show the effect better than large claims do.",
+    "The costs come early and the gains come late, so patience decides.",
+    "What is left out of the question says as much as what is in it.",
+    "Numbers without their spread would only pretend to settle it.",
+)
+_CLOSINGS = (
+    "I would act on it, and look again in a year.",
+    "I would not act on it without a second source.",
+    "Ask again with a narrower question and the answer gets better.",
+    "That is a summary, not a verdict.",
+    "The rest is a matter of taste.",
+)
+_QUOTE_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What was asked of a model, whatever dialect it came in."""
+
+    model: str
+    region: str
+    text: str
+    duration_s: float | None = None
+
+
+def text_answer(prompt: Prompt) -> str:
+    """A few sentences that name the model, the region and the question."""
+    pick = fingerprint(prompt)
+    body = _BODIES[pick % len(_BODIES)]
+    opening = _OPENINGS[pick // 8 % len(_OPENINGS)].format(region=prompt.region)
+    closing = _CLOSINGS[pick // 64 % len(_CLOSINGS)]
+    return f"{prompt.model} in {prompt.region} on “{_quoted(prompt.text)}”: {opening} {body} {closing}"
+
+
+def enhanced(prompt: Prompt) -> str:
+    return (
+        f"{_quoted(prompt.text)}, in fine detail, natural light, wide angle "
+        f"({prompt.model}, {prompt.region}, seed {fingerprint(prompt) % 1000})"
+    )
+
+
+def file_address(prompt: Prompt, suffix: str) -> str:
+    """An address that names the work; `.invalid` never resolves, so nobody fetches it."""
+    return f"https://gpusim.invalid/{prompt.region}/{prompt.model}/{fingerprint(prompt):016x}.{suffix}"
+
+
+def model_output(prompt: Prompt) -> str | dict[str, Any]:
+    """Text, or a file for the models that make pictures and sound."""
+    suffix = _FILE_OF_MODEL.get(prompt.model)
+    if suffix is None:
+        return text_answer(prompt)
+    kind = "image_url" if suffix == "png" else "audio_url"
+    output: dict[str, Any] = {kind: file_address(prompt, suffix), "prompt": prompt.text}
+    if prompt.duration_s is not None:
+        output["duration"] = prompt.duration_s
+    return output
+
+
+def step_data(service: str, prompt: Prompt) -> dict[str, Any]:
+    """The result of one pipeline step, under the name that later steps read."""
+    if service == "prompt_enhancer":
+        return {"enhanced_prompt": enhanced(prompt)}
+    if service == "fast_chat_llm":
+        return {"generated_text": text_answer(prompt)}
+    if service == "image_gen":
+        return {"image_url": file_address(prompt, "png")}
+    if service == "model_3d_gen":
+        return {"model_url": file_address(prompt, "glb")}
+    return {"output": text_answer(prompt)}
+
+
+def emptied(data: Mapping[str, Any]) -> dict[str, Any]:
+    return dict.fromkeys(data, "")
+
+
+def fingerprint(prompt: Prompt) -> int:
+    seed = f"{prompt.model}\0{prompt.region}\0{prompt.text}".encode("utf-8", "replace")
+    return int.from_bytes(blake2b(seed, digest_size=8).digest(), "big")
+
+
+_FILE_OF_MODEL = {"flux": "png", "sdxl": "png", "music": "wav", "audio": "wav"}
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _QUOTE_LENGTH else f"{line[: _QUOTE_LENGTH - 1]}…"

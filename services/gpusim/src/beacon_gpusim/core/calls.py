@@ -1,0 +1,86 @@
+"""One call and what became of it; the ledger remembers every one."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from beacon_gpusim.core.faults import Fault
+
+
+class Outcome(StrEnum):
+    COMPLETED = "completed"
+    ABORTED = "aborted"  # the client went away; the slot was freed at that moment
+    REFUSED = "refused"  # no free slot: the excess
+    ERROR = "error"
+    CRASHED = "crashed"
+    RESET = "reset"
+
+
+@dataclass(slots=True)
+class Call:
+    """Times are Unix seconds; `concurrent` counts the calls that held a slot when it came, with itself."""
+
+    seq: int
+    request_id: str
+    dialect: str
+    model: str
+    region: str
+    arrived: float
+    concurrent: int
+    fault: Fault | None = None
+    started: float | None = None
+    load_s: float = 0.0
+    run_s: float = 0.0
+    ended: float | None = None
+    outcome: Outcome | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The call as the ledger shows it; an outcome of None means that it is still going on."""
+        return {
+            "seq": self.seq,
+            "request_id": self.request_id,
+            "dialect": self.dialect,
+            "model": self.model,
+            "region": self.region,
+            "arrived": self.arrived,
+            "concurrent": self.concurrent,
+            "fault": None if self.fault is None else self.fault.kind.value,
+            "started": self.started,
+            "load_s": self.load_s,
+            "run_s": self.run_s,
+            "ended": self.ended,
+            "outcome": None if self.outcome is None else self.outcome.value,
+        }
+
+
+class Ledger:
+    """The last calls, oldest first, up to a bound."""
+
+    def __init__(self, size: int) -> None:
+        self._calls: deque[Call] = deque(maxlen=size)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, call: Call) -> None:
+        self._calls.append(call)
+
+    def clear(self) -> None:
+        """Forget what is over; what still runs stays, so that its end is not lost."""
+        alive = [call for call in self._calls if call.outcome is None]
+        self._calls.clear()
+        self._calls.extend(alive)
+
+    def select(
+        self, *, since: float | None = None, model: str | None = None, request_id: str | None = None
+    ) -> Iterator[Call]:
+        """The calls that arrived at `since` or later, of this model, with this request id."""
+        for call in self._calls:
+            if (
+                (since is None or call.arrived >= since)
+                and (model is None or call.model == model)
+                and (request_id is None or call.request_id == request_id)
+            ):
+                yield call

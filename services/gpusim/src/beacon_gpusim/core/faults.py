@@ -1,0 +1,81 @@
+"""Faults on demand: which rule, if any, spoils the next call."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+
+class FaultKind(StrEnum):
+    ERROR = "error"  # answers with a status of choice
+    HANG = "hang"  # runs until the client goes away
+    SLOW_START = "slow_start"  # the load takes longer
+    SLOW_RUN = "slow_run"  # the run takes longer
+    CRASH = "crash"  # the whole process exits at once
+    RESET = "reset"  # the connection is reset, the process lives on
+    EMPTY = "empty"  # a good answer with an empty output
+    NO_BODY = "no_body"  # 200 and nothing after the headers
+    BAD_JSON = "bad_json"
+    WRONG_CONTENT_TYPE = "wrong_content_type"  # an HTML page with status 200
+    TRUNCATED = "truncated"  # half of the promised bytes, then the connection closes
+
+
+# These end the call by themselves, whatever the model would have answered.
+ENDING = frozenset({FaultKind.ERROR, FaultKind.CRASH, FaultKind.RESET})
+# These never let the run come to its own end.
+ENDLESS = ENDING | {FaultKind.HANG}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`after_s` is when an ending fault strikes; `extra_s` is what a slow one adds. Neither is scaled."""
+
+    kind: FaultKind
+    model: str | None = None
+    probability: float = 1.0
+    next_n: int | None = None
+    status: int = 500
+    retry_after_s: float | None = None
+    after_s: float = 0.0
+    extra_s: float = 0.0
+
+    def strikes_at_once(self) -> bool:
+        return self.kind in ENDING and self.after_s <= 0
+
+
+class FaultBook:
+    """The rules in the order they came; the first that applies decides."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._rules: list[tuple[Fault, int | None]] = []
+
+    @property
+    def rules(self) -> tuple[tuple[Fault, int | None], ...]:
+        """Each rule with how many calls it will still spoil (None: no end)."""
+        return tuple(self._rules)
+
+    def add(self, fault: Fault) -> None:
+        self._rules.append((fault, fault.next_n))
+
+    def clear(self) -> None:
+        self._rules.clear()
+
+    def decide(self, model: str) -> Fault | None:
+        if not self._rules:
+            return None
+        for index, (fault, left) in enumerate(self._rules):
+            if fault.model not in (None, model) or not self._happens(fault):
+                continue
+            if left is not None:
+                self._count_down(index, fault, left)
+            return fault
+        return None
+
+    def _happens(self, fault: Fault) -> bool:
+        return fault.probability >= 1 or self._random.random() < fault.probability
+
+    def _count_down(self, index: int, fault: Fault, left: int) -> None:
+        if left > 1:
+            self._rules[index] = (fault, left - 1)
+        else:
+            del self._rules[index]

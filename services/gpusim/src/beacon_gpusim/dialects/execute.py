@@ -1,0 +1,54 @@
+"""The meta/payload envelope of pipeline steps."""
+
+import orjson
+
+from beacon_gpusim.core.answers import Prompt, emptied, step_data
+from beacon_gpusim.core.calls import Call
+from beacon_gpusim.dialects.order import (
+    BadInputError,
+    Order,
+    json_object,
+    object_field,
+    prompt_text,
+    request_id_of,
+    text_field,
+)
+
+MODEL_VERSION = "gpusim-1"
+
+
+class ExecuteDialect:
+    name = "execute"
+
+    def __init__(self, region: str) -> None:
+        self._region = region
+
+    def parse(self, body: bytes, request_id: str | None) -> Order:
+        data = json_object(body)
+        if "meta" not in data:
+            raise BadInputError("meta: an object is needed")
+        meta = object_field(data, "meta")
+        payload = object_field(data, "payload")
+        params = object_field(payload, "params", where="payload.")
+        object_field(payload, "context", where="payload.")
+        service = text_field(meta, "service_name", where="meta.")
+        return Order(request_id_of(meta, request_id), Prompt(service, self._region, prompt_text(params)))
+
+    def answer(self, order: Order, call: Call, *, empty: bool) -> bytes:
+        data = step_data(call.model, order.prompt)
+        spent_ms = round((call.load_s + call.run_s) * 1000)
+        return orjson.dumps(
+            {
+                "data": emptied(data) if empty else data,
+                "metrics": {
+                    "model_version": MODEL_VERSION,
+                    "processing_time_ms": spent_ms,
+                    "load_s": round(call.load_s, 6),
+                    "run_s": round(call.run_s, 6),
+                    "region": call.region,
+                },
+            }
+        )
+
+    def failure(self, status: int, code: str, message: str) -> bytes:
+        return orjson.dumps({"error": {"code": code, "message": message, "status": status}})

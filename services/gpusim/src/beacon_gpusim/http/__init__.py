@@ -1,0 +1,1 @@
+"""The HTTP side: the doors of the three dialects, streaming, faults on the wire, and control."""

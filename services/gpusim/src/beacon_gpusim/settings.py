@@ -1,0 +1,65 @@
+"""Settings from the environment (GPUSIM_*), with model times from Beacon's own configuration."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from beacon_config import load_config
+from beacon_gpusim.core.times import Constant, Distribution, Lognormal, ModelTimes
+from beacon_gpusim.shapes import DistributionShape, RegionName, Seconds, TimesShape, distribution
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="GPUSIM_", extra="ignore", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535, description="0: any free one; see ready_file")] = 8201
+    region: RegionName = "LOCAL"
+    slots: Annotated[int, Field(ge=0, le=1_000_000)] = 4
+    loaded_models: Annotated[int, Field(ge=1, le=1_000)] = 1
+    seed: int | None = None
+    time_scale: Annotated[float, Field(ge=0, le=1_000)] = 1.0
+    default_load: DistributionShape = 0.5
+    default_run: DistributionShape = 0.2
+    models: dict[str, TimesShape] = Field(default_factory=dict)
+    jitter: Annotated[
+        float, Field(ge=0, le=3, description="Sigma around the times of Beacon's configuration")
+    ] = 0.0
+    unknown_models: Literal["serve", "refuse"] = "serve"
+    proxy_cut_s: Annotated[Seconds, Field(gt=0)] = 150.0
+    body_bytes: Annotated[int, Field(ge=1)] = 16 * 1024 * 1024
+    ledger_size: Annotated[int, Field(ge=1)] = 100_000
+    ledger_file: Path | None = None
+    ready_file: Annotated[
+        Path | None, Field(description="The base address is written here once it serves")
+    ] = None
+    control: Literal["loopback", "any", "off"] = "loopback"
+    log_format: Literal["console", "json"] = "console"
+    log_level: str = "info"
+    stop_grace_s: Seconds = 1.0
+    beacon_config: Annotated[Path | None, Field(validation_alias="BEACON_CONFIG")] = None
+
+    def default_times(self) -> ModelTimes:
+        return ModelTimes(load=distribution(self.default_load), run=distribution(self.default_run))
+
+    def model_times(self) -> dict[str, ModelTimes]:
+        """Beacon's expected times for its models, and over them what GPUSIM_MODELS says."""
+        times = self._expected_times()
+        for model, shape in self.models.items():
+            times[model] = shape.over(times.get(model, self.default_times()))
+        return times
+
+    def _expected_times(self) -> dict[str, ModelTimes]:
+        if self.beacon_config is None:
+            return {}
+        config = load_config(self.beacon_config, os.environ)
+        return {
+            str(name): ModelTimes(self._around(model.expected_load_s), self._around(model.expected_run_s))
+            for name, model in config.models.items()
+        }
+
+    def _around(self, seconds: float) -> Distribution:
+        return Lognormal(seconds, self.jitter) if self.jitter else Constant(seconds)
