@@ -99,7 +99,7 @@ class EmbeddedPostgres(EmbeddedServer):
 
     async def probe(self) -> str | None:
         try:
-            connection = await asyncpg.connect(self.url_of("postgres"), timeout=5)
+            connection = await asyncpg.connect(self.url_of("postgres"), timeout=2)
         except (OSError, asyncpg.PostgresError, TimeoutError) as error:
             return str(error) or repr(error)
         await connection.close()

@@ -65,7 +65,7 @@ class EmbeddedRedis(EmbeddedServer):
         )
 
     async def probe(self) -> str | None:
-        client = Redis.from_url(self.url, socket_timeout=5, socket_connect_timeout=5)
+        client = Redis.from_url(self.url, socket_timeout=2, socket_connect_timeout=2)
         try:
             await client.ping()
         except (RedisError, OSError) as error:

@@ -1,0 +1,30 @@
+"""Run by tests as a process of its own: holds a home with both servers until told to stop, or killed."""
+
+import asyncio
+import json
+import signal
+import sys
+
+from beacon_devstack.home import Home
+from beacon_devstack.secret_store import Secrets
+from beacon_devstack.servers import ServerSettings, running_servers
+
+
+async def main(path: str) -> None:
+    home = Home.at(path)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    with home.held({}):
+        async with running_servers(home, Secrets.of(home), ServerSettings()) as servers:
+            told = {
+                "database_url": servers.database_url,
+                "redis_url": servers.redis_url,
+                "pids": [server.child.pid for server in servers.embedded],
+            }
+            sys.stdout.write(json.dumps(told) + "\n")
+            sys.stdout.flush()
+            await stop.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
