@@ -54,14 +54,20 @@ class MessageQueue(Protocol):
         """Take up to `limit`: paid front first, then the lanes in turn, class by class in the given order."""
         ...
 
-    async def ack(self, messages: Sequence[Message]) -> int: ...
-
-    async def extend(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Renew leases; those that are no longer leased to anybody are returned."""
+    async def ack(self, messages: Sequence[Message]) -> int:
+        """Forget messages that are done with, wherever they are."""
         ...
 
-    async def give_back(self, messages: Sequence[Message]) -> int:
-        """Return leased messages to the front of their lane."""
+    async def release(self, messages: Sequence[Message], worker: str) -> int:
+        """Forget those that are still leased to this worker."""
+        ...
+
+    async def extend(self, messages: Sequence[Message], worker: str) -> Sequence[Message]:
+        """Renew this worker's leases; those that another worker has leased are returned."""
+        ...
+
+    async def give_back(self, messages: Sequence[Message], worker: str) -> int:
+        """Return messages that this worker has leased to the front of their lane."""
         ...
 
     async def reclaim(self, limit: int) -> Sequence[Message]:
@@ -76,6 +82,14 @@ class MessageQueue(Protocol):
         """Those that Redis does not hold anywhere."""
         ...
 
+    async def epoch(self) -> str | None:
+        """Since when the queue holds all that is live; None when it came back empty."""
+        ...
+
+    async def begin_epoch(self, epoch: str) -> bool:
+        """Say that everything live is here again; false when another process said so first."""
+        ...
+
 
 class Router(Protocol):
     async def infer(self, request: InferenceRequest) -> InferenceView:
@@ -86,8 +100,17 @@ class Router(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class LaneCount:
+    """The counters of a lane, over all classes."""
+
+    lane: str
+    pending: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaneLoad:
-    """Counters of one lane of a class."""
+    """A lane of a class: what waits in it, and what runs of the lane in any class."""
 
     job_class: JobClass
     lane: str
@@ -106,6 +129,8 @@ class QueueStats:
     leased: int
     paused: frozenset[JobClass]
     lanes: Sequence[LaneLoad]
+    overdue: int = 0
+    next_retry_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +162,7 @@ class QueueDesk(Protocol):
 
     async def resume(self, job_class: JobClass) -> None: ...
 
-    async def reset_lanes(self) -> Sequence[LaneLoad]:
+    async def reset_lanes(self) -> Sequence[LaneCount]:
         """Recount every lane's counters from what is there; the counters that were wrong, as they are now."""
         ...
 

@@ -1,0 +1,78 @@
+"""Clients for one Redis, a Redis behind Sentinel, or a Redis Cluster, from one address."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from redis import Redis as SyncRedis
+from redis import RedisCluster as SyncRedisCluster
+from redis import Sentinel as SyncSentinel
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+from redis.retry import Retry as SyncRetry
+
+SENTINEL = "redis+sentinel"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """`redis://…`, `rediss://…`, `unix://…`, or `redis+sentinel://:password@host:port,host:port/service/db`.
+
+    A command is tried twice, because the first one after a restart meets a closed connection; all operations
+    of the queue bear that.
+    """
+
+    url: str
+    cluster: bool = False
+    timeout_s: float = 5.0
+
+    def open(self) -> Redis | RedisCluster:
+        retry = Retry(NoBackoff(), 1)
+        if self.cluster:
+            return RedisCluster.from_url(self.url, **self._options(), retry=retry)
+        return self._open_one(retry)
+
+    def open_listener(self) -> Redis:
+        """A client for subscriptions: any node of a cluster hears what is published on the others."""
+        return self._open_one(Retry(NoBackoff(), 1))
+
+    def open_blocking(self) -> SyncRedis | SyncRedisCluster:
+        retry = SyncRetry(NoBackoff(), 1)
+        if self.cluster:
+            return SyncRedisCluster.from_url(self.url, **self._options(), retry=retry)
+        if self._behind_sentinel:
+            hosts, service, options = self._sentinel_parts()
+            sentinel: Any = SyncSentinel
+            blocking: SyncRedis = sentinel(hosts, **options).master_for(service, **options, retry=retry)
+            return blocking
+        return SyncRedis.from_url(self.url, **self._options(), retry=retry)
+
+    def _open_one(self, retry: Retry) -> Redis:
+        if self._behind_sentinel:
+            hosts, service, options = self._sentinel_parts()
+            sentinel: Any = Sentinel
+            client: Redis = sentinel(hosts, **options).master_for(service, **options, retry=retry)
+            return client
+        return Redis.from_url(self.url, **self._options(), retry=retry)
+
+    @property
+    def _behind_sentinel(self) -> bool:
+        return self.url.startswith(f"{SENTINEL}://")
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "decode_responses": True,
+            "protocol": 2,
+            "socket_timeout": self.timeout_s,
+            "socket_connect_timeout": self.timeout_s,
+        }
+
+    def _sentinel_parts(self) -> tuple[list[tuple[str, int]], str, dict[str, Any]]:
+        parts = urlsplit(self.url)
+        places = parts.netloc.rpartition("@")[2].split(",")
+        hosts = [(host, int(port or 26379)) for host, _, port in (place.partition(":") for place in places)]
+        service, _, database = parts.path.strip("/").partition("/")
+        secret = {"password": unquote(parts.password)} if parts.password else {}
+        return hosts, service or "mymaster", {**self._options(), "db": int(database or 0), **secret}

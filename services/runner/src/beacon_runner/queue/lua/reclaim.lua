@@ -1,0 +1,14 @@
+-- Returns messages whose lease has ended to where they came from, the oldest lease first in line.
+-- KEYS 1-5 as in places.inc.lua
+-- ARGV 1-3 as in places.inc.lua, 4 limit
+-- Returns them as `id:stage:attempt:class:lane`.
+-- include places.inc.lua
+local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms(), 'LIMIT', 0, ARGV[4])
+local texts = {}
+for i = #ended, 1, -1 do
+  local place, _, rest, class, lane = parse(redis.call('HGET', live, ended[i]))
+  go_back(ended[i], place, rest, class, lane)
+  texts[#texts + 1] = ended[i] .. ':' .. rest
+end
+wake()
+return texts

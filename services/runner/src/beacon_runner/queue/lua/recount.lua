@@ -1,0 +1,46 @@
+-- Counts again from the lists and leases, and replaces every counter of lanes and classes by what it finds.
+-- KEYS 1-5 as in places.inc.lua
+-- ARGV 1-3 as in places.inc.lua, 4 classes separated by commas, then the lanes that have a counter now
+-- Returns a row {lane, pending, running} for each lane whose counters were wrong, as they are now.
+-- include places.inc.lua
+local lanes, wrong = {}, {}
+
+local function tally(lane, what, n)
+  lanes[lane] = lanes[lane] or { pending = 0, running = 0 }
+  lanes[lane][what] = lanes[lane][what] + n
+end
+
+local function tally_each(ids, what)
+  for _, id in ipairs(ids) do
+    local _, _, _, _, lane = parse(redis.call('HGET', live, id))
+    tally(lane, what, 1)
+  end
+end
+
+local function replace(lane, what, truth)
+  local key = prefix .. 'queue:' .. lane .. ':' .. what
+  local right = tonumber(redis.call('GET', key) or '0') == truth
+  if truth == 0 then redis.call('DEL', key) else redis.call('SET', key, truth) end
+  return right
+end
+
+redis.call('DEL', waiting)
+for class in ARGV[4]:gmatch('%a+') do
+  local front = redis.call('LRANGE', front_of(class), 0, -1)
+  local total = #front
+  tally_each(front, 'pending')
+  for _, lane in ipairs(redis.call('LRANGE', ring_of(class), 0, -1)) do
+    local n = redis.call('LLEN', list_of(class, lane))
+    tally(lane, 'pending', n)
+    total = total + n
+  end
+  if total > 0 then redis.call('HSET', waiting, class, total) end
+end
+tally_each(redis.call('ZRANGE', leases, 0, -1), 'running')
+for i = 5, #ARGV do tally(ARGV[i], 'pending', 0) end
+for lane, truth in pairs(lanes) do
+  local right = replace(lane, 'pending', truth.pending)
+  right = replace(lane, 'running', truth.running) and right
+  if not right then wrong[#wrong + 1] = { lane, truth.pending, truth.running } end
+end
+return wrong

@@ -1,0 +1,18 @@
+-- Moves retries whose moment has come to the end of their lane.
+-- KEYS 1-5 as in places.inc.lua
+-- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, 5 limit
+-- Returns how many were moved.
+-- include places.inc.lua
+-- include choose.inc.lua
+local due = redis.call('ZRANGEBYSCORE', retries, '-inf', now_ms(), 'LIMIT', 0, ARGV[5])
+for _, id in ipairs(due) do
+  local place, _, rest, class, lane = parse(redis.call('HGET', live, id))
+  leave(id, place, class, lane)
+  if lane == '' then
+    lane = choose(tonumber(ARGV[4]), '')
+    rest = rest .. lane
+  end
+  enter_lane('LPUSH', id, rest, class, lane)
+end
+wake()
+return #due

@@ -1,0 +1,127 @@
+"""The message queue of the loops, on Redis: one atomic Lua operation each."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TypeVar, cast
+
+from redis.asyncio import Redis, RedisCluster
+
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.queue import scripts
+from beacon_runner.queue.keys import Layout
+from beacon_runner.queue.scripts import Operation
+
+T = TypeVar("T")
+
+LARGEST_STEP = 1_000  # messages that one script handles; bounds how long Redis is busy with it
+
+
+class RedisQueue:
+    def __init__(self, redis: Redis | RedisCluster, layout: Layout, *, lease_s: float) -> None:
+        self._redis = redis
+        self._layout = layout
+        self._lease_ms = round(lease_s * 1000)
+
+    async def push(self, entries: Sequence[OutboxEntry]) -> int:
+        keys = (*self._layout.shared, *self._layout.dead)
+        changed = 0
+        for step in _steps(entries):
+            arguments = chain.from_iterable(map(_push_arguments, step))
+            changed += await self._number(Operation.PUSH, self._layout.chosen_lanes, *arguments, keys=keys)
+        return changed
+
+    async def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> Sequence[Message]:
+        limit = min(limit, LARGEST_STEP)
+        return await self._messages(Operation.CLAIM, self._lease_ms, worker, limit, *classes)
+
+    async def ack(self, messages: Sequence[Message]) -> int:
+        return await self._on_each(Operation.ACK, messages, "")
+
+    async def release(self, messages: Sequence[Message], worker: str) -> int:
+        return await self._on_each(Operation.ACK, messages, worker)
+
+    async def remove(self, messages: Sequence[Message]) -> int:
+        return await self._on_each(Operation.REMOVE, messages)
+
+    async def give_back(self, messages: Sequence[Message], worker: str) -> int:
+        # The last step first: each goes before what is there, so the first of all ends up in front.
+        steps = reversed(list(_steps(messages)))
+        return sum([await self._on_each(Operation.GIVE_BACK, step, worker) for step in steps])
+
+    async def extend(self, messages: Sequence[Message], worker: str) -> Sequence[Message]:
+        lost: set[str] = set()
+        for step in _steps(messages):
+            pairs = chain.from_iterable((message.id, rest_of(message)) for message in step)
+            lost.update(await self._run(Operation.EXTEND, self._lease_ms, worker, *pairs))
+        return [message for message in messages if message.id in lost]
+
+    async def reclaim(self, limit: int) -> Sequence[Message]:
+        return await self._messages(Operation.RECLAIM, min(limit, LARGEST_STEP))
+
+    async def take_due(self, limit: int) -> int:
+        step = min(limit, LARGEST_STEP)
+        return await self._number(Operation.TAKE_DUE, self._layout.chosen_lanes, step)
+
+    async def move(self, message: Message, *, job_class: JobClass | None = None, front: bool = False) -> bool:
+        arguments = message.id, job_class or "", "1" if front else ""
+        return await self._number(Operation.MOVE, *arguments) == 1
+
+    async def unknown(self, messages: Sequence[Message]) -> Sequence[Message]:
+        missing: list[Message] = []
+        for step in _steps(messages):
+            known = await self._redis.hmget(self._layout.shared[0], [message.id for message in step])
+            missing += [message for message, value in zip(step, known, strict=True) if value is None]
+        return missing
+
+    async def epoch(self) -> str | None:
+        """Since when this Redis holds all that is live; None when it came back empty."""
+        return cast("str | None", await self._redis.get(self._layout.epoch))
+
+    async def begin_epoch(self, epoch: str) -> bool:
+        """Say that everything live is here again; false when another process said so first."""
+        return bool(await self._redis.set(self._layout.epoch, epoch, nx=True))
+
+    async def _on_each(self, operation: Operation, messages: Sequence[Message], *arguments: str | int) -> int:
+        total = 0
+        for step in _steps(messages):
+            total += await self._number(operation, *arguments, *(message.id for message in step))
+        return total
+
+    async def _messages(self, operation: Operation, *arguments: str | int) -> list[Message]:
+        return [Message.decode(text) for text in await self._run(operation, *arguments)]
+
+    async def _number(
+        self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None
+    ) -> int:
+        return cast("int", await self._run(operation, *arguments, keys=keys))
+
+    async def _run(
+        self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None
+    ) -> list[str]:
+        layout = self._layout
+        answer = await scripts.run(
+            self._redis, operation, keys or layout.shared, (*layout.arguments, *arguments)
+        )
+        return cast("list[str]", answer)
+
+
+def rest_of(message: Message) -> str:
+    """What the live hash keeps of a message beside its id."""
+    return f"{message.stage}:{message.attempt}:{message.job_class}:{message.lane}"
+
+
+def _push_arguments(entry: OutboxEntry) -> tuple[str, str, str, str]:
+    message = entry.message
+    match entry.topic:
+        case Topic.JOBS:
+            return "f" if entry.front else "j", message.id, rest_of(message), entry.batch or ""
+        case Topic.RETRY:
+            return "r", message.id, rest_of(message), str(round((entry.not_before or 0.0) * 1000))
+        case Topic.DEAD:
+            return "d", message.id, rest_of(message), ""
+
+
+def _steps(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    for start in range(0, len(items), LARGEST_STEP):
+        yield items[start : start + LARGEST_STEP]
