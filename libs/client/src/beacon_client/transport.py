@@ -1,0 +1,68 @@
+"""One HTTP exchange, quickly: httpx's requests and responses over aiohttp's connections.
+
+At 64 in flight plain httpx does a tenth of this (its pool looks at every connection for every request), and
+httpx's client layer (cookies, redirects, auth flow) costs as much again as the exchange itself. The hot path
+therefore calls the transport directly; decision 0003 has the numbers.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import aiohttp
+import httpx
+from httpx_aiohttp import AiohttpTransport
+
+_NEVER_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, httpx.ConnectError)
+
+
+class ExchangeError(Exception):
+    """No whole answer came back. `sent` is false when the request cannot have reached the server."""
+
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
+        self.sent = sent
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+
+def open_transport(*, keepalive_s: float = 30.0) -> AiohttpTransport:
+    """A transport without a connection limit of its own: who calls decides how much is in flight."""
+    return AiohttpTransport(client=lambda: _session(keepalive_s))
+
+
+def _session(keepalive_s: float) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=keepalive_s, ttl_dns_cache=10),
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
+
+
+async def exchange(
+    transport: httpx.AsyncBaseTransport, request: httpx.Request, *, timeout_s: float
+) -> Answer:
+    """Send and read the whole answer; nothing of it outlives `timeout_s`."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            response = await transport.handle_async_request(request)
+            try:
+                body = await response.aread()
+            finally:
+                await response.aclose()
+    except TimeoutError:
+        raise ExchangeError(f"no answer within {timeout_s:g} s", sent=True) from None
+    except (httpx.HTTPError, httpx.StreamError, aiohttp.ClientError, OSError) as error:
+        raise _translated(error) from error
+    return Answer(response.status_code, response.headers, body)
+
+
+def _translated(error: Exception) -> ExchangeError:
+    """httpx-aiohttp gives a refused connection and a lost one the same class; the cause tells them apart."""
+    cause = error.__cause__ or error
+    if isinstance(cause, _NEVER_CONNECTED):
+        return ExchangeError(f"cannot connect: {cause}", sent=False)
+    return ExchangeError(f"connection lost: {type(cause).__name__} {cause}", sent=True)

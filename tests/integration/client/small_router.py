@@ -1,0 +1,138 @@
+"""A router's door on a real socket, with the rules of POST and GET /inference and nothing behind it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class SmallRouter:
+    """Holds requests until the test ends them; `next_answers` are given first, in order, instead."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.next_answers: list[Handler] = []
+        self.known: dict[str, dict[str, Any]] = {}
+        self.changed = asyncio.Condition()
+        self.url = ""
+        self.port = 0
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.01, handler_cancellation=True)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    async def die(self) -> None:
+        """Stop at once and forget everything, as a killed process does."""
+        self.known.clear()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def finish(self, request_id: str, **fields: Any) -> None:
+        async with self.changed:
+            self.known[request_id] |= {"state": "completed", "output": {"text": "done"}, **fields}
+            self.changed.notify_all()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10), self.changed:
+            await self.changed.wait_for(condition)
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        async with self.changed:
+            self.calls.append(f"{request.method} {request.path}")
+            self.headers.append({name.lower(): value for name, value in request.headers.items()})
+            self.changed.notify_all()
+        if self.next_answers:
+            return await self.next_answers.pop(0)(request)
+        if request.method == "POST":
+            return await self._post(request)
+        if request.path == "/queue/status":
+            return json_answer({"regions": {"US": {"main": len(self.known)}}})
+        return await self._look(request)
+
+    async def _post(self, request: web.Request) -> web.StreamResponse:
+        body = orjson.loads(await request.read())
+        self.bodies.append(body)
+        request_id = body["request_id"]
+        async with self.changed:
+            self.known.setdefault(request_id, _view(body))
+            self.changed.notify_all()
+        return await self._wait(request, request_id)
+
+    async def _look(self, request: web.Request) -> web.StreamResponse:
+        request_id = request.path.removeprefix("/inference/")
+        if request_id not in self.known:
+            return problem_answer(404, "not_found", "there is no such request")
+        if request.method == "DELETE":
+            await self.finish(request_id, state="cancelled", output=None)
+        return await self._wait(request, request_id)
+
+    async def _wait(self, request: web.Request, request_id: str) -> web.StreamResponse:
+        _, _, seconds = request.headers.get("Prefer", "wait=0").partition("wait=")
+        try:
+            async with asyncio.timeout(float(seconds)), self.changed:
+                await self.changed.wait_for(lambda: self.known[request_id]["state"] == "completed")
+        except TimeoutError:
+            pass
+        view = self.known[request_id]
+        return json_answer(view, 200 if view["state"] in ("completed", "failed", "cancelled") else 202)
+
+
+def _view(body: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "request_id": body["request_id"],
+        "state": "queued",
+        "model": body["model"],
+        "requested_region": body["region"],
+        "fence": body["fence"],
+    }
+
+
+def json_answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(body), status=status, content_type="application/json", headers=headers
+    )
+
+
+def problem_answer(status: int, code: str, detail: str, **headers: str) -> web.Response:
+    document = {"title": code, "status": status, "code": code, "detail": detail}
+    return json_answer(document, status, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+async def cut(request: web.Request) -> web.StreamResponse:
+    """Read the request, then close the connection without a word."""
+    await request.read()
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+def refuse(status: int, code: str, detail: str, **headers: str) -> Handler:
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return problem_answer(status, code, detail, **headers)
+
+    return answer
+
+
+@asynccontextmanager
+async def small_router() -> AsyncIterator[SmallRouter]:
+    router = SmallRouter()
+    await router.start()
+    try:
+        yield router
+    finally:
+        await router.die()

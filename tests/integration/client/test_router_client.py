@@ -1,0 +1,255 @@
+"""The router's client over real sockets: long polls, restarts, full routers, cut connections."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from aiohttp import web
+
+from beacon_client.errors import RouterBusy, RouterRefused, RouterUnreachable
+from beacon_client.router import RouterClient, RouterTimes
+from beacon_contracts.inference import InferenceRequest, InferenceState, StepMeta
+from beacon_contracts.tiers import Tier
+from beacon_telemetry import log_context
+from tests.integration.client.small_router import SmallRouter, cut, refuse, small_router
+
+ONE_SECOND_WAITS = RouterTimes(wait_s=1, exchange_s=3.0, connect_s=1.0, short_s=1.0, max_tries=4)
+
+
+def request(request_id: str = "exe_a.0.0", region: str = "US") -> InferenceRequest:
+    return InferenceRequest(
+        request_id=request_id,
+        model="flux",
+        region=region,
+        input={"prompt": "a cat", "nothing": None, "deep": {"nothing": None}},
+        params={"temperature": 0.1},
+        tier=Tier.PREMIUM,
+        fence=3,
+        meta=StepMeta(job_id="job_a"),
+    )
+
+
+@pytest.fixture
+async def router() -> AsyncIterator[SmallRouter]:
+    async with small_router() as one:
+        yield one
+
+
+@pytest.fixture
+async def other() -> AsyncIterator[SmallRouter]:
+    async with small_router() as one:
+        yield one
+
+
+def closed_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+async def test_a_result_comes_back_by_the_first_call_when_it_is_quick(router: SmallRouter) -> None:
+    async with RouterClient([router.url], "secret") as client, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(client.infer(request()))
+        await router.until(lambda: "exe_a.0.0" in router.known)
+        await router.finish("exe_a.0.0", actual_region="EU", backend="eu-1")
+        view = await running
+    assert view.state is InferenceState.COMPLETED
+    assert (view.output, view.actual_region, view.backend) == ({"text": "done"}, "EU", "eu-1")
+    assert router.calls == ["POST /inference"]
+
+
+async def test_the_request_arrives_whole(router: SmallRouter) -> None:
+    async with RouterClient([router.url], "secret") as client, asyncio.TaskGroup() as tasks:
+        with log_context(job_id="job_a", request_id="req-9"):
+            tasks.create_task(client.infer(request()))
+        await router.until(lambda: "exe_a.0.0" in router.known)
+        await router.finish("exe_a.0.0")
+    assert InferenceRequest.model_validate(router.bodies[0]) == request()
+    assert router.bodies[0]["input"] == {"prompt": "a cat", "nothing": None, "deep": {"nothing": None}}
+    sent = router.headers[0]
+    assert sent["authorization"] == "Bearer secret"
+    assert sent["prefer"] == "wait=25"
+    assert (sent["x-job-id"], sent["x-request-id"]) == ("job_a", "req-9")
+
+
+async def test_a_long_wait_is_many_short_calls_to_the_same_router(
+    router: SmallRouter, other: SmallRouter
+) -> None:
+    async with (
+        RouterClient([router.url, other.url], "t", times=ONE_SECOND_WAITS) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
+        running = tasks.create_task(client.infer(request()))
+        asked = await first_asked(router, other)
+        await asked.until(lambda: asked.calls.count("GET /inference/exe_a.0.0") == 2)
+        await asked.finish("exe_a.0.0")
+        assert (await running).state is InferenceState.COMPLETED
+    assert asked.calls == ["POST /inference", *["GET /inference/exe_a.0.0"] * 2]
+    assert (router.calls, other.calls).count([]) == 1
+
+
+async def test_a_router_that_dies_is_replaced_by_the_other(router: SmallRouter, other: SmallRouter) -> None:
+    async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(client.infer(request()))
+        asked = await first_asked(router, other)
+        survivor = other if asked is router else router
+        await asked.die()
+        await survivor.until(lambda: "exe_a.0.0" in survivor.known)
+        await survivor.finish("exe_a.0.0")
+        assert (await running).state is InferenceState.COMPLETED
+    assert survivor.bodies == asked.bodies
+
+
+async def test_a_restarted_router_is_given_the_request_again(router: SmallRouter) -> None:
+    async with (
+        RouterClient([router.url], "t", times=ONE_SECOND_WAITS) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
+        running = tasks.create_task(client.infer(request()))
+        await router.until(lambda: len(router.calls) == 2)
+        router.known.clear()
+        router.next_answers.append(refuse(404, "not_found", "who?"))
+        await router.until(lambda: router.calls.count("POST /inference") == 2)
+        await router.finish("exe_a.0.0")
+        assert (await running).state is InferenceState.COMPLETED
+
+
+async def test_a_cut_connection_is_tried_again_at_the_same_router(
+    router: SmallRouter, other: SmallRouter
+) -> None:
+    router.next_answers.append(cut)
+    other.next_answers.append(cut)
+    async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(client.infer(request()))
+        asked = await first_asked(router, other)
+        await asked.until(lambda: "exe_a.0.0" in asked.known)
+        await asked.finish("exe_a.0.0")
+        await running
+    assert asked.calls == ["POST /inference"] * 2
+    assert (router.calls, other.calls).count([]) == 1
+
+
+async def test_full_everywhere_is_busy_with_the_shorter_wait(router: SmallRouter, other: SmallRouter) -> None:
+    router.next_answers.append(refuse(429, "queue_full", "the queue of US is full", Retry_After="7"))
+    other.next_answers.append(refuse(503, "no_backend", "no backend serves flux", Retry_After="5"))
+    async with RouterClient([router.url, other.url], "t") as client:
+        with pytest.raises(RouterBusy) as busy:
+            await client.infer(request())
+    assert (busy.value.retry_after_s, busy.value.reason) == (5.0, "no backend serves flux")
+
+
+async def test_full_here_goes_there(router: SmallRouter, other: SmallRouter) -> None:
+    async def full_then_ok(full: SmallRouter, free: SmallRouter) -> None:
+        full.next_answers.append(refuse(429, "queue_full", "full", Retry_After="7"))
+        address = [full.url, free.url]
+        async with RouterClient(address, "t") as client, asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(client.infer(request()))
+            await free.until(lambda: "exe_a.0.0" in free.known)
+            await free.finish("exe_a.0.0")
+            await running
+
+    await full_then_ok(router, other)
+
+
+async def test_a_refusal_is_final(router: SmallRouter) -> None:
+    router.next_answers.append(refuse(422, "unknown_model", "there is no model flux"))
+    async with RouterClient([router.url], "t") as client:
+        with pytest.raises(RouterRefused, match="there is no model flux") as refused:
+            await client.infer(request())
+    assert refused.value.failure.code == "unknown_model"
+    assert len(router.calls) == 1
+
+
+async def test_nobody_there_is_unreachable() -> None:
+    async with RouterClient([closed_port()], "t", times=ONE_SECOND_WAITS) as client:
+        with pytest.raises(RouterUnreachable, match="cannot connect"):
+            await client.infer(request())
+
+
+async def test_a_server_that_never_ends_its_answer_holds_no_call_for_longer_than_the_bound(
+    router: SmallRouter,
+) -> None:
+    forever = asyncio.Event()
+
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"{")
+        await forever.wait()
+        return response
+
+    router.next_answers += [drip] * 10
+    times = RouterTimes(wait_s=1, exchange_s=0.2, max_tries=2)
+    async with RouterClient([router.url], "t", times=times) as client:
+        with pytest.raises(RouterUnreachable, match=r"no answer within 0\.2 s"):
+            await client.infer(request())
+
+
+async def test_cancel_reaches_every_router_and_may_be_repeated(
+    router: SmallRouter, other: SmallRouter
+) -> None:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(RouterClient([router.url, closed_port(), other.url], "t"))
+        router.known["exe_a.0.0"] = {"state": "running", "request_id": "exe_a.0.0"}
+        await client.cancel("exe_a.0.0")
+        await client.cancel("exe_a.0.0", region="US")
+    assert router.known["exe_a.0.0"]["state"] == "cancelled"
+    assert router.calls == other.calls == ["DELETE /inference/exe_a.0.0"] * 2
+
+
+async def test_find_asks_all_and_says_where_it_stands(router: SmallRouter, other: SmallRouter) -> None:
+    async with RouterClient([router.url, other.url], "t") as client:
+        assert await client.find("exe_a.0.0") is None
+        other.known["exe_a.0.0"] = {
+            "request_id": "exe_a.0.0",
+            "state": "queued",
+            "model": "flux",
+            "requested_region": "US",
+            "fence": 1,
+            "position": 4,
+        }
+        found = await client.find("exe_a.0.0")
+    assert found is not None
+    assert found.position == 4
+
+
+async def test_status_names_the_router_that_is_away(router: SmallRouter) -> None:
+    away = closed_port()
+    async with RouterClient([router.url, away], "t") as client:
+        here, gone = await client.status()
+    assert here.queues == {"regions": {"US": {"main": 0}}}
+    assert gone.url == away
+    assert gone.queues is None
+    assert "cannot connect" in (gone.error or "")
+
+
+async def test_an_id_with_a_slash_stays_one_path_segment(router: SmallRouter) -> None:
+    async with RouterClient([router.url], "t") as client:
+        await client.cancel("a/../b?c")
+    assert router.calls == ["DELETE /inference/a/../b?c"]
+
+
+async def test_many_callers_share_the_routers_evenly(router: SmallRouter, other: SmallRouter) -> None:
+    async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
+        for number in range(40):
+            tasks.create_task(client.infer(request(f"exe_{number}")))
+        await router.until(lambda: len(router.known) == 20)
+        await other.until(lambda: len(other.known) == 20)
+        for place in (router, other):
+            for request_id in list(place.known):
+                await place.finish(request_id)
+
+
+async def first_asked(*routers: SmallRouter) -> SmallRouter:
+    waits = [
+        asyncio.ensure_future(router.until(lambda r=router: bool(r.bodies or r.calls))) for router in routers
+    ]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+    return next(router for router in routers if router.calls)

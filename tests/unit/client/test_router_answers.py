@@ -1,0 +1,110 @@
+"""What each answer of the router means to the caller."""
+
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from beacon_client.errors import RouterRefused
+from beacon_client.router_answers import Broken, Busy, Done, Lost, Waiting, understand
+from beacon_client.transport import Answer
+from beacon_contracts.failures import FailureStage
+from beacon_contracts.inference import InferenceRequest, InferenceState
+
+REQUEST = InferenceRequest(
+    request_id="exe_1.0.0", model="flux", region="US", input={"prompt": "cat"}, fence=7
+)
+
+
+def answer(status: int, body: object = None, **headers: str) -> Answer:
+    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    return Answer(status, httpx.Headers({k.replace("_", "-"): v for k, v in headers.items()}), content)
+
+
+def view(state: str) -> dict[str, Any]:
+    return {"request_id": "exe_1.0.0", "state": state, "model": "flux", "requested_region": "US", "fence": 7}
+
+
+def problem(status: int, code: str = "x", **more: Any) -> dict[str, Any]:
+    return {"title": "T", "status": status, "code": code, "detail": "the reason", **more}
+
+
+@pytest.mark.parametrize("state", ["completed", "failed", "cancelled"])
+def test_a_terminal_view_is_the_end(state: str) -> None:
+    meaning = understand(answer(200, view(state)), REQUEST)
+    assert isinstance(meaning, Done)
+    assert meaning.view.state == state
+
+
+@pytest.mark.parametrize("state", ["queued", "warming", "running", "backoff"])
+def test_any_other_view_is_waited_for(state: str) -> None:
+    assert isinstance(understand(answer(202, view(state)), REQUEST), Waiting)
+
+
+def test_an_unknown_request_is_lost() -> None:
+    assert understand(answer(404, problem(404)), REQUEST) == Lost()
+    assert understand(answer(404, b"<html>"), REQUEST) == Lost()
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_not_accepted_is_busy_for_as_long_as_the_document_says(status: int) -> None:
+    busy = understand(answer(status, problem(status, retry_after_s=2.5), retry_after="3"), REQUEST)
+    assert busy == Busy(2.5, "the reason")
+
+
+@pytest.mark.parametrize(("header", "expected"), [("12", 12.0), ("", 1.0), ("-3", 1.0), ("soon", 1.0)])
+def test_not_accepted_is_busy_for_as_long_as_the_header_says(header: str, expected: float) -> None:
+    assert understand(answer(429, problem(429), retry_after=header), REQUEST) == Busy(expected, "the reason")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_wrong_service_token_is_the_operators_mistake_and_no_failure_of_the_job(status: int) -> None:
+    busy = understand(answer(status, problem(status)), REQUEST)
+    assert isinstance(busy, Busy)
+    assert "BEACON_SERVICE_TOKEN" in busy.reason
+
+
+def test_start_by_passed_is_a_retryable_failure_in_the_queue() -> None:
+    done = understand(answer(504, problem(504, code="start_by_passed")), REQUEST)
+    assert isinstance(done, Done)
+    assert done.view.state is InferenceState.FAILED
+    assert done.view.fence == 7
+    assert done.view.failure is not None
+    assert (done.view.failure.code, done.view.failure.stage) == ("start_by_passed", FailureStage.QUEUE)
+    assert done.view.failure.retryable
+
+
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
+def test_a_refusal_carries_the_problem_and_a_failure_that_is_not_retried(status: int) -> None:
+    with pytest.raises(RouterRefused) as refused:
+        understand(answer(status, problem(status, code="unknown_model")), REQUEST)
+    assert refused.value.problem.status == status
+    failure = refused.value.failure
+    assert (failure.code, failure.stage, failure.retryable) == (
+        "unknown_model",
+        FailureStage.ADMISSION,
+        False,
+    )
+    assert failure.message == "the reason"
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b"<html>welcome</html>"),
+        (200, {"state": "completed"}),
+        (301, b""),
+        (400, b"Bad Request (from a proxy)"),
+        (429, b"slow down, says the proxy"),
+        (500, problem(500)),
+        (502, b"Bad Gateway"),
+        (503, b"proxy has no upstream"),
+        (504, b"Gateway Timeout"),
+        (408, problem(408)),
+    ],
+)
+def test_what_no_router_says_is_broken_and_never_a_verdict_on_the_job(status: int, body: object) -> None:
+    meaning = understand(answer(status, body), REQUEST)
+    assert isinstance(meaning, Broken)
+    assert str(status) in meaning.reason

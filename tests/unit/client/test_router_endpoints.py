@@ -1,0 +1,69 @@
+"""Which router is called: least busy, healthy, serving the region."""
+
+import pytest
+
+from beacon_client.router_endpoints import Endpoints
+
+
+def urls(*addresses: str) -> Endpoints:
+    return Endpoints(addresses)
+
+
+def test_the_least_busy_is_chosen() -> None:
+    routers = urls("http://a", "http://b", "http://c")
+    a, b, c = routers.all
+    a.in_flight, b.in_flight, c.in_flight = 3, 1, 2
+    assert routers.choose("US", now=0.0) is b
+
+
+def test_equals_take_turns() -> None:
+    routers = urls("http://a", "http://b", "http://c")
+    chosen = [routers.choose("US", now=0.0) for _ in range(6)]
+    assert sorted(chosen, key=id) == sorted([*routers.all, *routers.all], key=id)
+
+
+def test_one_that_failed_rests_longer_after_each_failure_and_comes_back() -> None:
+    routers = urls("http://a", "http://b")
+    a, b = routers.all
+    b.in_flight = 10
+    assert routers.choose("US", now=0.0) is a
+    assert [a.failed(now=0.0) for _ in range(7)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
+    assert routers.choose("US", now=9.9) is b
+    assert routers.choose("US", now=10.0) is a
+    a.answered()
+    assert a.failed(now=20.0) == 0.25
+
+
+def test_when_all_rest_the_one_that_is_back_first_is_tried() -> None:
+    routers = urls("http://a", "http://b")
+    a, b = routers.all
+    a.failed(now=0.0)
+    a.failed(now=0.0)
+    b.failed(now=0.0)
+    assert routers.choose("US", now=0.0) is b
+
+
+def test_an_address_may_serve_some_regions_only() -> None:
+    routers = urls("US=http://us:8100", "EU+ASIA=https://east:8100/", "http://all:8100")
+    us, east, everywhere = routers.all
+    assert east.url == "https://east:8100"
+    assert {routers.choose("eu", now=0.0) for _ in range(4)} == {east, everywhere}
+    assert {routers.choose("US", now=0.0) for _ in range(4)} == {us, everywhere}
+    assert urls("US=http://us:8100").choose("EU", now=0.0) is None
+
+
+def test_an_address_with_an_equals_sign_in_its_path_is_one_address() -> None:
+    (only,) = urls("http://a/x=http").all
+    assert only.url == "http://a/x=http"
+    assert only.serves("anything")
+
+
+@pytest.mark.parametrize("bad", ["localhost:8100", "ftp://a", "http://", "US=localhost"])
+def test_what_is_not_an_address_is_refused_by_name(bad: str) -> None:
+    with pytest.raises(ValueError, match="is not a"):
+        urls(bad)
+
+
+def test_no_address_at_all_says_which_variable_to_set() -> None:
+    with pytest.raises(ValueError, match="BEACON_ROUTER_URLS"):
+        urls("", "  ")

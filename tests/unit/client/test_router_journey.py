@@ -1,0 +1,162 @@
+"""What a request does when routers restart, fill up and go away."""
+
+from typing import Any
+
+import pytest
+
+from beacon_client.errors import RouterBusy, RouterUnreachable
+from beacon_client.router_answers import Broken, Busy, Lost, Waiting
+from beacon_client.router_endpoints import Endpoint, Endpoints
+from beacon_client.router_journey import Journey, Unanswered
+from beacon_contracts.inference import InferenceState, InferenceView
+
+REFUSED = Unanswered("connection refused", sent=False)
+CUT = Unanswered("connection lost", sent=True)
+WAITING = Waiting(
+    InferenceView(request_id="r", state=InferenceState.QUEUED, model="m", requested_region="US", fence=1)
+)
+
+
+class Trip:
+    """A journey and its routers, with the clock standing still."""
+
+    def __init__(self, *addresses: str, max_tries: int = 5) -> None:
+        self.routers = Endpoints(addresses or ("http://a", "http://b"))
+        self.journey = Journey("US", max_tries)
+
+    def next(self) -> Endpoint:
+        return self.journey.next_router(self.routers, 0.0)
+
+    def learn(self, endpoint: Endpoint, meaning: Any, took_s: float = 25.0) -> float:
+        return self.journey.learn(endpoint, meaning, now=0.0, took_s=took_s)
+
+
+def test_it_stays_with_the_router_that_has_it() -> None:
+    trip = Trip()
+    home = trip.next()
+    trip.learn(home, WAITING)
+    home.in_flight = 1_000
+    assert trip.journey.accepted
+    assert trip.next() is home
+
+
+def test_a_router_that_answers_at_once_is_not_asked_at_once() -> None:
+    trip = Trip()
+    home = trip.next()
+    assert trip.learn(home, WAITING, took_s=0.01) > 0
+    assert trip.learn(home, WAITING, took_s=25.0) == 0
+
+
+def test_refused_connections_go_to_the_other_router_without_delay() -> None:
+    trip = Trip()
+    first = trip.next()
+    assert trip.learn(first, REFUSED) == 0
+    assert trip.next() is not first
+
+
+def test_a_cut_connection_is_tried_again_where_the_run_may_still_be() -> None:
+    trip = Trip()
+    first = trip.next()
+    trip.learn(first, CUT)
+    assert trip.next() is first
+    trip.learn(first, CUT)
+    assert trip.next() is first
+    trip.learn(first, CUT)
+    assert trip.next() is not first
+    assert not trip.journey.accepted
+
+
+def test_a_router_that_died_is_left_at_once_and_the_request_sent_anew() -> None:
+    trip = Trip()
+    home = trip.next()
+    trip.learn(home, WAITING)
+    trip.learn(home, CUT)
+    assert trip.journey.accepted
+    trip.learn(home, REFUSED)
+    assert not trip.journey.accepted
+    assert trip.next() is not home
+
+
+def test_a_forgotten_request_is_sent_anew() -> None:
+    trip = Trip("http://only")
+    home = trip.next()
+    trip.learn(home, WAITING)
+    assert trip.learn(home, Lost()) == 0
+    assert not trip.journey.accepted
+    assert trip.next() is home
+    assert home.failures == 0
+
+
+def test_a_router_that_forgets_each_time_is_given_up() -> None:
+    trip = Trip("http://only", max_tries=4)
+    home = trip.next()
+    pauses = []
+    for _ in range(3):
+        trip.learn(home, WAITING)
+        pauses.append(trip.learn(home, Lost()))
+    assert pauses == [0.0, 0.25, 0.5]
+    trip.learn(home, WAITING)
+    with pytest.raises(RouterUnreachable, match="does not know"):
+        trip.learn(home, Lost())
+
+
+def test_being_remembered_between_calls_resets_the_count() -> None:
+    trip = Trip("http://only", max_tries=2)
+    home = trip.next()
+    for _ in range(20):
+        trip.learn(home, WAITING)
+        trip.learn(home, WAITING)
+        trip.learn(home, CUT)
+
+
+def test_tries_are_bounded_and_back_off() -> None:
+    trip = Trip("http://only", max_tries=7)
+    pauses = [trip.learn(trip.next(), REFUSED) for _ in range(6)]
+    assert pauses == [0.0, 0.25, 0.5, 1.0, 2.0, 4.0]
+    with pytest.raises(RouterUnreachable) as gone:
+        trip.learn(trip.next(), REFUSED)
+    assert gone.value.tries == 7
+    assert "http://only" in str(gone.value)
+    assert "connection refused" in str(gone.value)
+
+
+def test_a_full_router_sends_it_to_the_other_and_two_full_ones_back_to_the_caller() -> None:
+    trip = Trip()
+    first = trip.next()
+    assert trip.learn(first, Busy(9.0, "queue full")) == 0
+    second = trip.next()
+    assert second is not first
+    trip.learn(second, Busy(4.0, "no backend"))
+    with pytest.raises(RouterBusy) as busy:
+        trip.next()
+    assert (busy.value.retry_after_s, busy.value.reason) == (4.0, "no backend")
+
+
+def test_a_full_router_is_not_unhealthy() -> None:
+    trip = Trip()
+    first = trip.next()
+    trip.learn(first, Busy(9.0, "queue full"))
+    assert first.failures == 0
+
+
+def test_busy_while_it_is_followed_waits_and_stays() -> None:
+    trip = Trip()
+    home = trip.next()
+    trip.learn(home, WAITING)
+    assert trip.learn(home, Busy(3.0, "stopping")) == 3.0
+    assert trip.next() is home
+
+
+def test_nonsense_counts_against_the_router_and_not_forever() -> None:
+    trip = Trip("http://only", max_tries=3)
+    only = trip.next()
+    trip.learn(only, Broken("status 502"))
+    assert only.failures == 1
+    trip.learn(only, Broken("status 502"))
+    with pytest.raises(RouterUnreachable, match="502"):
+        trip.learn(only, Broken("status 502"))
+
+
+def test_no_router_for_the_region_is_said() -> None:
+    with pytest.raises(RouterUnreachable, match="no router serves region US"):
+        Trip("EU=http://eu").next()
