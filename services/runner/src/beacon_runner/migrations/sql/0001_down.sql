@@ -1,0 +1,9 @@
+DROP TABLE credit_ledger;
+DROP TABLE job_events;
+DROP TABLE dead_letters;
+DROP TABLE outbox;
+DROP TABLE attempts;
+DROP TABLE executions;
+DROP TABLE jobs;
+DROP TABLE api_keys;
+DROP TABLE users;

@@ -1,0 +1,169 @@
+-- Users and their keys. Users are disabled, never deleted: their jobs and their ledger stay theirs.
+CREATE TABLE users (
+    id          uuid PRIMARY KEY,
+    name        text NOT NULL UNIQUE,
+    tier        text NOT NULL CHECK (tier IN ('admin', 'creator', 'premium', 'supporter', 'free')),
+    credit      integer NOT NULL DEFAULT 0 CHECK (credit >= 0),
+    disabled_at timestamptz,
+    created_at  timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE api_keys (
+    id         uuid PRIMARY KEY,
+    user_id    uuid NOT NULL REFERENCES users (id),
+    name       text NOT NULL DEFAULT '',
+    hint       text NOT NULL, -- the first letters of the key: enough to recognise it, not to use it
+    hash       bytea NOT NULL UNIQUE, -- SHA-256: keys are random and long, so stretching would add nothing
+    scopes     text[] NOT NULL CHECK (scopes <@ ARRAY ['user', 'admin', 'service'] AND scopes <> '{}'),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz,
+    revoked_at timestamptz
+);
+
+CREATE INDEX api_keys_of_user ON api_keys (user_id);
+
+-- One row per job. Columns are ordered by size, and few indexes exist, because a million may wait.
+-- No foreign key to users: it would look each of them up again for every job of a batch.
+CREATE TABLE jobs (
+    id              uuid NOT NULL,
+    user_id         uuid NOT NULL,
+    lease           bigint NOT NULL DEFAULT 0, -- the fence: grows with each claim and each takeover
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    queued_at       timestamptz NOT NULL DEFAULT now(), -- since when it waits for its current stage and attempt
+    started_at      timestamptz, -- first claim
+    finished_at     timestamptz, -- null exactly while the job is live
+    next_attempt_at timestamptz, -- null exactly while its message belongs in a lane
+    promoted_at     timestamptz,
+    ticket          integer NOT NULL DEFAULT 1, -- names its newest message
+    event_seq       integer NOT NULL DEFAULT 1, -- number of its newest event
+    total           integer NOT NULL,
+    completed       integer NOT NULL DEFAULT 0,
+    failed          integer NOT NULL DEFAULT 0,
+    cancelled       integer NOT NULL DEFAULT 0,
+    price_paid      integer NOT NULL DEFAULT 0,
+    stage           smallint NOT NULL DEFAULT 0,
+    stages          smallint NOT NULL DEFAULT 1,
+    attempt         smallint NOT NULL DEFAULT 1, -- of the current stage
+    deliveries      smallint NOT NULL DEFAULT 0, -- claims of the current ticket
+    front           boolean NOT NULL DEFAULT false,
+    state           text NOT NULL DEFAULT 'queued' CHECK (
+        state IN ('queued', 'processing', 'retrying', 'completed', 'partial', 'failed', 'cancelled')
+    ),
+    kind            text NOT NULL,
+    tier            text NOT NULL,
+    class           text NOT NULL,
+    original_class  text NOT NULL,
+    lane            text NOT NULL DEFAULT '',
+    name            text NOT NULL DEFAULT '',
+    spec            json NOT NULL, -- normalised and self-contained: what the configuration said at submission
+    context         json, -- results of a pipeline's finished steps
+    failure         json,
+    worker          text,
+    batch           text,
+    idempotency_key text,
+    request_hash    bytea,
+    CONSTRAINT jobs_pkey PRIMARY KEY (id),
+    CONSTRAINT jobs_live_until_finished CHECK (
+        (finished_at IS NULL) = (state IN ('queued', 'processing', 'retrying'))
+    )
+)
+-- A claim writes no indexed column: with room on its page it touches no index.
+WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX jobs_of_user ON jobs (user_id, id);
+CREATE INDEX jobs_live ON jobs (user_id, id) WHERE finished_at IS NULL;
+CREATE UNIQUE INDEX jobs_idempotency ON jobs (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+-- One row per execution that has started; those still to come follow from the job's spec.
+CREATE TABLE executions (
+    job_id        uuid NOT NULL,
+    started_at    timestamptz,
+    finished_at   timestamptz,
+    ordinal       integer NOT NULL, -- its place in the stage's plan: part of its name
+    queued_s      real,
+    load_s        real,
+    run_s         real,
+    stage         smallint NOT NULL,
+    attempt       smallint NOT NULL,
+    retries       smallint NOT NULL DEFAULT 0, -- asked for by the user, one at a time
+    state         text NOT NULL CHECK (state IN ('pending', 'running', 'completed', 'failed', 'cancelled')),
+    item          text NOT NULL,
+    model         text NOT NULL,
+    region        text NOT NULL,
+    actual_region text,
+    backend       text,
+    output        json,
+    failure       json,
+    CONSTRAINT executions_pkey PRIMARY KEY (job_id, stage, item, model, region)
+) WITH (fillfactor = 85);
+
+-- Earlier attempts of executions; the newest is in executions.
+CREATE TABLE attempts (
+    job_id        uuid NOT NULL,
+    started_at    timestamptz,
+    finished_at   timestamptz,
+    ordinal       integer NOT NULL,
+    queued_s      real,
+    load_s        real,
+    run_s         real,
+    stage         smallint NOT NULL,
+    attempt       smallint NOT NULL,
+    state         text NOT NULL,
+    actual_region text,
+    backend       text,
+    failure       json,
+    CONSTRAINT attempts_pkey PRIMARY KEY (job_id, stage, ordinal, attempt)
+);
+
+-- Messages on their way to Redis; the publisher deletes them when they have arrived.
+CREATE TABLE outbox (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id     uuid NOT NULL,
+    not_before timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    ticket     integer NOT NULL,
+    stage      smallint NOT NULL,
+    attempt    smallint NOT NULL,
+    front      boolean NOT NULL DEFAULT false,
+    topic      text NOT NULL DEFAULT 'jobs' CHECK (topic IN ('jobs', 'jobs:retry', 'jobs:dead')),
+    class      text NOT NULL,
+    lane       text NOT NULL,
+    batch      text,
+    reason     text
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
+
+CREATE TABLE dead_letters (
+    job_id  uuid PRIMARY KEY,
+    died_at timestamptz NOT NULL DEFAULT now(),
+    stage   smallint NOT NULL,
+    attempt smallint NOT NULL,
+    reason  text NOT NULL,
+    failure json NOT NULL
+);
+
+CREATE INDEX dead_letters_newest ON dead_letters (died_at, job_id);
+
+-- One row per transaction that changed the job: its events in order; seq is the number of the last of them.
+-- The first event of every job, JOB_QUEUED, follows from the job's own row.
+CREATE TABLE job_events (
+    job_id uuid NOT NULL,
+    at     timestamptz NOT NULL DEFAULT now(),
+    seq    integer NOT NULL,
+    events json NOT NULL,
+    CONSTRAINT job_events_pkey PRIMARY KEY (job_id, seq)
+);
+
+CREATE TABLE credit_ledger (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    user_id    uuid NOT NULL REFERENCES users (id),
+    job_id     uuid,
+    refunds    bigint UNIQUE REFERENCES credit_ledger (id), -- a payment comes back once
+    created_at timestamptz NOT NULL DEFAULT now(),
+    amount     integer NOT NULL CHECK (amount <> 0),
+    balance    integer NOT NULL CHECK (balance >= 0), -- after this entry
+    entry      text NOT NULL CHECK (entry IN ('grant', 'skip', 'refund')),
+    note       text NOT NULL DEFAULT ''
+);
+
+CREATE INDEX credit_ledger_of_user ON credit_ledger (user_id, id);
+CREATE INDEX credit_ledger_of_job ON credit_ledger (job_id) WHERE job_id IS NOT NULL;

@@ -1,0 +1,44 @@
+"""What the environment says: addresses, secrets and where the configuration file is."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+
+class DatabaseSettings(BaseSettings):
+    """All that `migrate` needs."""
+
+    model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
+
+    database_url: Annotated[str, Field(validation_alias="DATABASE_URL", pattern=r"^postgres(ql)?://")]
+    log_format: Annotated[Literal["console", "json"], Field(validation_alias="BEACON_LOG_FORMAT")] = "console"
+    log_level: Annotated[str, Field(validation_alias="BEACON_LOG_LEVEL")] = "info"
+
+
+class BootstrapSettings(DatabaseSettings):
+    """The two keys of a first start; one that is left out is made up and printed."""
+
+    user_key: Annotated[SecretStr | None, Field(validation_alias="BEACON_BOOTSTRAP_USER_KEY")] = None
+    admin_key: Annotated[SecretStr | None, Field(validation_alias="BEACON_BOOTSTRAP_ADMIN_KEY")] = None
+
+
+class RunnerSettings(DatabaseSettings):
+    redis_url: Annotated[str, Field(validation_alias="REDIS_URL")]
+    redis_cluster: Annotated[bool, Field(validation_alias="REDIS_CLUSTER")] = False
+    config_path: Annotated[Path, Field(validation_alias="BEACON_CONFIG")] = Path("config/beacon.toml")
+    host: Annotated[str, Field(validation_alias="BEACON_RUNNER_HOST")] = "127.0.0.1"
+    port: Annotated[int, Field(validation_alias="BEACON_RUNNER_PORT", ge=0, le=65_535)] = 8000
+    router_urls: Annotated[tuple[str, ...], NoDecode, Field(validation_alias="BEACON_ROUTER_URLS")] = (
+        "http://127.0.0.1:8100",
+    )
+    service_token: Annotated[SecretStr, Field(validation_alias="BEACON_SERVICE_TOKEN")] = SecretStr("")
+
+    @field_validator("router_urls", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """Addresses are separated by commas."""
+        if isinstance(value, str):
+            return tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip())
+        return value
