@@ -26,10 +26,7 @@ class RunServers:
 
     def pair(self) -> ServerPair:
         if self._pair is None:
-            try:
-                self._pair = self._running.enter_context(server_pair(os.environ))
-            except ServerChoiceError as error:
-                pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
+            self._pair = self._running.enter_context(server_pair(os.environ))
         return self._pair
 
     def close(self) -> None:
@@ -40,8 +37,14 @@ RUN_SERVERS = pytest.StashKey[RunServers]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        config.stash[RUN_SERVERS] = RunServers()
+    if hasattr(config, "workerinput"):
+        return
+    config.stash[RUN_SERVERS] = RunServers()
+    if config.getoption("dist", "no") != "no":
+        try:
+            config.stash[RUN_SERVERS].pair()
+        except ServerChoiceError as error:
+            raise pytest.UsageError(str(error)) from error
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,7 +62,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def servers(request: pytest.FixtureRequest) -> ServerPair:
     """The Postgres and the Redis of this run."""
     told = getattr(request.config, "workerinput", {}).get(RUN_INPUT)
-    return ServerPair(**told) if told else request.config.stash[RUN_SERVERS].pair()
+    if told:
+        return ServerPair(**told)
+    try:
+        return request.config.stash[RUN_SERVERS].pair()
+    except ServerChoiceError as error:
+        pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 @pytest.fixture(scope="session")
