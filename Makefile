@@ -1,0 +1,86 @@
+# Everything here runs from a fresh clone: each target sets up what it needs first, and says what it does.
+# Paths are relative on purpose: the project may live in a directory whose name has spaces.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PACKAGES := $(sort $(wildcard libs/* services/*))
+SOURCES := $(addsuffix /src,$(PACKAGES)) tests $(wildcard benchmarks infra)
+STAMP := $(VENV)/.installed
+ARGS ?=
+
+# A variable of some machines that makes every start slow: Python would compile everything again each time.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Installers keep a cache at home. Without a usable home they get one that `make distclean` removes.
+ifneq ($(shell test -n "$$HOME" && test -d "$$HOME" && test -w "$$HOME" && echo usable),usable)
+export HOME := $(CURDIR)/$(VENV)/home
+endif
+
+.PHONY: help setup lock up demo test test-docker check fmt bench bench-peers chaos clean distclean
+
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Make the virtual environment from the lock (the other targets do this by themselves)
+
+$(STAMP): requirements.lock $(addsuffix /pyproject.toml,$(PACKAGES))
+	@sh infra/setup.sh "$(VENV)" $(PACKAGES)
+	@touch $@
+
+lock: setup ## Resolve the dependencies again and write requirements.lock
+	@echo "==> resolving"
+	@$(PY) -m uv lock --upgrade
+	@$(PY) -m uv export -q --frozen --all-packages --all-groups --no-emit-workspace --no-annotate --no-header \
+		-o requirements.lock
+
+up: setup ## Run the whole system in this terminal; Ctrl-C stops it
+	@exec $(PY) -m beacon_devstack up
+
+demo: setup ## Run the whole system, put a 3 x 3 x 3 matrix through it, print the 27 answers, stop
+	@exec $(PY) -m beacon_devstack demo
+
+test: setup ## Run all tests on embedded servers (ARGS="-k name" narrows it down)
+	@echo "==> testing"
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+test-docker: setup ## Run all tests on the stock Postgres and Redis images (needs a Docker engine)
+	@echo "==> testing on containers"
+	@BEACON_TEST_SERVERS=docker $(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+check: setup ## Lint, format, types, import contracts, deployment files
+	@echo "==> ruff"
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@echo "==> mypy"
+	@$(PY) -m mypy $(SOURCES)
+	@echo "==> import contracts"
+	@$(BIN)/lint-imports
+	@echo "==> deployment files"
+	@$(PY) -m infra.check
+
+fmt: setup ## Format the code and fix what can be fixed
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+bench: setup ## Measure Beacon against its limits (NAME=runner runs benchmarks/runner alone)
+	@$(PY) -m benchmarks$(if $(NAME),.$(NAME)) $(ARGS)
+
+bench-peers: setup ## Measure Beacon beside other queues and routers
+	@$(PY) -m benchmarks.peers $(ARGS)
+
+chaos: setup ## Kill parts of the system at random moments, and count what is lost
+	@$(PY) -m pytest -m chaos $(ARGS)
+
+clean: ## Remove the data of `make up` and all caches
+	@test ! -x $(PY) || $(PY) -m beacon_devstack clean
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -not -path './$(VENV)/*' -type d -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the virtual environment too
+	@rm -rf $(VENV)
