@@ -39,6 +39,7 @@ class KnownExecution:
     state: ExecutionState
     attempt: int
     failure: Failure | None = None
+    output: Any = None  # of a pipeline's step only: later steps need it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,10 @@ class ClaimedJob:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionReport:
-    """The newest state of one execution; `RUNNING` when it has just started."""
+    """The newest state of one execution; `RUNNING` when it has just started.
+
+    A terminal report of an execution whose start was never reported says both at once, which saves a write.
+    """
 
     execution: PlannedExecution
     state: ExecutionState
@@ -77,11 +81,12 @@ class ExecutionReport:
     timing: Timing | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    start_reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NextStage:
-    """The stage is complete; `result` is kept under the step's name for later steps."""
+    """The stage is complete; its result is in `context` under the step's name."""
 
     context: Mapping[str, Any]
 
@@ -131,10 +136,11 @@ Verdict = NextStage | Finished | RetryLater | Postponed | Dead | Returned
 
 @dataclass(frozen=True, slots=True)
 class EventDraft:
-    """An event that gets its number when it is stored."""
+    """An event that gets its number when it is stored, and its time too unless `at` says when it happened."""
 
     type: EventType
     data: Mapping[str, Any] = field(default_factory=dict)
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +152,15 @@ class StageReport:
     Without a verdict it is a note of progress, and the job stays with the worker.
     """
 
-    job: JobId
-    fence: int
+    claimed: ClaimedJob
     executions: tuple[ExecutionReport, ...] = ()
     events: tuple[EventDraft, ...] = ()
     verdict: Verdict | None = None
+
+    @property
+    def job(self) -> JobId:
+        return self.claimed.id
+
+    @property
+    def fence(self) -> int:
+        return self.claimed.fence
