@@ -1,0 +1,71 @@
+"""A queue on a real Redis, and short ways to make messages and to look at what is there."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from redis.asyncio import Redis, RedisCluster
+
+from beacon_contracts.ids import JobId, new_uuid
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
+from beacon_runner.queue.keys import HASH_TAG
+
+DEADLINE_S = 10.0
+
+
+def message(lane: str = "anna", job_class: JobClass = JobClass.LOW, *, ticket: int = 1) -> Message:
+    return Message(JobId(new_uuid()), ticket, 0, 1, job_class, lane)
+
+
+def entry(wanted: Message, **more: Any) -> OutboxEntry:
+    return OutboxEntry(Topic.JOBS, wanted, **more)
+
+
+async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
+    """Ask until the answer is not empty; the deadline is far beyond what it takes."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not (answer := await condition()):  # noqa: ASYNC110 - Redis sends no signal for this
+            await asyncio.sleep(0.01)
+        return answer
+
+
+@dataclass
+class QueueBed:
+    address: RedisAddress
+    redis: Redis | RedisCluster
+    layout: Layout
+    queue: RedisQueue
+    desk: RedisDesk
+
+    @classmethod
+    @asynccontextmanager
+    async def on(cls, address: RedisAddress) -> AsyncIterator[Self]:
+        async with address.open() as redis:
+            layout = Layout(prefix=HASH_TAG if address.cluster else "")
+            yield cls(address, redis, layout, RedisQueue(redis, layout, lease_s=60), RedisDesk(redis, layout))
+
+    def laid_out(self, *, lease_s: float = 60, **changes: Any) -> Self:
+        """The same Redis, laid out or leased in another way."""
+        layout = replace(self.layout, **changes)
+        queue = RedisQueue(self.redis, layout, lease_s=lease_s)
+        return replace(self, layout=layout, queue=queue, desk=RedisDesk(self.redis, layout))
+
+    async def add(self, *messages: Message, front: bool = False) -> int:
+        return await self.queue.push([entry(one, front=front) for one in messages])
+
+    async def claim(self, limit: int = 100, worker: str = "w1") -> Sequence[Message]:
+        return await self.queue.claim(tuple(JobClass), limit, worker)
+
+    async def loads(self, lane: str) -> tuple[int, int]:
+        """The counters of a lane: pending, running."""
+        names = [self.layout.name(f"queue:{lane}:{what}") for what in ("pending", "running")]
+        pending, running = [await self.redis.get(name) for name in names]
+        return int(pending or 0), int(running or 0)
+
+    async def keys(self) -> set[str]:
+        found = [key async for key in self.redis.scan_iter(match=f"{self.layout.prefix}*", count=1000)]
+        return {key.removeprefix(self.layout.prefix) for key in found}

@@ -1,0 +1,32 @@
+"""The queue on one Redis and on a cluster: every test of this folder runs on both."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from beacon_runner.queue import RedisAddress
+from tests.conformance.runner_queue.bed import QueueBed
+from tests.conformance.runner_queue.cluster import flush, redis_cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("redis-cluster")
+    with redis_cluster(folder) as url:
+        yield url
+
+
+@pytest.fixture(params=["one", "cluster"])
+def address(request: pytest.FixtureRequest) -> RedisAddress:
+    if request.param == "one":
+        return RedisAddress(request.getfixturevalue("redis_url"))
+    url = request.getfixturevalue("cluster_url")
+    flush(url)
+    return RedisAddress(url, cluster=True)
+
+
+@pytest.fixture
+async def bed(address: RedisAddress) -> AsyncIterator[QueueBed]:
+    async with QueueBed.on(address) as made:
+        yield made

@@ -1,0 +1,111 @@
+"""Lane strategies, counters, retries and the mirror of dead letters."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import OutboxEntry, Topic
+from beacon_runner.domain.ports import LaneCount
+from tests.conformance.runner_queue.bed import QueueBed, entry, message
+
+
+async def test_least_loaded_counts_lanes_as_numbers(bed: QueueBed) -> None:
+    """Twenty lanes sorted as text once put queue_10 before queue_2."""
+    await bed.add(*(message("") for _ in range(20)))
+    chosen = [one.lane for one in await bed.claim()]
+    assert chosen == [f"queue_{number}" for number in range(20)]
+
+
+async def test_least_loaded_sees_what_runs_and_what_waits(bed: QueueBed) -> None:
+    two = bed.laid_out(chosen_lanes=2)
+    await two.add(message(""), message(""), message(""))
+    assert (await two.loads("queue_0"), await two.loads("queue_1")) == ((2, 0), (1, 0))
+    await two.queue.ack(await two.claim(1))
+    await two.add(message(""))
+    await two.claim()
+    assert (await two.loads("queue_0"), await two.loads("queue_1")) == ((0, 2), (0, 1))
+
+
+async def test_a_batch_stays_in_one_lane_over_several_pushes(bed: QueueBed) -> None:
+    for _ in range(3):
+        await bed.queue.push([entry(message(""), batch="b1") for _ in range(10)])
+    await bed.queue.push([entry(message(""), batch="b2")])
+    assert (await bed.loads("queue_0"), await bed.loads("queue_1")) == ((30, 0), (1, 0))
+
+
+async def test_two_choosers_never_take_the_same_place(bed: QueueBed) -> None:
+    await asyncio.gather(*(bed.add(message("")) for _ in range(40)))
+    assert [await bed.loads(f"queue_{number}") for number in range(20)] == [(2, 0)] * 20
+
+
+async def test_one_class_and_one_lane_is_plainly_jobs(bed: QueueBed) -> None:
+    plain = bed.laid_out(plain=True, classes=(JobClass.LOW,))
+    wanted = [message("all") for _ in range(3)]
+    await plain.add(*wanted)
+    assert await plain.redis.lrange(plain.layout.name("jobs"), 0, -1) == [one.id for one in reversed(wanted)]
+    assert await plain.claim() == wanted
+
+
+async def test_wrong_counters_are_found_and_counted_again(bed: QueueBed) -> None:
+    await bed.add(*(message() for _ in range(3)))
+    await bed.add(message("bea"), front=True)
+    await bed.claim(2)
+    assert await bed.desk.reset_lanes() == []
+    await bed.redis.set(bed.layout.name("queue:anna:running"), 7)
+    await bed.redis.set(bed.layout.name("queue:nobody:pending"), 2)
+    await bed.redis.hset(bed.layout.name("jobs:waiting"), "low", 9)
+    assert sorted(await bed.desk.reset_lanes(), key=lambda row: row.lane) == [
+        LaneCount("anna", 2, 1),
+        LaneCount("nobody", 0, 0),
+    ]
+    assert (await bed.loads("anna"), await bed.loads("bea")) == ((2, 1), (0, 1))
+    assert (await bed.desk.stats()).waiting[JobClass.LOW] == 2
+    assert await bed.desk.reset_lanes() == []
+
+
+async def test_a_retry_waits_for_its_moment(bed: QueueBed) -> None:
+    now = time.time()
+    due, later = message(), message("")
+    await bed.queue.push(
+        [
+            OutboxEntry(Topic.RETRY, due, not_before=now - 1),
+            OutboxEntry(Topic.RETRY, later, not_before=now + 3600),
+        ]
+    )
+    assert await bed.claim() == []
+    assert await bed.queue.unknown([due, later]) == []
+    assert await bed.queue.take_due(100) == 1
+    assert await bed.claim() == [due]
+    stats = await bed.desk.stats()
+    assert (stats.retry, stats.next_retry_at) == (1, round(now + 3600, 3))
+
+
+async def test_a_due_retry_without_a_lane_gets_the_least_loaded(bed: QueueBed) -> None:
+    await bed.add(message(""))
+    await bed.queue.push([OutboxEntry(Topic.RETRY, message(""), not_before=1.0)])
+    await bed.queue.take_due(100)
+    assert [one.lane for one in await bed.claim()] == ["queue_0", "queue_1"]
+
+
+async def test_dead_letters_are_mirrored_once_a_job(bed: QueueBed) -> None:
+    one, other = message(), message()
+    dead = [OutboxEntry(Topic.DEAD, letter, reason="poison") for letter in (one, other)]
+    assert await bed.queue.push(dead) == 2
+    assert await bed.queue.push(dead) == 0
+    await bed.queue.push([OutboxEntry(Topic.DEAD, replace(one, ticket=5))])
+    assert (await bed.desk.stats()).dead == 2
+    assert await bed.desk.forget_dead([]) == 0
+    assert await bed.desk.forget_dead([one.job]) == 1
+    assert await bed.desk.forget_dead(None) == 1
+    assert await bed.keys() == set()
+
+
+async def test_a_dead_letter_is_mirrored_while_its_message_is_still_leased(bed: QueueBed) -> None:
+    one = message()
+    await bed.add(one)
+    claimed = await bed.claim()
+    await bed.queue.push([OutboxEntry(Topic.DEAD, one)])
+    await bed.queue.ack(claimed)
+    stats = await bed.desk.stats()
+    assert (stats.dead, stats.leased) == (1, 0)
