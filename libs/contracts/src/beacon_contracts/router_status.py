@@ -1,0 +1,96 @@
+"""What the router says of itself: queues, runs, backends, caps. The runner and status pages read it."""
+
+from pydantic import Field
+
+from beacon_contracts.inference import Eta
+from beacon_contracts.model import View
+from beacon_contracts.tiers import Tier
+
+
+class BreakerStatus(View):
+    state: str
+    """closed, open or half_open."""
+    failures_in_a_row: int = 0
+    probe_in_s: float | None = None
+    health_check: str = "unknown"
+    """up, down, or unknown before the first check."""
+
+
+class BackendStatus(View):
+    name: str
+    region: str
+    group: str | None = None
+    slots: int
+    busy: int
+    loaded_models: list[str] = Field(default_factory=list)
+    last_model: str | None = None
+    batch: int = 0
+    breaker: BreakerStatus
+
+
+class RunningInference(View):
+    request_id: str
+    model: str
+    backend: str
+    tier: Tier
+    running_s: float
+    warming: bool = False
+
+
+class RegionStatus(View):
+    """Sizes of the region's queues, what runs there now, and what a new request would wait per model."""
+
+    region: str
+    concurrency: int
+    main: int
+    front: int
+    retry: int
+    running: list[RunningInference] = Field(default_factory=list)
+    completed: int
+    failed: int
+    cancelled: int
+    by_model: dict[str, int] = Field(default_factory=dict)
+    by_tier: dict[Tier, int] = Field(default_factory=dict)
+    estimated_wait: dict[str, Eta] = Field(default_factory=dict)
+    slots: int
+    busy: int
+    healthy: bool
+    backends: list[BackendStatus] = Field(default_factory=list)
+
+
+class LimitStatus(View):
+    """A cap that several backends, or several routers, share."""
+
+    name: str
+    kind: str
+    cap: int
+    held: int
+    used: int
+
+
+class QueueStatus(View):
+    regions: dict[str, RegionStatus]
+    global_retry: int
+    backing_off: int
+    waiting: int
+    running: int
+    groups: dict[str, LimitStatus] = Field(default_factory=dict)
+    model_limits: dict[str, LimitStatus] = Field(default_factory=dict)
+    held_bytes: int
+    stopping: bool = False
+
+
+class SchedulerView(View):
+    last_model_used: str | None = None
+    batch_count: int = 0
+    max_batch_size: int
+    starvation_timeouts: dict[Tier, float]
+    starvation_weights: dict[Tier, int]
+
+
+class SchedulerStatus(View):
+    status: str
+    scheduler: SchedulerView
+    estimated_wait: dict[str, float]
+    waiting: int
+    running: int

@@ -1,0 +1,119 @@
+"""Keeps a breaker per backend, joins it with the health checks, and tells the scheduler what follows."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from beacon_lifecycle import Clock
+from beacon_router.backends import BackendError
+from beacon_router.core import Health, Scheduler
+from beacon_router.dispatch.breaker import Breaker
+from beacon_router.dispatch.timers import Timers
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRules:
+    failures: int
+    open_s: float
+
+
+@dataclass(slots=True)
+class _Watched:
+    breaker: Breaker
+    down: bool = False
+    """What the last health check found."""
+    told: Health = Health.CLOSED
+    probe_at: float | None = None
+
+    @property
+    def health(self) -> Health:
+        return Health.OPEN if self.down else self.breaker.health
+
+
+class Breakers:
+    """Facts about attempts and checks come in; the scheduler hears of every change, and is then asked again."""
+
+    def __init__(
+        self,
+        backends: Iterable[str],
+        rules: BreakerRules,
+        *,
+        scheduler: Scheduler,
+        clock: Clock,
+        timers: Timers,
+        changed: Callable[[], None],
+    ) -> None:
+        self._watched = {
+            name: _Watched(Breaker(failures=rules.failures, open_s=rules.open_s)) for name in backends
+        }
+        self._scheduler = scheduler
+        self._clock = clock
+        self._timers = timers
+        self._changed = changed
+
+    def succeeded(self, backend: str) -> None:
+        self._watched[backend].breaker.succeeded()
+        self._tell(backend)
+
+    def failed(self, backend: str, error: BackendError) -> None:
+        """An attempt failed; a refusal (4xx) is an answer and never counts."""
+        watched = self._watched[backend]
+        if error.blame:
+            watched.breaker.failed(self._clock.now())
+            self._plan_probe(backend, watched)
+        elif error.status is not None:
+            watched.breaker.answered()
+        self._tell(backend)
+
+    def checked(self, backend: str, *, up: bool) -> None:
+        """A health check ended. A backend that came back has lost its models, and deserves a probe at once."""
+        watched = self._watched[backend]
+        if watched.down and up:
+            self._scheduler.model_lost(self._clock.now(), backend)
+            watched.breaker.probe_now()
+        watched.down = not up
+        if self._tell(backend):
+            self._changed()
+
+    def health(self, backend: str) -> Health:
+        return self._watched[backend].health
+
+    def describe(self, backend: str) -> dict[str, object]:
+        """How a status page shows it."""
+        watched = self._watched[backend]
+        retry_at = watched.breaker.retry_at
+        return {
+            "state": watched.health.value,
+            "failures_in_a_row": watched.breaker.failures,
+            "health_check": "down" if watched.down else "up",
+            "probe_in_s": None if retry_at is None else round(max(0.0, retry_at - self._clock.now()), 3),
+        }
+
+    def opens_in(self, backend: str) -> float:
+        """Seconds until an open one may take work again, as far as that is known."""
+        retry_at = self._watched[backend].breaker.retry_at
+        return 0.0 if retry_at is None else max(0.0, retry_at - self._clock.now())
+
+    def _tell(self, backend: str) -> bool:
+        watched = self._watched[backend]
+        health = watched.health
+        if health is watched.told:
+            return False
+        log.warning("backend_health", backend=backend, before=watched.told.value, now=health.value)
+        watched.told = health
+        self._scheduler.set_health(self._clock.now(), backend, health)
+        return True
+
+    def _plan_probe(self, backend: str, watched: _Watched) -> None:
+        moment = watched.breaker.retry_at
+        if moment is not None and moment != watched.probe_at:
+            watched.probe_at = moment
+            self._timers.at(moment, lambda: self._probe(backend))
+
+    def _probe(self, backend: str) -> None:
+        self._watched[backend].breaker.probe_due(self._clock.now())
+        if self._tell(backend):
+            self._changed()

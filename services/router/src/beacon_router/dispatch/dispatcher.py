@@ -1,0 +1,103 @@
+"""The router's front desk: takes inferences in, joins repeated ones, cancels, waits, and closes in order."""
+
+from beacon_contracts.inference import InferenceState
+from beacon_lifecycle import Clock
+from beacon_router.core import RequestId
+from beacon_router.dispatch.admission import Admission
+from beacon_router.dispatch.causes import cancelled, stopped_waiting
+from beacon_router.dispatch.engine import Engine
+from beacon_router.dispatch.errors import (
+    RequestIdReusedError,
+    StaleFenceError,
+    StoppingError,
+    UnknownInferenceError,
+)
+from beacon_router.dispatch.held import Held
+from beacon_router.dispatch.inference import Ask, Inference, Payload
+from beacon_router.dispatch.regions import RegionOwner
+from beacon_router.dispatch.timers import Timers
+from beacon_router.dispatch.waiting import wait_until_done
+
+# How long a replica usually takes to come back: what refused callers are told while this one stops.
+_RESTART_S = 5.0
+
+
+class Dispatcher:
+    def __init__(
+        self,
+        engine: Engine,
+        admission: Admission,
+        *,
+        held: Held,
+        regions: dict[str, RegionOwner],
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        self._engine = engine
+        self._admission = admission
+        self._held = held
+        self._regions = regions
+        self._timers = timers
+        self._clock = clock
+        self.stopping = False
+
+    def submit(self, ask: Ask, payload: Payload) -> Inference:
+        """Queue it, or join the run that the same id has. Raises a DispatchError, and then nothing changed."""
+        known = self._held.get(ask.id)
+        if known is not None and not self._runs_again(known, ask):
+            return self._join(known, ask)
+        if self.stopping:
+            raise StoppingError("the router is stopping", _RESTART_S)
+        now = self._clock.now()
+        self._admission.check(now, ask, payload.size)
+        inference = Inference(ask, payload, payload.size, ask.fence, now, front=ask.front, waiting_since=now)
+        self._engine.enqueue(inference)
+        return inference
+
+    def get(self, request: RequestId) -> Inference:
+        inference = self._held.get(request)
+        if inference is None:
+            raise UnknownInferenceError(f"no inference {request} is known here, or its result is gone")
+        return inference
+
+    async def wait(self, inference: Inference, seconds: float | None) -> bool:
+        """Until it is over or the seconds have passed; true when it is over."""
+        return await wait_until_done(inference, seconds, self._timers)
+
+    def cancel(self, request: RequestId, fence: int | None = None) -> Inference:
+        """Queued or running, it is over at once; what is over already stays as it is."""
+        inference = self.get(request)
+        if fence is not None and fence < inference.fence:
+            raise StaleFenceError(
+                f"fence {fence} is behind {inference.fence}, which has taken {request} over"
+            )
+        if not inference.done:
+            self._engine.withdraw(inference, InferenceState.CANCELLED, cancelled())
+            self._engine.pump()
+        return inference
+
+    async def drain(self, grace_s: float) -> None:
+        """Refuse new work, answer those who wait, let what runs finish within the grace. Idempotent."""
+        self.stopping = True
+        self._engine.retrying = False
+        for inference in self._held.waiting():
+            self._engine.withdraw(inference, InferenceState.FAILED, stopped_waiting())
+        moment = self._clock.now() + grace_s
+        for region in self._regions.values():
+            await region.drain(max(0.0, moment - self._clock.now()))
+        for region in self._regions.values():
+            await region.close()
+
+    def _runs_again(self, known: Inference, ask: Ask) -> bool:
+        """Failed or cancelled, and now asked for by a later lease."""
+        return known.done and known.state is not InferenceState.COMPLETED and ask.fence > known.fence
+
+    def _join(self, known: Inference, ask: Ask) -> Inference:
+        if ask.fence < known.fence and known.state is not InferenceState.COMPLETED:
+            raise StaleFenceError(f"fence {ask.fence} is behind {known.fence}, which has taken {ask.id} over")
+        if (ask.model, ask.region) != (known.ask.model, known.ask.region):
+            raise RequestIdReusedError(f"{ask.id} names a run of {known.ask.model} for {known.ask.region}")
+        known.fence = max(known.fence, ask.fence)
+        if ask.front and not known.front and not known.done:
+            self._engine.to_front(known)
+        return known

@@ -1,0 +1,245 @@
+"""Carries out what the scheduler decides. Nothing here polls: every step follows a fact or a timer."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
+
+from beacon_contracts.inference import InferenceState
+from beacon_lifecycle import Clock
+from beacon_router.backends import BackendError
+from beacon_router.core import Expired, Outcome, RequestId, Scheduler, Start
+from beacon_router.dispatch.backoff import RetryPolicy
+from beacon_router.dispatch.breakers import Breakers
+from beacon_router.dispatch.causes import cancelled, start_by_passed, stopped_running
+from beacon_router.dispatch.held import Held
+from beacon_router.dispatch.inference import Inference, Run
+from beacon_router.dispatch.limits import RunLimits
+from beacon_router.dispatch.observer import Observer
+from beacon_router.dispatch.regions import RegionOwner
+from beacon_router.dispatch.settling import RunEnd, failure_of, judge
+from beacon_router.dispatch.timers import Timer, Timers
+from beacon_router.dispatch.waiting import wake_all
+
+
+@dataclass(frozen=True, slots=True)
+class RunRules:
+    retries: RetryPolicy
+    limits: RunLimits
+
+
+class Engine:
+    """The one owner of the scheduler: facts are told to it here, and its decisions become runs here."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        rules: RunRules,
+        *,
+        held: Held,
+        breakers: Breakers,
+        timers: Timers,
+        clock: Clock,
+        observer: Observer,
+    ) -> None:
+        self._scheduler = scheduler
+        self._rules = rules
+        self._held = held
+        self._breakers = breakers
+        self._timers = timers
+        self._clock = clock
+        self._observer = observer
+        self._regions: dict[str, RegionOwner] = {}
+        self._backing_off: dict[RequestId, Inference] = {}
+        # Cancelled runs that still close their connection: their slots are not free yet.
+        self._unwinding: set[RequestId] = set()
+        self._deferred: dict[RequestId, Inference] = {}
+        self._wakeup: Timer | None = None
+        self._wakeup_at: float | None = None
+        self._sweep: Timer | None = None
+        self._after_pump: list[Callable[[], None]] = []
+        self.retrying = True
+        """Off while the router stops: what fails then is answered, not tried again."""
+
+    def own(self, regions: Iterable[RegionOwner]) -> None:
+        self._regions = {region.name: region for region in regions}
+
+    def after_each_pump(self, call: Callable[[], None]) -> None:
+        self._after_pump.append(call)
+
+    @property
+    def backing_off(self) -> int:
+        return len(self._backing_off)
+
+    def waiting(self) -> int:
+        """All that is accepted and neither runs nor is over."""
+        return self._scheduler.waiting() + len(self._backing_off) + len(self._deferred)
+
+    def enqueue(self, inference: Inference) -> None:
+        now = self._clock.now()
+        self._held.add(inference, now)
+        if inference.id in self._unwinding:
+            # No second GPU run of the same work while the first one still closes.
+            self._deferred[inference.id] = inference
+        else:
+            self._scheduler.submit(now, inference.request())
+        self.pump()
+
+    def to_front(self, inference: Inference) -> None:
+        inference.front = True
+        self._scheduler.to_front(self._clock.now(), inference.id)
+        self.pump()
+
+    def withdraw(self, inference: Inference, state: InferenceState, why: BackendError) -> None:
+        """End it wherever it is: in a queue, in backoff, or running."""
+        if inference.run is not None:
+            self._unwinding.add(inference.id)
+            inference.run.stop(cancelled())
+        elif inference.id in self._backing_off:
+            self._leave_backoff(inference)
+        elif self._deferred.pop(inference.id, None) is None:
+            self._scheduler.cancel(self._clock.now(), inference.id)
+        self._end(inference, state, why)
+
+    def pump(self) -> None:
+        """Carry out all that can happen now."""
+        now = self._clock.now()
+        for decision in self._scheduler.next(now):
+            match decision:
+                case Start():
+                    self._start(decision, now)
+                case Expired():
+                    self._expire(decision.id)
+                case _:
+                    assert_never(decision)
+        self._plan_wakeup()
+        for call in self._after_pump:
+            call()
+
+    def run_ended(self, run: Run) -> None:
+        """A run's task is over, however that came about: its slot is free from here on."""
+        now = self._clock.now()
+        if run.limit is not None:
+            run.limit.cancel()
+        end = judge(run, now, abandoned=stopped_running())
+        self._learn(run, end, now)
+        self._observer.run_ended(run, end)
+        if run.inference.id in self._unwinding:
+            self._unwinding.discard(run.inference.id)
+        else:
+            self._conclude(run, end, now)
+        deferred = self._deferred.pop(run.inference.id, None)
+        if deferred is not None:
+            self._scheduler.submit(now, deferred.request())
+        self.pump()
+
+    def _start(self, start: Start, now: float) -> None:
+        inference = self._held.get(start.id)
+        if inference is None:
+            raise RuntimeError(f"the scheduler started {start.id}, which nobody asked for")
+        run = Run(inference, start, len(inference.attempts) + 1, now)
+        limits, needs_load = self._rules.limits, start.needs_load
+        limit_s = limits.seconds(
+            inference.ask.model, needs_load=needs_load, timeout_s=inference.ask.timeout_s
+        )
+        run.limit = self._timers.at(
+            now + limit_s, lambda: run.stop(limits.exceeded(limit_s, needs_load=needs_load))
+        )
+        inference.started(run)
+        self._regions[start.region].start(run)
+        self._observer.started(run)
+
+    def _expire(self, request: RequestId) -> None:
+        """Its `start_by` passed: with an attempt behind it, that attempt's failure is the answer."""
+        inference = self._held.get(request)
+        if inference is not None:
+            self._end(inference, InferenceState.FAILED, inference.last_error or start_by_passed())
+
+    def _learn(self, run: Run, end: RunEnd, now: float) -> None:
+        """What the scheduler and the breaker should know of a run that ended."""
+        backend, model = run.start.backend, run.inference.ask.model
+        self._scheduler.finished(now, run.start.id, end.outcome, load_s=end.load_s, run_s=end.run_s)
+        if end.outcome is Outcome.COMPLETED:
+            self._breakers.succeeded(backend)
+            if run.start.needs_load:
+                self._scheduler.model_loaded(now, backend, model)
+            return
+        if end.error is not None and end.outcome is Outcome.FAILED:
+            self._breakers.failed(backend, end.error)
+        if run.start.needs_load or (end.error is not None and end.error.loses_model):
+            # Nobody saw it loaded, so the next run gets the time to load it.
+            self._scheduler.model_lost(now, backend, model)
+
+    def _conclude(self, run: Run, end: RunEnd, now: float) -> None:
+        inference = run.inference
+        inference.ran(end.attempt(run), now)
+        if run.answer is not None:
+            inference.output, inference.document = run.answer.output, run.answer.document
+            self._end(inference, InferenceState.COMPLETED, None)
+            return
+        error = inference.last_error = end.error or stopped_running()
+        due = self._next_try(inference, error, now)
+        if due is None:
+            self._end(inference, InferenceState.FAILED, error)
+        else:
+            self._back_off(inference, due, run.start.region)
+
+    def _next_try(self, inference: Inference, error: BackendError, now: float) -> float | None:
+        if not error.retryable or not self.retrying or inference.stream_begun:
+            return None
+        return self._rules.retries.next_try(
+            now,
+            made=len(inference.attempts),
+            retry_after_s=error.retry_after_s,
+            start_by=inference.ask.start_by,
+        )
+
+    def _back_off(self, inference: Inference, due: float, failed_in: str) -> None:
+        inference.state = InferenceState.BACKOFF
+        inference.retry_at = due
+        inference.retry = self._timers.at(due, partial(self._retry, inference, failed_in))
+        self._backing_off[inference.id] = inference
+
+    def _retry(self, inference: Inference, failed_in: str) -> None:
+        """The backoff is over: any region may take it, or only its own when it is pinned."""
+        self._leave_backoff(inference)
+        inference.state = InferenceState.QUEUED
+        self._scheduler.retry(self._clock.now(), inference.request(), failed_in)
+        self.pump()
+
+    def _leave_backoff(self, inference: Inference) -> None:
+        del self._backing_off[inference.id]
+        if inference.retry is not None:
+            inference.retry.cancel()
+        inference.retry = inference.retry_at = None
+
+    def _end(self, inference: Inference, state: InferenceState, why: BackendError | None) -> None:
+        now = self._clock.now()
+        inference.end(state, None if why is None else failure_of(why), now)
+        self._held.finish(inference, now)
+        self._plan_sweep()
+        self._observer.ended(inference)
+        wake_all(inference)
+
+    def _plan_wakeup(self) -> None:
+        moment = self._scheduler.next_wakeup()
+        if moment == self._wakeup_at:
+            return
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._wakeup_at = moment
+        self._wakeup = None if moment is None else self._timers.at(moment, self._woken)
+
+    def _woken(self) -> None:
+        self._wakeup = self._wakeup_at = None
+        self.pump()
+
+    def _plan_sweep(self) -> None:
+        moment = self._held.next_expiry()
+        if self._sweep is None and moment is not None:
+            self._sweep = self._timers.at(moment, self._swept)
+
+    def _swept(self) -> None:
+        self._sweep = None
+        self._held.sweep(self._clock.now())
+        self._plan_sweep()

@@ -1,0 +1,145 @@
+"""The shell's record of one inference: who asked for it, where it stands, and what came of it."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from beacon_contracts.failures import Failure
+from beacon_contracts.inference import InferenceState, StepMeta, Timing
+from beacon_contracts.tiers import Tier
+from beacon_router.backends import Answer, BackendError
+from beacon_router.backends.calls import EMPTY_OBJECT, BackendCall
+from beacon_router.core import Request, RequestId, Start
+from beacon_router.dispatch.streams import StreamSink
+from beacon_router.dispatch.timers import Timer
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The caller's part, as JSON text: kept once, sent as it is, dropped when the inference is over."""
+
+    input: bytes
+    params: bytes = EMPTY_OBJECT
+    context: bytes = EMPTY_OBJECT
+    meta: StepMeta | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.input) + len(self.params) + len(self.context)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One accepted question, checked and with its names resolved. `start_by` is of the router's own clock."""
+
+    id: RequestId
+    model: str
+    region: str
+    tier: Tier
+    user_id: str = ""
+    pinned: bool = False
+    front: bool = False
+    fence: int = 0
+    start_by: float | None = None
+    timeout_s: float | None = None
+    sink: StreamSink | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try on one backend, as it ended."""
+
+    region: str
+    backend: str
+    outcome: str
+    failure: Failure | None
+    timing: Timing
+
+
+@dataclass(slots=True)
+class Run:
+    """An attempt under way. `stopped` says why the shell ended it, when it did."""
+
+    inference: "Inference"
+    start: Start
+    number: int
+    started_at: float
+    task: asyncio.Task[None] | None = None
+    limit: Timer | None = None
+    stopped: BackendError | None = None
+    answer: Answer | None = None
+    error: BackendError | None = None
+
+    def stop(self, why: BackendError) -> None:
+        """End it; what it would still answer is of no interest."""
+        if self.stopped is None and self.task is not None:
+            self.stopped = why
+            self.task.cancel()
+
+
+@dataclass(slots=True, eq=False)
+class Inference:
+    """Changed only by the engine. Where it ran last is recorded, whatever was asked for."""
+
+    ask: Ask
+    payload: Payload | None
+    payload_bytes: int
+    fence: int
+    accepted_at: float
+    state: InferenceState = InferenceState.QUEUED
+    front: bool = False
+    waiting_since: float = 0.0
+    attempts: tuple[Attempt, ...] = ()
+    run: Run | None = None
+    retry: Timer | None = None
+    retry_at: float | None = None
+    actual_region: str | None = None
+    backend: str | None = None
+    output: bytes | None = None
+    document: bytes | None = None
+    last_error: BackendError | None = None
+    failure: Failure | None = None
+    ended_at: float | None = None
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+
+    @property
+    def id(self) -> RequestId:
+        return self.ask.id
+
+    @property
+    def done(self) -> bool:
+        return self.ended_at is not None
+
+    @property
+    def stream_begun(self) -> bool:
+        """The client has read a part of the answer: it cannot be started over."""
+        return self.ask.sink is not None and self.ask.sink.begun
+
+    def request(self) -> Request:
+        """What the scheduler needs to know of it."""
+        ask = self.ask
+        return Request(ask.id, ask.model, ask.region, ask.tier.rank, ask.pinned, self.front, ask.start_by)
+
+    def call(self, attempt: int) -> BackendCall:
+        if self.payload is None:
+            raise RuntimeError(f"{self.id} is over: there is nothing left to send")
+        payload = self.payload
+        return BackendCall(
+            self.id, self.ask.model, payload.input, payload.params, payload.context, payload.meta, attempt
+        )
+
+    def started(self, run: Run) -> None:
+        self.run = run
+        self.state = InferenceState.WARMING if run.start.needs_load else InferenceState.RUNNING
+        self.actual_region = run.start.region
+        self.backend = run.start.backend
+
+    def ran(self, attempt: Attempt, now: float) -> None:
+        self.run = None
+        self.waiting_since = now
+        self.attempts = (*self.attempts, attempt)
+
+    def end(self, state: InferenceState, failure: Failure | None, now: float) -> None:
+        self.run = None
+        self.state = state
+        self.failure = failure
+        self.ended_at = now

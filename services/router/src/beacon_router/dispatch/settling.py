@@ -1,0 +1,62 @@
+"""What a run that ended means: pure."""
+
+from dataclasses import dataclass
+
+from beacon_contracts.failures import Failure
+from beacon_contracts.inference import Timing
+from beacon_router.backends import BackendError
+from beacon_router.core import Outcome
+from beacon_router.dispatch.inference import Attempt, Run
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """`load_s` and `run_s` are what the averages may learn from; None where it is not known."""
+
+    outcome: Outcome
+    error: BackendError | None
+    timing: Timing
+    load_s: float | None
+    run_s: float | None
+
+    def attempt(self, run: Run) -> Attempt:
+        failure = None if self.error is None else failure_of(self.error)
+        return Attempt(run.start.region, run.start.backend, self.outcome.value, failure, self.timing)
+
+
+def judge(run: Run, now: float, *, abandoned: BackendError) -> RunEnd:
+    """An answer counts even if a stop came at the same moment; a task ended from outside was abandoned."""
+    error = None if run.answer is not None else run.error or run.stopped or abandoned
+    outcome = _outcome(run, error)
+    spent_s = max(0.0, now - run.started_at)
+    reported_load_s = None if run.answer is None else run.answer.load_s
+    load_s = min(reported_load_s or 0.0, spent_s)
+    queued_s = max(0.0, run.started_at - run.inference.waiting_since)
+    timing = Timing.model_construct(queued_s=queued_s, load_s=load_s, run_s=spent_s - load_s)
+    split_known = reported_load_s is not None or not run.start.needs_load
+    learn = outcome is Outcome.COMPLETED and split_known
+    return RunEnd(
+        outcome=outcome,
+        error=error,
+        timing=timing,
+        load_s=load_s if learn and run.start.needs_load else None,
+        run_s=spent_s - load_s if learn else None,
+    )
+
+
+def _outcome(run: Run, error: BackendError | None) -> Outcome:
+    if error is None:
+        return Outcome.COMPLETED
+    ended_by_us = run.error is None and not error.blame
+    return Outcome.CANCELLED if ended_by_us else Outcome.FAILED
+
+
+def failure_of(error: BackendError) -> Failure:
+    details = None if error.status is None else {"status": error.status}
+    return Failure(
+        code=error.code,
+        stage=error.stage,
+        retryable=error.retryable,
+        message=error.message,
+        details=details,
+    )
