@@ -13,10 +13,20 @@ from beacon_runner.domain.messages import Message, OutboxEntry
 from beacon_runner.domain.work import ClaimedJob, StageReport
 
 
+@dataclass(frozen=True, slots=True)
+class OutboxLag:
+    """What waits to be published: how much, and how long the oldest has waited."""
+
+    entries: int
+    oldest_s: float
+
+
 class Outbox(Protocol):
     def take(self, limit: int) -> AbstractAsyncContextManager[Sequence[OutboxEntry]]:
         """Up to `limit` entries; they are gone when the block ends well and back when it does not."""
         ...
+
+    async def lag(self) -> OutboxLag: ...
 
 
 class ClaimStore(Protocol):
@@ -42,6 +52,20 @@ class LiveJobs(Protocol):
 
     async def republish(self, messages: Sequence[Message]) -> int:
         """Write outbox rows for those that are still live under the same ticket; how many."""
+        ...
+
+    async def republish_dead(self) -> int:
+        """Write an outbox row for every dead letter, so that the mirror comes back with the rest; how many."""
+        ...
+
+
+class Promotions(Protocol):
+    async def promote(self, source: JobClass, target: JobClass, waited_s: float, limit: int) -> int:
+        """Raise up to `limit` queued jobs of `source` that have waited longer than that, oldest first; how many.
+
+        One transaction: the class, JOB_PROMOTED, and an outbox row with the same ticket and the new class.
+        Pushing that row moves the message that is there; there is never a second one.
+        """
         ...
 
 
