@@ -56,6 +56,8 @@ class ManualClock:
 
     async def advance(self, seconds: float) -> None:
         """Move on by `seconds`, stopping at each sleeper's moment so that it sees its own due time."""
+        if seconds < 0:
+            raise ValueError(f"a clock never goes back ({seconds} s)")
         target = self._now + seconds
         while self._sleepers and self._sleepers[0][0] <= target:
             due, _, woken = heapq.heappop(self._sleepers)

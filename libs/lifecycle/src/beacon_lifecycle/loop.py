@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
 from beacon_lifecycle.clock import Clock
 
 log = structlog.get_logger(__name__)
+
+# Beyond this the longest backoff is reached anyway, and the power would outgrow a float one day.
+_MOST_DOUBLINGS = 30
 
 
 class Counted(Protocol):
@@ -20,7 +22,10 @@ class Counted(Protocol):
 
 
 class Wakeup:
-    """Lets one part tell a loop that there is work, without waiting for its next tick."""
+    """Lets one part tell a loop that there is work, without waiting for its next tick.
+
+    For use inside one event loop: from another thread, go through `call_soon_threadsafe`.
+    """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -31,21 +36,15 @@ class Wakeup:
     async def wait(self, timeout_s: float, clock: Clock) -> None:
         """Return at the next `set` or after the timeout, whichever is first."""
         if not self._event.is_set():
-            sleeper = asyncio.ensure_future(clock.sleep(timeout_s))
-            waker = asyncio.ensure_future(self._event.wait())
-            try:
-                await asyncio.wait({sleeper, waker}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for waiter in (sleeper, waker):
-                    waiter.cancel()
-                await asyncio.gather(sleeper, waker, return_exceptions=True)
+            await _first(clock.sleep(timeout_s), self._event.wait())
         self._event.clear()
 
 
 class Loop:
     """A service that calls `run_once` each interval, at once when woken, and again while there is more.
 
-    An error is logged and the next call waits: longer after each failure in a row, up to `max_backoff_s`.
+    An error is logged and the next call waits, woken or not: longer after each failure in a row, up to
+    `max_backoff_s`.
     """
 
     def __init__(
@@ -71,6 +70,8 @@ class Loop:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        if self._task is not None:
+            raise RuntimeError(f"loop {self.name} was started before")
         self._task = asyncio.create_task(self._run(), name=f"loop:{self.name}")
 
     async def wait(self) -> None:
@@ -78,26 +79,51 @@ class Loop:
             await asyncio.shield(self._task)
 
     async def stop(self) -> None:
-        """Let a `run_once` that is under way finish, then end."""
+        """Let a `run_once` that is under way finish, then end; when cancelled, end it by force."""
         self._stopping.set()
         self.wakeup.set()
-        if self._task is not None:
-            with suppress(asyncio.CancelledError):
-                await self._task
+        if self._task is None:
+            return
+        try:
+            await asyncio.wait({self._task})
+        except asyncio.CancelledError:
+            self._task.cancel()
+            raise
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
-            more, pause_s = await self._tick()
-            if not more and not self._stopping.is_set():
-                await self.wakeup.wait(pause_s, self._clock)
+            more = await self._tick()
+            if self._failures:
+                await _first(self._clock.sleep(self._backoff_s()), self._stopping.wait())
+            elif more:
+                # A `run_once` that never has to wait must not keep everybody else from running.
+                await asyncio.sleep(0)
+            elif not self._stopping.is_set():
+                await self.wakeup.wait(self._interval_s, self._clock)
 
-    async def _tick(self) -> tuple[bool, float]:
+    async def _tick(self) -> bool:
         try:
             result = await self._run_once()
         except Exception:
             self._failures += 1
-            pause_s = min(self._interval_s * 2**self._failures, self._max_backoff_s)
-            log.exception("loop_failed", loop=self.name, failures=self._failures, next_try_s=pause_s)
-            return False, pause_s
+            log.exception(
+                "loop_failed", loop=self.name, failures=self._failures, next_try_s=self._backoff_s()
+            )
+            return False
         self._failures = 0
-        return result.more, self._interval_s
+        return result.more
+
+    def _backoff_s(self) -> float:
+        doublings = min(self._failures, _MOST_DOUBLINGS)
+        return min(self._interval_s * 2.0**doublings, self._max_backoff_s)
+
+
+async def _first(*waits: Awaitable[Any]) -> None:
+    """Return when one is done; the others are cancelled and gone by then."""
+    waiters = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in waiters:
+            waiter.cancel()
+        await asyncio.gather(*waiters, return_exceptions=True)

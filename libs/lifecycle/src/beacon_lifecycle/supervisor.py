@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import structlog
 import uvloop
@@ -13,9 +14,15 @@ log = structlog.get_logger(__name__)
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
+_CANCEL_TIMEOUT_S = 1.0
+
 
 class Supervisor:
-    """Owns the services of a process: if one dies unexpectedly, all stop and `run` raises what killed it."""
+    """Owns the services of one process. If one dies unexpectedly, all stop and `run` raises what killed it.
+
+    `stop_timeout_s` bounds the stop of each service. A service whose `start` did not come to its end is
+    stopped too.
+    """
 
     def __init__(self, services: Sequence[Service], *, stop_timeout_s: float = 30.0) -> None:
         self._services = list(services)
@@ -26,39 +33,72 @@ class Supervisor:
         self._stop_requested.set()
 
     async def run(self) -> None:
-        started: list[Service] = []
+        begun: list[Service] = []
+        watches: dict[asyncio.Task[None], str] = {}
+        stop = asyncio.create_task(self._stop_requested.wait(), name="supervisor:stop")
         try:
             for service in self._services:
-                await service.start()
-                started.append(service)
+                begun.append(service)
+                if not await self._start(service, stop, watches):
+                    return
                 log.debug("service_started", service=service.name)
-            await self._until_stop_or_death(started)
-        finally:
-            await self._stop_all(started)
-
-    async def _until_stop_or_death(self, services: Sequence[Service]) -> None:
-        stop = asyncio.create_task(self._stop_requested.wait(), name="supervisor:stop")
-        watches = {asyncio.create_task(s.wait(), name=f"supervisor:{s.name}"): s.name for s in services}
-        try:
+                watches[_watch(service)] = service.name
             await asyncio.wait({stop, *watches}, return_when=asyncio.FIRST_COMPLETED)
-            dead = [(task, name) for task, name in watches.items() if task.done()]
+            _raise_death(watches)
         finally:
-            for task in (stop, *watches):
-                task.cancel()
-            await asyncio.gather(stop, *watches, return_exceptions=True)
-        for task, name in dead:
-            error = task.exception()
-            log.error("service_died", service=name, error=repr(error))
-            raise RuntimeError(f"{name} ended unexpectedly: {error!r}") from error
+            await _cancel(stop, *watches)
+            await self._stop_all(begun)
+
+    async def _start(
+        self, service: Service, stop: asyncio.Task[Literal[True]], watches: Mapping[asyncio.Task[None], str]
+    ) -> bool:
+        """False when a stop was asked for first; a death of what already runs is raised at once."""
+        starting = asyncio.create_task(service.start(), name=f"supervisor:start:{service.name}")
+        try:
+            await asyncio.wait({starting, stop, *watches}, return_when=asyncio.FIRST_COMPLETED)
+            _raise_death(watches)
+        finally:
+            if not starting.done():
+                await self._bounded(starting, "service_start_not_cancelled", service.name)
+        if stop.done() and (starting.cancelled() or not starting.done()):
+            return False
+        await starting
+        return not stop.done()
 
     async def _stop_all(self, services: Sequence[Service]) -> None:
         for service in reversed(services):
-            try:
-                await asyncio.wait_for(service.stop(), self._stop_timeout_s)
-            except TimeoutError:
-                log.warning("service_stop_timed_out", service=service.name, after_s=self._stop_timeout_s)
-            except Exception:
-                log.exception("service_stop_failed", service=service.name)
+            stopping = asyncio.create_task(service.stop(), name=f"supervisor:stop:{service.name}")
+            await asyncio.wait({stopping}, timeout=self._stop_timeout_s)
+            if not stopping.done():
+                log.error("service_stop_timed_out", service=service.name, after_s=self._stop_timeout_s)
+                await self._bounded(stopping, "service_stop_abandoned", service.name)
+            elif not stopping.cancelled() and (error := stopping.exception()) is not None:
+                log.error("service_stop_failed", service=service.name, exc_info=error)
+
+    async def _bounded(self, task: asyncio.Task[None], event: str, service: str) -> None:
+        """Cancel it and wait, but not for one that will not be cancelled."""
+        task.cancel()
+        await asyncio.wait({task}, timeout=_CANCEL_TIMEOUT_S)
+        if not task.done():
+            log.error(event, service=service)
+
+
+def _watch(service: Service) -> asyncio.Task[None]:
+    return asyncio.create_task(service.wait(), name=f"supervisor:{service.name}")
+
+
+def _raise_death(watches: Mapping[asyncio.Task[None], str]) -> None:
+    for task, name in watches.items():
+        if task.done():
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            log.error("service_died", service=name, error=repr(error))
+            raise RuntimeError(f"{name} ended unexpectedly: {error!r}") from error
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def run_process(build: Callable[[], Awaitable[Supervisor]]) -> int:
@@ -71,7 +111,8 @@ def run_process(build: Callable[[], Awaitable[Supervisor]]) -> int:
             loop.add_signal_handler(number, supervisor.request_stop)
         try:
             await supervisor.run()
-        except RuntimeError:
+        except Exception as error:
+            log.exception("process_failed", error=str(error))
             return 1
         return 0
 

@@ -4,6 +4,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import structlog
+
+log = structlog.get_logger(__name__)
+
 
 class OwnedTasks:
     """A set of named tasks that ends with its owner; the first unexpected death is kept in `failure`."""
@@ -36,9 +40,9 @@ class OwnedTasks:
         return not pending
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for it; idempotent."""
+        """Cancel what still runs and wait for it; idempotent. Its own tasks may call it: they end last."""
         self._closed = True
-        tasks = set(self._tasks)
+        tasks = self._tasks - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -48,6 +52,9 @@ class OwnedTasks:
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None and self.failure is None:
+        if error is None:
+            return
+        log.error("task_died", task=task.get_name(), exc_info=error)
+        if self.failure is None:
             self.failure = error
             self.failed.set()

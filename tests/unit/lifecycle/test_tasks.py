@@ -1,0 +1,104 @@
+"""Owned tasks: none is lost, none dies unnoticed, all end with their owner."""
+
+import asyncio
+import inspect
+
+import pytest
+from structlog.testing import capture_logs
+
+from beacon_lifecycle import OwnedTasks
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def fail(message: str) -> None:
+    raise ValueError(message)
+
+
+async def test_tasks_are_named_after_their_owner_and_counted() -> None:
+    tasks = OwnedTasks("router")
+    task = tasks.spawn("send", forever())
+    assert task.get_name() == "router:send"
+    assert len(tasks) == 1
+    await tasks.close()
+    assert len(tasks) == 0
+
+
+async def test_the_first_death_is_kept_and_every_death_is_logged() -> None:
+    tasks = OwnedTasks("router")
+    with capture_logs() as lines:
+        tasks.spawn("one", fail("first"))
+        tasks.spawn("two", fail("second"))
+        await asyncio.wait_for(tasks.failed.wait(), 5)
+        await tasks.close()
+    assert str(tasks.failure) == "first"
+    assert [line["task"] for line in lines if line["event"] == "task_died"] == ["router:one", "router:two"]
+
+
+async def test_a_cancelled_task_is_no_death() -> None:
+    tasks = OwnedTasks("router")
+    tasks.spawn("one", forever()).cancel()
+    await tasks.close()
+    assert tasks.failure is None
+    assert not tasks.failed.is_set()
+
+
+async def test_close_waits_for_clean_up_and_can_be_repeated() -> None:
+    tasks, cleaned = OwnedTasks("router"), []
+
+    async def clean_up_slowly() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    tasks.spawn("one", clean_up_slowly())
+    await asyncio.sleep(0)
+    await asyncio.gather(tasks.close(), tasks.close())
+    await tasks.close()
+    assert cleaned == [True]
+
+
+async def test_a_closed_owner_takes_no_new_task() -> None:
+    tasks = OwnedTasks("router")
+    await tasks.close()
+    work = forever()
+    with pytest.raises(RuntimeError, match=r"router is stopping .*\(late\)"):
+        tasks.spawn("late", work)
+    assert inspect.getcoroutinestate(work) == "CORO_CLOSED", (
+        "the coroutine must be closed, or Python warns about it"
+    )
+
+
+async def test_drain_lets_tasks_end_by_themselves() -> None:
+    tasks, gate = OwnedTasks("router"), asyncio.Event()
+
+    async def wait_for_gate() -> None:
+        await gate.wait()
+
+    task = tasks.spawn("one", wait_for_gate())
+    assert not await tasks.drain(0.01)
+    gate.set()
+    assert await tasks.drain(5)
+    assert task.done()
+    assert not task.cancelled()
+
+
+async def test_drain_of_nothing_is_done_at_once() -> None:
+    assert await OwnedTasks("router").drain(0)
+
+
+async def test_an_owned_task_may_close_its_owner() -> None:
+    tasks, closed = OwnedTasks("router"), asyncio.Event()
+    other = tasks.spawn("other", forever())
+
+    async def close_all() -> None:
+        await tasks.close()
+        closed.set()
+
+    tasks.spawn("closer", close_all())
+    await asyncio.wait_for(closed.wait(), 5)
+    assert other.cancelled()
