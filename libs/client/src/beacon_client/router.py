@@ -66,6 +66,7 @@ class RouterClient:
         self._headers = [
             (b"authorization", f"Bearer {token}".encode()),
             (b"accept", b"application/json"),
+            (b"accept-encoding", b"identity"),
             (b"content-type", b"application/json"),
         ]
         self._waiting_headers = [*self._headers, (b"prefer", f"wait={self._times.wait_s}".encode())]
