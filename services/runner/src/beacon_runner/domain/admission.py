@@ -1,0 +1,237 @@
+"""Checks a submission against the configuration and brings it into the form that the engine runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from beacon_config import BeaconConfig
+from beacon_config.features import INPUT, FeatureConfig
+from beacon_contracts.inference import Failover
+from beacon_contracts.jobs import GenerationJob, MatrixJob, ModelChoice, PipelineJob
+from beacon_contracts.problem import FieldProblem
+from beacon_runner.domain.free_json import json_problems
+from beacon_runner.domain.template import MissingReferenceError, references, resolve
+
+Submission = MatrixJob | PipelineJob | GenerationJob
+
+
+class RefusedJobError(Exception):
+    """The submission cannot be run; `problems` names each field and what is wrong with it."""
+
+    def __init__(self, problems: Sequence[FieldProblem]) -> None:
+        super().__init__("; ".join(f"{problem.field}: {problem.message}" for problem in problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedJob:
+    """A job ready to be stored. `spec` needs no configuration: it holds all that running it takes."""
+
+    kind: str
+    name: str
+    spec: Mapping[str, Any]
+    stages: int
+    total: int
+    duration_s: float | None = None
+
+
+class Admission:
+    """The configuration, indexed for the checks that every submission goes through."""
+
+    def __init__(self, config: BeaconConfig) -> None:
+        self._config = config
+        self._regions = config.region_names
+        self._serving: dict[str, tuple[str, ...]] = {
+            model: tuple(
+                region
+                for region in config.regions
+                if any(b.region == region and model in b.models for b in config.backends.values())
+            )
+            for model in config.models
+        }
+
+    def admit(self, submission: Submission, spread: int) -> AdmittedJob:
+        """The job in normal form; `spread` chooses among regions where the user has not."""
+        match submission:
+            case GenerationJob():
+                return self._generation(submission, spread)
+            case MatrixJob():
+                return self._matrix(submission)
+            case PipelineJob():
+                return self._pipeline(submission, spread)
+            case _:
+                assert_never(submission)
+
+    def regions_of(self, model: str) -> tuple[str, ...]:
+        """Where the model can run, in the configuration's order."""
+        return self._serving[model]
+
+    def _generation(self, job: GenerationJob, spread: int) -> AdmittedJob:
+        problems = list(json_problems(job.params, "params")) if job.params else []
+        region = self._place(job.model, "model", job.region, spread, problems)
+        problems += self._duration_problems(job)
+        if region is None or problems:
+            raise RefusedJobError(problems)
+        given: dict[str, Any] = {"prompt": job.prompt}
+        if job.duration is not None:
+            given["duration"] = job.duration
+        if job.loop:
+            given["loop"] = True
+        spec = {"model": job.model, "region": region, "input": given, **_options(job)}
+        return AdmittedJob("generation", job.name, spec, 1, 1, job.duration)
+
+    def _duration_problems(self, job: GenerationJob) -> Iterator[FieldProblem]:
+        model = self._config.models.get(job.model)
+        longest = model.max_duration_s if model is not None else None
+        if job.duration is not None and longest is not None and job.duration > longest:
+            yield FieldProblem(
+                field="duration", message=f"{job.model} makes at most {longest:g} seconds", code="too_long"
+            )
+
+    def _matrix(self, job: MatrixJob) -> AdmittedJob:
+        problems = list(json_problems(job.params, "params"))
+        questions = _collapse_questions(job, problems)
+        regions = self._known_regions(job.regions, "regions", problems)
+        targets = self._targets(job, regions, problems)
+        total = len(questions) * sum(len(places) for places in targets.values())
+        if total > self._config.limits.matrix_executions:
+            allowed = self._config.limits.matrix_executions
+            message = (
+                f"questions by models by regions is {total}, the most that one job may have is {allowed}"
+            )
+            problems.append(FieldProblem(field="questions", message=message, code="too_many"))
+        if problems:
+            raise RefusedJobError(problems)
+        spec = {
+            "questions": [{"id": name, "prompt": prompt} for name, prompt in questions.items()],
+            "targets": [[model, places] for model, places in targets.items()],
+            **_options(job),
+        }
+        return AdmittedJob("matrix", job.name, spec, 1, total)
+
+    def _targets(
+        self, job: MatrixJob, regions: Sequence[str], problems: list[FieldProblem]
+    ) -> dict[str, list[str]]:
+        """Each model once, with the regions that it runs in."""
+        targets: dict[str, list[str]] = {}
+        for number, choice in enumerate(job.models):
+            field = f"models[{number}]"
+            model, wanted = choice if isinstance(choice, str) else choice.id, regions
+            if isinstance(choice, ModelChoice):
+                field = f"{field}.id"
+                if choice.regions is not None:
+                    wanted = self._known_regions(choice.regions, f"models[{number}].regions", problems)
+            serving = self._serving_of(model, field, problems)
+            places = targets.setdefault(model, [])
+            for region in wanted:
+                if serving and region not in serving:
+                    problems.append(_not_served(field, model, region, serving))
+                elif region not in places:
+                    places.append(region)
+        return targets
+
+    def _pipeline(self, job: PipelineJob, spread: int) -> AdmittedJob:
+        problems = [*json_problems(job.input, "input"), *json_problems(job.params, "params")]
+        feature = self._config.features.get(job.feature)
+        if feature is None:
+            known = ", ".join(self._config.features) or "none"
+            message = f"there is no feature {job.feature!r}; known are {known}"
+            problems.append(FieldProblem(field="feature", message=message, code="unknown_feature"))
+            raise RefusedJobError(problems)
+        problems += _input_problems(feature, job.input)
+        steps = []
+        for step in feature.steps:
+            region = self._place(step.model, "region", job.region, spread, problems)
+            steps.append(
+                {
+                    "name": step.name,
+                    "model": step.model,
+                    "region": region,
+                    "attempts": step.attempts,
+                    "input": step.input,
+                }
+            )
+        if problems:
+            raise RefusedJobError(problems)
+        spec = {"feature": job.feature, "input": job.input, "steps": steps, **_options(job)}
+        return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps))
+
+    def _place(
+        self, model: str, field: str, wanted: str | None, spread: int, problems: list[FieldProblem]
+    ) -> str | None:
+        """The region that one execution asks for; a problem is added when there is none."""
+        serving = self._serving_of(model, field, problems)
+        if not serving:
+            return None
+        if wanted is None:
+            return serving[spread % len(serving)]
+        named = self._known_regions([wanted], "region", problems, single=True)
+        if not named:
+            return None
+        if named[0] not in serving:
+            problems.append(_not_served("region", model, named[0], serving))
+            return None
+        return named[0]
+
+    def _serving_of(self, model: str, field: str, problems: list[FieldProblem]) -> tuple[str, ...]:
+        serving = self._serving.get(model, ())
+        if not serving:
+            known = ", ".join(self._serving)
+            message = f"there is no model {model!r}; known are {known}"
+            problems.append(FieldProblem(field=field, message=message, code="unknown_model"))
+        return serving
+
+    def _known_regions(
+        self, names: Sequence[str], field: str, problems: list[FieldProblem], *, single: bool = False
+    ) -> list[str]:
+        """Each region once, by its own name."""
+        found: list[str] = []
+        for number, name in enumerate(names):
+            region = self._regions.get(name.casefold())
+            if region is None:
+                known = ", ".join(self._config.regions)
+                message = f"there is no region {name!r}; known are {known}"
+                where = field if single else f"{field}[{number}]"
+                problem = FieldProblem(field=where, message=message, code="unknown_region")
+                if problem not in problems:
+                    problems.append(problem)
+            elif region not in found:
+                found.append(region)
+        return found
+
+
+def _collapse_questions(job: MatrixJob, problems: list[FieldProblem]) -> dict[str, str]:
+    """Each question once; two that share an id must be the same question."""
+    questions: dict[str, str] = {}
+    for number, question in enumerate(job.questions):
+        if questions.setdefault(question.id, question.prompt) != question.prompt:
+            message = f"the id {question.id!r} belongs to another question before it"
+            problems.append(FieldProblem(field=f"questions[{number}].id", message=message, code="taken"))
+    return questions
+
+
+def _input_problems(feature: FeatureConfig, given: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    """Whatever the steps take from the input must be in it: better said now than after three steps."""
+    wanted = {name: None for step in feature.steps for name in references(step.input)}
+    for reference in wanted:
+        if reference.split(".")[0] != INPUT:
+            continue
+        try:
+            resolve(reference, {INPUT: given})
+        except MissingReferenceError:
+            yield FieldProblem(field=reference, message="is needed by this feature", code="missing")
+
+
+def _options(job: Submission) -> dict[str, Any]:
+    """Only what differs from the default: a million jobs may wait."""
+    options: dict[str, Any] = {}
+    if job.params:
+        options["params"] = job.params
+    if job.failover is not Failover.ANY:
+        options["failover"] = job.failover.value
+    return options
+
+
+def _not_served(field: str, model: str, region: str, serving: Sequence[str]) -> FieldProblem:
+    message = f"{model} does not run in {region}; it runs in {', '.join(serving)}"
+    return FieldProblem(field=field, message=message, code="not_served")

@@ -1,0 +1,41 @@
+"""What may stand in the parts of a body that Beacon only passes on: JSON that every later reader can hold."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from beacon_contracts.problem import FieldProblem
+
+DEEPEST = 64
+_LARGEST = 2**63
+
+
+def json_problems(value: Any, field: str, depth: int = 1) -> Iterator[FieldProblem]:
+    """Nested too deep, NUL characters, numbers that are no JSON numbers or that do not fit 64 bits."""
+    if isinstance(value, str):
+        if "\0" in value:
+            yield FieldProblem(field=field, message="has a NUL character", code="nul")
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int):
+        if not -_LARGEST <= value < _LARGEST:
+            yield FieldProblem(field=field, message="does not fit into 64 bits", code="too_large")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield FieldProblem(field=field, message="is not a finite number", code="not_finite")
+    elif depth > DEEPEST:
+        yield FieldProblem(field=field, message=f"is nested deeper than {DEEPEST} levels", code="too_deep")
+    else:
+        yield from _inner_problems(value, field, depth + 1)
+
+
+def _inner_problems(value: Any, field: str, depth: int) -> Iterator[FieldProblem]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if "\0" in key:
+                yield FieldProblem(field=field, message="has a NUL character in a name", code="nul")
+            else:
+                yield from json_problems(inner, f"{field}.{key}", depth)
+    else:
+        for number, inner in enumerate(value):
+            yield from json_problems(inner, f"{field}[{number}]", depth)

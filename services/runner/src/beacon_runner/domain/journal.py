@@ -1,0 +1,103 @@
+"""Which events follow from a report: derived in one place, so that no writer forgets one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, assert_never
+
+from beacon_contracts.events import EventType
+from beacon_contracts.ids import show_execution
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_runner.domain.plan import step_name
+from beacon_runner.domain.work import (
+    ClaimedJob,
+    Dead,
+    EventDraft,
+    ExecutionReport,
+    Finished,
+    NextStage,
+    Postponed,
+    RetryLater,
+    Returned,
+    StageReport,
+    Verdict,
+)
+
+_END_EVENTS = {
+    JobState.COMPLETED: EventType.JOB_COMPLETE,
+    JobState.PARTIAL: EventType.JOB_PARTIAL,
+    JobState.FAILED: EventType.JOB_FAILED,
+    JobState.CANCELLED: EventType.JOB_CANCELLED,
+}
+
+
+def events_of(report: StageReport) -> list[EventDraft]:
+    """The report's own events and those that follow from it, in the order in which they happened."""
+    drafts = list(report.events)
+    for execution in report.executions:
+        drafts += _execution_events(report.claimed, execution)
+    if report.verdict is not None:
+        drafts += _verdict_events(report.claimed, report.verdict)
+    return drafts
+
+
+def _execution_events(job: ClaimedJob, report: ExecutionReport) -> Iterator[EventDraft]:
+    data = _identity(job, report)
+    if not report.start_reported:
+        step = step_name(job.spec, job.stage)
+        if step is not None:
+            yield EventDraft(EventType.STEP_START, _step(job, step), report.started_at)
+        yield EventDraft(EventType.EXECUTION_START, data, report.started_at)
+    if report.state is ExecutionState.COMPLETED:
+        yield EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report))
+    elif report.state in (ExecutionState.FAILED, ExecutionState.CANCELLED):
+        yield EventDraft(EventType.EXECUTION_FAILED, data | _whereabouts(report) | _failure(report))
+
+
+def _verdict_events(job: ClaimedJob, verdict: Verdict) -> Iterator[EventDraft]:
+    step = step_name(job.spec, job.stage)
+    match verdict:
+        case NextStage():
+            yield EventDraft(EventType.STEP_COMPLETE, _step(job, step))
+        case Finished():
+            if step is not None:
+                yield EventDraft(EventType.STEP_COMPLETE, _step(job, step))
+            yield EventDraft(_END_EVENTS[verdict.state])
+        case RetryLater():
+            failure = verdict.failure.model_dump(mode="json", exclude_none=True)
+            data = {"attempt": job.attempt, "delay_s": round(verdict.delay_s, 3), "failure": failure}
+            yield EventDraft(EventType.JOB_RETRYING, data)
+        case Postponed():
+            data = {"reason": verdict.reason, "delay_s": round(verdict.delay_s, 3)}
+            yield EventDraft(EventType.WAITING, data)
+        case Dead():
+            failure = verdict.failure.model_dump(mode="json", exclude_none=True)
+            yield EventDraft(_END_EVENTS[verdict.state], {"reason": verdict.reason, "failure": failure})
+        case Returned():
+            pass
+        case _:
+            assert_never(verdict)
+
+
+def _identity(job: ClaimedJob, report: ExecutionReport) -> dict[str, Any]:
+    execution = report.execution
+    return {
+        "execution_id": show_execution(job.id, job.stage, execution.ordinal),
+        "item": execution.item,
+        "model": execution.model,
+        "region": execution.region,
+        "attempt": report.attempt,
+    }
+
+
+def _whereabouts(report: ExecutionReport) -> dict[str, Any]:
+    found = {"actual_region": report.actual_region, "backend": report.backend}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _failure(report: ExecutionReport) -> dict[str, Any]:
+    if report.failure is None:
+        return {"state": report.state}
+    return {"failure": report.failure.model_dump(mode="json", exclude_none=True)}
+
+
+def _step(job: ClaimedJob, step: str | None) -> Mapping[str, Any]:
+    return {"step": step, "stage": job.stage, "stages": job.stages}

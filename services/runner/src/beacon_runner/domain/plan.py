@@ -1,0 +1,137 @@
+"""Which executions a stage consists of: a pure function of the job's spec, the same on every delivery."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beacon_config.features import INPUT
+from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.inference import Failover
+from beacon_contracts.jobs import ExecutionState
+from beacon_runner.domain.template import MissingReferenceError, render
+from beacon_runner.domain.work import KnownExecution, PlannedExecution
+
+GENERATION_ITEM = "generation"
+
+
+class PlanError(Exception):
+    """The stage cannot be planned, now or later; `failure` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An execution's name inside its job, known before anything is rendered or run."""
+
+    stage: int
+    ordinal: int
+    item: str
+    model: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An execution that is to run now, and as which attempt."""
+
+    execution: PlannedExecution
+    attempt: int
+
+
+def stage_plan(
+    spec: Mapping[str, Any], stage: int, context: Mapping[str, Any]
+) -> tuple[PlannedExecution, ...]:
+    """Everything that runs in the stage, in the order of the ordinals."""
+    if "steps" in spec:
+        return (_step_execution(spec, stage, context),)
+    failover = Failover(spec.get("failover", Failover.ANY))
+    params = spec.get("params", {})
+    if "questions" in spec:
+        prompts = {question["id"]: question["prompt"] for question in spec["questions"]}
+        return tuple(
+            PlannedExecution(
+                place.ordinal,
+                place.item,
+                place.model,
+                place.region,
+                failover,
+                {"prompt": prompts[place.item]},
+                params,
+            )
+            for place in _matrix_places(spec)
+        )
+    return (
+        PlannedExecution(0, GENERATION_ITEM, spec["model"], spec["region"], failover, spec["input"], params),
+    )
+
+
+def places(spec: Mapping[str, Any]) -> Iterator[Place]:
+    """Every execution of every stage by name."""
+    if "steps" in spec:
+        for stage, step in enumerate(spec["steps"]):
+            yield Place(stage, 0, step["name"], step["model"], step["region"])
+    elif "questions" in spec:
+        yield from _matrix_places(spec)
+    else:
+        yield Place(0, 0, GENERATION_ITEM, spec["model"], spec["region"])
+
+
+def due(plan: Sequence[PlannedExecution], known: Sequence[KnownExecution]) -> tuple[Due, ...]:
+    """What is left to run: all that has not ended. One that was cut off goes on as the same attempt."""
+    if not known:
+        return tuple(Due(execution, 1) for execution in plan)
+    recorded = {one.ordinal: one for one in known}
+    return tuple(
+        Due(execution, recorded[execution.ordinal].attempt if execution.ordinal in recorded else 1)
+        for execution in plan
+        if execution.ordinal not in recorded or not ended(recorded[execution.ordinal].state)
+    )
+
+
+def ended(state: ExecutionState) -> bool:
+    return state in _ENDED
+
+
+_ENDED = frozenset({ExecutionState.COMPLETED, ExecutionState.FAILED, ExecutionState.CANCELLED})
+
+
+def step_name(spec: Mapping[str, Any], stage: int) -> str | None:
+    """The name of a pipeline's step; other jobs have none."""
+    return str(spec["steps"][stage]["name"]) if "steps" in spec else None
+
+
+def _matrix_places(spec: Mapping[str, Any]) -> Iterator[Place]:
+    ordinal = 0
+    for question in spec["questions"]:
+        for model, regions in spec["targets"]:
+            for region in regions:
+                yield Place(0, ordinal, question["id"], model, region)
+                ordinal += 1
+
+
+def _step_execution(spec: Mapping[str, Any], stage: int, context: Mapping[str, Any]) -> PlannedExecution:
+    step = spec["steps"][stage]
+    names = {INPUT: spec["input"], **context}
+    try:
+        filled = render(step["input"], names) if step["input"] else dict(spec["input"])
+    except MissingReferenceError as error:
+        failure = Failure(
+            code="missing_result",
+            stage=FailureStage.ADMISSION,
+            retryable=False,
+            message=str(error),
+            item=step["name"],
+        )
+        raise PlanError(failure) from error
+    return PlannedExecution(
+        0,
+        step["name"],
+        step["model"],
+        step["region"],
+        Failover(spec.get("failover", Failover.ANY)),
+        filled,
+        spec.get("params", {}),
+    )

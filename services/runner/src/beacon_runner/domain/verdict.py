@@ -1,0 +1,107 @@
+"""What becomes of a job when a stage's executions have ended: next stage, done, retry or dead."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_runner.domain.plan import ended, step_name
+from beacon_runner.domain.work import (
+    ClaimedJob,
+    Dead,
+    ExecutionReport,
+    Finished,
+    KnownExecution,
+    NextStage,
+    PlannedExecution,
+    RetryLater,
+)
+
+PERMANENT = "permanent_failure"
+ATTEMPTS_USED_UP = "attempts_used_up"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """A job is tried `retries` more times; the n-th retry waits for the n-th delay, the last one repeats."""
+
+    retries: int = 3
+    delays_s: tuple[float, ...] = (60.0, 120.0, 180.0)
+    jitter: float = 0.1
+
+    def delay_s(self, attempt: int, chance: float) -> float:
+        """The wait after `attempt`; `chance` in [0, 1) spreads jobs that failed together."""
+        delay = self.delays_s[min(attempt, len(self.delays_s)) - 1]
+        return delay * (1.0 + self.jitter * chance)
+
+
+class UnfinishedStageError(Exception):
+    """A verdict was asked for while executions of the stage had not ended."""
+
+
+Ended = KnownExecution | ExecutionReport
+StageVerdict = NextStage | Finished | RetryLater | Dead
+
+
+def decide(
+    job: ClaimedJob,
+    plan: Sequence[PlannedExecution],
+    reports: Sequence[ExecutionReport],
+    policy: RetryPolicy,
+    chance: float,
+) -> StageVerdict:
+    """The verdict on a stage in which everything has ended, in this delivery or in an earlier one."""
+    outcomes = _outcomes(job, plan, reports)
+    failures = [_failure(one) for one in outcomes if one.state is not ExecutionState.COMPLETED]
+    if not failures:
+        return _complete(job, outcomes)
+    retryable = [failure for failure in failures if failure.retryable]
+    if retryable and job.attempt < allowed_attempts(job.spec, job.stage, policy):
+        return RetryLater(policy.delay_s(job.attempt, chance), retryable[0])
+    state = JobState.FAILED if len(failures) == len(plan) else JobState.PARTIAL
+    # A retryable failure is shown when there is one: it tells the user that a resume makes sense.
+    if retryable:
+        return Dead(state, ATTEMPTS_USED_UP, retryable[0], job.context)
+    return Dead(state, PERMANENT, failures[0], job.context)
+
+
+def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -> int:
+    """How often a stage may be tried: a pipeline's step says it itself."""
+    if "steps" in spec:
+        return int(spec["steps"][stage]["attempts"])
+    return policy.retries + 1
+
+
+def _outcomes(
+    job: ClaimedJob, plan: Sequence[PlannedExecution], reports: Sequence[ExecutionReport]
+) -> list[Ended]:
+    newest: dict[int, Ended] = {known.ordinal: known for known in job.known}
+    newest |= {report.execution.ordinal: report for report in reports}
+    open_ordinals = [
+        execution.ordinal
+        for execution in plan
+        if execution.ordinal not in newest or not ended(newest[execution.ordinal].state)
+    ]
+    if open_ordinals:
+        raise UnfinishedStageError(f"executions {open_ordinals[:10]} of stage {job.stage} have not ended")
+    return [newest[execution.ordinal] for execution in plan]
+
+
+def _complete(job: ClaimedJob, outcomes: Sequence[Ended]) -> NextStage | Finished:
+    step = step_name(job.spec, job.stage)
+    context = job.context if step is None else {**job.context, step: outcomes[0].output}
+    if job.stage + 1 < job.stages:
+        return NextStage(context)
+    return Finished(JobState.COMPLETED, context)
+
+
+def _failure(outcome: Ended) -> Failure:
+    if outcome.failure is not None:
+        return outcome.failure
+    return Failure(
+        code="cancelled",
+        stage=FailureStage.RUN,
+        retryable=False,
+        message="the execution was cancelled at the router",
+    )
