@@ -41,8 +41,11 @@ class ClaimStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveMessage:
+    """`processing`: a worker says that it has it, and will renew its lease in Redis if it is alive."""
+
     message: Message
     retry_at: float | None
+    processing: bool = False
 
 
 class LiveJobs(Protocol):
@@ -104,6 +107,10 @@ class MessageQueue(Protocol):
 
     async def unknown(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Those that Redis does not hold anywhere."""
+        ...
+
+    async def identity(self) -> str:
+        """Names the run of the server: another name means that it restarted or was replaced."""
         ...
 
     async def epoch(self) -> str | None:

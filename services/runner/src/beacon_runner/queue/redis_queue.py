@@ -74,6 +74,15 @@ class RedisQueue:
             missing += [message for message, value in zip(step, known, strict=True) if value is None]
         return missing
 
+    async def identity(self) -> str:
+        """Names the run of the server: another name means that it restarted or was replaced."""
+        if isinstance(self._redis, RedisCluster):
+            node = self._redis.get_node_from_key(self._layout.epoch)
+            info = await self._redis.info("server", target_nodes=node)
+        else:
+            info = await self._redis.info("server")
+        return str(info["run_id"])
+
     async def epoch(self) -> str | None:
         """Since when this Redis holds all that is live; None when it came back empty."""
         return cast("str | None", await self._redis.get(self._layout.epoch))

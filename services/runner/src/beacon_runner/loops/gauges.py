@@ -1,0 +1,26 @@
+"""Reads what only the servers know, outbox lag and queue depth, for the metrics page."""
+
+from dataclasses import dataclass
+
+from beacon_runner.domain.ports import Outbox, QueueDesk
+from beacon_runner.loops.metrics import LoopMetrics
+from beacon_runner.loops.rounds import Round
+
+
+@dataclass(frozen=True, slots=True)
+class GaugeReader:
+    outbox: Outbox
+    desk: QueueDesk
+    metrics: LoopMetrics
+
+    async def run_once(self) -> Round:
+        lag = await self.outbox.lag()
+        self.metrics.outbox_entries.set(lag.entries)
+        self.metrics.outbox_lag.set(lag.oldest_s)
+        stats = await self.desk.stats()
+        for job_class, depth in stats.waiting.items():
+            self.metrics.waiting.labels(job_class).set(depth)
+        places = {"retry": stats.retry, "dead": stats.dead, "leased": stats.leased, "overdue": stats.overdue}
+        for place, count in places.items():
+            self.metrics.queued.labels(place).set(count)
+        return Round(1)

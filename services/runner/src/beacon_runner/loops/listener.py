@@ -1,0 +1,58 @@
+"""Hears what is published in Redis and wakes the loops of this process."""
+
+from collections.abc import Callable, Mapping
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from beacon_lifecycle import Clock, OwnedTasks
+
+log = structlog.get_logger(__name__)
+
+CHECK_EVERY_S = 5.0
+RECONNECT_AFTER_S = 0.5
+
+
+class WakeListener:
+    """One subscription a process. Nothing depends on it: loops also look by themselves, only later."""
+
+    def __init__(
+        self, name: str, redis: Redis, channels: Mapping[str, Callable[[str], None]], clock: Clock
+    ) -> None:
+        self.name = name
+        self._redis = redis
+        self._channels = channels
+        self._clock = clock
+        self._tasks = OwnedTasks(name)
+
+    async def start(self) -> None:
+        self._tasks.spawn("listen", self._listen())
+
+    async def wait(self) -> None:
+        await self._tasks.failed.wait()
+        raise RuntimeError(f"{self.name} ended") from self._tasks.failure
+
+    async def stop(self) -> None:
+        await self._tasks.close()
+        await self._redis.aclose()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._hear()
+            except (RedisError, OSError) as error:
+                log.info("listener_reconnects", listener=self.name, error=str(error))
+            await self._clock.sleep(RECONNECT_AFTER_S)
+
+    async def _hear(self) -> None:
+        async with self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
+            await subscription.subscribe(*self._channels)
+            for wake in self._channels.values():
+                wake("")  # what was published while nobody listened
+            while True:
+                heard = await subscription.get_message(timeout=CHECK_EVERY_S)
+                if heard is None:
+                    await subscription.ping()
+                elif heard["type"] == "message":
+                    self._channels[heard["channel"]](heard["data"])
