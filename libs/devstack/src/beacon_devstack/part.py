@@ -1,0 +1,103 @@
+"""One of Beacon's own processes: started as a module, ready when its /readyz says so."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import httpx
+
+from beacon_devstack.child import Child, ChildSpec
+from beacon_devstack.errors import DevstackError
+from beacon_devstack.home import Home
+from beacon_devstack.waiting import until_answers
+from beacon_lifecycle import Clock
+
+READY_WITHIN_S = 60.0
+STOP_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartSpec:
+    """`python -m <module> <arguments>` with this environment, and where it answers once it serves."""
+
+    name: str
+    module: str
+    environment: Mapping[str, str]
+    arguments: tuple[str, ...] = ()
+    url: str = ""
+
+    def child(self, home: Home) -> Child:
+        return Child(
+            ChildSpec(
+                name=self.name,
+                argv=[sys.executable, "-m", self.module, *self.arguments],
+                log=home.log_of(self.name),
+                pid_file=home.pid_file_of(self.name),
+                environment={**self.environment, "PYTHONUNBUFFERED": "1"},
+                grace_s=STOP_WITHIN_S,
+            )
+        )
+
+
+class Part:
+    """A part that serves until it is stopped; `kill` and `start` play a crash and a restart."""
+
+    def __init__(self, spec: PartSpec, home: Home, *, clock: Clock) -> None:
+        self.name = spec.name
+        self.url = spec.url
+        self.child = spec.child(home)
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"{self.name} at {self.url} ({self.child!r})"
+
+    async def start(self) -> None:
+        """Return when it is ready to serve."""
+        await self.child.start()
+        async with httpx.AsyncClient(base_url=self.url, timeout=2.0, trust_env=False) as client:
+            await until_answers(
+                self.child, lambda: _ready(client), within_s=READY_WITHIN_S, clock=self._clock
+            )
+
+    async def wait(self) -> None:
+        await self.child.wait()
+        raise self.child.death("it ended unexpectedly")
+
+    async def stop(self) -> None:
+        await self.child.stop()
+
+    async def kill(self) -> None:
+        await self.child.kill()
+
+
+async def run_to_end(spec: PartSpec, home: Home) -> None:
+    """A part with one thing to do; raises when it could not."""
+    child = spec.child(home)
+    await child.start()
+    try:
+        if await child.wait() != 0:
+            raise child.death("it failed")
+    finally:
+        await child.stop()
+
+
+async def _ready(client: httpx.AsyncClient) -> str | None:
+    try:
+        answer = await client.get("/readyz")
+    except httpx.HTTPError as error:
+        return f"no answer at {client.base_url} ({type(error).__name__})"
+    return (
+        None
+        if answer.status_code == httpx.codes.OK
+        else f"it answers {answer.status_code}: {answer.text[:200]}"
+    )
+
+
+async def check_health(url: str) -> None:
+    """Raises when nothing healthy answers there."""
+    with suppress(httpx.HTTPError):
+        async with httpx.AsyncClient(timeout=2.0, trust_env=False) as client:
+            if (await client.get(f"{url}/healthz")).status_code == httpx.codes.OK:
+                return
+    raise DevstackError("beacon", f"nothing answers at {url}")

@@ -1,0 +1,144 @@
+"""Which processes make up the system, with which environments: decided before anything starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from beacon_config import BeaconConfig
+from beacon_config.topology import BackendConfig, backend_url_variable
+from beacon_devstack.part import PartSpec
+from beacon_devstack.ports import LOOPBACK
+from beacon_devstack.secret_store import Secrets
+from beacon_devstack.settings import StackSettings
+
+UNSPECIFIED = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    runner: int
+    router: int
+    gpusim: Mapping[str, int]  # by region
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    migrate: PartSpec
+    bootstrap: PartSpec
+    gpusims: tuple[PartSpec, ...]
+    router: PartSpec
+    runner: PartSpec
+
+
+def simulated_backends(
+    config: BeaconConfig, environment: Mapping[str, str]
+) -> dict[str, dict[str, BackendConfig]]:
+    """The backends to simulate, by region: those on this machine that nobody gave another address."""
+    regions: dict[str, dict[str, BackendConfig]] = {}
+    for name, backend in config.backends.items():
+        if not environment.get(backend_url_variable(name)) and _on_loopback(backend.url.host or ""):
+            regions.setdefault(backend.region, {})[name] = backend
+    return regions
+
+
+def make_plan(
+    config: BeaconConfig,
+    settings: StackSettings,
+    secrets: Secrets,
+    ports: Ports,
+    *,
+    database_url: str,
+    redis_url: str,
+) -> Plan:
+    simulated = simulated_backends(config, settings.inherited)
+    runner_url = f"http://{_reachable(settings.host)}:{ports.runner}"
+    router_url = f"http://{_reachable(settings.host)}:{ports.router}"
+    shared = {
+        **settings.inherited,
+        "BEACON_CONFIG": str(settings.config),
+        "BEACON_LOG_FORMAT": settings.log_format,
+        "BEACON_SERVICE_TOKEN": secrets.service_token,
+    }
+    stores = {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
+    keys = {"BEACON_BOOTSTRAP_USER_KEY": secrets.user_key, "BEACON_BOOTSTRAP_ADMIN_KEY": secrets.admin_key}
+    return Plan(
+        migrate=PartSpec("migrate", "beacon_runner", {**shared, **stores}, ("migrate",)),
+        bootstrap=PartSpec("bootstrap", "beacon_runner", {**shared, **stores, **keys}, ("bootstrap",)),
+        gpusims=tuple(
+            _gpusim(region, backends, ports.gpusim[region], settings)
+            for region, backends in simulated.items()
+        ),
+        router=PartSpec(
+            "router",
+            "beacon_router",
+            {
+                **shared,
+                **_backend_urls(simulated, ports.gpusim),
+                "REDIS_URL": redis_url,
+                "BEACON_ROUTER_HOST": settings.host,
+                "BEACON_ROUTER_PORT": str(ports.router),
+                "BEACON_RUNNER_URL": runner_url,
+            },
+            url=router_url,
+        ),
+        runner=PartSpec(
+            "runner",
+            "beacon_runner",
+            {
+                **shared,
+                **stores,
+                "BEACON_RUNNER_HOST": settings.host,
+                "BEACON_RUNNER_PORT": str(ports.runner),
+                "BEACON_ROUTER_URLS": router_url,
+            },
+            ("all",),
+            url=runner_url,
+        ),
+    )
+
+
+def _gpusim(
+    region: str, backends: Mapping[str, BackendConfig], port: int, settings: StackSettings
+) -> PartSpec:
+    """One simulated endpoint stands for all backends of its region."""
+    return PartSpec(
+        f"gpusim-{region.lower()}",
+        "beacon_gpusim",
+        {
+            **settings.inherited,
+            "BEACON_CONFIG": str(settings.config),
+            "GPUSIM_HOST": LOOPBACK,
+            "GPUSIM_PORT": str(port),
+            "GPUSIM_REGION": region,
+            "GPUSIM_SLOTS": str(sum(backend.slots for backend in backends.values())),
+            "GPUSIM_LOADED_MODELS": str(sum(backend.loaded_models for backend in backends.values())),
+            "GPUSIM_LOG_FORMAT": settings.log_format,
+        },
+        url=f"http://{LOOPBACK}:{port}",
+    )
+
+
+def _backend_urls(
+    simulated: Mapping[str, Mapping[str, BackendConfig]], ports: Mapping[str, int]
+) -> dict[str, str]:
+    """The same paths as in the configuration, on the ports that were free."""
+    return {
+        backend_url_variable(name): urlsplit(str(backend.url))
+        ._replace(netloc=f"{LOOPBACK}:{ports[region]}")
+        .geturl()
+        for region, backends in simulated.items()
+        for name, backend in backends.items()
+    }
+
+
+def _on_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _reachable(host: str) -> str:
+    """Where to call a server that listens on `host`."""
+    return LOOPBACK if host in UNSPECIFIED else host

@@ -1,0 +1,44 @@
+"""What the person at the terminal sees of the stack."""
+
+from rich.console import Console
+from rich.markup import escape
+
+from beacon_devstack.errors import DevstackError
+from beacon_devstack.home import Home
+from beacon_devstack.stack import Credentials
+
+COLOURS = {"runner": "cyan", "router": "magenta"}
+WIDTH = 12
+
+
+class Terminal:
+    """Readable lines on standard output, errors on standard error."""
+
+    def __init__(self) -> None:
+        self.out = Console(highlight=False, soft_wrap=True)
+        self._errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def step(self, sentence: str) -> None:
+        self.out.print(f"[bold]==>[/] {escape(sentence)}")
+
+    def log_line(self, part: str, line: str) -> None:
+        colour = COLOURS.get(part, "green")
+        self.out.print(f"[{colour}]{part:<{WIDTH}}[/] {escape(line)}")
+
+    def ready(self, credentials: Credentials, home: Home) -> None:
+        rows = {
+            "portal": credentials.portal_url,
+            "runner": f"{credentials.runner_url}/docs",
+            "router": credentials.router_url,
+            "user key": credentials.user_key,
+            "admin key": credentials.admin_key,
+            "logs": str(home.logs),
+            "keys": str(home.credentials),
+        }
+        self.step("ready; Ctrl-C stops it")
+        for name, value in rows.items():
+            self.out.print(f"    {name:<10} [bold]{escape(value)}[/]")
+
+    def failure(self, error: DevstackError) -> None:
+        where = f"\n    its log: {error.log}" if error.log is not None else ""
+        self._errors.print(f"[bold red]{escape(error.part)}:[/] {escape(error.reason)}{escape(where)}")

@@ -1,0 +1,85 @@
+"""`beacon up` and `beacon demo`: the stack in one terminal, until a signal or until the demo is over."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from beacon_devstack.demo import show_matrix
+from beacon_devstack.errors import DevstackError
+from beacon_devstack.follow import LogFollower
+from beacon_devstack.home import Home
+from beacon_devstack.settings import StackSettings
+from beacon_devstack.stack import Stack
+from beacon_devstack.terminal import Terminal
+from beacon_lifecycle import SystemClock
+
+FAILED = 1
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_up(home: Path | None = None) -> int:
+    """Run everything until Ctrl-C or SIGTERM; returns the exit code."""
+    terminal = Terminal()
+    return asyncio.run(_until_signal(lambda: _up(terminal, home), terminal, stopped=0))
+
+
+def run_demo(home: Path | None = None) -> int:
+    """Run everything, put the demo matrix through it, print the answers, stop; returns the exit code."""
+    terminal = Terminal()
+    return asyncio.run(_until_signal(lambda: _demo(terminal, home), terminal, stopped=128 + signal.SIGINT))
+
+
+async def _up(terminal: Terminal, home: Path | None) -> None:
+    async with _stack(terminal, home) as stack:
+        terminal.ready(stack.credentials, stack.home)
+        clock = SystemClock()
+        logs = {name: stack.home.log_of(name) for name in stack.parts}
+        follower = LogFollower(logs, terminal.log_line, clock=clock)
+        await follower.start()
+        try:
+            await stack.wait()
+        finally:
+            terminal.step("stopping")
+            await follower.stop()
+
+
+async def _demo(terminal: Terminal, home: Path | None) -> None:
+    async with _stack(terminal, home) as stack:
+        await stack.while_alive(show_matrix(stack.credentials, terminal.out, log=stack.home.log_of("runner")))
+        terminal.step("stopping")
+
+
+@asynccontextmanager
+async def _stack(terminal: Terminal, home: Path | None) -> AsyncIterator[Stack]:
+    place = Home.from_environment(os.environ) if home is None else Home.at(home)
+    settings = StackSettings.from_environment(os.environ)
+    async with Stack(place, settings, tell=terminal.step) as stack:
+        yield stack
+
+
+async def _until_signal(run: Callable[[], Awaitable[None]], terminal: Terminal, *, stopped: int) -> int:
+    """Run to the end; the first signal asks for an ordered stop, and further ones change nothing."""
+    task = asyncio.current_task()
+    asked = False
+
+    def ask_to_stop() -> None:
+        nonlocal asked
+        if not asked and task is not None:
+            asked = True
+            task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, ask_to_stop)
+    try:
+        await run()
+    except asyncio.CancelledError:
+        terminal.step("stopped")
+        return stopped
+    except DevstackError as error:
+        terminal.failure(error)
+        return FAILED
+    return 0
