@@ -2,7 +2,7 @@
 
 from beacon_router.backends.calls import Answer, Backend, BackendCall, BackendError
 from beacon_router.backends.registry import build_backends
-from beacon_router.backends.sender import HttpSender, open_sender
+from beacon_router.backends.sender import HttpSender, new_session
 
 __all__ = [
     "Answer",
@@ -11,5 +11,5 @@ __all__ = [
     "BackendError",
     "HttpSender",
     "build_backends",
-    "open_sender",
+    "new_session",
 ]

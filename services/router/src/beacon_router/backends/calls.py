@@ -9,7 +9,6 @@ from beacon_contracts.inference import StepMeta
 EMPTY_OBJECT = b"{}"
 
 
-
 @dataclass(frozen=True, slots=True)
 class BackendCall:
     """One attempt. The parts are JSON text already: nothing is parsed again to be sent."""

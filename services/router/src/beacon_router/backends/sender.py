@@ -114,15 +114,12 @@ def json_object(reply: Reply) -> dict[str, object]:
     return document
 
 
-@asynccontextmanager
-async def open_sender(clock: Clock, *, answer_bytes: int) -> AsyncIterator[HttpSender]:
-    """A sender with a connection pool of its own. The slots bound its connections, not the pool."""
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=30)
-    async with aiohttp.ClientSession(
-        connector=connector,
+def new_session() -> aiohttp.ClientSession:
+    """Connections of the router's own. The slots bound how many there are, not the pool."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=30),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S),
         headers=_BASE_HEADERS,
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
-    ) as session:
-        yield HttpSender(session, clock, answer_bytes=answer_bytes)
+    )

@@ -34,7 +34,7 @@ class _Watched:
 
 
 class Breakers:
-    """Facts about attempts and checks come in; the scheduler hears of every change, and is then asked again."""
+    """Facts about attempts and checks come in; the scheduler hears of every change."""
 
     def __init__(
         self,
@@ -44,7 +44,6 @@ class Breakers:
         scheduler: Scheduler,
         clock: Clock,
         timers: Timers,
-        changed: Callable[[], None],
     ) -> None:
         self._watched = {
             name: _Watched(Breaker(failures=rules.failures, open_s=rules.open_s)) for name in backends
@@ -52,7 +51,11 @@ class Breakers:
         self._scheduler = scheduler
         self._clock = clock
         self._timers = timers
-        self._changed = changed
+        self._changed: Callable[[], None] = lambda: None
+
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Called after changes that no run caused: those are followed by a look at the queues anyway."""
+        self._changed = call
 
     def succeeded(self, backend: str) -> None:
         self._watched[backend].breaker.succeeded()
@@ -69,7 +72,7 @@ class Breakers:
         self._tell(backend)
 
     def checked(self, backend: str, *, up: bool) -> None:
-        """A health check ended. A backend that came back has lost its models, and deserves a probe at once."""
+        """A health check ended. One that came back has lost its models and deserves a probe at once."""
         watched = self._watched[backend]
         if watched.down and up:
             self._scheduler.model_lost(self._clock.now(), backend)

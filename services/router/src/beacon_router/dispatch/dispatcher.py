@@ -42,7 +42,7 @@ class Dispatcher:
         self.stopping = False
 
     def submit(self, ask: Ask, payload: Payload) -> Inference:
-        """Queue it, or join the run that the same id has. Raises a DispatchError, and then nothing changed."""
+        """Queue it, or join the run that the same id has. A DispatchError means that nothing changed."""
         known = self._held.get(ask.id)
         if known is not None and not self._runs_again(known, ask):
             return self._join(known, ask)

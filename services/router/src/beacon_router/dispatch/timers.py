@@ -1,4 +1,4 @@
-"""Moments to come: callbacks on the injected clock, in one heap, with one task that sleeps for all of them."""
+"""Callbacks at moments to come, on the injected clock: one heap, and one task that sleeps for all of them."""
 
 import asyncio
 import heapq

@@ -1,0 +1,27 @@
+"""`python -m beacon_router`: one router, until SIGTERM or SIGINT."""
+
+import os
+import sys
+
+from pydantic import ValidationError
+
+from beacon_config import ConfigError, load_config
+from beacon_lifecycle import run_process
+from beacon_router.composition import build
+from beacon_router.settings import Settings
+from beacon_telemetry import configure_logging
+
+
+def main() -> int:
+    try:
+        settings = Settings()
+        config = load_config(settings.config, os.environ)
+    except (ValidationError, ConfigError) as error:
+        sys.stderr.write(f"the router cannot start: {error}\n")
+        return 2
+    configure_logging("router", settings.log_format, settings.log_level)
+    return run_process(lambda: build(settings, config, os.environ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""From a body to an ask: checked once, names resolved, the payload kept as JSON text."""
+
+from pydantic import ValidationError
+
+from beacon_config import BeaconConfig
+from beacon_contracts.inference import Failover, InferenceRequest
+from beacon_lifecycle import Clock
+from beacon_router.api.bodies import json_object, json_text
+from beacon_router.api.problems import HttpProblemError, invalid_fields
+from beacon_router.backends.calls import EMPTY_OBJECT
+from beacon_router.core import RequestId
+from beacon_router.dispatch.inference import Ask, Payload
+
+
+class AskReader:
+    def __init__(self, config: BeaconConfig, clock: Clock) -> None:
+        self._regions = config.region_names
+        self._models = config.models
+        self._clock = clock
+
+    def read(self, body: bytes) -> tuple[Ask, Payload]:
+        try:
+            request = InferenceRequest.model_validate(json_object(body))
+        except ValidationError as error:
+            raise invalid_fields(error) from None
+        ask = Ask(
+            id=RequestId(request.request_id),
+            model=self.model(request.model),
+            region=self.region(request.region),
+            tier=request.tier,
+            user_id=request.user_id,
+            pinned=request.failover is Failover.PINNED,
+            front=request.front,
+            fence=request.fence,
+            start_by=self.moment(request.start_by),
+            timeout_s=request.timeout_s,
+        )
+        payload = Payload(
+            input=json_text("input", request.input),
+            params=json_text("params", request.params) if request.params else EMPTY_OBJECT,
+            context=json_text("context", request.context) if request.context else EMPTY_OBJECT,
+            meta=request.meta,
+        )
+        return ask, payload
+
+    def model(self, name: str) -> str:
+        if name not in self._models:
+            raise HttpProblemError(
+                422, "unknown_model", f"model: {name!r} is not one of {', '.join(self._models)}"
+            )
+        return name
+
+    def region(self, name: str) -> str:
+        region = self._regions.get(name.casefold())
+        if region is None:
+            known = ", ".join(sorted(set(self._regions.values())))
+            raise HttpProblemError(422, "unknown_region", f"region: {name!r} is not one of {known}")
+        return region
+
+    def moment(self, unix: float | None) -> float | None:
+        """A time of day as a moment of the router's own clock."""
+        if unix is None:
+            return None
+        return self._clock.now() + unix - self._clock.wall().timestamp()

@@ -1,0 +1,37 @@
+"""Who may talk to the router: the service token, compared in constant time."""
+
+import hmac
+
+from starlette.types import Scope
+
+from beacon_router.api.problems import HttpProblemError
+
+_CHALLENGE = {"www-authenticate": "Bearer"}
+
+
+def presented_key(scope: Scope) -> str | None:
+    """The key in `Authorization: Bearer` or `X-API-Key`."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            kind, _, key = value.decode("latin-1").partition(" ")
+            return key.strip() if kind.lower() == "bearer" else None
+        if name == b"x-api-key":
+            return str(value, "latin-1")
+    return None
+
+
+class ServiceAuth:
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+
+    def is_service(self, key: str) -> bool:
+        return hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self._token)
+
+    def check(self, scope: Scope) -> None:
+        key = presented_key(scope)
+        if key is None:
+            raise HttpProblemError(
+                401, "no_token", "send the service token as Authorization: Bearer", headers=_CHALLENGE
+            )
+        if not self.is_service(key):
+            raise HttpProblemError(403, "wrong_token", "this is not the service token")

@@ -1,0 +1,32 @@
+"""`Prefer: wait=N` and `Prefer: respond-async` (RFC 7240)."""
+
+from dataclasses import dataclass
+
+_LONGEST_WAIT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """`wait_s` None: as long as it takes."""
+
+    wait_s: float | None
+    applied: str | None = None
+
+
+UNTIL_DONE = Preference(None)
+AT_ONCE = Preference(0.0)
+
+
+def read_preference(values: list[str], otherwise: Preference) -> Preference:
+    """What the client prefers; what is not understood is ignored, as the RFC asks."""
+    found: dict[str, str] = {}
+    for value in values:
+        for part in value.split(","):
+            name, _, given = part.split(";")[0].partition("=")
+            found.setdefault(name.strip().lower(), given.strip().strip('"'))
+    seconds = found.get("wait", "")
+    if seconds.isascii() and seconds.isdigit():
+        return Preference(min(float(seconds), _LONGEST_WAIT_S), f"wait={seconds}")
+    if "respond-async" in found:
+        return Preference(0.0, "respond-async")
+    return otherwise

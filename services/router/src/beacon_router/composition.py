@@ -1,0 +1,116 @@
+"""Puts the router together: the one place that knows all its parts."""
+
+from collections.abc import Mapping
+
+import httpx
+from httpx_aiohttp import AiohttpTransport
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
+
+from beacon_config import BeaconConfig
+from beacon_config.bounds import RouterConfig
+from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock
+from beacon_router.api.app import create_app
+from beacon_router.api.asking import AskReader
+from beacon_router.api.auth import ServiceAuth
+from beacon_router.api.inference_routes import InferenceRoutes
+from beacon_router.api.status import StatusReader
+from beacon_router.api.status_routes import StatusRoutes
+from beacon_router.api.views import Views
+from beacon_router.backends import HttpSender, build_backends, new_session
+from beacon_router.core import Scheduler
+from beacon_router.dispatch.admission import AdmissionRules
+from beacon_router.dispatch.backoff import RetryPolicy
+from beacon_router.dispatch.breakers import BreakerRules
+from beacon_router.dispatch.engine import RunRules
+from beacon_router.dispatch.held import HeldBounds
+from beacon_router.dispatch.limits import RunLimits
+from beacon_router.dispatch.shell import Shell, ShellRules
+from beacon_router.health import HealthChecks, health_urls
+from beacon_router.metrics import RouterMetrics, StateCollector
+from beacon_router.resources import ClosedAtStop
+from beacon_router.server import HttpServer
+from beacon_router.settings import Settings
+from beacon_router.topology import policy_of, run_limits_of, topology_of
+from beacon_telemetry import new_registry
+
+# What a backend may answer at most, in bodies that a caller may send.
+_ANSWER_BODIES = 32
+_STOP_MARGIN_S = 10.0
+
+
+async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, str]) -> Supervisor:
+    clock = SystemClock()
+    registry = new_registry()
+    session = new_session()
+    sender = HttpSender(session, clock, answer_bytes=config.router.body_bytes * _ANSWER_BODIES)
+    topology = topology_of(config)
+    shell = Shell(
+        topology,
+        Scheduler(topology, policy_of(config)),
+        shell_rules(config.router, run_limits_of(config)),
+        backends=build_backends(config.backends, sender, environ),
+        clock=clock,
+        observer=RouterMetrics(registry),
+    )
+    registry.register(_state_collector(shell))
+    health_client = httpx.AsyncClient(transport=AiohttpTransport())
+    checks = HealthChecks(
+        health_urls(config.backends), health_client, lambda name, up: shell.breakers.checked(name, up=up)
+    )
+    app = _app(settings, config, shell, clock=clock, registry=registry)
+    server = HttpServer(app, host=settings.host, port=settings.port, ready_file=settings.ready_file)
+    # Stopped from the last to the first: what runs is finished while the door still answers.
+    services: list[Service] = [
+        ClosedAtStop("connections", session.close),
+        ClosedAtStop("health_client", health_client.aclose),
+        server,
+        Loop("health", checks.run_once, interval_s=config.router.health_every_s, clock=clock),
+        shell,
+    ]
+    return Supervisor(services, stop_timeout_s=config.router.stop_grace_s + _STOP_MARGIN_S)
+
+
+def shell_rules(router: RouterConfig, limits: RunLimits) -> ShellRules:
+    return ShellRules(
+        runs=RunRules(RetryPolicy(router.attempts, router.backoff_max_s), limits),
+        breakers=BreakerRules(router.breaker_failures, router.breaker_open_s),
+        admission=AdmissionRules(router.queue_size),
+        held=HeldBounds(router.held_bytes, router.result_retention_s),
+        stop_grace_s=router.stop_grace_s,
+    )
+
+
+def _app(
+    settings: Settings, config: BeaconConfig, shell: Shell, *, clock: Clock, registry: CollectorRegistry
+) -> ASGIApp:
+    auth = ServiceAuth(settings.service_token.get_secret_value())
+    status = StatusReader(config, shell)
+    inference = InferenceRoutes(
+        shell.dispatcher,
+        AskReader(config, clock),
+        Views(shell.scheduler, clock, {name: model.expected_load_s for name, model in config.models.items()}),
+        auth,
+        body_bytes=config.router.body_bytes,
+    )
+    statuses = StatusRoutes(status, auth, registry=registry, unready=lambda: _unready(shell))
+    return create_app(
+        [inference.router(), statuses.router()], registry=registry, access_log=settings.access_log
+    )
+
+
+def _unready(shell: Shell) -> str | None:
+    return "the router is stopping" if shell.dispatcher.stopping else None
+
+
+def _state_collector(shell: Shell) -> StateCollector:
+    def figures() -> dict[str, float]:
+        return {
+            "backing_off": shell.engine.backing_off,
+            "held_payload_bytes": shell.held.payload_bytes,
+            "held_result_bytes": shell.held.result_bytes,
+            "held_results": shell.held.results,
+            "results_evicted": shell.held.evicted,
+        }
+
+    return StateCollector(lambda: shell.scheduler.snapshot(shell.clock.now()), figures)

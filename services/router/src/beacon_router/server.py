@@ -1,0 +1,99 @@
+"""The HTTP server as a service: it has its address once started, and answers what is open before it stops."""
+
+import asyncio
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from beacon_lifecycle import OwnedTasks
+
+log = structlog.get_logger(__name__)
+
+# Longer than any client of ours keeps idle connections: the one that closes first is the client.
+_KEEP_ALIVE_S = 120
+_CLOSE_GRACE_S = 3
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Signals belong to the supervisor."""
+        yield
+
+
+class HttpServer:
+    name = "http"
+
+    def __init__(self, app: ASGIApp, *, host: str, port: int, ready_file: Path | None = None) -> None:
+        self._host = host
+        self._port = port
+        self._ready_file = ready_file
+        self._server = _Uvicorn(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                backlog=4096,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=_CLOSE_GRACE_S,
+            )
+        )
+        self._tasks = OwnedTasks("router.http")
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        listener = _listen(self._host, self._port)
+        self._task = self._tasks.spawn("serve", self._server.serve(sockets=[listener]))
+        while not self._server.started:
+            if self._task.done():
+                await self._task
+            await asyncio.sleep(0.005)
+        url = _url(listener)
+        log.info("router_listening", url=url)
+        if self._ready_file is not None:
+            _write_whole(self._ready_file, url)
+
+    async def wait(self) -> None:
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        """Close the door and let open answers go out. Idempotent."""
+        self._server.should_exit = True
+        await self._tasks.drain(_CLOSE_GRACE_S + 2)
+        await self._tasks.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def _url(listener: socket.socket) -> str:
+    host, port, *_ = listener.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Whoever waits for the file never reads half of it."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

@@ -1,0 +1,63 @@
+"""From the configuration file to what the scheduler schedules on."""
+
+from beacon_config import BeaconConfig
+from beacon_contracts.tiers import Tier
+from beacon_router.core import (
+    BackendSpec,
+    GroupSpec,
+    ModelSpec,
+    Policy,
+    RegionSpec,
+    TierRule,
+    Topology,
+)
+from beacon_router.dispatch.limits import ModelBudget, RunLimits
+
+
+def topology_of(config: BeaconConfig) -> Topology:
+    return Topology(
+        regions=tuple(RegionSpec(name, region.concurrency) for name, region in config.regions.items()),
+        backends=tuple(
+            BackendSpec(
+                name=name,
+                region=backend.region,
+                models=frozenset(backend.models),
+                slots=backend.slots,
+                loaded_models=backend.loaded_models,
+                group=backend.group,
+            )
+            for name, backend in config.backends.items()
+        ),
+        models=tuple(
+            ModelSpec(
+                name=name,
+                expected_load_s=model.expected_load_s,
+                expected_run_s=model.expected_run_s,
+                exclusive=model.exclusive,
+                limit=model.limit,
+            )
+            for name, model in config.models.items()
+        ),
+        groups=tuple(GroupSpec(name, group.cap) for name, group in config.groups.items()),
+    )
+
+
+def policy_of(config: BeaconConfig) -> Policy:
+    rules = (config.tiers[tier] for tier in Tier)
+    return Policy(
+        batch_limit=config.router.batch_limit,
+        tiers=tuple(TierRule(rule.starvation_bound_s, rule.starvation_weight) for rule in rules),
+    )
+
+
+def run_limits_of(config: BeaconConfig) -> RunLimits:
+    router = config.router
+    return RunLimits(
+        {
+            name: ModelBudget(
+                load_s=model.load_timeout_s or router.load_timeout_s,
+                run_s=model.run_timeout_s or router.run_timeout_s,
+            )
+            for name, model in config.models.items()
+        }
+    )
