@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from beacon_config.explaining import explain
 from beacon_config.root import BeaconConfig
+from beacon_config.topology import backend_url_variable
 
 
 class ConfigError(Exception):
@@ -26,32 +28,24 @@ def load_config(path: Path, environ: Mapping[str, str]) -> BeaconConfig:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}") from error
-    _override_backend_urls(data, environ)
+    replaced = _override_backend_urls(data, environ)
     try:
         return BeaconConfig.model_validate(data)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{path}: {line}" for line in _explain(error))) from error
+        raise ConfigError("\n".join(f"{path}: {line}" for line in explain(error, replaced))) from error
 
 
-def backend_url_variable(backend: str) -> str:
-    """`us-1` is overridden by BEACON_BACKEND_US_1_URL."""
-    return f"BEACON_BACKEND_{backend.upper().replace('-', '_').replace('.', '_')}_URL"
-
-
-def _override_backend_urls(data: dict[str, Any], environ: Mapping[str, str]) -> None:
+def _override_backend_urls(
+    data: dict[str, Any], environ: Mapping[str, str]
+) -> dict[tuple[int | str, ...], str]:
+    """Put the addresses of the environment in place; the keys that were replaced, each with its variable."""
     backends = data.get("backends")
     if not isinstance(backends, dict):
-        return
+        return {}
+    replaced: dict[tuple[int | str, ...], str] = {}
     for name, backend in backends.items():
-        url = environ.get(backend_url_variable(name))
-        if url and isinstance(backend, dict):
-            backend["url"] = url
-
-
-def _explain(error: ValidationError) -> list[str]:
-    lines: list[str] = []
-    for problem in error.errors(include_url=False):
-        key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
-        message = problem["msg"].removeprefix("Value error, ")
-        lines += [f"{key}: {line}" if key else line for line in message.splitlines()]
-    return lines
+        variable = backend_url_variable(name)
+        if environ.get(variable) and isinstance(backend, dict):
+            backend["url"] = environ[variable]
+            replaced["backends", name, "url"] = variable
+    return replaced

@@ -9,9 +9,16 @@ from pydantic import Field, model_validator
 from beacon_config.bounds import LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
 from beacon_config.features import INPUT, FeatureConfig, template_errors
 from beacon_config.tenancy import LanesConfig, PoolConfig, PromotionConfig, SkipPrice, TierConfig
-from beacon_config.topology import BackendConfig, GroupConfig, ModelConfig, RegionConfig, Section
+from beacon_config.topology import (
+    BackendConfig,
+    GroupConfig,
+    ModelConfig,
+    RegionConfig,
+    Section,
+    backend_url_variable,
+)
 from beacon_contracts.model import Name
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import Tier
 
 
 class BeaconConfig(Section):
@@ -52,6 +59,11 @@ class BeaconConfig(Section):
         return self
 
     def _backend_errors(self) -> Iterator[str]:
+        variables: dict[str, str] = {}
+        for name in self.backends:
+            other = variables.setdefault(backend_url_variable(name), name)
+            if other != name:
+                yield f"backends {other} and {name} would both be set by {backend_url_variable(name)}"
         for name, backend in self.backends.items():
             if backend.region not in self.regions:
                 yield f"backend {name} is in region {backend.region!r}, which is not in [regions]"
@@ -61,7 +73,7 @@ class BeaconConfig(Section):
                 if model not in self.models:
                     yield f"backend {name} serves model {model!r}, which is not in [models]"
         served = {model for backend in self.backends.values() for model in backend.models}
-        for model in self.models.keys() - served:
+        for model in sorted(self.models.keys() - served):
             yield f"model {model!r} is in [models], but no backend serves it"
 
     def _region_errors(self) -> Iterator[str]:
@@ -71,7 +83,7 @@ class BeaconConfig(Section):
                 if owners.setdefault(spelling, name) != name:
                     yield f"regions {owners[spelling]} and {name} are both called {spelling!r}"
         used = {backend.region for backend in self.backends.values()}
-        for name in self.regions.keys() - used:
+        for name in sorted(self.regions.keys() - used):
             yield f"region {name} has no backend"
 
     def _feature_errors(self) -> Iterator[str]:
@@ -90,9 +102,9 @@ class BeaconConfig(Section):
             if tier not in self.tiers:
                 yield f"[tiers.{tier}] is missing: every tier needs a class and a starvation bound"
         served = {job_class for pool in self.pools.values() for job_class in pool.classes}
-        for job_class in JobClass:
-            if job_class not in served:
-                yield f"no pool serves class {job_class}: its jobs would wait forever"
+        used = {tier.job_class for tier in self.tiers.values()}
+        for job_class in sorted(used - served):
+            yield f"no pool serves class {job_class}: its jobs would wait forever"
 
     def _price_errors(self) -> Iterator[str]:
         *bounded, last = self.skip_prices

@@ -1,5 +1,6 @@
 """Where inference runs: regions, groups, backends, models."""
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -50,6 +51,11 @@ class BackendConfig(Section):
     group: Name | None = None
     health_url: HttpUrl | None = None
     api_key_env: str | None = Field(default=None, description="The variable that holds the backend's key")
+
+
+def backend_url_variable(backend: str) -> str:
+    """`us-1` is overridden by BEACON_BACKEND_US_1_URL."""
+    return f"BEACON_BACKEND_{re.sub('[^A-Z0-9]', '_', backend.upper())}_URL"
 
 
 class ModelConfig(Section):

@@ -1,5 +1,6 @@
 """Identifiers: UUIDv7 inside, a readable prefix and 26 letters outside (`job_01k…`), sortable by time."""
 
+import re
 from typing import NewType
 from uuid import UUID
 
@@ -17,6 +18,7 @@ EXECUTION = "exe"
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no i, l, o, u
 _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 _LENGTH = 26
+_PLACE = re.compile(r"0|[1-9][0-9]{0,5}")  # no leading zeros: one execution has one name
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 
 
@@ -67,8 +69,6 @@ def show_execution(job: JobId, stage: int, ordinal: int) -> str:
 
 def read_execution(text: str) -> tuple[JobId, int, int]:
     head, *places = text.split(".")
-    if len(places) != 2 or not all(
-        place.isascii() and place.isdigit() and len(place) <= 6 for place in places
-    ):
+    if len(places) != 2 or not all(_PLACE.fullmatch(place) for place in places):
         raise InvalidIdError(f"{text[:60]!r} is not an execution id of the form exe_….stage.number")
     return JobId(read(EXECUTION, head)), int(places[0]), int(places[1])

@@ -57,7 +57,9 @@ class InferenceRequest(Shape):
     user_id: Annotated[Text, Field(max_length=120)] = ""
     failover: Failover = Failover.ANY
     fence: Annotated[int, Field(ge=0, le=2**62)] = 0
-    start_by: Annotated[float, Field(description="Unix time; not started by then: 504")] | None = None
+    start_by: (
+        Annotated[float, Field(allow_inf_nan=False, description="Unix time; not started by then: 504")] | None
+    ) = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     front: bool = False
     meta: StepMeta | None = None

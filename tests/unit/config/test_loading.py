@@ -1,0 +1,244 @@
+"""A wrong configuration is refused with sentences that name the key and the reason."""
+
+from pathlib import Path
+
+import pytest
+
+from beacon_config import BeaconConfig, ConfigError, load_config
+from beacon_contracts.tiers import JobClass, Tier
+
+SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
+
+
+class Copy:
+    """A copy of the shipped file with one thing changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "beacon.toml"
+
+    def write(self, old: str = "", new: str = "") -> Path:
+        text = SHIPPED.read_text(encoding="utf-8")
+        assert old in text, f"the shipped file no longer has {old!r}"
+        self.path.write_text(text.replace(old, new, 1) if old else text + new, encoding="utf-8")
+        return self.path
+
+    def errors(self, old: str = "", new: str = "", environ: dict[str, str] | None = None) -> list[str]:
+        self.write(old, new)
+        with pytest.raises(ConfigError) as refused:
+            load_config(self.path, environ or {})
+        lines = str(refused.value).splitlines()
+        assert all(line.startswith(f"{self.path}: ") for line in lines)
+        return [line.removeprefix(f"{self.path}: ") for line in lines]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    return Copy(tmp_path)
+
+
+def shipped(environ: dict[str, str] | None = None) -> BeaconConfig:
+    return load_config(SHIPPED, environ or {})
+
+
+def test_the_shipped_file_is_right_and_says_what_the_documents_say() -> None:
+    config = shipped()
+    assert {tier: config.tiers[tier].job_class for tier in Tier} == {
+        Tier.ADMIN: JobClass.HIGH,
+        Tier.CREATOR: JobClass.HIGH,
+        Tier.PREMIUM: JobClass.MEDIUM,
+        Tier.SUPPORTER: JobClass.MEDIUM,
+        Tier.FREE: JobClass.LOW,
+    }
+    assert [config.tiers[tier].starvation_bound_s for tier in Tier] == [30, 45, 60, 90, 120]
+    assert [config.tiers[tier].starvation_weight for tier in Tier] == [16, 8, 4, 2, 1]
+    assert [(price.up_to_s, price.price) for price in config.skip_prices] == [
+        (10, 1),
+        (30, 3),
+        (60, 5),
+        (120, 10),
+        (None, 15),
+    ]
+    assert config.runner.job_retry_delays_s == (60, 120, 180)
+    assert [step.name for step in config.features["full_pipeline"].steps] == [
+        "prompt_enhancer",
+        "fast_chat_llm",
+        "image_gen",
+        "model_3d_gen",
+    ]
+
+
+def test_region_names_are_found_by_any_spelling() -> None:
+    names = shipped().region_names
+    assert (names["us"], names["us-east"], names["europe"], names["apac"]) == ("US", "US", "EU", "ASIA")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            'dialect = "modal"',
+            'dialect = "modl"',
+            "backends.us-1.dialect: should be 'modal', 'openai' or 'execute', not 'modl'",
+        ),
+        ("slots = 4", "slot = 4", "backends.us-1.slot: is not a known key; is it a typing mistake?"),
+        ("slots = 4", "slots = 0", "backends.us-1.slots: should be greater than or equal to 1, not 0"),
+        (
+            'region = "US"',
+            'region = "MARS"',
+            "backend us-1 is in region 'MARS', which is not in [regions]",
+        ),
+        ('group = "modal"', 'group = "aws"', "backend us-1 belongs to group 'aws', which is not in [groups]"),
+        (
+            'models = ["llama3.2-1b", "qwen2.5-1.5b"',
+            'models = ["llama9", "llama3.2-1b", "qwen2.5-1.5b"',
+            "backend us-1 serves model 'llama9', which is not in [models]",
+        ),
+        (
+            "[models.flux]",
+            "[models.idle]\n[models.flux]",
+            "model 'idle' is in [models], but no backend serves it",
+        ),
+        ("[regions.US]", "[regions.MARS]\n[regions.US]", "region MARS has no backend"),
+        ('"eu-west"', '"US-East"', "regions US and EU are both called 'us-east'"),
+        (
+            'model = "image_gen"',
+            'model = "painter"',
+            "feature full_pipeline: step image_gen needs 'painter', which is not in [models]",
+        ),
+        (
+            'name = "image_gen"',
+            'name = "fast_chat_llm"',
+            "feature full_pipeline: the name 'fast_chat_llm' is taken twice",
+        ),
+        (
+            "{{ prompt_enhancer.enhanced_prompt }}",
+            "{{ image_gen.image_url }}",
+            "feature full_pipeline: step fast_chat_llm refers to 'image_gen', but only input, ",
+        ),
+        (
+            "{{ input.prompt }}",
+            "{{ input prompt }}",
+            "feature full_pipeline: step prompt_enhancer: '{{ input prompt }}' is not of the form",
+        ),
+        ('class = "high"', "", "tiers.admin.class: is missing"),
+        (
+            "[tiers.admin]",
+            "[tiers.root]",
+            "tiers.root: should be 'admin', 'creator', 'premium', 'supporter' or 'free', not 'root'",
+        ),
+        (
+            'classes = ["low", "medium", "high"]',
+            'classes = ["medium"]',
+            "no pool serves class low: its jobs would wait forever",
+        ),
+        ('classes = ["high"]', "classes = []", "pools.high.classes: needs at least 1 entry"),
+        (
+            "up_to_s = 30\n",
+            "up_to_s = 5\n",
+            "[[skip_prices]] must be sorted by up_to_s, each longer than the one before",
+        ),
+        (
+            "price = 15\n",
+            "price = 15\nup_to_s = 500\n",
+            "the last of [[skip_prices]] must have no up_to_s: it is the price of everything longer",
+        ),
+        ("price = 15\n", "price = 1.5\n", "skip_prices[4].price: should be a valid integer"),
+        (
+            "heartbeat_s = 2.5",
+            "heartbeat_s = 6",
+            "runner.heartbeat_s 6.0 must be at most half of runner.lease_s",
+        ),
+        ("heartbeat_s = 2.5", "heartbeat_s = nan", "runner.heartbeat_s: should be"),
+        (
+            '[models."llama3.2-1b"]\n',
+            '[models."llama3.2-1b"]\nrun_timeout_s = 0\n',
+            'models."llama3.2-1b".run_timeout_s: should be greater than 0, not 0',
+        ),
+        ("[models.sdxl]", '[models."s d"]', 'models."s d": is not a usable name'),
+        ("[groups.modal]\ncap = 10", "[groups]\nmodal = 10", "groups.modal: should be a table, not 10"),
+    ],
+)
+def test_each_mistake_names_its_key_and_its_reason(copy: Copy, old: str, new: str, expected: str) -> None:
+    errors = copy.errors(old, new)
+    assert any(line.startswith(expected) for line in errors), errors
+
+
+def test_all_mistakes_are_told_at_once(copy: Copy) -> None:
+    errors = copy.errors('class = "high"\nstarvation_bound_s = 30', 'class = "top"\nstarvation_bound_s = 0')
+    assert len(errors) == 2
+
+
+def test_a_missing_tier_is_named(copy: Copy) -> None:
+    text = SHIPPED.read_text(encoding="utf-8")
+    start, end = text.index("[tiers.free]"), text.index("[lanes]")
+    errors = copy.errors(text[start:end], "")
+    assert errors == ["[tiers.free] is missing: every tier needs a class and a starvation bound"]
+
+
+def test_a_system_of_one_class_needs_one_pool(copy: Copy) -> None:
+    text = SHIPPED.read_text(encoding="utf-8")
+    start, end = text.index("[tiers.admin]"), text.index("[promotion]")
+    tiers = "\n".join(
+        f'[tiers.{tier}]\nclass = "low"\nstarvation_bound_s = 60\nstarvation_weight = 1' for tier in Tier
+    )
+    pools = '\n[pools.only]\nslots = 5\nclasses = ["low"]\n'
+    config = load_config(copy.write(text[start:end], tiers + pools), {})
+    assert list(config.pools) == ["only"]
+
+
+def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "empty.toml"
+    path.touch()
+    with pytest.raises(ConfigError) as refused:
+        load_config(path, {})
+    for key in ("regions", "backends", "models", "tiers", "pools", "skip_prices"):
+        assert f"{path}: {key}: is missing" in str(refused.value)
+
+
+def test_no_file_says_which_variable_to_set(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no such file; set BEACON_CONFIG"):
+        load_config(tmp_path / "nowhere.toml", {})
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_config(tmp_path, {})
+
+
+@pytest.mark.parametrize("content", [b"x = [", b"\xff\xfe"])
+def test_what_is_not_toml_says_so(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "beacon.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        load_config(path, {})
+
+
+def test_the_environment_overrides_the_address_of_a_backend() -> None:
+    config = shipped(
+        {"BEACON_BACKEND_US_1_URL": "http://gpu.internal:9000/run", "BEACON_BACKEND_EU_1_URL": ""}
+    )
+    assert str(config.backends["us-1"].url) == "http://gpu.internal:9000/run"
+    assert config.backends["eu-1"].url == shipped().backends["eu-1"].url
+
+
+def test_a_wrong_address_from_the_environment_names_the_variable_and_keeps_its_password(copy: Copy) -> None:
+    (error,) = copy.errors(environ={"BEACON_BACKEND_US_1_URL": "ftp://me:secret@host"})
+    assert error.startswith("backends.us-1.url (from BEACON_BACKEND_US_1_URL): is not an address")
+    assert "secret" not in error
+
+
+def test_every_name_that_a_backend_can_have_gives_a_variable_that_a_shell_can_set(copy: Copy) -> None:
+    path = copy.write("[backends.us-1]", '[backends."eu/west:1.a"]')
+    config = load_config(path, {"BEACON_BACKEND_EU_WEST_1_A_URL": "http://other:1/"})
+    assert str(config.backends["eu/west:1.a"].url) == "http://other:1/"
+
+
+def test_two_backends_that_one_variable_would_set_are_refused(copy: Copy) -> None:
+    twin = '[backends.us_1]\nregion = "US"\ndialect = "modal"\nurl = "http://a"\nmodels = ["flux"]\n\n'
+    (error,) = copy.errors("[backends.us-1]", twin + "[backends.us-1]")
+    assert error == "backends us_1 and us-1 would both be set by BEACON_BACKEND_US_1_URL"
+
+
+def test_the_configuration_cannot_be_changed_after_it_was_checked() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        shipped().limits.queue_size = 1  # type: ignore[misc]

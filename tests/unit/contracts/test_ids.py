@@ -1,0 +1,109 @@
+"""Identifiers go out as readable text and come back the same; nothing else comes back at all."""
+
+import string
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beacon_contracts import ids
+from beacon_contracts.ids import InvalidIdError, JobId
+
+PREFIXES = st.sampled_from([ids.JOB, ids.USER, ids.KEY, ids.EXECUTION])
+LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+@given(PREFIXES, st.uuids())
+def test_every_id_comes_back(prefix: str, value: UUID) -> None:
+    text = ids.show(prefix, value)
+    assert ids.read(prefix, text) == value
+    assert len(text) == len(prefix) + 27
+    assert set(text.removeprefix(f"{prefix}_")) <= set(LETTERS)
+
+
+@given(st.uuids(), st.uuids())
+def test_text_sorts_as_the_ids_do(one: UUID, other: UUID) -> None:
+    assert (one < other) == (ids.show("job", one) < ids.show("job", other))
+
+
+@given(PREFIXES, PREFIXES, st.uuids())
+def test_one_kind_is_never_read_as_another(written: str, expected: str, value: UUID) -> None:
+    if written != expected:
+        with pytest.raises(InvalidIdError):
+            ids.read(expected, ids.show(written, value))
+
+
+@given(st.text(max_size=60) | st.text(LETTERS + string.ascii_letters + "_", min_size=24, max_size=32))
+def test_any_other_text_is_refused_and_what_is_read_is_written_the_same(text: str) -> None:
+    for candidate in (text, f"job_{text}"):
+        try:
+            value = ids.read("job", candidate)
+        except InvalidIdError:
+            continue
+        assert ids.show("job", value) == candidate
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "job_",
+        "job",
+        "JOB_" + "0" * 26,
+        "job_" + "0" * 25,
+        "job_" + "0" * 27,
+        "job_" + "8" + "0" * 25,  # one bit more than 128
+        "job_" + "O" * 26,
+        "job_" + "u" * 26,
+        "job_" + "٣" * 26,  # digits of another script
+        "job_" + "0" * 25 + "\n",
+        " job_" + "0" * 26,
+        "job_0" + "_" + "0" * 24,
+    ],
+)
+def test_what_is_almost_an_id_is_none(text: str) -> None:
+    with pytest.raises(InvalidIdError):
+        ids.read_job(text)
+
+
+def test_the_message_shows_the_start_of_a_long_text_only() -> None:
+    with pytest.raises(InvalidIdError) as refused:
+        ids.read_job("x" * 100_000)
+    assert len(str(refused.value)) < 200
+
+
+def test_later_ids_sort_after_earlier_ones() -> None:
+    made = [ids.show("job", ids.new_uuid()) for _ in range(1_000)]
+    assert made == sorted(made)
+    assert len(set(made)) == 1_000
+
+
+@given(st.uuids(), st.integers(0, 999_999), st.integers(0, 999_999))
+def test_an_execution_is_named_by_its_place(value: UUID, stage: int, ordinal: int) -> None:
+    text = ids.show_execution(JobId(value), stage, ordinal)
+    assert ids.read_execution(text) == (value, stage, ordinal)
+
+
+JOB_PART = "exe_" + "0" * 26
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        JOB_PART,
+        f"{JOB_PART}.1",
+        f"{JOB_PART}.1.2.3",
+        f"{JOB_PART}.-1.0",
+        f"{JOB_PART}.1.",
+        f"{JOB_PART}.1.1234567",
+        f"{JOB_PART}.1.²",
+        f"{JOB_PART}.01.2",
+        f"{JOB_PART}.0.007",
+        "job_" + "0" * 26 + ".0.0",
+        ".0.0",
+    ],
+)
+def test_what_is_almost_an_execution_id_is_none(text: str) -> None:
+    with pytest.raises(InvalidIdError):
+        ids.read_execution(text)
