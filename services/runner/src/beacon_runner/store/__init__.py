@@ -1,0 +1,1 @@
+"""The truth: every statement against Postgres, and the transactions around them."""

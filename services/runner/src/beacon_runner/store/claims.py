@@ -1,0 +1,112 @@
+"""Handing jobs to workers: each claim grows the job's fence, so that an earlier holder can change nothing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.jobs import ExecutionState
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.work import ClaimedJob, KnownExecution, StageReport
+from beacon_runner.store.conflicts import retried
+from beacon_runner.store.database import Database
+from beacon_runner.store.records import Records
+from beacon_runner.store.statements import statements
+
+_SQL = statements("claim")
+_RECOUNT = statements("record")["recount"]
+_NOTHING: Mapping[str, Any] = {}
+
+
+class PostgresClaims:
+    """The worker's side of the truth: claim, then record."""
+
+    def __init__(self, database: Database, *, max_deliveries: int) -> None:
+        self._database = database
+        self._max_deliveries = max_deliveries
+        self._records = Records(database)
+
+    async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
+        """Fence each job that its message still speaks for; the others are missing from the answer."""
+        ordered = sorted({message.id: message for message in messages}.values(), key=_by_job)
+        columns = (
+            [message.job for message in ordered],
+            [message.ticket for message in ordered],
+            [message.lane for message in ordered],
+        )
+        rows = await retried(
+            lambda: self._database.fetch(_SQL["claim"], *columns, worker, self._max_deliveries)
+        )
+        if len(rows) < len(ordered):
+            await self._bury_poison(ordered, {row["id"] for row in rows})
+        known = await self._known([row["id"] for row in rows if row["ticket"] > 1 or row["deliveries"] > 1])
+        return [_claimed(row, known.get(row["id"], ())) for row in rows]
+
+    async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
+        return await self._records.record(reports)
+
+    async def _known(self, jobs: Sequence[UUID]) -> dict[UUID, tuple[KnownExecution, ...]]:
+        if not jobs:
+            return {}
+        known: dict[UUID, list[KnownExecution]] = {}
+        for row in await self._database.fetch(_SQL["known"], jobs):
+            known.setdefault(row["job_id"], []).append(_known(row))
+        return {job: tuple(executions) for job, executions in known.items()}
+
+    async def _bury_poison(self, messages: Sequence[Message], claimed: set[UUID]) -> None:
+        """A message that got no job is late, or its job was delivered too often."""
+        left = [message for message in messages if message.job not in claimed]
+        failure = Failure(
+            code="poison",
+            stage=FailureStage.RUN,
+            retryable=False,
+            message=f"given to workers {self._max_deliveries} times without coming to an end",
+        )
+        async with self._database.transaction() as connection:
+            rows = await connection.fetch(
+                _SQL["bury_poison"],
+                [message.job for message in left],
+                [message.ticket for message in left],
+                self._max_deliveries,
+                failure.model_dump(mode="json", exclude_none=True),
+            )
+            if rows:
+                await connection.execute(_RECOUNT, [row["id"] for row in rows])
+
+
+def _by_job(message: Message) -> UUID:
+    return message.job
+
+
+def _claimed(row: Any, known: tuple[KnownExecution, ...]) -> ClaimedJob:
+    return ClaimedJob(
+        id=JobId(row["id"]),
+        user=UserId(row["user_id"]),
+        fence=row["lease"],
+        ticket=row["ticket"],
+        stage=row["stage"],
+        stages=row["stages"],
+        attempt=row["attempt"],
+        deliveries=row["deliveries"],
+        kind=row["kind"],
+        spec=row["spec"],
+        context=row["context"] or _NOTHING,
+        tier=Tier(row["tier"]),
+        job_class=JobClass(row["class"]),
+        lane=row["lane"],
+        front=row["front"],
+        known=known,
+    )
+
+
+def _known(row: Any) -> KnownExecution:
+    failure = row["failure"]
+    return KnownExecution(
+        row["ordinal"],
+        ExecutionState(row["state"]),
+        row["attempt"],
+        Failure.model_validate(failure) if failure is not None else None,
+        row["output"],
+    )

@@ -1,0 +1,42 @@
+"""Messages on their way to Redis."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from beacon_contracts.ids import JobId
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.ports import OutboxLag
+from beacon_runner.store.database import Database
+from beacon_runner.store.statements import statements
+
+_SQL = statements("outbox")
+_COUNTED = 100_000
+
+
+class PostgresOutbox:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def take(self, limit: int) -> AsyncIterator[Sequence[OutboxEntry]]:
+        """Up to `limit` entries, oldest first; gone when the block ends well, back when it does not."""
+        async with self._database.transaction() as connection:
+            rows = await connection.fetch(_SQL["take"], limit)
+            yield [_entry(row) for row in sorted(rows, key=_number)]
+
+    async def lag(self) -> OutboxLag:
+        row = await self._database.fetchrow(_SQL["lag"], _COUNTED)
+        return OutboxLag(row["waiting"], row["oldest_s"] or 0.0) if row else OutboxLag(0, 0.0)
+
+
+def _number(row: Any) -> int:
+    number: int = row["id"]
+    return number
+
+
+def _entry(row: Any) -> OutboxEntry:
+    _, topic, job, ticket, stage, attempt, job_class, lane, front, batch, reason, not_before = row.values()
+    message = Message(JobId(job), ticket, stage, attempt, JobClass(job_class), lane)
+    return OutboxEntry(Topic(topic), message, not_before, front, batch, reason)

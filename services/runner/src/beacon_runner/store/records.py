@@ -1,0 +1,93 @@
+"""Applying what workers report: fenced, whole or not at all, many jobs in one transaction."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, zip_longest
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from beacon_contracts.ids import JobId
+from beacon_contracts.jobs import ExecutionState
+from beacon_runner.domain.work import Finished, RetryLater, StageReport
+from beacon_runner.store.columns import execution_columns, job_columns, newest, single_columns
+from beacon_runner.store.conflicts import retried
+from beacon_runner.store.database import Database
+from beacon_runner.store.statements import statements
+
+if TYPE_CHECKING:
+    from beacon_runner.store.database import Connection
+
+_SQL = statements("record")
+
+
+class Records:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
+        """The jobs whose reports were all applied; the others had lost their fence."""
+        ordered = sorted(reports, key=_job)  # rows are locked in one order: fewer deadlocks
+        if all(map(_is_single, ordered)):
+            return await retried(lambda: _record_single(self._database, ordered))
+        return await retried(lambda: self._record_rounds(ordered))
+
+    async def _record_rounds(self, ordered: Sequence[StageReport]) -> frozenset[JobId]:
+        refused: frozenset[JobId] = frozenset()
+        async with self._database.transaction() as connection:
+            for reports in _rounds(ordered):
+                refused |= {report.job for report in reports} - await _record(connection, reports)
+        return frozenset(report.job for report in ordered) - refused
+
+
+async def _record(connection: "Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
+    single = [report for report in reports if _is_single(report)]
+    applied = await _record_single(connection, single) if single else frozenset()
+    return applied | await _record_general(
+        connection, [report for report in reports if not _is_single(report)]
+    )
+
+
+async def _record_single(target: "Database | Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
+    rows = await target.fetch(_SQL["record_single"], *single_columns(reports))
+    return frozenset(JobId(row[0]) for row in rows)
+
+
+async def _record_general(connection: "Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
+    if not reports:
+        return frozenset()
+    rows = await connection.fetch(_SQL["record_jobs"], *job_columns(reports))
+    applied = frozenset(JobId(row[0]) for row in rows)
+    held = [report for report in reports if report.job in applied]
+    executions = newest(held)
+    if executions:
+        await connection.execute(_SQL["record_executions"], *execution_columns(executions))
+    again = [report.job for report in held if isinstance(report.verdict, RetryLater)]
+    if again:
+        await connection.execute(_SQL["try_again"], again, False)
+    counted = [report.job for report in held if executions or report.verdict is not None]
+    if counted:
+        await connection.execute(_SQL["recount"], counted)
+    return applied
+
+
+def _is_single(report: StageReport) -> bool:
+    """A generation that ran and completed in one go: nothing of it was recorded before."""
+    claimed = report.claimed
+    return (
+        claimed.kind == "generation"
+        and isinstance(report.verdict, Finished)
+        and not claimed.known
+        and len(report.executions) == 1
+        and report.executions[0].state is ExecutionState.COMPLETED
+        and not report.executions[0].start_reported
+    )
+
+
+def _job(report: StageReport) -> UUID:
+    return report.job
+
+
+def _rounds(ordered: Sequence[StageReport]) -> Iterator[list[StageReport]]:
+    """Reports of the same job one after another: a statement can change a row only once."""
+    of_jobs = [list(group) for _, group in groupby(ordered, key=_job)]
+    for reports in zip_longest(*of_jobs):
+        yield [report for report in reports if report is not None]

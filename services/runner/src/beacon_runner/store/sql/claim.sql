@@ -1,0 +1,74 @@
+-- name: claim
+-- Fence the jobs that these messages still speak for, and hand out all that working on them needs.
+UPDATE jobs j
+SET
+    state = 'processing',
+    lease = j.lease + 1,
+    deliveries = j.deliveries + 1,
+    worker = $4,
+    lane = m.lane,
+    started_at = coalesce(j.started_at, now()),
+    next_attempt_at = NULL
+FROM unnest($1::uuid[], $2::integer[], $3::text[]) AS m (id, ticket, lane)
+WHERE j.id = m.id AND j.ticket = m.ticket AND j.finished_at IS NULL AND j.deliveries < $5
+RETURNING
+    j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.deliveries, j.total, j.kind, j.spec,
+    j.context, j.tier, j.class, j.lane, j.front;
+
+-- name: known
+-- What is recorded of the executions of these jobs' current stages; outputs only where later steps need them.
+SELECT
+    e.job_id, e.ordinal, e.state, e.attempt, e.failure,
+    CASE WHEN j.kind = 'pipeline' THEN e.output END AS output
+FROM jobs j
+JOIN executions e ON e.job_id = j.id AND e.stage = j.stage
+WHERE j.id = ANY ($1::uuid[]);
+
+-- name: bury_poison
+-- End the jobs that were delivered too often without a verdict: they kill or outlive their workers.
+WITH poison AS (
+    UPDATE jobs j
+    SET
+        state = CASE WHEN j.completed > 0 THEN 'partial' ELSE 'failed' END,
+        lease = j.lease + 1,
+        worker = NULL,
+        next_attempt_at = NULL,
+        finished_at = now(),
+        failure = $4,
+        event_seq = j.event_seq + 1
+    FROM unnest($1::uuid[], $2::integer[]) AS m (id, ticket)
+    WHERE j.id = m.id AND j.ticket = m.ticket AND j.finished_at IS NULL AND j.deliveries >= $3
+    RETURNING j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.event_seq, j.state
+), letter AS (
+    INSERT INTO dead_letters (job_id, stage, attempt, reason, failure)
+    SELECT id, stage, attempt, 'poison', $4
+    FROM poison
+    ON CONFLICT (job_id) DO UPDATE
+    SET
+        died_at = EXCLUDED.died_at,
+        stage = EXCLUDED.stage,
+        attempt = EXCLUDED.attempt,
+        reason = EXCLUDED.reason,
+        failure = EXCLUDED.failure
+), mirrored AS (
+    INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, reason)
+    SELECT 'jobs:dead', id, ticket, stage, attempt, class, lane, 'poison'
+    FROM poison
+), told AS (
+    INSERT INTO job_events (job_id, seq, events)
+    SELECT
+        id, event_seq,
+        json_build_array(
+            json_build_object(
+                'type', CASE WHEN state = 'partial' THEN 'JOB_PARTIAL' ELSE 'JOB_FAILED' END,
+                'data', json_build_object('reason', 'poison', 'failure', $4::json)
+            )
+        )
+    FROM poison
+), stopped AS (
+    UPDATE executions e
+    SET state = 'failed', failure = $4, finished_at = now()
+    FROM poison p
+    WHERE e.job_id = p.id AND e.stage = p.stage AND e.state IN ('pending', 'running')
+)
+SELECT id FROM poison;

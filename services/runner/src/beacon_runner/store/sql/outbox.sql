@@ -1,0 +1,15 @@
+-- name: take
+-- The oldest messages that no other publisher holds; they are gone when the transaction commits.
+DELETE FROM outbox
+WHERE id = ANY (ARRAY (SELECT id FROM outbox ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
+RETURNING
+    id, topic, job_id, ticket, stage, attempt, class, lane, front, batch, reason,
+    extract(EPOCH FROM not_before)::double precision AS not_before;
+
+-- name: lag
+-- How many messages wait, counted up to a bound, and for how long the oldest has.
+SELECT
+    (SELECT count(*) FROM (SELECT FROM outbox LIMIT $1) AS some) AS waiting,
+    (
+        SELECT extract(EPOCH FROM now() - created_at)::double precision FROM outbox ORDER BY id LIMIT 1
+    ) AS oldest_s;

@@ -1,0 +1,115 @@
+"""New jobs: many at once in one statement, each with an answer of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.jobs import JobState
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.admission import AdmittedJob
+from beacon_runner.store.database import Database
+from beacon_runner.store.statements import statements
+
+_SQL = statements("submit")
+_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    id: JobId
+    user: UserId
+    tier: Tier
+    job_class: JobClass
+    lane: str
+    admitted: AdmittedJob
+    batch: str | None = None
+    idempotency_key: str | None = None
+    request_hash: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job that is stored; `created` is false when an earlier request with the same key had made it."""
+
+    id: JobId
+    state: JobState
+    tier: Tier
+    job_class: JobClass
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTaken:
+    """The idempotency key was used for another request."""
+
+    job: JobId
+
+
+Answer = Submitted | KeyTaken
+
+
+class Submissions:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def submit(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        """Store all of them in one transaction; the answers are in the order of the jobs."""
+        if all(job.idempotency_key is None for job in jobs):
+            await self._database.execute(_SQL["submit"], *_columns(jobs))
+            return [_created(job) for job in jobs]
+        keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
+        rows = await self._database.fetch(_SQL["submit_keyed"], *_columns(jobs), *keys)
+        stored = {row["id"] for row in rows}
+        answers: list[Answer | None] = [_created(job) if job.id in stored else None for job in jobs]
+        return await self._with_earlier(jobs, answers)
+
+    async def _with_earlier(self, jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[Answer]:
+        """Fill in what earlier requests with the same keys have made."""
+        missing = [place for place, answer in enumerate(answers) if answer is None]
+        if missing:
+            owners = [jobs[place].user for place in missing]
+            keys = [jobs[place].idempotency_key for place in missing]
+            for row in await self._database.fetch(_SQL["by_idempotency_keys"], missing, owners, keys):
+                answers[row["place"]] = _earlier(jobs[row["place"]], row)
+        return [
+            answer if answer is not None else await self._again(job) for job, answer in _pairs(jobs, answers)
+        ]
+
+    async def _again(self, job: NewJob) -> Answer:
+        """The holder of the key was removed between the two statements: the key is free now."""
+        (answer,) = await self.submit([job])
+        return answer
+
+
+def _pairs(jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[tuple[NewJob, Answer | None]]:
+    return list(zip(jobs, answers, strict=True))
+
+
+def _columns(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
+    admitted = [job.admitted for job in jobs]
+    return (
+        [job.id for job in jobs],
+        [job.user for job in jobs],
+        [one.kind for one in admitted],
+        [one.name for one in admitted],
+        [one.spec for one in admitted],
+        [one.stages for one in admitted],
+        [one.total for one in admitted],
+        [job.tier for job in jobs],
+        [job.job_class for job in jobs],
+        [job.lane for job in jobs],
+        [job.batch for job in jobs],
+    )
+
+
+def _created(job: NewJob) -> Submitted:
+    return Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, created=True)
+
+
+def _earlier(job: NewJob, row: Any) -> Answer:
+    if row["request_hash"] != job.request_hash:
+        return KeyTaken(JobId(row["id"]))
+    return Submitted(
+        JobId(row["id"]), JobState(row["state"]), Tier(row["tier"]), JobClass(row["class"]), created=False
+    )
