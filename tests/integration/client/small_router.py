@@ -61,7 +61,7 @@ class SmallRouter:
         if request.method == "POST":
             return await self._post(request)
         if request.path == "/queue/status":
-            return json_answer({"regions": {"US": {"main": len(self.known)}}})
+            return json_answer(_queues(len(self.known)))
         return await self._look(request)
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
@@ -90,6 +90,17 @@ class SmallRouter:
             pass
         view = self.known[request_id]
         return json_answer(view, 200 if view["state"] in ("completed", "failed", "cancelled") else 202)
+
+
+def _queues(waiting: int) -> dict[str, Any]:
+    return {
+        "regions": {},
+        "global_retry": 0,
+        "backing_off": 0,
+        "waiting": waiting,
+        "running": 0,
+        "held_bytes": 0,
+    }
 
 
 def _view(body: dict[str, Any]) -> dict[str, Any]:

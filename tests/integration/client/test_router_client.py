@@ -219,7 +219,8 @@ async def test_status_names_the_router_that_is_away(router: SmallRouter) -> None
     away = closed_port()
     async with RouterClient([router.url, away], "t") as client:
         here, gone = await client.status()
-    assert here.queues == {"regions": {"US": {"main": 0}}}
+    assert here.queues is not None
+    assert here.queues.waiting == 0
     assert gone.url == away
     assert gone.queues is None
     assert "cannot connect" in (gone.error or "")

@@ -139,12 +139,13 @@ def test_a_full_router_is_not_unhealthy() -> None:
     assert first.failures == 0
 
 
-def test_busy_while_it_is_followed_waits_and_stays() -> None:
+def test_a_router_that_stops_gives_the_request_back_and_the_other_gets_it() -> None:
     trip = Trip()
     home = trip.next()
     trip.learn(home, WAITING)
-    assert trip.learn(home, Busy(3.0, "stopping")) == 3.0
-    assert trip.next() is home
+    assert trip.learn(home, Busy(1.0, "stopping")) == 0
+    assert not trip.journey.accepted
+    assert trip.next() is not home
 
 
 def test_nonsense_counts_against_the_router_and_not_forever() -> None:

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote
 
 import httpx
-import orjson
 import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -20,6 +19,7 @@ from beacon_client.router_journey import Journey, Unanswered
 from beacon_client.transport import Answer, ExchangeError, exchange, open_transport
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
+from beacon_contracts.router_status import QueueStatus
 from beacon_lifecycle.clock import Clock, SystemClock
 from beacon_telemetry import outgoing_headers
 
@@ -43,7 +43,7 @@ class RouterStatus:
 
     url: str
     in_flight: int
-    queues: dict[str, Any] | None
+    queues: QueueStatus | None
     error: str | None = None
 
 
@@ -97,12 +97,16 @@ class RouterClient:
                     log.warning("router_answer_not_understood", request=request_id)
         return None
 
-    async def cancel(self, request_id: str, region: str | None = None) -> None:
-        """Cancel it at every router that may have it; idempotent. A router that is away is only logged."""
-        for answer in await self._ask_all("DELETE", _path(request_id), region):
+    async def cancel(self, request_id: str, region: str | None = None, *, fence: int | None = None) -> None:
+        """Cancel it at every router that may have it; idempotent. A router that is away is only logged.
+
+        With a `fence`, a run that a later lease has taken over goes on.
+        """
+        path = _path(request_id) if fence is None else f"{_path(request_id)}?fence={fence}"
+        for answer in await self._ask_all("DELETE", path, region):
             if isinstance(answer, ExchangeError):
                 log.warning("router_cancel_unanswered", request=request_id, reason=str(answer))
-            elif answer.status >= 400 and answer.status != 404:
+            elif answer.status >= 400 and answer.status not in (404, 409):
                 log.warning("router_cancel_refused", request=request_id, status=answer.status)
 
     async def status(self) -> list[RouterStatus]:
@@ -196,6 +200,6 @@ def _status(endpoint: Endpoint, answer: Answer | ExchangeError) -> RouterStatus:
     if answer.status != 200:
         return RouterStatus(endpoint.url, endpoint.in_flight, None, f"status {answer.status}")
     try:
-        return RouterStatus(endpoint.url, endpoint.in_flight, orjson.loads(answer.body))
-    except orjson.JSONDecodeError as error:
-        return RouterStatus(endpoint.url, endpoint.in_flight, None, f"its answer is not JSON: {error}")
+        return RouterStatus(endpoint.url, endpoint.in_flight, QueueStatus.model_validate_json(answer.body))
+    except ValidationError as error:
+        return RouterStatus(endpoint.url, endpoint.in_flight, None, f"its answer is not a status: {error}")

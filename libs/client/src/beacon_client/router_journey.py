@@ -81,10 +81,9 @@ class Journey:
         return self._count_try(reason)
 
     def _look_elsewhere(self, endpoint: Endpoint, busy: Busy) -> float:
+        """It is not running there: never taken, or given back by a router that stops."""
         endpoint.answered()
-        if self.accepted:
-            return self._count_try(busy.reason) or busy.retry_after_s
-        self.home = None
+        self.home, self.accepted, self.failures_at_home = None, False, 0
         self.busy[endpoint] = busy
         return 0.0
 

@@ -63,9 +63,14 @@ async def exchange(
     return Answer(response.status_code, response.headers, body)
 
 
+def never_connected(error: BaseException) -> bool:
+    """Whether the request cannot have reached the server."""
+    return isinstance(error.__cause__ or error, _NEVER_CONNECTED)
+
+
 def _translated(error: Exception) -> ExchangeError:
     """httpx-aiohttp gives a refused connection and a lost one the same class; the cause tells them apart."""
     cause = error.__cause__ or error
-    if isinstance(cause, _NEVER_CONNECTED):
+    if never_connected(error):
         return ExchangeError(f"cannot connect: {cause}", sent=False)
     return ExchangeError(f"connection lost: {type(cause).__name__} {cause}", sent=True)

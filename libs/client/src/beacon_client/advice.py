@@ -1,0 +1,26 @@
+"""What a person can do about an error, by its status: the detail says what is wrong, this says what next."""
+
+from beacon_contracts.problem import Problem
+
+_BY_STATUS = {
+    0: "Is Beacon running? `beacon up` starts it; BEACON_RUNNER_URL says where; `beacon doctor` helps.",
+    400: "The request cannot be met in this state; `beacon job ID` shows the state.",
+    401: "Set BEACON_API_KEY to a valid key; `beacon up` prints two of them when it starts.",
+    402: "The account has too little credit; an administrator adds it with `beacon users credit`.",
+    403: "This key lacks the scope for it; use an administrator's key.",
+    404: "Check the id; jobs of other users cannot be seen with this key.",
+    409: "The job is in another state by now, or the key of the request was used for another body.",
+    413: "Make it smaller, or split it into several jobs.",
+    422: "Correct the fields that are named; `beacon models` and `beacon regions` list what there is.",
+}
+
+
+def advice_for(problem: Problem) -> str:
+    """One sentence that helps with this problem, or none."""
+    if problem.retry_after_s is not None:
+        return f"Try again in {problem.retry_after_s:g} s."
+    if problem.status == 429:
+        return "A limit is reached; `beacon me` shows the limits and what is left of them."
+    if problem.status >= 500:
+        return "It is not your doing; try again, and look at `beacon doctor` when it stays."
+    return _BY_STATUS.get(problem.status, "")

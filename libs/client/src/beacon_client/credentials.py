@@ -1,0 +1,60 @@
+"""Where Beacon is and who asks: from the environment, or from what `beacon up` wrote."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_RUNNER_URL = "http://127.0.0.1:8000"
+DEFAULT_HOME = ".beacon"
+FILE_NAME = "credentials.json"
+
+
+class CredentialsError(Exception):
+    """The file of credentials is there but cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What is known of a running system; empty strings where nothing is."""
+
+    runner_url: str = DEFAULT_RUNNER_URL
+    router_url: str = ""
+    portal_url: str = ""
+    user_key: str = ""
+    admin_key: str = ""
+    service_token: str = ""
+
+
+def home_of(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("BEACON_HOME") or DEFAULT_HOME)
+
+
+def find_credentials(environ: Mapping[str, str]) -> Credentials:
+    """The file's values, each replaced by its variable where that is set.
+
+    BEACON_API_KEY is used for everything: the server decides what it may do.
+    """
+    kept = _from_file(home_of(environ) / FILE_NAME)
+    key = environ.get("BEACON_API_KEY", "")
+    urls = environ.get("BEACON_ROUTER_URLS", "").split(",")
+    return Credentials(
+        runner_url=environ.get("BEACON_RUNNER_URL") or kept.get("runner_url") or DEFAULT_RUNNER_URL,
+        router_url=environ.get("BEACON_ROUTER_URL") or urls[0].strip() or kept.get("router_url", ""),
+        portal_url=kept.get("portal_url", ""),
+        user_key=key or kept.get("user_key", ""),
+        admin_key=key or kept.get("admin_key", ""),
+        service_token=environ.get("BEACON_SERVICE_TOKEN") or kept.get("service_token", ""),
+    )
+
+
+def _from_file(path: Path) -> dict[str, str]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CredentialsError(f"{path} cannot be read: {error}") from error
+    if not isinstance(document, dict):
+        raise CredentialsError(f"{path} does not hold an object")
+    return {name: value for name, value in document.items() if isinstance(value, str)}
