@@ -13,9 +13,9 @@ from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock
 from beacon_router.api.app import create_app
 from beacon_router.api.asking import AskReader
 from beacon_router.api.auth import ServiceAuth
-from beacon_router.api.inference_routes import InferenceRoutes
+from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.status import StatusReader
-from beacon_router.api.status_routes import StatusRoutes
+from beacon_router.api.status_routes import health_routes, status_routes
 from beacon_router.api.views import Views
 from beacon_router.backends import HttpSender, build_backends, new_session
 from beacon_router.core import Scheduler
@@ -86,17 +86,15 @@ def _app(
 ) -> ASGIApp:
     auth = ServiceAuth(settings.service_token.get_secret_value())
     status = StatusReader(config, shell)
-    inference = InferenceRoutes(
+    desk = InferenceDesk(
         shell.dispatcher,
         AskReader(config, clock),
         Views(shell.scheduler, clock, {name: model.expected_load_s for name, model in config.models.items()}),
         auth,
         body_bytes=config.router.body_bytes,
     )
-    statuses = StatusRoutes(status, auth, registry=registry, unready=lambda: _unready(shell))
-    return create_app(
-        [inference.router(), statuses.router()], registry=registry, access_log=settings.access_log
-    )
+    others = [status_routes(status, auth), health_routes(registry, lambda: _unready(shell))]
+    return create_app(desk, others, registry=registry, access_log=settings.access_log)
 
 
 def _unready(shell: Shell) -> str | None:

@@ -1,12 +1,10 @@
 """From a body to an ask: checked once, names resolved, the payload kept as JSON text."""
 
-from pydantic import ValidationError
-
 from beacon_config import BeaconConfig
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_lifecycle import Clock
 from beacon_router.api.bodies import json_object, json_text
-from beacon_router.api.problems import HttpProblemError, invalid_fields
+from beacon_router.api.problems import HttpProblemError
 from beacon_router.backends.calls import EMPTY_OBJECT
 from beacon_router.core import RequestId
 from beacon_router.dispatch.inference import Ask, Payload
@@ -19,10 +17,7 @@ class AskReader:
         self._clock = clock
 
     def read(self, body: bytes) -> tuple[Ask, Payload]:
-        try:
-            request = InferenceRequest.model_validate(json_object(body))
-        except ValidationError as error:
-            raise invalid_fields(error) from None
+        request = InferenceRequest.model_validate(json_object(body))
         ask = Ask(
             id=RequestId(request.request_id),
             model=self.model(request.model),

@@ -6,7 +6,7 @@ from starlette.types import Scope
 
 from beacon_router.api.problems import HttpProblemError
 
-_CHALLENGE = {"www-authenticate": "Bearer"}
+_CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 
 
 def presented_key(scope: Scope) -> str | None:

@@ -3,51 +3,45 @@
 from typing import Any
 
 import orjson
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
 
 from beacon_router.api.problems import HttpProblemError
 
-# Deeper than any sensible input, and within what every JSON writer on the way can write again.
-MAX_DEPTH = 200
 
-
-async def read_body(request: Request, limit: int) -> bytes:
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body; one that is longer than the limit is refused without being held."""
-    announced = request.headers.get("content-length", "")
-    if announced.isascii() and announced.isdigit() and int(announced) > limit:
+    if _announced(scope) > limit:
         raise _too_large(limit)
-    message = await request.receive()
+    message = await receive()
     body: bytes = message.get("body", b"")
-    if message.get("more_body"):
-        body = await _read_rest(request, body, limit)
-    elif message["type"] == "http.disconnect":
+    while message.get("more_body"):
+        if len(body) > limit:
+            break
+        message = await receive()
+        body += message.get("body", b"")
+    if message["type"] == "http.disconnect":
         raise ClientDisconnect
     if len(body) > limit:
         raise _too_large(limit)
     return body
 
 
-async def _read_rest(request: Request, first: bytes, limit: int) -> bytes:
-    pieces = bytearray(first)
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        pieces += message.get("body", b"")
-        if len(pieces) > limit:
-            raise _too_large(limit)
-        if not message.get("more_body"):
-            return bytes(pieces)
+def _announced(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else 0
+    return 0
 
 
 def _too_large(limit: int) -> HttpProblemError:
-    return HttpProblemError(
-        413, "body_too_large", f"the body may have {limit} bytes", headers={"connection": "close"}
-    )
+    # What was not read cannot be skipped: the connection ends with this answer.
+    close = ((b"connection", b"close"),)
+    return HttpProblemError(413, "body_too_large", f"the body may have {limit} bytes", headers=close)
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body: valid UTF-8, no NaN, no numbers without end, not too deep."""
+    """The JSON object of a body: valid UTF-8, no NaN, no endless numbers, not too deep."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -58,8 +52,8 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def json_text(field: str, value: Any) -> bytes:
-    """The part of a body as JSON text again."""
+    """A part of a body as JSON text again; what is nested too deep to be written is refused."""
     try:
         return orjson.dumps(value)
-    except (orjson.JSONEncodeError, RecursionError) as error:
+    except orjson.JSONEncodeError as error:
         raise HttpProblemError(422, "invalid_field", f"{field}: {error}") from None

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from starlette.types import Scope
+
 _LONGEST_WAIT_S = 3600.0
 
 
@@ -15,6 +17,11 @@ class Preference:
 
 UNTIL_DONE = Preference(None)
 AT_ONCE = Preference(0.0)
+
+
+def preference_of(scope: Scope, otherwise: Preference) -> Preference:
+    values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"prefer"]
+    return read_preference(values, otherwise) if values else otherwise
 
 
 def read_preference(values: list[str], otherwise: Preference) -> Preference:

@@ -12,80 +12,67 @@ from starlette.responses import Response
 from beacon_contracts.router_status import QueueStatus, RegionStatus, SchedulerStatus
 from beacon_router.api.auth import ServiceAuth
 from beacon_router.api.documents import problems
-from beacon_router.api.problems import HttpProblemError, problem_response, retry_later
+from beacon_router.api.problems import HttpProblemError
 from beacon_router.api.status import StatusReader
 from beacon_telemetry import metrics_route
 
 JSON = "application/json"
 
 
-class StatusRoutes:
-    """`unready` says why the router should get no traffic now; None when it should."""
+def status_routes(status: StatusReader, auth: ServiceAuth) -> APIRouter:
+    routes = APIRouter(tags=["status"])
+    refusals = problems(401, 403)
 
-    def __init__(
-        self,
-        status: StatusReader,
-        auth: ServiceAuth,
-        *,
-        registry: CollectorRegistry,
-        unready: Callable[[], str | None],
-    ) -> None:
-        self._status = status
-        self._auth = auth
-        self._registry = registry
-        self._unready = unready
+    @routes.get(
+        "/queue/status",
+        summary="Every region's queues, runs and backends, and the caps they share",
+        responses={200: {"model": QueueStatus}, **refusals},
+    )
+    async def queues(request: Request) -> Response:
+        auth.check(request.scope)
+        return _shown(status.queues())
 
-    def router(self) -> APIRouter:
-        routes = APIRouter(tags=["status"])
-        refusals = problems(401, 403)
-        routes.add_api_route(
-            "/queue/status",
-            self.queues,
-            summary="Every region's queues, runs and backends, and the caps they share",
-            responses={200: {"model": QueueStatus}, **refusals},
-        )
-        routes.add_api_route(
-            "/queue/status/{region}",
-            self.region,
-            summary="One region, under any of its names",
-            responses={200: {"model": RegionStatus}, **refusals, **problems(404)},
-        )
-        routes.add_api_route(
-            "/status",
-            self.scheduler,
-            summary="The scheduler: last model, batch count, limits per tier, estimated waits",
-            responses={200: {"model": SchedulerStatus}, **refusals},
-        )
-        routes.add_api_route("/healthz", self.alive, summary="The process runs")
-        routes.add_api_route(
-            "/readyz", self.ready, summary="The router takes inferences", responses=problems(503)
-        )
-        routes.routes.append(metrics_route(self._registry))
-        return routes
-
-    async def queues(self, request: Request) -> Response:
-        self._auth.check(request.scope)
-        return _shown(self._status.queues())
-
-    async def region(self, request: Request, region: str) -> Response:
-        self._auth.check(request.scope)
-        status = self._status.region(region)
-        if status is None:
+    @routes.get(
+        "/queue/status/{region}",
+        summary="One region, under any of its names",
+        responses={200: {"model": RegionStatus}, **refusals, **problems(404)},
+    )
+    async def one_region(request: Request, region: str) -> Response:
+        auth.check(request.scope)
+        found = status.region(region)
+        if found is None:
             raise HttpProblemError(404, "unknown_region", f"there is no region {region[:60]!r}")
-        return _shown(status)
+        return _shown(found)
 
-    async def scheduler(self, request: Request) -> Response:
-        self._auth.check(request.scope)
-        return _shown(self._status.scheduler())
+    @routes.get(
+        "/status",
+        summary="The scheduler: last model, batch count, limits per tier, estimated waits",
+        responses={200: {"model": SchedulerStatus}, **refusals},
+    )
+    async def scheduler(request: Request) -> Response:
+        auth.check(request.scope)
+        return _shown(status.scheduler())
 
-    async def alive(self) -> Response:
+    return routes
+
+
+def health_routes(registry: CollectorRegistry, unready: Callable[[], str | None]) -> APIRouter:
+    """`unready` says why the router should get no traffic now; None when it should."""
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/healthz", summary="The process runs")
+    async def alive() -> Response:
         return Response(b'{"status":"ok"}', media_type=JSON)
 
-    async def ready(self) -> Response:
-        reason = self._unready()
+    @routes.get("/readyz", summary="The router takes inferences", responses=problems(503))
+    async def ready() -> Response:
+        reason = unready()
         if reason is not None:
-            return problem_response(retry_later(503, "not_ready", reason, 1.0))
+            raise HttpProblemError(503, "not_ready", reason, retry_after_s=1.0)
         return Response(b'{"status":"ready"}', media_type=JSON)
+
+    routes.routes.append(metrics_route(registry))
+    return routes
 
 
 def _shown(view: BaseModel) -> Response:

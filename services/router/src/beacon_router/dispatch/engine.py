@@ -54,6 +54,7 @@ class Engine:
         # Cancelled runs that still close their connection: their slots are not free yet.
         self._unwinding: set[RequestId] = set()
         self._deferred: dict[RequestId, Inference] = {}
+        self._loading: set[tuple[str, str]] = set()
         self._wakeup: Timer | None = None
         self._wakeup_at: float | None = None
         self._sweep: Timer | None = None
@@ -137,17 +138,22 @@ class Engine:
         inference = self._held.get(start.id)
         if inference is None:
             raise RuntimeError(f"the scheduler started {start.id}, which nobody asked for")
-        run = Run(inference, start, len(inference.attempts) + 1, now)
-        limits, needs_load = self._rules.limits, start.needs_load
-        limit_s = limits.seconds(
-            inference.ask.model, needs_load=needs_load, timeout_s=inference.ask.timeout_s
+        run = Run(
+            inference, start, len(inference.attempts) + 1, now, self._is_cold(start, inference.ask.model)
         )
-        run.limit = self._timers.at(
-            now + limit_s, lambda: run.stop(limits.exceeded(limit_s, needs_load=needs_load))
-        )
+        limits = self._rules.limits
+        limit_s = limits.seconds(inference.ask.model, cold=run.cold, timeout_s=inference.ask.timeout_s)
+        run.limit = self._timers.at(now + limit_s, lambda: run.stop(limits.exceeded(limit_s, cold=run.cold)))
         inference.started(run)
         self._regions[start.region].start(run)
         self._observer.started(run)
+
+    def _is_cold(self, start: Start, model: str) -> bool:
+        """Until a first run has come to its end there, whoever starts meets the same load."""
+        place = (start.backend, model)
+        if start.needs_load:
+            self._loading.add(place)
+        return place in self._loading
 
     def _expire(self, request: RequestId) -> None:
         """Its `start_by` passed: with an attempt behind it, that attempt's failure is the answer."""
@@ -161,12 +167,13 @@ class Engine:
         self._scheduler.finished(now, run.start.id, end.outcome, load_s=end.load_s, run_s=end.run_s)
         if end.outcome is Outcome.COMPLETED:
             self._breakers.succeeded(backend)
-            if run.start.needs_load:
+            if run.cold:
+                self._loading.discard((backend, model))
                 self._scheduler.model_loaded(now, backend, model)
             return
         if end.error is not None and end.outcome is Outcome.FAILED:
             self._breakers.failed(backend, end.error)
-        if run.start.needs_load or (end.error is not None and end.error.loses_model):
+        if run.cold or (end.error is not None and end.error.loses_model):
             # Nobody saw it loaded, so the next run gets the time to load it.
             self._scheduler.model_lost(now, backend, model)
 

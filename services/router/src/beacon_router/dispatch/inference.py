@@ -63,6 +63,8 @@ class Run:
     start: Start
     number: int
     started_at: float
+    cold: bool
+    """The model is not loaded yet: by this run, or by an earlier one that still loads it."""
     task: asyncio.Task[None] | None = None
     limit: Timer | None = None
     stopped: BackendError | None = None
@@ -129,7 +131,7 @@ class Inference:
 
     def started(self, run: Run) -> None:
         self.run = run
-        self.state = InferenceState.WARMING if run.start.needs_load else InferenceState.RUNNING
+        self.state = InferenceState.WARMING if run.cold else InferenceState.RUNNING
         self.actual_region = run.start.region
         self.backend = run.start.backend
 

@@ -17,12 +17,12 @@ class RunLimits:
     def __init__(self, budgets: Mapping[str, ModelBudget]) -> None:
         self._budgets = budgets
 
-    def seconds(self, model: str, *, needs_load: bool, timeout_s: float | None) -> float:
+    def seconds(self, model: str, *, cold: bool, timeout_s: float | None) -> float:
         """The whole budget of a run; a cold start gets the time to load on top, so it is no failure."""
         budget = self._budgets[model]
         run_s = budget.run_s if timeout_s is None else timeout_s
-        return budget.load_s + run_s if needs_load else run_s
+        return budget.load_s + run_s if cold else run_s
 
-    def exceeded(self, limit_s: float, *, needs_load: bool) -> BackendError:
-        stage, code = (FailureStage.LOAD, "load_timeout") if needs_load else (FailureStage.RUN, "run_timeout")
+    def exceeded(self, limit_s: float, *, cold: bool) -> BackendError:
+        stage, code = (FailureStage.LOAD, "load_timeout") if cold else (FailureStage.RUN, "run_timeout")
         return BackendError(code, stage, True, f"not done {limit_s:g} s after its start", loses_model=True)

@@ -33,7 +33,7 @@ def judge(run: Run, now: float, *, abandoned: BackendError) -> RunEnd:
     load_s = min(reported_load_s or 0.0, spent_s)
     queued_s = max(0.0, run.started_at - run.inference.waiting_since)
     timing = Timing.model_construct(queued_s=queued_s, load_s=load_s, run_s=spent_s - load_s)
-    split_known = reported_load_s is not None or not run.start.needs_load
+    split_known = reported_load_s is not None or not run.cold
     learn = outcome is Outcome.COMPLETED and split_known
     return RunEnd(
         outcome=outcome,
