@@ -1,0 +1,139 @@
+"""Where the jobs of a process are worked on: starts executions, hands results on, lets go of what is over."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from beacon_contracts.ids import JobId
+from beacon_lifecycle import Clock
+from beacon_runner.domain.plan import Due
+from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.domain.work import Returned
+from beacon_runner.loops.worker.executor import Executor, Handle
+from beacon_runner.loops.worker.outcomes import Outcome
+from beacon_runner.loops.worker.run import JobRun
+
+
+@dataclass(slots=True)
+class Seat:
+    """A run and what belongs to it here: the pool's slot, and what it waits for."""
+
+    run: JobRun
+    free_slot: Callable[[], None]
+    handles: dict[int, Handle] = field(default_factory=dict)
+    filling: bool = False
+
+
+class Notes(Protocol):
+    """Where runs that have something to write are handed in."""
+
+    def note(self, run: JobRun) -> None: ...
+
+    def forget(self, run: JobRun) -> None: ...
+
+
+class Bench:
+    def __init__(
+        self,
+        executor: Executor,
+        notes: Notes,
+        clock: Clock,
+        *,
+        policy: RetryPolicy,
+        parallelism: int,
+        random: Random | None = None,
+    ) -> None:
+        self._executor = executor
+        self._notes = notes
+        self._clock = clock
+        self._policy = policy
+        self._parallelism = parallelism
+        self._random = random or Random()  # noqa: S311 - spreads retries, keeps no secret
+        self._seats: dict[JobId, Seat] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def begin(self, run: JobRun, free_slot: Callable[[], None]) -> None:
+        """Work on it. An older delivery of the same job, if one is here, is let go: its fence is broken."""
+        self.let_go(run.job.id)
+        seat = Seat(run, free_slot)
+        self._seats[run.job.id] = seat
+        self._empty.clear()
+        self._fill(seat)
+
+    def let_go(self, job: JobId) -> JobRun | None:
+        """Stop working on it and change nothing; what runs at the router is left to its new owner."""
+        seat = self._seats.pop(job, None)
+        if seat is None:
+            return None
+        for handle in seat.handles.values():
+            handle.cancel()
+        seat.handles.clear()
+        self._notes.forget(seat.run)
+        seat.free_slot()
+        if not self._seats:
+            self._empty.set()
+        return seat.run
+
+    def has(self, run: JobRun) -> bool:
+        seat = self._seats.get(run.job.id)
+        return seat is not None and seat.run is run
+
+    def find(self, message_ids: Iterable[str]) -> list[JobRun]:
+        wanted = set(message_ids)
+        return [seat.run for seat in self._seats.values() if seat.run.message.id in wanted]
+
+    async def emptied(self, within_s: float) -> bool:
+        """Wait until nothing is worked on any more; false when that took too long."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._empty.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def return_all(self) -> None:
+        """Give up what has not ended: the jobs go back as they are, with the results that they have."""
+        for seat in self._seats.values():
+            if seat.run.verdict is None:
+                for handle in seat.handles.values():
+                    handle.cancel()
+                seat.handles.clear()
+                seat.run.verdict = Returned()
+                self._notes.note(seat.run)
+
+    def _fill(self, seat: Seat) -> None:
+        seat.filling = True
+        while (started := seat.run.next_due(self._parallelism)) is not None:
+            self._start(seat, started)
+        seat.filling = False
+        self._judge(seat)
+
+    def _start(self, seat: Seat, started: Due) -> None:
+        run, at = seat.run, self._clock.wall()
+        handle = self._executor.start(run.job, started, partial(self._done, seat, started, at))
+        if handle is not None:
+            seat.handles[started.execution.ordinal] = handle
+            run.went_on(started, at)
+
+    def _done(self, seat: Seat, started: Due, started_at: datetime, outcome: Outcome) -> None:
+        seat.handles.pop(started.execution.ordinal, None)
+        if not self.has(seat.run):
+            return
+        seat.run.finished(started, outcome, started_at, self._clock.wall())
+        if not seat.filling:  # otherwise the loop that started it goes on by itself
+            self._fill(seat)
+
+    def _judge(self, seat: Seat) -> None:
+        run = seat.run
+        if run.verdict is None and run.settled:
+            run.verdict = run.judge(self._policy, self._random.random())
+        if run.verdict is not None or run.unrecorded:
+            self._notes.note(run)

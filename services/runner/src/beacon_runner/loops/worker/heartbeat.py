@@ -1,0 +1,100 @@
+"""Keeps the leases of a process alive from a thread of its own: a busy event loop does not look dead."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+
+import structlog
+from redis.exceptions import RedisError
+
+from beacon_lifecycle import Clock
+from beacon_runner.domain.messages import Message
+from beacon_runner.loops.metrics import LoopMetrics
+from beacon_runner.queue.connection import RedisAddress
+from beacon_runner.queue.keys import Layout
+from beacon_runner.queue.redis_queue import LARGEST_STEP, rest_of
+from beacon_runner.queue.scripts import Operation, run_blocking
+
+log = structlog.get_logger(__name__)
+
+
+class Heartbeat:
+    """Renews what is held.
+
+    While no heartbeat has succeeded within the lease, `alive` is false and the process must not claim:
+    what it has may be somebody else's already.
+    """
+
+    def __init__(
+        self,
+        address: RedisAddress,
+        layout: Layout,
+        worker: str,
+        clock: Clock,
+        metrics: LoopMetrics,
+        *,
+        lease_s: float,
+        every_s: float,
+    ) -> None:
+        self._redis = address.open_blocking()
+        self._layout = layout
+        self._worker = worker
+        self._clock = clock
+        self._metrics = metrics
+        self._lease_s = lease_s
+        self._every_s = every_s
+        self._lost: Callable[[Sequence[str]], None] = lambda _: None
+        self._held: dict[str, str] = {}
+        self._renewed_at = clock.now()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._beat_until_stopped, name="heartbeat", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        return self._clock.now() - self._renewed_at < self._lease_s
+
+    def hold(self, messages: Iterable[Message]) -> None:
+        self._held.update((message.id, rest_of(message)) for message in messages)
+
+    def drop(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self._held.pop(message.id, None)
+
+    def start(self, lost: Callable[[Sequence[str]], None]) -> None:
+        """`lost` hears, in the thread, the ids of messages that another worker has."""
+        self._lost = lost
+        self._renewed_at = self._clock.now()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Blocks until the thread has ended; idempotent."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._redis.close()
+
+    def beat(self) -> None:
+        """Renew everything once."""
+        began_at = self._clock.now()
+        held = list(self._held.items())  # one step of the interpreter: the event loop cannot change it midway
+        if not held:
+            self._redis.ping()
+        for start in range(0, len(held), LARGEST_STEP):
+            self._renew(held[start : start + LARGEST_STEP])
+        self._renewed_at = began_at
+
+    def _renew(self, held: Sequence[tuple[str, str]]) -> None:
+        lease_ms = round(self._lease_s * 1000)
+        pairs = chain.from_iterable(held)
+        arguments: list[str | int] = [*self._layout.arguments, lease_ms, self._worker, *pairs]
+        lost = run_blocking(self._redis, Operation.EXTEND, self._layout.shared, arguments)
+        if lost:
+            self._lost(lost)
+
+    def _beat_until_stopped(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            try:
+                self.beat()
+            except (RedisError, OSError) as error:
+                self._metrics.heartbeat_failures.inc()
+                log.warning("heartbeat_failed", error=str(error), alive=self.alive)

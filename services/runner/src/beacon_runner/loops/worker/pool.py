@@ -1,0 +1,111 @@
+"""A number of slots, and the classes that they serve: claims as much as fits, when there may be something."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+from redis.exceptions import RedisError
+
+from beacon_config.tenancy import PoolConfig
+from beacon_contracts.tiers import JobClass
+from beacon_lifecycle import Clock, Wakeup
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.ports import ClaimStore, MessageQueue
+from beacon_runner.domain.work import ClaimedJob
+from beacon_runner.loops.metrics import LoopMetrics
+from beacon_runner.loops.rounds import Round
+from beacon_runner.loops.worker.bench import Bench
+from beacon_runner.loops.worker.heartbeat import Heartbeat
+from beacon_runner.loops.worker.opening import open_run
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What the pools of a process share."""
+
+    queue: MessageQueue
+    store: ClaimStore
+    bench: Bench
+    heartbeat: Heartbeat
+    worker: str
+    clock: Clock
+    metrics: LoopMetrics
+    ring: Callable[[], None]
+    batch: int = 200
+
+
+class Pool:
+    def __init__(self, name: str, config: PoolConfig, intake: Intake) -> None:
+        self.name = name
+        self.wakeup = Wakeup()
+        self._free = config.slots
+        self._classes: Sequence[JobClass] = config.classes[:1] if config.strict else config.classes
+        self._intake = intake
+        self._running = intake.metrics.running.labels(name)
+        self._told = True  # something may be waiting that this pool has not seen
+
+    def tell(self, job_class: str) -> None:
+        """Something was queued; an empty name means that anything may have been."""
+        if not job_class or job_class in self._classes:
+            self._told = True
+            self.wakeup.set()
+
+    async def run_once(self) -> Round:
+        """Claim what fits and begin it."""
+        intake = self._intake
+        limit = min(self._free, intake.batch)
+        if limit <= 0 or not intake.heartbeat.alive:
+            return Round(0)
+        self._told = False
+        messages = await intake.queue.claim(self._classes, limit, intake.worker)
+        if not messages:
+            return Round(0)
+        self._told = len(messages) == limit
+        self._free -= len(messages)
+        self._begin(messages, await self._fence(messages))
+        return Round(len(messages), more=self._told and self._free > 0)
+
+    async def _fence(self, messages: Sequence[Message]) -> Sequence[ClaimedJob]:
+        """The jobs that the messages still speak for; a failure returns all of them."""
+        intake = self._intake
+        intake.heartbeat.hold(messages)
+        try:
+            jobs = await intake.store.claim(messages, intake.worker)
+        except BaseException:
+            intake.heartbeat.drop(messages)
+            self._free += len(messages)
+            await intake.queue.give_back(messages, intake.worker)
+            raise
+        if len(jobs) < len(messages):
+            await self._drop_stale(messages, jobs)
+        return jobs
+
+    async def _drop_stale(self, messages: Sequence[Message], jobs: Sequence[ClaimedJob]) -> None:
+        wanted = {job.id for job in jobs}
+        stale = [message for message in messages if message.job not in wanted]
+        self._free += len(stale)
+        self._intake.heartbeat.drop(stale)
+        self._intake.metrics.stale.inc(len(stale))
+        self._intake.ring()  # those that were delivered too often have become dead letters
+        try:
+            await self._intake.queue.ack(stale)
+        except RedisError as error:  # their leases end, and they are recognised again
+            log.warning("stale_not_acknowledged", count=len(stale), error=str(error))
+
+    def _begin(self, messages: Sequence[Message], jobs: Sequence[ClaimedJob]) -> None:
+        intake = self._intake
+        by_job = {message.job: message for message in messages}
+        now = intake.clock.wall()
+        for job in jobs:
+            run = open_run(by_job[job.id], job, now)
+            self._running.inc()
+            intake.bench.begin(run, self._free_slot)
+        intake.metrics.claimed.labels(self._classes[0]).inc(len(jobs))
+
+    def _free_slot(self) -> None:
+        self._free += 1
+        self._running.dec()
+        if self._told:
+            self.wakeup.set()

@@ -1,0 +1,149 @@
+"""One delivery of a job: what is left to start, what runs, what is to be recorded. No I/O, no waiting."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from beacon_contracts.failures import Failure
+from beacon_contracts.inference import InferenceView
+from beacon_contracts.jobs import ExecutionState
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.plan import Due, due
+from beacon_runner.domain.verdict import RetryPolicy, decide
+from beacon_runner.domain.work import (
+    ClaimedJob,
+    Dead,
+    ExecutionReport,
+    PlannedExecution,
+    Postponed,
+    StageReport,
+    Verdict,
+)
+from beacon_runner.loops.worker.outcomes import STATE_OF_RESULT, NotTaken, Outcome
+
+
+class JobRun:
+    """Starts come from `next_due`, ends go to `finished`; when `settled`, `judge` gives the verdict."""
+
+    __slots__ = (
+        "_left",
+        "_plan",
+        "_postponed",
+        "_results",
+        "_running",
+        "_unrecorded",
+        "job",
+        "message",
+        "verdict",
+    )
+
+    def __init__(self, message: Message, job: ClaimedJob, plan: Sequence[PlannedExecution]) -> None:
+        self.message = message
+        self.job = job
+        self.verdict: Verdict | None = None
+        self._plan = plan
+        self._left = list(reversed(due(self._plan, job.known)))
+        self._running: dict[int, ExecutionReport | None] = {}
+        self._results: list[ExecutionReport] = []
+        self._unrecorded: dict[int, ExecutionReport] = {}
+        self._postponed: NotTaken | None = None
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    @property
+    def settled(self) -> bool:
+        """Nothing runs, and nothing more is to be started now."""
+        return not self._running and (not self._left or self._postponed is not None)
+
+    @property
+    def unrecorded(self) -> int:
+        return len(self._unrecorded)
+
+    def condemn(self, verdict: Dead, at: datetime) -> None:
+        """End it without running what is left: that fails for the same reason."""
+        for left in self._left:
+            self._running[left.execution.ordinal] = None
+            self.finished(left, verdict.failure, at, at)
+        self._left, self.verdict = [], verdict
+
+    def next_due(self, parallelism: int) -> Due | None:
+        """The next execution to start, unless as many as may run already do."""
+        if not self._left or self._postponed is not None or len(self._running) >= parallelism:
+            return None
+        started = self._left.pop()
+        self._running[started.execution.ordinal] = None
+        return started
+
+    def went_on(self, started: Due, at: datetime) -> None:
+        """It did not end at once: say that it runs."""
+        report = ExecutionReport(started.execution, ExecutionState.RUNNING, started.attempt, started_at=at)
+        self._running[started.execution.ordinal] = report
+        self._unrecorded[started.execution.ordinal] = report
+
+    def finished(self, started: Due, outcome: Outcome, started_at: datetime, at: datetime) -> None:
+        ordinal = started.execution.ordinal
+        noted = self._running.pop(ordinal)
+        if isinstance(outcome, NotTaken):
+            self._put_off(started, outcome)
+            return
+        # A start that waits to be written and its end become one write.
+        start_reported = noted is not None and self._unrecorded.pop(ordinal, None) is None
+        report = _report(started, outcome, started_at, at, start_reported=start_reported)
+        self._results.append(report)
+        self._unrecorded[ordinal] = report
+
+    def judge(self, policy: RetryPolicy, chance: float) -> Verdict:
+        if self._postponed is not None:
+            return Postponed(self._postponed.delay_s, self._postponed.reason)
+        return decide(self.job, self._plan, self._results, policy, chance)
+
+    def take_report(self) -> StageReport:
+        """All that has not been recorded yet; it counts as recorded from now on."""
+        executions = tuple(self._unrecorded.values())
+        self._unrecorded = {}
+        return StageReport(self.job, executions, (), self.verdict)
+
+    def _put_off(self, started: Due, outcome: NotTaken) -> None:
+        self._left.append(started)
+        if self._postponed is None or outcome.delay_s > self._postponed.delay_s:
+            self._postponed = outcome
+
+
+def _report(
+    started: Due,
+    outcome: InferenceView | Failure,
+    started_at: datetime,
+    at: datetime,
+    *,
+    start_reported: bool,
+) -> ExecutionReport:
+    if isinstance(outcome, Failure):
+        return ExecutionReport(
+            started.execution,
+            ExecutionState.FAILED,
+            started.attempt,
+            failure=_about(outcome, started),
+            started_at=started_at,
+            finished_at=at,
+            start_reported=start_reported,
+        )
+    return ExecutionReport(
+        started.execution,
+        STATE_OF_RESULT[outcome.state],
+        started.attempt,
+        outcome.output,
+        outcome.failure and _about(outcome.failure, started),
+        outcome.actual_region,
+        outcome.backend,
+        outcome.timing,
+        started_at,
+        at,
+        start_reported,
+    )
+
+
+def _about(failure: Failure, started: Due) -> Failure:
+    if failure.item is not None:
+        return failure
+    return failure.model_copy(update={"item": started.execution.item})

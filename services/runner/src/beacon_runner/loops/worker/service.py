@@ -1,0 +1,114 @@
+"""The worker of a process: pools that claim, one bench, one recorder, one heartbeat; stopped in order."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from beacon_lifecycle import Clock, Loop, OwnedTasks
+from beacon_runner.loops.metrics import LoopMetrics
+from beacon_runner.loops.worker.bench import Bench
+from beacon_runner.loops.worker.executor import Executor
+from beacon_runner.loops.worker.heartbeat import Heartbeat
+from beacon_runner.loops.worker.pool import Pool
+from beacon_runner.loops.worker.recorder import Recorder
+from beacon_runner.loops.worker.settlement import Settlement
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 1.0
+LONGEST_BACKOFF_S = 2.0
+LAST_WRITE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    pools: Sequence[Pool]
+    bench: Bench
+    recorder: Recorder
+    settlement: Settlement
+    heartbeat: Heartbeat
+    executor: Executor
+    metrics: LoopMetrics
+
+
+class Worker:
+    name = "worker"
+
+    def __init__(self, parts: WorkerParts, clock: Clock, *, stop_grace_s: float) -> None:
+        self._parts = parts
+        self._stop_grace_s = stop_grace_s
+        self._tasks = OwnedTasks(self.name)
+        self._stopped = False
+        self._loops = [
+            Loop(
+                f"pool-{pool.name}",
+                pool.run_once,
+                interval_s=POLL_S,
+                clock=clock,
+                wakeup=pool.wakeup,
+                max_backoff_s=LONGEST_BACKOFF_S,
+            )
+            for pool in parts.pools
+        ]
+
+    def tell(self, job_class: str) -> None:
+        """Something was queued in this class."""
+        for pool in self._parts.pools:
+            pool.tell(job_class)
+
+    async def start(self) -> None:
+        self._parts.heartbeat.start(self._hear_from_thread(asyncio.get_running_loop()))
+        self._tasks.spawn("recorder", self._parts.recorder.run(self._parts.settlement.settle))
+        for ticker in self._loops:
+            await ticker.start()
+
+    async def wait(self) -> None:
+        """Ends only by a mistake in the program, which has been logged where it happened."""
+        deaths = [self._parts.executor.failed.wait(), self._tasks.failed.wait()]
+        watches = [asyncio.ensure_future(death) for death in deaths]
+        try:
+            await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for watch in watches:
+                watch.cancel()
+        raise RuntimeError("the worker lost a part of its work") from self._tasks.failure
+
+    async def stop(self) -> None:
+        """Take nothing new, let what runs end, give back the rest, which is charged no attempt."""
+        if self._stopped:
+            return
+        self._stopped = True
+        parts = self._parts
+        await asyncio.gather(*(ticker.stop() for ticker in self._loops))
+        if not await parts.bench.emptied(self._stop_grace_s):
+            log.info("jobs_given_back", count=len(parts.bench))
+            parts.bench.return_all()
+        await self._write_the_last()
+        await asyncio.to_thread(parts.heartbeat.stop)
+        await parts.executor.close()
+        await self._tasks.close()
+
+    async def _write_the_last(self) -> None:
+        try:
+            async with asyncio.timeout(LAST_WRITE_S):
+                await self._parts.recorder.idle()
+        except TimeoutError:
+            log.warning("results_left_unwritten", jobs=len(self._parts.bench))
+
+    def _hear_from_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[Sequence[str]], None]:
+        def lost(message_ids: Sequence[str]) -> None:
+            loop.call_soon_threadsafe(self._lost, message_ids)
+
+        return lost
+
+    def _lost(self, message_ids: Sequence[str]) -> None:
+        parts = self._parts
+        lost = parts.bench.find(message_ids)
+        for run in lost:
+            parts.bench.let_go(run.job.id)
+        parts.heartbeat.drop(run.message for run in lost)
+        parts.metrics.fences_lost.inc(len(lost))
+        if lost:
+            log.warning("leases_lost", count=len(lost), first=str(lost[0].job.id))

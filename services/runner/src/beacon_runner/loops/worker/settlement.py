@@ -1,0 +1,74 @@
+"""After a write: lets go of what is over, tells Redis, and wakes the publisher for what comes next."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import structlog
+from redis.exceptions import RedisError
+
+from beacon_contracts.ids import JobId
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.ports import MessageQueue
+from beacon_runner.domain.work import Finished, Returned, StageReport, Verdict
+from beacon_runner.loops.metrics import LoopMetrics
+from beacon_runner.loops.worker.bench import Bench
+from beacon_runner.loops.worker.heartbeat import Heartbeat
+from beacon_runner.loops.worker.run import JobRun
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Redis hears of it after Postgres has: what it misses is recognised as old on its next delivery."""
+
+    queue: MessageQueue
+    bench: Bench
+    heartbeat: Heartbeat
+    worker: str
+    ring: Callable[[], None]
+    metrics: LoopMetrics
+
+    async def settle(
+        self, runs: Sequence[JobRun], reports: Sequence[StageReport], applied: frozenset[JobId]
+    ) -> None:
+        done: list[Message] = []
+        returned: list[Message] = []
+        lost: list[Message] = []
+        for run, report in zip(runs, reports, strict=True):
+            if not self.bench.has(run):
+                continue
+            if run.job.id not in applied:
+                lost.append(run.message)
+            elif isinstance(report.verdict, Returned):
+                returned.append(run.message)
+            elif report.verdict is not None:
+                done.append(run.message)
+        self._count([report.verdict for report in reports if report.job in applied], len(lost))
+        for message in (*done, *returned, *lost):
+            self.bench.let_go(message.job)
+        self.heartbeat.drop((*done, *returned, *lost))
+        await self._tell(done, returned, lost)
+
+    async def _tell(self, done: list[Message], returned: list[Message], lost: list[Message]) -> None:
+        try:
+            if done:
+                await self.queue.ack(done)
+            if returned:
+                await self.queue.give_back(returned, self.worker)
+            if lost:
+                log.warning("jobs_taken_over", count=len(lost), first=str(lost[0].job))
+                await self.queue.release(lost, self.worker)
+        except (RedisError, OSError) as error:
+            log.warning("redis_not_told", messages=len(done) + len(returned) + len(lost), error=str(error))
+
+    def _count(self, verdicts: Iterable[Verdict | None], lost: int) -> None:
+        self.metrics.fences_lost.inc(lost)
+        counts: dict[type[Verdict], int] = {}
+        for verdict in verdicts:
+            if verdict is not None:
+                counts[type(verdict)] = counts.get(type(verdict), 0) + 1
+        for kind, count in counts.items():
+            self.metrics.verdicts.labels(kind.__name__).inc(count)
+        if counts.keys() - {Finished, Returned}:
+            self.ring()  # next stages, retries and dead letters wait in the outbox
