@@ -13,6 +13,10 @@ from beacon_runner.domain.messages import Message, OutboxEntry
 from beacon_runner.domain.work import ClaimedJob, StageReport
 
 
+class StoreUnavailableError(Exception):
+    """Postgres does not answer now; what was asked may or may not have happened."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutboxLag:
     """What waits to be published: how much, and how long the oldest has waited."""
