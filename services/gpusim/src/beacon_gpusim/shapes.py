@@ -93,6 +93,10 @@ class FaultShape(Shape):
         )
 
 
+class ProxyShape(Shape):
+    cut_s: Annotated[float, Field(gt=0, le=86_400)]
+
+
 class SlotsShape(Shape):
     slots: Annotated[int, Field(ge=0, le=1_000_000)]
     loaded_models: Annotated[int, Field(ge=1, le=1_000)] | None = None

@@ -11,7 +11,7 @@ from beacon_gpusim.engine import Engine
 from beacon_gpusim.http.proxy_cut import ProxyCut
 from beacon_gpusim.http.public import public_routes, state_of
 from beacon_gpusim.metrics import GpuCollector
-from beacon_gpusim.shapes import FaultShape, SlotsShape, TimesShape
+from beacon_gpusim.shapes import FaultShape, ProxyShape, SlotsShape, TimesShape
 from beacon_telemetry import metrics_route, new_registry
 
 ControlAccess = Literal["loopback", "any", "off"]
@@ -29,12 +29,8 @@ def build_rest(
     app.include_router(public_routes(engine))
     if access != "off":
         guard = [Depends(_only_loopback)] if access == "loopback" else []
-        for router in (
-            _ledger(engine),
-            _knobs(engine),
-            _faults(engine),
-            _reset(engine, proxy_cut, fresh_gpu),
-        ):
+        routers = (_ledger(engine), _knobs(engine, proxy_cut), _faults(engine))
+        for router in (*routers, _reset(engine, proxy_cut, fresh_gpu)):
             app.include_router(router, prefix="/control", tags=["control"], dependencies=guard)
     return app
 
@@ -69,7 +65,7 @@ def _ledger(engine: Engine) -> APIRouter:
     return router
 
 
-def _knobs(engine: Engine) -> APIRouter:
+def _knobs(engine: Engine, proxy_cut: ProxyCut) -> APIRouter:
     router = APIRouter()
 
     @router.put("/models")
@@ -87,6 +83,11 @@ def _knobs(engine: Engine) -> APIRouter:
         if body.loaded_models is not None:
             engine.gpu.memory.capacity = body.loaded_models
         return state_of(engine.gpu)
+
+    @router.put("/proxy", status_code=204)
+    async def set_proxy(body: ProxyShape) -> None:
+        """After how many seconds the proxy of the modal dialect cuts the next request."""
+        proxy_cut.cut_s = body.cut_s
 
     return router
 
@@ -118,7 +119,7 @@ def _reset(engine: Engine, proxy_cut: ProxyCut, fresh_gpu: Callable[[], Gpu]) ->
     async def reset() -> dict[str, Any]:
         """Back to the settings the process started with: nothing loaded, no faults, no calls."""
         engine.replace(fresh_gpu())
-        proxy_cut.forget_all()
+        proxy_cut.reset()
         return state_of(engine.gpu)
 
     return router

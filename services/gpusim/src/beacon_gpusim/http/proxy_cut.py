@@ -20,7 +20,7 @@ class ProxyCut:
 
     def __init__(self, engine: Engine, cut_s: float) -> None:
         self._engine = engine
-        self.cut_s = cut_s
+        self.cut_s = self._set_cut_s = cut_s
         self._works: OrderedDict[str, Work] = OrderedDict()
 
     async def redirect(self, work: Work, exchange: Exchange) -> None:
@@ -42,7 +42,8 @@ class ProxyCut:
         else:
             await _see_other(call_id, exchange)
 
-    def forget_all(self) -> None:
+    def reset(self) -> None:
+        self.cut_s = self._set_cut_s
         self._works.clear()
 
 

@@ -1,0 +1,151 @@
+"""What is asked in each dialect, what the models say, and what is refused."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from beacon_gpusim.core.answers import Prompt, model_output, step_data, text_answer
+from beacon_gpusim.core.calls import Call
+from beacon_gpusim.dialects import BadInputError, Dialect, ExecuteDialect, ModalDialect, OpenAiDialect
+
+
+def call_of(model: str) -> Call:
+    return Call(1, "r-1", "modal", model, "EU", 100.0, 1, load_s=1.5, run_s=0.25)
+
+
+def body(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def test_an_answer_names_model_region_and_question_and_never_changes() -> None:
+    prompt = Prompt("llama", "EU", "Is tea better?")
+    assert text_answer(prompt) == text_answer(prompt)
+    for part in ("llama", "EU", "Is tea better?"):
+        assert part in text_answer(prompt)
+
+
+def test_answers_differ_by_model_region_and_prompt() -> None:
+    prompts = [Prompt(m, r, p) for m in ("a", "b") for r in ("US", "EU") for p in ("x?", "y?")]
+    assert len({text_answer(prompt) for prompt in prompts}) == 8
+
+
+def test_picture_and_sound_models_answer_with_files() -> None:
+    image = model_output(Prompt("flux", "US", "cat"))
+    sound = model_output(Prompt("music", "US", "rain", duration_s=12))
+    assert isinstance(image, dict)
+    assert isinstance(sound, dict)
+    assert image["image_url"].endswith(".png")
+    assert sound["audio_url"].endswith(".wav")
+    assert sound["duration"] == 12
+
+
+@pytest.mark.parametrize(
+    ("service", "name"),
+    [
+        ("prompt_enhancer", "enhanced_prompt"),
+        ("fast_chat_llm", "generated_text"),
+        ("image_gen", "image_url"),
+        ("model_3d_gen", "model_url"),
+        ("anything", "output"),
+    ],
+)
+def test_each_step_answers_under_its_own_name(service: str, name: str) -> None:
+    data = step_data(service, Prompt(service, "US", "A city"))
+    assert list(data) == [name]
+    assert data[name]
+
+
+def test_modal_in_and_out() -> None:
+    dialect = ModalDialect("EU")
+    order = dialect.parse(
+        body(request_id="r-9", model="llama", input={"prompt": "Why?"}, params={"temperature": 0}), None
+    )
+    answer = json.loads(dialect.answer(order, call_of("llama"), empty=False))
+    assert order.request_id == "r-9"
+    assert answer == {
+        "success": True,
+        "request_id": "r-9",
+        "model": "llama",
+        "region": "EU",
+        "output": text_answer(Prompt("llama", "EU", "Why?")),
+        "metrics": {"load_s": 1.5, "run_s": 0.25},
+    }
+    assert json.loads(dialect.answer(order, call_of("llama"), empty=True))["output"] == ""
+
+
+def test_execute_in_and_out() -> None:
+    dialect = ExecuteDialect("EU")
+    meta = {"job_id": "j", "step_index": 2, "service_name": "image_gen", "attempt": 1, "request_id": "r-7"}
+    order = dialect.parse(body(meta=meta, payload={"params": {"prompt": "A city"}, "context": {}}), None)
+    answer = json.loads(dialect.answer(order, call_of("image_gen"), empty=False))
+    assert order.request_id == "r-7"
+    assert order.prompt.model == "image_gen"
+    assert answer["data"]["image_url"].startswith("https://gpusim.invalid/EU/image_gen/")
+    assert answer["metrics"]["model_version"]
+    assert answer["metrics"]["processing_time_ms"] == 1750
+    assert json.loads(dialect.answer(order, call_of("image_gen"), empty=True))["data"] == {"image_url": ""}
+
+
+def test_openai_takes_the_last_user_message_and_the_header_as_request_id() -> None:
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "First?"},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": [{"type": "text", "text": "Second?"}]},
+    ]
+    order = OpenAiDialect("EU").parse(body(model="llama", messages=messages), "r-5")
+    assert order.request_id == "r-5"
+    assert order.prompt.text == "Second?"
+
+
+def test_openai_stops_at_max_tokens_and_says_so() -> None:
+    dialect = OpenAiDialect("EU")
+    messages = [{"role": "user", "content": "Why?"}]
+    order = dialect.parse(body(model="llama", messages=messages, max_tokens=2), None)
+    choice = json.loads(dialect.answer(order, call_of("llama"), empty=False))["choices"][0]
+    assert choice["message"]["content"] == "llama in"
+    assert choice["finish_reason"] == "length"
+
+
+def test_the_streamed_words_are_the_plain_answer() -> None:
+    dialect = OpenAiDialect("EU")
+    order = dialect.parse(body(model="llama", messages=[{"role": "user", "content": "Why?"}]), "r")
+    plain = json.loads(dialect.answer(order, call_of("llama"), empty=False))["choices"][0]["message"][
+        "content"
+    ]
+    *events, end = dialect.chunks(order, call_of("llama"), empty=False)
+    deltas = [json.loads(event.removeprefix(b"data: "))["choices"][0]["delta"] for event in events]
+    assert "".join(delta.get("content", "") for delta in deltas) == plain
+    assert end == b"data: [DONE]\n\n"
+
+
+BAD: list[tuple[Callable[[str], Dialect], bytes, int, str]] = [
+    (ModalDialect, b"{", 400, "not JSON"),
+    (ModalDialect, b"[]", 400, "JSON object"),
+    (ModalDialect, body(input={}), 422, "model"),
+    (ModalDialect, body(model=7), 422, "model"),
+    (ModalDialect, body(model=""), 422, "model"),
+    (ModalDialect, body(model="m" * 201), 422, "model"),
+    (ModalDialect, body(model="m", input="text"), 422, "input"),
+    (ModalDialect, body(model="m", params=[1]), 422, "params"),
+    (ModalDialect, body(model="m", request_id=5), 422, "request_id"),
+    (OpenAiDialect, body(model="m"), 422, "messages"),
+    (OpenAiDialect, body(model="m", messages=[]), 422, "messages"),
+    (OpenAiDialect, body(model="m", messages=["hi"]), 422, r"messages\[0\]"),
+    (OpenAiDialect, body(model="m", messages=[{"role": "user", "content": 5}]), 422, "content"),
+    (OpenAiDialect, body(model="m", messages=[{"role": "user"}], max_tokens=0), 422, "max_tokens"),
+    (ExecuteDialect, body(payload={}), 422, "meta"),
+    (ExecuteDialect, body(meta={"job_id": "j"}), 422, "meta.service_name"),
+    (ExecuteDialect, body(meta={"service_name": "s"}, payload={"params": 3}), 422, "payload.params"),
+]
+
+
+@pytest.mark.parametrize(("make", "content", "status", "names"), BAD)
+def test_bad_input_is_refused_and_names_the_field(
+    make: Callable[[str], Dialect], content: bytes, status: int, names: str
+) -> None:
+    with pytest.raises(BadInputError, match=names) as refused:
+        make("EU").parse(content, None)
+    assert refused.value.status == status
