@@ -1,0 +1,73 @@
+"""`python -m infra.check`: are the deployment files sound? Needs no engine and no cluster."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra.compose_check import compose_errors
+from infra.kubernetes_check import kubernetes_errors
+
+ROOT = Path(__file__).parents[1]
+COMPOSE = ROOT / "docker-compose.yml"
+MANIFESTS = ROOT / "infra" / "kubernetes"
+SECRETS = (
+    "POSTGRES_PASSWORD",
+    "REDIS_PASSWORD",
+    "BEACON_SERVICE_TOKEN",
+    "BEACON_USER_KEY",
+    "BEACON_ADMIN_KEY",
+)
+
+
+def main() -> int:
+    errors = [
+        *(f"docker-compose.yml: {error}" for error in compose_errors(_load(COMPOSE)[0], ROOT)),
+        *(f"infra/kubernetes: {error}" for error in kubernetes_errors(manifests())),
+        *_resource_errors(),
+        *_composed_errors(),
+    ]
+    for error in errors:
+        sys.stderr.write(f"{error}\n")
+    return 1 if errors else 0
+
+
+def manifests() -> list[dict[str, Any]]:
+    return [manifest for path in sorted(MANIFESTS.glob("*.yaml")) for manifest in _load(path)]
+
+
+def _load(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def _resource_errors() -> Iterator[str]:
+    """Every manifest is applied, and every manifest that is applied exists."""
+    listed = set(_load(MANIFESTS / "kustomization.yaml")[0]["resources"])
+    there = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml"}
+    for name in sorted(listed ^ there):
+        fault = "listed but missing" if name in listed else "not listed in kustomization.yaml"
+        yield f"infra/kubernetes: {name} is {fault}"
+
+
+def _composed_errors() -> Iterator[str]:
+    """Compose's own opinion, where it is installed."""
+    program = shutil.which("docker-compose")
+    if program is None:
+        return
+    done = subprocess.run(  # noqa: S603 - a program found on the path, with fixed arguments
+        [program, "-f", str(COMPOSE), "config", "-q"],
+        env=dict.fromkeys(SECRETS, "unset") | {"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        yield f"docker-compose.yml: {done.stderr.strip()}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What is wrong with the Kubernetes manifests, as far as it can be seen without a cluster."""
+
+from collections.abc import Iterator
+from typing import Any
+
+NAME = "app.kubernetes.io/name"
+SERVING = {"Deployment", "StatefulSet"}
+SCALED = {"ScaledObject", "HorizontalPodAutoscaler"}
+
+
+def kubernetes_errors(manifests: list[dict[str, Any]]) -> Iterator[str]:
+    named = {(m["kind"], m["metadata"]["name"]): m for m in manifests if "metadata" in m}
+    serving = {name: m for (kind, name), m in named.items() if kind in SERVING}
+    for (kind, name), manifest in named.items():
+        where = f"{kind} {name}"
+        if "apiVersion" not in manifest:
+            yield f"{where}: no apiVersion"
+        if kind in SERVING | {"Job"}:
+            yield from (f"{where}: {error}" for error in _pod_errors(kind, manifest["spec"]))
+        if kind in SCALED and manifest["spec"]["scaleTargetRef"]["name"] not in serving:
+            yield f"{where}: scales {manifest['spec']['scaleTargetRef']['name']}, which does not exist"
+        if (chosen := _chosen_name(kind, manifest)) and chosen not in serving:
+            yield f"{where}: selects {chosen}, which does not exist"
+
+
+def _pod_errors(kind: str, spec: dict[str, Any]) -> Iterator[str]:
+    pod = spec["template"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    if kind in SERVING and not spec["selector"]["matchLabels"].items() <= labels.items():
+        yield "its selector does not choose its own pods"
+    if not pod.get("securityContext", {}).get("runAsNonRoot"):
+        yield "its pods may run as root"
+    for container in pod["containers"] + pod.get("initContainers", []):
+        yield from (f"container {container['name']}: {error}" for error in _container_errors(kind, container))
+
+
+def _container_errors(kind: str, container: dict[str, Any]) -> Iterator[str]:
+    image = container["image"]
+    if ":" not in image or image.endswith(":latest"):
+        yield f"image {image} is not pinned to a version"
+    context = container.get("securityContext", {})
+    if context.get("allowPrivilegeEscalation") is not False or not context.get("readOnlyRootFilesystem"):
+        yield "may gain privileges or write to its image"
+    if context.get("capabilities", {}).get("drop") != ["ALL"]:
+        yield "keeps capabilities"
+    if "requests" not in container.get("resources", {}):
+        yield "requests no resources"
+    if kind in SERVING:
+        yield from (
+            f"has no {probe}" for probe in ("livenessProbe", "readinessProbe") if probe not in container
+        )
+
+
+def _chosen_name(kind: str, manifest: dict[str, Any]) -> str | None:
+    selector = manifest.get("spec", {}).get("selector")
+    if kind == "Service":
+        return str(selector[NAME])
+    return str(selector["matchLabels"][NAME]) if kind == "PodDisruptionBudget" and selector else None

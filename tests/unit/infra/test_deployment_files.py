@@ -1,0 +1,144 @@
+"""The deployment files are sound, and the checks see it when they are not."""
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beacon_config import load_config
+from beacon_config.topology import backend_url_variable
+from infra.check import COMPOSE, ROOT, main, manifests
+from infra.compose_check import compose_errors
+from infra.kubernetes_check import kubernetes_errors
+
+
+@pytest.fixture
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
+    return copy.deepcopy(loaded)
+
+
+def test_the_files_of_this_project_are_sound() -> None:
+    assert main() == 0
+
+
+def test_stock_images_serve_the_stores(compose: dict[str, Any]) -> None:
+    assert compose["services"]["postgres"]["image"] == "postgres:18"
+    assert compose["services"]["redis"]["image"] == "redis:8"
+
+
+def test_nothing_of_the_runner_starts_before_the_migration(compose: dict[str, Any]) -> None:
+    for role in ("api", "worker", "relay"):
+        needs = compose["services"][role]["depends_on"]
+        assert needs["migrate"] == {"condition": "service_completed_successfully"}
+
+
+def test_every_backend_of_the_shipped_configuration_has_an_address_in_compose(
+    compose: dict[str, Any],
+) -> None:
+    config = load_config(ROOT / "config" / "beacon.toml", {})
+    given = compose["services"]["router"]["environment"]
+    for name, backend in config.backends.items():
+        variable = backend_url_variable(name)
+        assert variable in given
+        default = re.fullmatch(r"\$\{\w+:-(.+)\}", given[variable])
+        assert default is not None
+        assert default.group(1).endswith(str(backend.url.path))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        (("services", "api", "helthcheck"), {}, "'helthcheck' was unexpected"),
+        (("services", "api", "depends_on"), ["postgress"], "depends on postgress, which does not exist"),
+        (("services", "api", "build", "dockerfile"), "nowhere", "there is no nowhere"),
+        (("services", "router", "build", "args", "SERVICE"), "ruter", "there is no services/ruter"),
+        (("services", "redis", "volumes"), ["lost:/data"], "the volume lost, which is not declared"),
+        (("services", "redis", "volumes"), ["./lost:/data"], "mounts ./lost, which does not exist"),
+        (("services", "api", "environment", "A_TOKEN"), "${A_TOKEN:-x}", "A_TOKEN is a secret"),
+        (("services", "redis", "image"), "redis", "does not match"),
+        (("services", "redis", "healthcheck", "interval"), "soon", "does not match"),
+    ],
+)
+def test_a_mistake_in_the_compose_file_is_named(
+    compose: dict[str, Any], path: tuple[str, ...], value: Any, complaint: str
+) -> None:
+    place = compose
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    assert any(complaint in error for error in compose_errors(compose, ROOT))
+
+
+def test_a_service_without_a_health_check_is_named(compose: dict[str, Any]) -> None:
+    del compose["services"]["redis"]["healthcheck"]
+    assert list(compose_errors(compose, ROOT)) == [
+        "services.redis: neither it nor its Dockerfile has a health check"
+    ]
+
+
+def _without_probes(manifest: dict[str, Any]) -> None:
+    del manifest["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+
+
+def _as_root(manifest: dict[str, Any]) -> None:
+    del manifest["spec"]["template"]["spec"]["securityContext"]
+
+
+def _unpinned(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["template"]["spec"]["containers"][0]["image"] = "beacon-runner:latest"
+
+
+def _selecting_others(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["selector"]["matchLabels"] = {"app.kubernetes.io/name": "other"}
+
+
+def _renamed(manifest: dict[str, Any]) -> None:
+    manifest["metadata"]["name"] = "other"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (_without_probes, "Deployment api: container api: has no readinessProbe"),
+        (_as_root, "Deployment api: its pods may run as root"),
+        (_unpinned, "Deployment api: container api: image beacon-runner:latest is not pinned to a version"),
+        (_selecting_others, "Deployment api: its selector does not choose its own pods"),
+        (_renamed, "HorizontalPodAutoscaler api: scales api, which does not exist"),
+    ],
+)
+def test_a_mistake_in_a_manifest_is_named(spoil: Any, complaint: str) -> None:
+    loaded = manifests()
+    spoil(next(m for m in loaded if m["kind"] == "Deployment" and m["metadata"]["name"] == "api"))
+    assert complaint in list(kubernetes_errors(loaded))
+
+
+def test_the_manifests_run_every_role() -> None:
+    serving = {m["metadata"]["name"] for m in manifests() if m["kind"] in ("Deployment", "StatefulSet")}
+    assert serving == {"api", "worker", "relay", "router"}
+
+
+def test_workers_scale_on_the_age_of_the_queue() -> None:
+    scaled = [m for m in manifests() if m["kind"] == "ScaledObject"]
+    assert [m["spec"]["scaleTargetRef"]["name"] for m in scaled] == ["worker"]
+    assert "queue_oldest_seconds" in scaled[0]["spec"]["triggers"][0]["metadata"]["query"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "infra").rglob("*.y*ml")), ids=lambda path: path.name)
+def test_every_yaml_file_parses(path: Path) -> None:
+    assert list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def test_the_dashboard_asks_the_provisioned_data_source() -> None:
+    dashboard = json.loads((ROOT / "infra/grafana/dashboards/beacon.json").read_text(encoding="utf-8"))
+    source = yaml.safe_load(
+        (ROOT / "infra/grafana/provisioning/datasources/prometheus.yml").read_text(encoding="utf-8")
+    )
+    uid = source["datasources"][0]["uid"]
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    assert panels
+    assert all(panel["datasource"]["uid"] == uid for panel in panels)
