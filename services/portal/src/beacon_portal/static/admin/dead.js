@@ -1,0 +1,124 @@
+// Dead letters: find them, put them back, or remove them for good.
+
+import { path, query } from "../api.js";
+import { ago, exact } from "../clock.js";
+import { Rows, attr, button, el, table, write } from "../dom.js";
+import { actionButton, attempt, confirmed, empty, notice } from "../parts.js";
+import { poll } from "../stream.js";
+import { count } from "../words.js";
+
+const EVERY_S = 5;
+
+export function deadPart({ api, shell, signal }) {
+  const said = notice();
+  const done = notice();
+  const search = el("input", { type: "search", placeholder: "Job, reason or error", autocomplete: "off" });
+  const list = table("Dead letters", ["", "Job", "Reason", ["Last error", "roomy"], ["Died", "number"], ""]);
+  const chosen = new Set();
+  const rows = new Rows(list.body, (letter) => deadRow(letter, { choose, requeue: (id) => requeue([id]) }));
+  const nothing = empty("No dead letters. ");
+  const more = button("Show older", () => { pages += 1; refresh(); }, { class: "quiet", hidden: true });
+  const requeueButton = actionButton("Requeue", () => requeue(picked()), {});
+  const purgeButton = actionButton("Purge", () => purge(picked()), { class: "danger" });
+  let letters = [];
+  let total = 0;
+  let pages = 1;
+
+  const matching = () => letters.filter((letter) => words(letter).includes(search.value.trim().toLowerCase()));
+  const picked = () => (chosen.size ? [...chosen] : null);
+
+  function choose(id, on) {
+    if (on) chosen.add(id);
+    else chosen.delete(id);
+    show();
+  }
+
+  function show() {
+    const shown = matching();
+    rows.show(shown, (letter) => letter.job_id);
+    attr(nothing, "hidden", shown.length > 0);
+    attr(list.node, "hidden", shown.length === 0);
+    for (const [node, verb] of [[requeueButton, "Requeue"], [purgeButton, "Purge"]]) {
+      write(node, chosen.size ? `${verb} ${chosen.size}` : `${verb} all`);
+      attr(node, "disabled", total === 0);
+    }
+  }
+
+  async function load() {
+    const found = [];
+    let cursor;
+    for (let page = 0; page < pages; page += 1) {
+      const answer = await api.get(`admin/queue-dead${query({ cursor, limit: 100 })}`, { signal });
+      found.push(...answer.dead_letters);
+      total = answer.total ?? found.length;
+      cursor = answer.next_cursor;
+      if (!cursor) break;
+    }
+    return { found, cursor };
+  }
+
+  const refresh = poll(EVERY_S, signal, async () => {
+    const { found, cursor } = await attempt(said, load, "The dead letter queue");
+    letters = found;
+    attr(more, "hidden", !cursor);
+    for (const id of chosen) if (!found.some((letter) => letter.job_id === id)) chosen.delete(id);
+    show();
+  });
+
+  async function change(verb, ids, past) {
+    try {
+      const answer = await api.post(`admin/queue-dead/${verb}`, ids ? { job_ids: ids } : { all: true });
+      const number = answer.count ?? answer[past] ?? ids?.length ?? 0;
+      done.say(`${count(number, "dead letter")} ${past}.`, "ok");
+      shell.announce(`${count(number, "dead letter")} ${past}`);
+      chosen.clear();
+    } catch (error) {
+      done.fail(error);
+    }
+    refresh();
+  }
+
+  async function requeue(ids) {
+    const sure = ids || await confirmed({
+      title: "Requeue all dead letters?", action: `Requeue ${total}`, dangerous: false,
+      text: `${count(total, "job")} go back to their queues with fresh attempts.`,
+    });
+    if (sure) await change("requeue", ids, "requeued");
+  }
+
+  async function purge(ids) {
+    const number = ids?.length ?? total;
+    const sure = await confirmed({
+      title: `Purge ${count(number, "dead letter")}?`, action: `Purge ${number}`,
+      text: "They cannot be requeued afterwards. The jobs themselves stay readable.",
+    });
+    if (sure) await change("purge", ids, "purged");
+  }
+
+  search.addEventListener("input", show);
+  nothing.hidden = true;
+  const filters = el("div", { class: "filters" },
+    el("label", {}, el("span", {}, "Search"), search), el("div", { class: "actions" }, requeueButton, purgeButton));
+  return el("div", {}, filters, said.node, done.node, nothing, list.node, el("div", { class: "actions" }, more));
+}
+
+function words({ job_id: id, reason, failure }) {
+  return [id, reason, failure?.code, failure?.message].join(" ").toLowerCase();
+}
+
+function deadRow(letter, { choose, requeue }) {
+  const box = el("input", { type: "checkbox", "aria-label": `Choose ${letter.job_id}`, onchange: () => choose(letter.job_id, box.checked) });
+  const died = el("td", { class: "number" });
+  const node = el("tr", {},
+    el("td", {}, box),
+    el("th", { scope: "row" }, el("a", { href: `#/${path`jobs/${letter.job_id}`}`, class: "mono" }, letter.job_id)),
+    el("td", {}, letter.reason),
+    el("td", { class: "roomy" }, letter.failure?.message ?? ""),
+    died,
+    el("td", { class: "number" }, actionButton("Requeue", () => requeue(letter.job_id), { class: "small", "aria-label": `Requeue ${letter.job_id}` })));
+  const update = (next) => {
+    write(died, ago(next.died_at));
+    attr(died, "title", exact(next.died_at));
+  };
+  return { node, update };
+}

@@ -1,0 +1,34 @@
+// A short history as a line, drawn from the samples this page has seen.
+
+import { attr, svg } from "./dom.js";
+
+const WIDTH = 240;
+const HEIGHT = 44;
+const KEPT = 120;
+
+export class Spark {
+  #samples = [];
+  #line = svg("polyline", { class: "spark-line" });
+  #area = svg("polygon", { class: "spark-area" });
+  node;
+  #label;
+
+  constructor(label) {
+    this.#label = label;
+    this.node = svg("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, this.#area, this.#line);
+  }
+
+  add(value) {
+    this.#samples.push(value);
+    if (this.#samples.length > KEPT) this.#samples.shift();
+    const top = Math.max(1, ...this.#samples);
+    const step = WIDTH / (KEPT - 1);
+    const start = WIDTH - (this.#samples.length - 1) * step;
+    const points = this.#samples.map((sample, index) => {
+      return `${(start + index * step).toFixed(1)},${(HEIGHT - 2 - (sample / top) * (HEIGHT - 6)).toFixed(1)}`;
+    });
+    attr(this.#line, "points", points.join(" "));
+    attr(this.#area, "points", `${start.toFixed(1)},${HEIGHT} ${points.join(" ")} ${WIDTH},${HEIGHT}`);
+    attr(this.node, "aria-label", `${this.#label}: now ${value}, highest ${Math.max(...this.#samples)} since this page was opened`);
+  }
+}

@@ -1,0 +1,29 @@
+// What a model answered, shown as what it is: text, a link, a picture that came along, or plain data.
+
+import { el } from "../dom.js";
+import { titled } from "../words.js";
+
+/** An empty answer is an answer. */
+export function outputNode(output) {
+  if (output === "" || output === null || output === undefined) return el("p", { class: "muted" }, "Empty answer");
+  if (typeof output === "string") return textNode(output);
+  if (typeof output !== "object" || Array.isArray(output)) return dataNode(output);
+  const entries = Object.entries(output);
+  if (entries.length === 1) return valueNode(entries[0][1]);
+  return el("dl", { class: "output" }, entries.map(([name, value]) => el("div", {}, el("dt", {}, titled(name)), el("dd", {}, valueNode(value)))));
+}
+
+function valueNode(value) {
+  if (typeof value === "string") return value ? textNode(value) : el("p", { class: "muted" }, "Empty answer");
+  return typeof value === "object" ? dataNode(value) : el("p", {}, String(value));
+}
+
+function textNode(text) {
+  if (/^data:image\/(png|jpeg|webp|gif);/.test(text)) return el("img", { src: text, alt: "Generated picture", loading: "lazy" });
+  if (/^https?:\/\/\S+$/.test(text)) return el("p", {}, el("a", { href: text, rel: "noreferrer noopener", target: "_blank" }, text));
+  return el("p", { class: "prose" }, text);
+}
+
+function dataNode(value) {
+  return el("pre", {}, JSON.stringify(value, null, 2));
+}

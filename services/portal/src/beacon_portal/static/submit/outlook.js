@@ -1,0 +1,59 @@
+// What submitting now means: how much work it is, what is left of the limits, how long it will wait, what skipping costs.
+
+import { span } from "../clock.js";
+import { el } from "../dom.js";
+import { facts } from "../parts.js";
+import { poll } from "../stream.js";
+import { count } from "../words.js";
+import { priceOf } from "../prices.js";
+
+const EVERY_S = 5;
+
+export function outlook({ api, refreshAccount, session, signal }) {
+  const shown = facts([["runs", "Runs"], ["wait", "Expected wait"], ["price", "Price"], ["skip", "To go first"], ["pending", "Jobs you may still queue"], ["hour", "Left this hour"], ["credit", "Credit"]]);
+  shown.node.classList.add("tall");
+  const node = el("div", { class: "stack" }, el("h2", {}, "Before you submit"), shown.node);
+  let waits = {};
+  let prices = [];
+  let current = [{ runs: 0, words: "" }, []];
+
+  function show() {
+    const [size, models] = current;
+    const wait = expected(waits, models);
+    const { limits = {}, credit } = session.me ?? {};
+    shown.update({
+      runs: size.words === "one run" ? "1" : `${size.runs.toLocaleString()} (${size.words})`,
+      wait: wait === null ? null : wait < 1 ? "none" : `about ${span(Math.ceil(wait))}`,
+      price: "free",
+      skip: prices.length && wait !== null ? count(priceOf(prices, wait), "credit") : null,
+      pending: left(limits.pending_jobs),
+      hour: left(limits.jobs_per_hour),
+      credit: credit === undefined || credit === null ? null : count(credit, "credit"),
+    });
+  }
+
+  async function load() {
+    const [status, pricing] = await Promise.all([
+      api.get("status", { signal }).catch(() => ({})),
+      api.get("api/v1/skip-pricing", { signal }).catch(() => ({ prices: [] })),
+      refreshAccount(),
+    ]);
+    waits = status.estimated_wait ?? {};
+    prices = pricing.prices ?? [];
+    show();
+  }
+
+  const refresh = poll(EVERY_S, signal, load);
+  return { node, refresh, update: (...next) => { current = next; show(); } };
+}
+
+/** The longest of the chosen models' waits; null when nobody knows. */
+function expected(waits, models) {
+  const known = models.map((model) => waits[model]).filter((wait) => Number.isFinite(wait));
+  return known.length ? Math.max(0, ...known) : null;
+}
+
+function left(limit) {
+  if (!limit) return null;
+  return limit.limit === null ? "no limit" : `${Math.max(0, limit.left)} of ${limit.limit}`;
+}

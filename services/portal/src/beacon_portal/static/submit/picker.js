@@ -1,0 +1,40 @@
+// A group of checkboxes with one place for what is wrong with the choice.
+
+import { attr, button, el, uniqueId, write } from "../dom.js";
+
+export class Picker {
+  #boxes;
+  #error = el("small", { class: "field-error", role: "alert", id: uniqueId("picker") });
+  node;
+
+  /** `options` are `{id, note}`; those in `chosen` are ticked. */
+  constructor(label, options, chosen, changed) {
+    const ticked = new Set(chosen ?? []);
+    this.#boxes = options.map(({ id }) => el("input", { type: "checkbox", value: id, checked: ticked.has(id) }));
+    const all = button("All", () => { this.#tickAll(); changed(); }, { class: "small quiet", "aria-label": `All ${label.toLowerCase()}` });
+    const checks = options.map(({ id, note }, index) => el("label", { class: "check" }, this.#boxes[index],
+      el("span", {}, id, note && el("small", { class: "muted" }, ` ${note}`))));
+    this.node = el("fieldset", { "aria-describedby": this.#error.id },
+      el("legend", { class: "with-button" }, label, all), el("div", { class: "checks" }, checks), this.#error);
+    this.node.addEventListener("change", () => { this.complain(); changed(); });
+  }
+
+  chosen() {
+    return this.#boxes.filter((box) => box.checked).map((box) => box.value);
+  }
+
+  complain(message) {
+    write(this.#error, message ?? "");
+    for (const box of this.#boxes) attr(box, "aria-invalid", message ? "true" : null);
+  }
+
+  focus() {
+    this.#boxes[0]?.focus();
+  }
+
+  #tickAll() {
+    const on = this.#boxes.some((box) => !box.checked);
+    for (const box of this.#boxes) box.checked = on;
+    this.complain();
+  }
+}

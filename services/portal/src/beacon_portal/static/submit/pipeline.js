@@ -1,0 +1,40 @@
+// A configured feature: its steps, and the input that they need.
+
+import { choice, el, field } from "../dom.js";
+import { fieldPlace } from "./matrix.js";
+
+export function pipelineForm(catalogue, draft, changed) {
+  const feature = choice(catalogue.features.map(({ id }) => [id]), { value: draft.feature });
+  const region = choice([["", "Any"], ...catalogue.regions.map((id) => [id])], { value: draft.region });
+  const steps = el("ol", { class: "chain", "aria-label": "Steps" });
+  const inputs = el("div", { class: "stack" });
+  const values = { ...draft.input };
+  let controls = new Map();
+  const chosen = () => catalogue.features.find(({ id }) => id === feature.value);
+
+  function show() {
+    const { steps: all = [], inputs: names = ["prompt"] } = chosen() ?? {};
+    steps.replaceChildren(...all.map(({ name, model }) => el("li", {}, name, model !== name && el("small", { class: "muted" }, ` ${model}`))));
+    controls = new Map(names.map((name) => [name, el("textarea", { rows: 2, value: values[name] ?? "", oninput: ({ target }) => { values[name] = target.value; changed(); } })]));
+    inputs.replaceChildren(...[...controls].map(([name, control]) => field(name === "prompt" ? "Prompt" : name, control)));
+  }
+
+  feature.addEventListener("change", () => { show(); changed(); });
+  show();
+  return {
+    node: el("div", { class: "stack" }, el("div", { class: "fields" }, field("Feature", feature), field("Region", region)), steps, inputs),
+    draft: () => ({ feature: feature.value, region: region.value, input: values }),
+    body: () => ({
+      feature: feature.value,
+      input: Object.fromEntries([...controls].map(([name, control]) => [name, control.value.trim()])),
+      ...(region.value && { region: region.value }),
+    }),
+    models: () => (chosen()?.steps ?? []).map(({ model }) => model),
+    size: () => ({ runs: chosen()?.steps.length ?? 0, words: "steps" }),
+    problems: () => [...controls].filter(([, control]) => !control.value.trim()).map(([name]) => ({ field: `input.${name}`, message: "Fill this in." })),
+    place(name) {
+      if (name.startsWith("input.")) return fieldPlace(controls.get(name.slice(6)));
+      return fieldPlace({ feature, region }[name]);
+    },
+  };
+}

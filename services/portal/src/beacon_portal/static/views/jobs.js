@@ -1,0 +1,93 @@
+// The user's jobs, newest first, live.
+
+import { path, query } from "../api.js";
+import { ago, exact, since, span } from "../clock.js";
+import { Rows, attr, button, choice, el, table, write } from "../dom.js";
+import { attempt, badge, empty, notice, pageHead, progressBar } from "../parts.js";
+import { currentPlace } from "../router.js";
+import { poll } from "../stream.js";
+import { LIVE, titled } from "../words.js";
+
+const STATES = ["queued", "processing", "retrying", "completed", "partial", "failed", "cancelled"];
+const PAGE = 50;
+
+export function jobsView({ api, search, signal }) {
+  const said = notice();
+  const state = choice([["", "Any state"], ...STATES.map((name) => [name, titled(name)])], { name: "status", value: search.get("status") ?? "" });
+  const kind = choice([["", "Any kind"], ["matrix", "Matrix"], ["pipeline", "Pipeline"], ["generation", "Generation"]], { name: "kind", value: search.get("kind") ?? "" });
+  const more = button("Show older", () => { pages += 1; again(); }, { hidden: true, class: "quiet" });
+  const list = table("Jobs", ["Job", "State", ["Progress", "roomy"], ["Kind", "roomy"], ["Class", "roomy"], ["Created", "number"], ["Took", "number roomy"]]);
+  const rows = new Rows(list.body, jobRow);
+  const nothing = empty("No jobs here yet. ");
+  nothing.append(el("a", { href: "#/submit" }, "Submit one"));
+  nothing.hidden = true;
+  let pages = 1;
+
+  async function load() {
+    const jobs = [];
+    let cursor;
+    for (let page = 0; page < pages; page += 1) {
+      const found = await api.get(`api/v1/jobs${query({ status: state.value, kind: kind.value, limit: PAGE, cursor })}`, { signal });
+      jobs.push(...found.jobs);
+      cursor = found.next_cursor;
+      if (!cursor) break;
+    }
+    return { jobs, cursor };
+  }
+
+  async function refresh() {
+    const { jobs, cursor } = await attempt(said, load, "The list of jobs");
+    rows.show(jobs, (job) => job.job_id);
+    attr(more, "hidden", !cursor);
+    attr(nothing, "hidden", jobs.length > 0);
+    attr(list.node, "hidden", jobs.length === 0);
+  }
+
+  function filter() {
+    pages = 1;
+    const wanted = query({ status: state.value, kind: kind.value });
+    history.replaceState(null, "", `#${currentPlace().place}${wanted}`);
+    again();
+  }
+
+  state.addEventListener("change", filter);
+  kind.addEventListener("change", filter);
+  const again = poll(2, signal, refresh);
+
+  const filters = el("div", { class: "filters", role: "group", "aria-label": "Filters" },
+    el("label", {}, el("span", {}, "State"), state), el("label", {}, el("span", {}, "Kind"), kind));
+  const node = el("div", {},
+    pageHead("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
+    filters, said.node, nothing, list.node, el("div", { class: "actions" }, more));
+  return { title: "Jobs", node };
+}
+
+function jobRow(job) {
+  const link = el("a", { href: `#/${path`jobs/${job.job_id}`}`, class: "strong" });
+  const id = el("small", { class: "mono muted" }, job.job_id);
+  const state = badge(job.status);
+  const bar = progressBar();
+  const percent = el("small", { class: "muted number" });
+  const kind = el("td", { class: "roomy" });
+  const priority = el("td", { class: "roomy" });
+  const created = el("td", { class: "number" });
+  const took = el("td", { class: "number roomy" });
+  const node = el("tr", {},
+    el("th", { scope: "row" }, link, id),
+    el("td", {}, state.node),
+    el("td", { class: "roomy" }, el("div", { class: "with-bar" }, bar.node, percent)),
+    kind, priority, created, took);
+  const update = (next) => {
+    write(link, next.name || `${titled(next.kind)} job`);
+    state.update(next.status);
+    bar.update(next.progress);
+    write(percent, `${next.progress.completed} / ${next.progress.total}`);
+    write(kind, titled(next.kind));
+    write(priority, titled(next.priority));
+    write(created, ago(next.created_at));
+    attr(created, "title", exact(next.created_at));
+    write(took, next.started_at ? span(since(next.started_at, next.finished_at ?? undefined)) : "–");
+    attr(node, "data-live", LIVE.has(next.status));
+  };
+  return { node, update };
+}
