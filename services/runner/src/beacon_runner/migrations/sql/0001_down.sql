@@ -1,3 +1,4 @@
+DROP FUNCTION id_at (timestamptz);
 DROP TABLE credit_ledger;
 DROP TABLE job_events;
 DROP TABLE dead_letters;

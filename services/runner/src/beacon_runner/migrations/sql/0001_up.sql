@@ -167,3 +167,10 @@ CREATE TABLE credit_ledger (
 
 CREATE INDEX credit_ledger_of_user ON credit_ledger (user_id, id);
 CREATE INDEX credit_ledger_of_job ON credit_ledger (job_id) WHERE job_id IS NOT NULL;
+
+-- The smallest id that a job made at this moment can have: ids (UUIDv7) begin with the time.
+CREATE FUNCTION id_at(moment timestamptz) RETURNS uuid
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN (
+    lpad(to_hex((extract(EPOCH FROM moment) * 1000)::bigint), 12, '0') || '00000000000000000000'
+)::uuid;

@@ -9,7 +9,7 @@ RETURNING
 -- name: lag
 -- How many messages wait, counted up to a bound, and for how long the oldest has.
 SELECT
-    (SELECT count(*) FROM (SELECT FROM outbox LIMIT $1) AS some) AS waiting,
+    (SELECT count(*) FROM (SELECT FROM outbox LIMIT $1) AS listed) AS waiting,
     (
         SELECT extract(EPOCH FROM now() - created_at)::double precision FROM outbox ORDER BY id LIMIT 1
     ) AS oldest_s;

@@ -1,0 +1,192 @@
+"""What a user may do to a job after submission: cancel, resume, retry one execution."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from beacon_contracts.events import EventType
+from beacon_contracts.failures import Failure
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.plan import Place, places
+from beacon_runner.domain.states import LIVE
+from beacon_runner.domain.verdict import RetryPolicy, allowed_attempts
+from beacon_runner.domain.work import EventDraft
+from beacon_runner.store.columns import encode_events
+from beacon_runner.store.database import Database
+from beacon_runner.store.statements import statements
+
+if TYPE_CHECKING:
+    from beacon_runner.store.database import Connection
+
+_SQL = statements("control")
+_RECORD = statements("record")
+
+
+class NoSuchJobError(Exception):
+    """There is no such job, or it is not this user's to see."""
+
+
+class NoSuchExecutionError(Exception):
+    """The job has no execution of that number."""
+
+
+class WrongStateError(Exception):
+    """The job is in a state that does not allow what was asked."""
+
+    def __init__(self, state: JobState, message: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class NotRetryableError(Exception):
+    """The failure is permanent: trying again would give the same."""
+
+    def __init__(self, failure: Failure | None) -> None:
+        super().__init__(failure.message if failure else "nothing has failed that could be tried again")
+        self.failure = failure
+
+
+class RetriesUsedUpError(Exception):
+    def __init__(self, retry_attempt: int, max_attempts: int) -> None:
+        super().__init__(f"this execution was retried {retry_attempt} of {max_attempts} times")
+        self.retry_attempt = retry_attempt
+        self.max_attempts = max_attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """`message` names what may still wait in Redis; `at_router` what may still run there."""
+
+    changed: bool
+    message: Message
+    at_router: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedExecution:
+    """`queued` is false when it had completed or is on its way already: no second run."""
+
+    state: ExecutionState
+    queued: bool
+    retry_attempt: int
+    max_attempts: int
+
+
+class JobControl:
+    """`owner` None stands for an operator, who may touch every job."""
+
+    def __init__(self, database: Database, policy: RetryPolicy, *, router_cancels: int) -> None:
+        self._database = database
+        self._policy = policy
+        self._router_cancels = router_cancels
+
+    async def cancel(self, job: JobId, owner: UserId | None) -> Cancelled:
+        async with self._database.transaction() as connection:
+            row = await _locked(connection, job, owner)
+            state, message = JobState(row["state"]), _message(row)
+            if state is JobState.CANCELLED:
+                return Cancelled(changed=False, message=message)
+            if state not in LIVE:
+                raise WrongStateError(state, f"a job that is {state} cannot be cancelled")
+            at_router = await self._maybe_at_router(connection, row)
+            seq = await connection.fetchval(_SQL["cancel"], job)
+            await connection.execute(_SQL["cancel_executions"], job)
+            await connection.execute(
+                _SQL["tell"], job, seq, encode_events([EventDraft(EventType.JOB_CANCELLED)])
+            )
+            return Cancelled(changed=True, message=message, at_router=at_router)
+
+    async def resume(self, job: JobId, owner: UserId | None) -> None:
+        async with self._database.transaction() as connection:
+            row = await _locked(connection, job, owner)
+            state, failure = JobState(row["state"]), _failure(row)
+            if state not in (JobState.FAILED, JobState.PARTIAL):
+                raise WrongStateError(state, f"a job that is {state} cannot be resumed")
+            if failure is None or not failure.retryable:
+                raise NotRetryableError(failure)
+            await connection.execute(_RECORD["try_again"], [job], False)
+            await self._requeue(connection, job, 1, "resumed")
+
+    async def retry_execution(
+        self, job: JobId, stage: int, ordinal: int, owner: UserId | None
+    ) -> RetriedExecution:
+        async with self._database.transaction() as connection:
+            row = await _locked(connection, job, owner)
+            if not _exists(row["spec"], stage, ordinal):
+                raise NoSuchExecutionError
+            execution = await connection.fetchrow(_SQL["lock_execution"], job, stage, ordinal)
+            answer = self._retry_answer(row, execution)
+            if answer.queued:
+                attempts = allowed_attempts(row["spec"], row["stage"], self._policy)
+                await connection.execute(_SQL["try_one_again"], job, stage, ordinal)
+                # As the last allowed attempt: its failure must not set off a retry of all the others.
+                await self._requeue(connection, job, attempts, "retry")
+            return answer
+
+    def _retry_answer(self, job: Any, execution: Any) -> RetriedExecution:
+        most = self._policy.retries
+        job_state = JobState(job["state"])
+        if job_state is JobState.CANCELLED:
+            raise WrongStateError(job_state, "a cancelled job has nothing to retry")
+        state = ExecutionState(execution["state"]) if execution is not None else ExecutionState.PENDING
+        used = execution["retries"] if execution is not None else 0
+        if state is ExecutionState.FAILED:
+            failure = _failure(execution)
+            if failure is None or not failure.retryable:
+                raise NotRetryableError(failure)
+            if job_state not in LIVE:
+                if used >= most:
+                    raise RetriesUsedUpError(used, most)
+                return RetriedExecution(ExecutionState.PENDING, True, used + 1, most)
+        elif job_state not in LIVE and state is not ExecutionState.COMPLETED:
+            raise WrongStateError(
+                job_state, f"this execution never ran; resume the job, which is {job_state}"
+            )
+        return RetriedExecution(state, False, used, most)
+
+    async def _requeue(self, connection: "Connection", job: JobId, attempt: int, reason: str) -> None:
+        event = EventDraft(EventType.JOB_QUEUED, {"reason": reason})
+        await connection.fetch(_SQL["requeue"], [job], [attempt], encode_events([event]))
+        await connection.execute(_RECORD["recount"], [job])
+
+    async def _maybe_at_router(self, connection: "Connection", row: Any) -> tuple[Place, ...]:
+        """Starts are not always recorded, so all that has not ended may be running, up to a bound."""
+        if row["state"] != JobState.PROCESSING:
+            return ()
+        rows = await connection.fetch(_SQL["ended_ordinals"], row["id"], row["stage"])
+        ended = {found["ordinal"] for found in rows}
+        unfinished = [
+            place
+            for place in places(row["spec"])
+            if place.stage == row["stage"] and place.ordinal not in ended
+        ]
+        return tuple(unfinished[: self._router_cancels])
+
+
+async def _locked(connection: "Connection", job: JobId, owner: UserId | None) -> Any:
+    row = await connection.fetchrow(_SQL["lock_job"], job)
+    if row is None or (owner is not None and row["user_id"] != owner):
+        raise NoSuchJobError
+    return row
+
+
+def _exists(spec: Mapping[str, Any], stage: int, ordinal: int) -> bool:
+    return any(place.stage == stage and place.ordinal == ordinal for place in places(spec))
+
+
+def _failure(row: Any) -> Failure | None:
+    return None if row["failure"] is None else Failure.model_validate(row["failure"])
+
+
+def _message(row: Any) -> Message:
+    return Message(
+        JobId(row["id"]),
+        row["ticket"],
+        row["stage"],
+        row["attempt"],
+        JobClass(row["class"]),
+        row["lane"],
+    )

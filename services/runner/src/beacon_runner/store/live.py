@@ -1,0 +1,64 @@
+"""Live jobs for the loops that keep Redis in line with the truth, and the removal of what is old."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from beacon_config.bounds import RetentionConfig
+from beacon_contracts.ids import JobId
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.ports import LiveMessage, Swept
+from beacon_runner.store.database import Database
+from beacon_runner.store.statements import statements
+
+_SQL = statements("live")
+_SWEEP = statements("sweep")
+
+
+class PostgresLive:
+    """What Postgres believes is in Redis."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def live_page(self, after: JobId | None, limit: int) -> Sequence[LiveMessage]:
+        rows = await self._database.fetch(_SQL["live_page"], after, limit)
+        return [LiveMessage(_message(row), row["retry_at"], row["processing"]) for row in rows]
+
+    async def republish(self, messages: Sequence[Message]) -> int:
+        jobs, tickets = [message.job for message in messages], [message.ticket for message in messages]
+        return int(await self._database.fetchval(_SQL["republish"], jobs, tickets))
+
+    async def republish_dead(self) -> int:
+        return int(await self._database.fetchval(_SQL["republish_dead"]))
+
+    async def promote(self, source: JobClass, target: JobClass, waited_s: float, limit: int) -> int:
+        return int(await self._database.fetchval(_SQL["promote"], source, target, waited_s, limit))
+
+
+class PostgresAttic:
+    """Old things, removed in bounded steps."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def sweep(self, retention: RetentionConfig, limit: int) -> Swept:
+        jobs = await self._forget("forget_jobs", retention.jobs_s, limit)
+        events = await self._forget("forget_events", retention.events_s, limit)
+        keys = await self._forget("forget_keys", retention.idempotency_s, limit)
+        return Swept(events, keys, jobs, more=limit in (jobs, events, keys))
+
+    async def _forget(self, statement: str, age_s: float, limit: int) -> int:
+        done = await self._database.execute(_SWEEP[statement], age_s, limit)
+        return int(done.split()[-1])
+
+
+def _message(row: Any) -> Message:
+    return Message(
+        JobId(row["id"]),
+        row["ticket"],
+        row["stage"],
+        row["attempt"],
+        JobClass(row["class"]),
+        row["lane"],
+    )

@@ -1,0 +1,110 @@
+-- name: lock_job
+-- The job as it stands, held against changes until the transaction ends.
+SELECT
+    id, user_id, state, kind, spec, ticket, stage, stages, attempt, class, lane, failure, total, completed,
+    failed, cancelled
+FROM jobs
+WHERE id = $1
+FOR UPDATE;
+
+-- name: cancel
+-- End a live job by its user's will; its worker loses the fence.
+UPDATE jobs
+SET
+    state = 'cancelled',
+    lease = lease + 1,
+    worker = NULL,
+    next_attempt_at = NULL,
+    finished_at = now(),
+    cancelled = total - completed - failed,
+    event_seq = event_seq + 1
+WHERE id = $1 AND finished_at IS NULL
+RETURNING event_seq;
+
+-- name: cancel_executions
+-- Executions that had not ended are cancelled with their job.
+UPDATE executions
+SET state = 'cancelled', finished_at = now()
+WHERE job_id = $1 AND state IN ('pending', 'running');
+
+-- name: ended_ordinals
+-- Which executions of a stage have come to an end.
+SELECT ordinal
+FROM executions
+WHERE job_id = $1 AND stage = $2 AND state IN ('completed', 'failed', 'cancelled');
+
+-- name: tell
+-- Store one event under its number.
+INSERT INTO job_events (job_id, seq, events)
+VALUES ($1, $2, $3);
+
+-- name: requeue
+-- Put finished jobs back to work from the stage where they stopped, under a new ticket.
+WITH requeued AS (
+    UPDATE jobs j
+    SET
+        state = 'queued',
+        ticket = j.ticket + 1,
+        attempt = r.attempt,
+        deliveries = 0,
+        failure = NULL,
+        queued_at = now(),
+        finished_at = NULL,
+        next_attempt_at = NULL,
+        event_seq = j.event_seq + 1
+    FROM unnest($1::uuid[], $2::smallint[]) AS r (id, attempt)
+    WHERE j.id = r.id AND j.state IN ('failed', 'partial')
+    RETURNING j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.event_seq
+), queued AS (
+    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane)
+    SELECT id, ticket, stage, attempt, class, lane
+    FROM requeued
+), told AS (
+    INSERT INTO job_events (job_id, seq, events)
+    SELECT id, event_seq, $3
+    FROM requeued
+), alive AS (
+    DELETE FROM dead_letters d USING requeued r WHERE d.job_id = r.id
+)
+SELECT id FROM requeued;
+
+-- name: lock_execution
+-- One execution as it stands; its job is locked already.
+SELECT stage, ordinal, item, model, region, state, attempt, retries, failure
+FROM executions
+WHERE job_id = $1 AND stage = $2 AND ordinal = $3;
+
+-- name: try_one_again
+-- Keep a failed attempt as history and make its execution pending, by its user's will.
+WITH again AS (
+    SELECT *
+    FROM executions
+    WHERE job_id = $1 AND stage = $2 AND ordinal = $3 AND state = 'failed'
+), kept AS (
+    INSERT INTO attempts (
+        job_id, stage, ordinal, attempt, state, actual_region, backend, failure, started_at, finished_at,
+        queued_s, load_s, run_s
+    )
+    SELECT
+        job_id, stage, ordinal, attempt, state, actual_region, backend, failure, started_at, finished_at,
+        queued_s, load_s, run_s
+    FROM again
+    ON CONFLICT DO NOTHING
+)
+UPDATE executions e
+SET
+    state = 'pending',
+    attempt = e.attempt + 1,
+    retries = e.retries + 1,
+    actual_region = NULL,
+    backend = NULL,
+    failure = NULL,
+    started_at = NULL,
+    finished_at = NULL,
+    queued_s = NULL,
+    load_s = NULL,
+    run_s = NULL
+FROM again a
+WHERE
+    e.job_id = a.job_id AND e.stage = a.stage AND e.item = a.item AND e.model = a.model
+    AND e.region = a.region;

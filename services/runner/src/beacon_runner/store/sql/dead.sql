@@ -1,0 +1,35 @@
+-- name: dead_page
+-- Dead letters, newest first, after a given one.
+SELECT d.job_id, d.died_at, d.stage, d.attempt, d.reason, d.failure, j.user_id, j.kind, j.name, j.state, j.class
+FROM dead_letters d
+JOIN jobs j ON j.id = d.job_id
+WHERE
+    $1::uuid IS NULL
+    OR (d.died_at, d.job_id) < (SELECT died_at, job_id FROM dead_letters WHERE job_id = $1)
+ORDER BY d.died_at DESC, d.job_id DESC
+LIMIT $2;
+
+-- name: dead_count
+-- How many dead letters there are.
+SELECT count(*) FROM dead_letters;
+
+-- name: purge
+-- Remove the letters of these jobs; the jobs themselves stay readable.
+DELETE FROM dead_letters WHERE job_id = ANY ($1::uuid[]) RETURNING job_id;
+
+-- name: purge_all
+-- Remove every letter.
+DELETE FROM dead_letters RETURNING job_id;
+
+-- name: take_letters
+-- The oldest letters, for requeueing them in bounded steps.
+SELECT job_id FROM dead_letters ORDER BY died_at, job_id LIMIT $1;
+
+-- name: lock_dead
+-- Those of these jobs that lie among the dead, held against changes in one order.
+SELECT j.id
+FROM jobs j
+JOIN dead_letters d ON d.job_id = j.id
+WHERE j.id = ANY ($1::uuid[])
+ORDER BY j.id
+FOR UPDATE OF j;

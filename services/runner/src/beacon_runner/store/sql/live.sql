@@ -1,0 +1,79 @@
+-- name: live_page
+-- Live jobs in the order of their index, without those whose message may still be in the outbox.
+SELECT
+    id, ticket, stage, attempt, class, lane, state = 'processing' AS processing,
+    extract(EPOCH FROM next_attempt_at)::double precision AS retry_at
+FROM jobs
+WHERE
+    finished_at IS NULL
+    AND (user_id, id) > (
+        coalesce((SELECT user_id FROM jobs WHERE id = $1::uuid), '00000000-0000-0000-0000-000000000000'),
+        coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
+    )
+    AND (
+        next_attempt_at IS NOT NULL
+        OR queued_at < coalesce((SELECT created_at FROM outbox ORDER BY id LIMIT 1), 'infinity')
+    )
+ORDER BY user_id, id
+LIMIT $2;
+
+-- name: republish
+-- Queue again the messages of jobs that are still live under the same ticket.
+WITH lost AS (
+    SELECT j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at
+    FROM unnest($1::uuid[], $2::integer[]) AS m (id, ticket)
+    JOIN jobs j ON j.id = m.id AND j.ticket = m.ticket
+    WHERE j.finished_at IS NULL
+), queued AS (
+    INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, front, batch, not_before)
+    SELECT
+        CASE WHEN next_attempt_at IS NULL THEN 'jobs' ELSE 'jobs:retry' END,
+        id, ticket, stage, attempt, class, lane, front, batch, next_attempt_at
+    FROM lost
+    RETURNING id
+)
+SELECT count(*) FROM queued;
+
+-- name: republish_dead
+-- Mirror every dead letter again, oldest first.
+WITH queued AS (
+    INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, reason)
+    SELECT 'jobs:dead', d.job_id, j.ticket, d.stage, d.attempt, j.class, j.lane, d.reason
+    FROM dead_letters d
+    JOIN jobs j ON j.id = d.job_id
+    ORDER BY d.died_at, d.job_id
+    RETURNING id
+)
+SELECT count(*) FROM queued;
+
+-- name: promote
+-- Raise the class of queued jobs that have waited too long; the message keeps its ticket and is moved.
+WITH waiting AS (
+    SELECT id
+    FROM jobs
+    WHERE
+        finished_at IS NULL AND state = 'queued' AND next_attempt_at IS NULL AND class = $1
+        AND queued_at < now() - $3 * interval '1 second'
+    ORDER BY queued_at
+    LIMIT $4
+    FOR UPDATE SKIP LOCKED
+), promoted AS (
+    UPDATE jobs j
+    SET class = $2, promoted_at = now(), event_seq = j.event_seq + 1
+    FROM waiting w
+    WHERE j.id = w.id
+    RETURNING j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.event_seq
+), moved AS (
+    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, front, batch)
+    SELECT id, ticket, stage, attempt, class, lane, front, batch
+    FROM promoted
+), told AS (
+    INSERT INTO job_events (job_id, seq, events)
+    SELECT
+        id, event_seq,
+        json_build_array(
+            json_build_object('type', 'JOB_PROMOTED', 'data', json_build_object('from', $1, 'to', $2))
+        )
+    FROM promoted
+)
+SELECT count(*) FROM promoted;

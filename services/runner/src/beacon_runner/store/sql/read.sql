@@ -1,0 +1,80 @@
+-- name: job
+-- One job, whole.
+SELECT
+    id, user_id, kind, name, spec, context, state, tier, class, original_class, lane, front, stage, stages,
+    attempt, ticket, lease, deliveries, worker, event_seq, total, completed, failed, cancelled, failure,
+    price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at
+FROM jobs
+WHERE id = $1;
+
+-- name: executions
+-- What is recorded of a job's executions.
+SELECT
+    stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, failure,
+    started_at, finished_at, queued_s, load_s, run_s
+FROM executions
+WHERE job_id = $1
+ORDER BY stage, ordinal;
+
+-- name: execution
+-- What is recorded of one execution.
+SELECT
+    stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, failure,
+    started_at, finished_at, queued_s, load_s, run_s
+FROM executions
+WHERE job_id = $1 AND stage = $2 AND ordinal = $3;
+
+-- name: attempts
+-- The earlier attempts of one execution.
+SELECT attempt, state, actual_region, backend, failure, started_at, finished_at, queued_s, load_s, run_s
+FROM attempts
+WHERE job_id = $1 AND stage = $2 AND ordinal = $3
+ORDER BY attempt;
+
+-- name: page
+-- A user's jobs, newest first, after a given one.
+SELECT
+    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
+    failure, created_at, started_at, finished_at
+FROM jobs
+WHERE
+    user_id = $1
+    AND ($2::uuid IS NULL OR id < $2)
+    AND ($3::text[] IS NULL OR state = ANY ($3))
+    AND ($4::text IS NULL OR kind = $4)
+ORDER BY id DESC
+LIMIT $5;
+
+-- name: page_of_all
+-- Everybody's jobs, newest first, after a given one.
+SELECT
+    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
+    failure, created_at, started_at, finished_at
+FROM jobs
+WHERE
+    ($1::uuid IS NULL OR id < $1)
+    AND ($2::text[] IS NULL OR state = ANY ($2))
+    AND ($3::text IS NULL OR kind = $3)
+ORDER BY id DESC
+LIMIT $4;
+
+-- name: events
+-- Rows of events that hold numbers above a given one; seq is the number of a row's last event.
+SELECT seq, at, events
+FROM job_events
+WHERE job_id = $1 AND seq > $2
+ORDER BY seq
+LIMIT $3;
+
+-- name: counts
+-- Live jobs by state and class, and the age of the one that has waited longest.
+SELECT
+    state, class, count(*) AS jobs,
+    extract(EPOCH FROM now() - min(queued_at))::double precision AS oldest_s
+FROM jobs
+WHERE finished_at IS NULL
+GROUP BY state, class;
+
+-- name: version
+-- The version that the database was migrated to.
+SELECT version_num FROM alembic_version;

@@ -1,0 +1,80 @@
+-- name: principal
+-- Who a key belongs to, and what it may do.
+SELECT k.id AS key_id, k.scopes, k.expires_at, u.id AS user_id, u.name, u.tier, u.credit
+FROM api_keys k
+JOIN users u ON u.id = k.user_id
+WHERE
+    k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+    AND u.disabled_at IS NULL;
+
+-- name: ensure_user
+-- A user by name, made when there is none; an existing one keeps its tier.
+INSERT INTO users (id, name, tier)
+VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name
+RETURNING id, name, tier, credit, created_at, disabled_at, xmax = 0 AS created;
+
+-- name: add_user
+-- A new user; nothing when the name is taken.
+INSERT INTO users (id, name, tier)
+VALUES ($1, $2, $3)
+ON CONFLICT (name) DO NOTHING
+RETURNING id, name, tier, credit, created_at, disabled_at;
+
+-- name: change_user
+-- Another tier, or disabled and enabled; null leaves a thing as it is.
+UPDATE users
+SET
+    tier = coalesce($2, tier),
+    disabled_at = CASE
+        WHEN $3::boolean IS NULL THEN disabled_at
+        WHEN $3 THEN coalesce(disabled_at, now())
+    END
+WHERE id = $1
+RETURNING id, name, tier, credit, created_at, disabled_at;
+
+-- name: user
+-- One user.
+SELECT id, name, tier, credit, created_at, disabled_at FROM users WHERE id = $1;
+
+-- name: users_page
+-- Users by name, after a given one.
+SELECT id, name, tier, credit, created_at, disabled_at
+FROM users
+WHERE $1::text IS NULL OR name > $1
+ORDER BY name
+LIMIT $2;
+
+-- name: add_key
+-- A key of a user; nothing when the same key exists.
+INSERT INTO api_keys (id, user_id, name, hint, hash, scopes, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (hash) DO NOTHING
+RETURNING id, user_id, name, hint, scopes, created_at, expires_at, revoked_at;
+
+-- name: keys_of_user
+-- A user's keys, newest first.
+SELECT id, user_id, name, hint, scopes, created_at, expires_at, revoked_at
+FROM api_keys
+WHERE user_id = $1
+ORDER BY id DESC;
+
+-- name: revoke_key
+-- A key stops working; doing it twice changes nothing.
+UPDATE api_keys
+SET revoked_at = coalesce(revoked_at, now())
+WHERE id = $1 AND user_id = $2
+RETURNING id, user_id, name, hint, scopes, created_at, expires_at, revoked_at, hash;
+
+-- name: change_credit
+-- Add to a user's credit or take from it, with an entry in the ledger; nothing when it would fall below zero.
+WITH changed AS (
+    UPDATE users
+    SET credit = credit + $2
+    WHERE id = $1 AND credit + $2 >= 0
+    RETURNING id, credit
+)
+INSERT INTO credit_ledger (user_id, amount, balance, entry, note)
+SELECT id, $2, credit, 'grant', $3
+FROM changed
+RETURNING balance;
