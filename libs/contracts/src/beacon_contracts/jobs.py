@@ -90,6 +90,16 @@ class JobAccepted(View):
     links: dict[str, str]
 
 
+class BatchSubmission(Shape):
+    """All of them are taken, or none."""
+
+    jobs: Annotated[list[JobSubmission], Field(min_length=1, max_length=10_000)]
+
+
+class BatchAccepted(View):
+    jobs: list[JobAccepted]
+
+
 class Progress(View):
     total: int
     pending: int

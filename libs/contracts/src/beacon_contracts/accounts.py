@@ -1,0 +1,105 @@
+"""Users, their keys, their limits and their credit."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from beacon_contracts.model import Shape, Text, View
+from beacon_contracts.tiers import JobClass, Tier
+
+
+class Scope(StrEnum):
+    USER = "user"
+    ADMIN = "admin"
+    SERVICE = "service"
+
+
+class LimitUse(View):
+    """A limit that is None does not apply; `left` is then None too."""
+
+    limit: int | None = None
+    used: int = 0
+    left: int | None = None
+    resets_in_s: float | None = None
+
+
+class Me(View):
+    """Who a key is. `limits` has `pending_jobs` and `jobs_per_hour`."""
+
+    user_id: str
+    name: str
+    tier: Tier
+    priority: JobClass
+    scopes: list[Scope]
+    credit: int = 0
+    max_duration_s: float | None = None
+    limits: dict[str, LimitUse] = Field(default_factory=dict)
+
+
+UserName = Annotated[Text, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
+
+
+class NewUser(Shape):
+    name: UserName
+    tier: Tier = Tier.FREE
+
+
+class UserChange(Shape):
+    """What is left out stays as it is."""
+
+    tier: Tier | None = None
+    disabled: bool | None = None
+
+
+class CreditChange(Shape):
+    amount: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
+    note: Annotated[Text, Field(max_length=200)] = ""
+
+
+class NewKey(Shape):
+    name: Annotated[Text, Field(max_length=100)] = ""
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)] = Field(default=[Scope.USER])
+    expires_at: datetime | None = None
+
+
+class UserView(View):
+    id: str
+    name: str
+    tier: Tier
+    credit: int
+    created_at: datetime | None = None
+    disabled_at: datetime | None = None
+
+
+class UserCreated(UserView):
+    """A new user with a first key, which is shown this once."""
+
+    key: str
+
+
+class UserPage(View):
+    users: list[UserView]
+    next_cursor: str | None = None
+
+
+class KeyView(View):
+    """A key without itself: `hint` is enough to recognise it."""
+
+    id: str
+    user_id: str
+    name: str = ""
+    hint: str
+    scopes: list[Scope]
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class KeyCreated(KeyView):
+    key: str
+
+
+class KeyList(View):
+    keys: list[KeyView]

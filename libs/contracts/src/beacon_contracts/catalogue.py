@@ -1,0 +1,63 @@
+"""What can be asked for, and what going first costs."""
+
+from pydantic import Field
+
+from beacon_contracts.model import View
+from beacon_contracts.router_status import LimitStatus, RegionStatus
+
+
+class ModelView(View):
+    id: str
+    regions: list[str]
+    expected_load_s: float | None = None
+    expected_run_s: float | None = None
+    max_duration_s: float | None = None
+    limit: int | None = None
+    exclusive: bool = False
+
+
+class ModelList(View):
+    models: list[ModelView]
+
+
+class StepView(View):
+    name: str
+    model: str
+
+
+class FeatureView(View):
+    """A pipeline that can be asked for; `inputs` are the fields that its steps read of the job's input."""
+
+    name: str
+    steps: list[StepView]
+    inputs: list[str] = Field(default_factory=list)
+
+
+class FeatureList(View):
+    features: list[FeatureView]
+
+
+class RegionView(View):
+    """A region; `state` is missing while no router answers for it."""
+
+    name: str
+    aliases: list[str] = Field(default_factory=list)
+    models: list[str] = Field(default_factory=list)
+    state: RegionStatus | None = None
+
+
+class RegionList(View):
+    regions: list[RegionView]
+    groups: dict[str, LimitStatus] = Field(default_factory=dict)
+    global_retry: int = 0
+
+
+class SkipPriceView(View):
+    """The price for a wait of at most `up_to_s` seconds; the last one has no bound."""
+
+    up_to_s: float | None = None
+    price: int
+
+
+class SkipPricing(View):
+    prices: list[SkipPriceView]
