@@ -1,5 +1,6 @@
 """`python -m infra.check`: are the deployment files sound? Needs no engine and no cluster."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -55,18 +56,29 @@ def _resource_errors() -> Iterator[str]:
 
 def _composed_errors() -> Iterator[str]:
     """Compose's own opinion, where it is installed."""
-    program = shutil.which("docker-compose")
+    program = _compose_program()
     if program is None:
         return
-    done = subprocess.run(  # noqa: S603 - a program found on the path, with fixed arguments
-        [program, "-f", str(COMPOSE), "config", "-q"],
-        env=dict.fromkeys(SECRETS, "unset") | {"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _run([*program, "-f", str(COMPOSE), "config", "-q"])
     if done.returncode != 0:
         yield f"docker-compose.yml: {done.stderr.strip()}"
+
+
+def _compose_program() -> list[str] | None:
+    if (standalone := shutil.which("docker-compose")) is not None:
+        return [standalone]
+    if (docker := shutil.which("docker")) is not None and _run(
+        [docker, "compose", "version"]
+    ).returncode == 0:
+        return [docker, "compose"]
+    return None
+
+
+def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    environment = os.environ | dict.fromkeys(SECRETS, "unset")
+    return subprocess.run(  # noqa: S603 - a program found on the path, with fixed arguments
+        command, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 if __name__ == "__main__":
