@@ -162,6 +162,8 @@ class JobView(JobSummary):
     """One job with all that a page about it shows."""
 
     executions: list[ExecutionView]
+    spec: dict[str, Any] = Field(default_factory=dict)
+    """What was asked for, in normal form: questions and targets, feature and input, or model and input."""
     context: dict[str, Any] = Field(default_factory=dict)
     position: int | None = None
     estimated_wait_s: float | None = None

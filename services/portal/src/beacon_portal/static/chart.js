@@ -19,7 +19,7 @@ export class Spark {
   }
 
   add(value) {
-    this.#samples.push(value);
+    this.#samples.push(value, ...(this.#samples.length ? [] : [value])); // one point is no line
     if (this.#samples.length > KEPT) this.#samples.shift();
     const top = Math.max(1, ...this.#samples);
     const step = WIDTH / (KEPT - 1);

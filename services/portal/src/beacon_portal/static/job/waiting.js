@@ -7,21 +7,22 @@ import { poll } from "../stream.js";
 import { LIVE } from "../words.js";
 
 const EVERY_S = 3;
+const AT_ROUTER = new Set(["queued", "warming", "backoff"]);
 
 export function waitingPanel({ api, signal }, state) {
   const words = el("p");
   const more = el("ul", { class: "plain" });
   const node = panel("Why is it waiting?", words, more);
   node.hidden = true;
-  const waits = () => LIVE.has(state.view.status) && state.view.progress.running === 0;
+  const lives = () => LIVE.has(state.view.status);
 
   const ask = poll(EVERY_S, signal, async () => {
-    if (!waits()) return;
+    if (!lives()) return;
     try {
       const why = await api.get(path`api/v1/jobs/${state.view.job_id}/why`, { signal });
       write(words, why.summary);
       more.replaceChildren(...(why.reasons ?? []).map((reason) => el("li", {}, reason)));
-      attr(node, "hidden", !waits() || !why.summary);
+      attr(node, "hidden", !lives() || !waits(why));
     } catch (error) {
       attr(node, "hidden", true);
       throw error;
@@ -30,9 +31,14 @@ export function waitingPanel({ api, signal }, state) {
 
   let status = state.view.status;
   const update = (view) => {
-    if (!waits()) attr(node, "hidden", true);
+    if (!lives()) attr(node, "hidden", true);
     if (view.status !== status) ask();
     status = view.status;
   };
   return { node, update };
+}
+
+/** A job that runs may still wait: for a slot, a cap or a model that loads. */
+function waits({ status, summary, executions = [] }) {
+  return Boolean(summary) && (status !== "processing" || executions.some(({ state }) => AT_ROUTER.has(state)));
 }

@@ -12,7 +12,7 @@ export function regionsView({ api, signal }) {
   const said = notice();
   const cards = el("div", { class: "panels" });
   const rows = new Rows(cards, regionCard);
-  const caps = table("Shared caps", ["Cap", ["Used", "number"], ["Cap", "number"]]);
+  const caps = table("Shared caps", ["Group", ["In use", "number"], ["Cap", "number"]]);
   const capRows = new Rows(caps.body, capRow);
   const capPanel = panel("Shared caps", caps.node);
   const retry = el("p", { class: "muted" });
