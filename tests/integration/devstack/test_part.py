@@ -1,0 +1,82 @@
+"""One process of the system, from its start to its end: the simulated GPU, the quickest to start."""
+
+import os
+import socket
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from beacon_devstack.errors import DevstackError
+from beacon_devstack.home import Home
+from beacon_devstack.orphans import end_recorded
+from beacon_devstack.part import Part, PartSpec, run_to_end
+from beacon_lifecycle import SystemClock
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home.at(tmp_path / "a home")
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        free = int(probe.getsockname()[1])
+    return free
+
+
+def gpusim(home: Home, port: int, **settings: str) -> Part:
+    told = {**os.environ, "GPUSIM_PORT": str(port), **settings}
+    spec = PartSpec("gpusim-us", "beacon_gpusim", told, url=f"http://127.0.0.1:{port}")
+    return Part(spec, home, clock=SystemClock())
+
+
+async def test_a_part_is_ready_when_its_start_returns_and_gone_when_its_stop_does(
+    home: Home, port: int
+) -> None:
+    part = gpusim(home, port)
+    await part.start()
+    async with httpx.AsyncClient(base_url=part.url) as http:
+        assert (await http.get("/healthz")).status_code == 200
+    await part.stop()
+    await part.stop()
+    assert part.child.returncode == 0
+    assert not psutil.pid_exists(part.child.pid)
+    assert "gpusim_listening" in home.log_of("gpusim-us").read_text(encoding="utf-8")
+
+
+async def test_a_killed_part_is_reported_with_its_log_and_starts_again(home: Home, port: int) -> None:
+    part = gpusim(home, port)
+    await part.start()
+    await part.kill()
+    with pytest.raises(DevstackError, match="gpusim-us: it ended unexpectedly") as caught:
+        await part.wait()
+    assert caught.value.log == home.log_of("gpusim-us")
+    await part.start()
+    await part.stop()
+
+
+async def test_a_part_that_cannot_start_says_why_in_its_last_line(home: Home, port: int) -> None:
+    part = gpusim(home, port, BEACON_CONFIG=str(home.path / "missing.toml"))
+    with pytest.raises(DevstackError, match=r"ended while starting .*missing\.toml: there is no such file"):
+        await part.start()
+
+
+async def test_a_task_that_fails_is_an_error_of_its_part(home: Home) -> None:
+    spec = PartSpec("migrate", "beacon_runner", {"PATH": os.defpath}, ("migrate",))
+    with pytest.raises(DevstackError, match=r"migrate: it failed \(exit code 2\)") as caught:
+        await run_to_end(spec, home)
+    assert caught.value.log == home.log_of("migrate")
+
+
+async def test_a_part_left_by_a_killed_run_is_ended_and_a_stranger_is_not(home: Home, port: int) -> None:
+    part = gpusim(home, port)
+    await part.start()
+    stranger = home.run / "stranger.pid"
+    stranger.write_text(f"{os.getpid()}\n", encoding="ascii")
+    os.utime(stranger, (1, 1))  # older than this process: the number was somebody else's then
+    assert await end_recorded(home.run, marker="beacon_gpusim") == 1
+    assert await part.child.wait() == 0
+    assert not list(home.run.iterdir())

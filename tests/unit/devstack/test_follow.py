@@ -1,0 +1,51 @@
+"""Logs as the terminal shows them."""
+
+from pathlib import Path
+
+from beacon_devstack.follow import LogFollower
+from beacon_lifecycle import ManualClock
+
+
+def follower(tmp_path: Path, shown: list[tuple[str, str]]) -> LogFollower:
+    logs = {"runner": tmp_path / "runner.log", "router": tmp_path / "router.log"}
+    return LogFollower(logs, lambda part, line: shown.append((part, line)), clock=ManualClock())
+
+
+def write(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as log:
+        log.write(text)
+
+
+def test_only_what_is_new_is_shown_and_only_whole_lines(tmp_path: Path) -> None:
+    shown: list[tuple[str, str]] = []
+    write(tmp_path / "runner.log", "of the last run\n")
+    logs = follower(tmp_path, shown)
+    assert logs.run_once() == 0
+    write(tmp_path / "runner.log", "first\nsec")
+    assert logs.run_once() == 1
+    write(tmp_path / "runner.log", "ond\n")
+    write(tmp_path / "router.log", "other\n")
+    assert logs.run_once() == 2
+    assert shown == [("runner", "first"), ("runner", "second"), ("router", "other")]
+
+
+def test_a_log_that_starts_anew_is_read_from_its_start(tmp_path: Path) -> None:
+    shown: list[tuple[str, str]] = []
+    log = tmp_path / "runner.log"
+    write(log, "a long line of before\n")
+    logs = follower(tmp_path, shown)
+    log.unlink()
+    assert logs.run_once() == 0
+    write(log, "new\n")
+    logs.run_once()
+    assert shown == [("runner", "new")]
+
+
+async def test_what_came_last_is_shown_at_the_stop(tmp_path: Path) -> None:
+    shown: list[tuple[str, str]] = []
+    logs = follower(tmp_path, shown)
+    await logs.start()
+    write(tmp_path / "runner.log", "goodbye\n")
+    await logs.stop()
+    await logs.stop()
+    assert shown == [("runner", "goodbye")]

@@ -1,0 +1,81 @@
+"""Which processes make up the system, and what each is told."""
+
+from pathlib import Path
+
+import pytest
+
+from beacon_config import BeaconConfig, load_config
+from beacon_devstack.plan import Plan, Ports, make_plan, simulated_backends
+from beacon_devstack.secret_store import Secrets
+from beacon_devstack.settings import StackSettings
+
+CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
+PORTS = Ports(runner=18000, router=18100, gpusim={"US": 18201, "EU": 18202, "ASIA": 18203})
+SECRETS = Secrets.fresh()
+
+
+@pytest.fixture
+def config() -> BeaconConfig:
+    return load_config(CONFIG, {})
+
+
+def plan_for(config: BeaconConfig, **environment: str) -> Plan:
+    settings = StackSettings.from_environment({"BEACON_CONFIG": str(CONFIG), **environment})
+    return make_plan(
+        config, settings, SECRETS, PORTS, database_url="postgresql://db.test/b", redis_url="redis://r.test/0"
+    )
+
+
+def test_every_shipped_region_is_simulated_by_one_process(config: BeaconConfig) -> None:
+    plan = plan_for(config)
+    assert {part.name for part in plan.gpusims} == {"gpusim-us", "gpusim-eu", "gpusim-asia"}
+    us = next(part for part in plan.gpusims if part.name == "gpusim-us")
+    assert us.environment["GPUSIM_REGION"] == "US"
+    assert us.environment["GPUSIM_PORT"] == "18201"
+    slots = sum(backend.slots for backend in config.backends.values() if backend.region == "US")
+    assert us.environment["GPUSIM_SLOTS"] == str(slots)
+
+
+def test_the_router_finds_the_simulated_backends_on_their_ports(config: BeaconConfig) -> None:
+    told = plan_for(config).router.environment
+    assert told["BEACON_BACKEND_US_1_URL"] == "http://127.0.0.1:18201/modal"
+    assert told["BEACON_BACKEND_US_STEPS_URL"] == "http://127.0.0.1:18201/v1/execute"
+    assert told["BEACON_BACKEND_ASIA_1_URL"] == "http://127.0.0.1:18203/v1"
+    assert load_config(CONFIG, told).backends["eu-1"].url.port == 18202
+
+
+def test_a_backend_with_an_address_of_its_own_is_not_simulated(config: BeaconConfig) -> None:
+    given = {"BEACON_BACKEND_EU_1_URL": "https://gpu.example/run"}
+    assert "EU" not in simulated_backends(config, given)
+    plan = plan_for(config, **given)
+    assert {part.name for part in plan.gpusims} == {"gpusim-us", "gpusim-asia"}
+    assert plan.router.environment["BEACON_BACKEND_EU_1_URL"] == "https://gpu.example/run"
+
+
+def test_a_backend_of_another_machine_in_the_configuration_is_not_simulated() -> None:
+    changed = {"BEACON_BACKEND_ASIA_1_URL": "https://gpu.example/v1"}
+    assert "ASIA" not in simulated_backends(load_config(CONFIG, changed), {})
+
+
+def test_runner_and_router_find_each_other(config: BeaconConfig) -> None:
+    plan = plan_for(config)
+    assert plan.runner.environment["BEACON_ROUTER_URLS"] == plan.router.url == "http://127.0.0.1:18100"
+    assert plan.router.environment["BEACON_RUNNER_URL"] == plan.runner.url == "http://127.0.0.1:18000"
+    tokens = {part.environment["BEACON_SERVICE_TOKEN"] for part in (plan.runner, plan.router)}
+    assert tokens == {SECRETS.service_token}
+
+
+def test_a_stack_that_listens_everywhere_is_called_on_loopback(config: BeaconConfig) -> None:
+    plan = plan_for(config, BEACON_RUNNER_HOST="0.0.0.0")
+    assert plan.runner.environment["BEACON_RUNNER_HOST"] == "0.0.0.0"
+    assert plan.runner.url == "http://127.0.0.1:18000"
+
+
+def test_only_the_bootstrap_gets_the_keys_of_people(config: BeaconConfig) -> None:
+    plan = plan_for(config)
+    assert plan.bootstrap.environment["BEACON_BOOTSTRAP_ADMIN_KEY"] == SECRETS.admin_key
+    for part in (plan.migrate, plan.runner, plan.router, *plan.gpusims):
+        assert SECRETS.admin_key not in part.environment.values()
+        assert SECRETS.user_key not in part.environment.values()
+    for part in plan.gpusims:
+        assert SECRETS.service_token not in part.environment.values()
