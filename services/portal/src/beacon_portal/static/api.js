@@ -48,6 +48,10 @@ export class Api {
     return this.#json("POST", path, body, options);
   }
 
+  delete(path, options) {
+    return this.#json("DELETE", path, undefined, options);
+  }
+
   /** The bare response, for streams. */
   async open(path, { method = "GET", headers = {}, body, signal, key } = {}) {
     const sentAt = Date.now();
@@ -63,7 +67,7 @@ export class Api {
       throw new Unreachable(error);
     }
     learnSkew(response, sentAt);
-    this.#reached(![502, 503, 504].includes(response.status) || isProblem(response));
+    this.#reached(![502, 503, 504].includes(response.status) || isJson(response));
     if (response.status === 401 && !key) this.#unauthorised();
     if (!response.ok) throw await refusal(response);
     return response;
@@ -75,18 +79,18 @@ export class Api {
       method, signal, key, body: body === undefined ? undefined : JSON.stringify(body),
       headers: { Accept: "application/json", ...sent, ...headers },
     });
-    return response.status === 204 ? null : response.json();
+    return isJson(response) ? response.json() : null;
   }
 }
 
-function isProblem(response) {
+function isJson(response) {
   return (response.headers.get("content-type") ?? "").includes("json");
 }
 
 async function refusal(response) {
   const retryAfter = Number.parseFloat(response.headers.get("retry-after")) || undefined;
   let problem = {};
-  if (isProblem(response)) problem = await response.json().catch(() => ({}));
+  if (isJson(response)) problem = await response.json().catch(() => ({}));
   return new Refused(response.status, problem, retryAfter);
 }
 

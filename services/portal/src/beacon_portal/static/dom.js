@@ -104,7 +104,7 @@ export function table(caption, headings, props) {
   const body = el("tbody");
   const head = headings.map((heading) => {
     const [label, kind] = Array.isArray(heading) ? heading : [heading];
-    return el("th", { scope: "col", class: kind }, label);
+    return el("th", { scope: "col", class: kind }, kind === "hushed" ? el("span", { class: "unseen" }, label) : label);
   });
   const node = el("table", props, el("caption", { class: "unseen" }, caption), el("thead", {}, el("tr", {}, head)), body);
   return { node: el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": caption }, node), body };

@@ -5,7 +5,7 @@ import { ago, exact } from "../clock.js";
 import { Rows, attr, button, el, table, write } from "../dom.js";
 import { actionButton, attempt, confirmed, empty, notice } from "../parts.js";
 import { poll } from "../stream.js";
-import { count } from "../words.js";
+import { count, titled } from "../words.js";
 
 const EVERY_S = 5;
 
@@ -13,7 +13,7 @@ export function deadPart({ api, shell, signal }) {
   const said = notice();
   const done = notice();
   const search = el("input", { type: "search", placeholder: "Job, reason or error", autocomplete: "off" });
-  const list = table("Dead letters", ["", "Job", "Reason", ["Last error", "roomy"], ["Died", "number"], ""]);
+  const list = table("Dead letters", [["Chosen", "hushed"], "Job", "Reason", ["Last error", "roomy"], ["Died", "number"], ["Action", "hushed"]]);
   const chosen = new Set();
   const rows = new Rows(list.body, (letter) => deadRow(letter, { choose, requeue: (id) => requeue([id]) }));
   const nothing = empty("No dead letters. ");
@@ -68,9 +68,9 @@ export function deadPart({ api, shell, signal }) {
   async function change(verb, ids, past) {
     try {
       const answer = await api.post(`admin/queue-dead/${verb}`, ids ? { job_ids: ids } : { all: true });
-      const number = answer.count ?? answer[past] ?? ids?.length ?? 0;
-      done.say(`${count(number, "dead letter")} ${past}.`, "ok");
-      shell.announce(`${count(number, "dead letter")} ${past}`);
+      const words = `${count(answer.count, "dead letter")} ${past}`;
+      done.say(`${words}.`, "ok");
+      shell.announce(words);
       chosen.clear();
     } catch (error) {
       done.fail(error);
@@ -102,8 +102,8 @@ export function deadPart({ api, shell, signal }) {
   return el("div", {}, filters, said.node, done.node, nothing, list.node, el("div", { class: "actions" }, more));
 }
 
-function words({ job_id: id, reason, failure }) {
-  return [id, reason, failure?.code, failure?.message].join(" ").toLowerCase();
+function words({ job_id: id, name, reason, failure }) {
+  return [id, name, reason, failure?.code, failure?.message].join(" ").toLowerCase();
 }
 
 function deadRow(letter, { choose, requeue }) {
@@ -111,7 +111,8 @@ function deadRow(letter, { choose, requeue }) {
   const died = el("td", { class: "number" });
   const node = el("tr", {},
     el("td", {}, box),
-    el("th", { scope: "row" }, el("a", { href: `#/${path`jobs/${letter.job_id}`}`, class: "mono" }, letter.job_id)),
+    el("th", { scope: "row" }, el("a", { href: `#/${path`jobs/${letter.job_id}`}`, class: "strong" }, letter.name || `${titled(letter.kind || "")} job`),
+      el("small", { class: "mono muted" }, letter.job_id)),
     el("td", {}, letter.reason),
     el("td", { class: "roomy" }, letter.failure?.message ?? ""),
     died,

@@ -14,7 +14,7 @@ export function runtimePart({ api, shell, signal }) {
   const said = notice();
   const shown = facts([["main", "Waiting"], ["retry", "To retry"], ["dead", "Dead"], ["leases", "Leases"], ["outbox", "Outbox"], ["lag", "Outbox lag"], ["oldest", "Oldest waits"]]);
   const depth = new Spark("Waiting");
-  const classes = table("Classes", ["Class", ["Waiting", "number"], ["Paid front", "number"], "State", ""]);
+  const classes = table("Classes", ["Class", ["Waiting", "number"], ["Paid front", "number"], "State", ["Action", "hushed"]]);
   const classRows = new Rows(classes.body, (row) => classRow(row, toggle));
   const lanes = table("Lanes", ["Lane", "Class", ["Pending", "number"], ["Running", "number"]]);
   const laneRows = new Rows(lanes.body, laneRow);

@@ -1,55 +1,96 @@
 // Users: tiers, credit and keys.
 
-import { path } from "../api.js";
-import { Rows, choice, complain, el, field, table, write } from "../dom.js";
+import { path, query } from "../api.js";
+import { Rows, attr, button, choice, complain, el, field, table, write } from "../dom.js";
 import { actionButton, attempt, notice, panel } from "../parts.js";
 import { poll } from "../stream.js";
 import { titled } from "../words.js";
+import { openKeys, showKey } from "./keys.js";
 
 const EVERY_S = 10;
-const TIERS = ["free", "supporter", "premium", "creator", "admin"];
+const TIERS = ["free", "supporter", "premium", "creator", "admin"].map((tier) => [tier, titled(tier)]);
 
-export function usersPart({ api, shell, signal }) {
+export function usersPart(context) {
+  const { api, shell, signal } = context;
   const said = notice();
   const done = notice();
-  const list = table("Users", ["User", "Tier", ["Credit", "number"], ""]);
-  const rows = new Rows(list.body, (user) => userRow(user, give));
+  const list = table("Users", ["User", "Tier", ["Credit", "number"], ["Give credit", "number"], ["Actions", "hushed"]]);
+  const rows = new Rows(list.body, (user) => userRow(user, { change, keys: () => openKeys(context, user) }));
+  const more = button("Show more", () => { limit += 100; refresh(); }, { class: "quiet", hidden: true });
+  let limit = 100;
+
   const refresh = poll(EVERY_S, signal, async () => {
-    const answer = await attempt(said, () => api.get("admin/users", { signal }), "The list of users");
+    const answer = await attempt(said, () => api.get(`admin/users${query({ limit })}`, { signal }), "The list of users");
     rows.show(answer.users, (user) => user.id);
+    attr(more, "hidden", !answer.next_cursor);
   });
 
-  async function change(work, words) {
+  /** Changes something about a user: `change("/credit", {amount: 5}, user, "…")`. */
+  async function change(suffix, body, user, words) {
     try {
-      const answer = await work();
-      done.say(words(answer), "ok");
-      shell.announce(words(answer));
+      await api.post(path`admin/users/${user.id}` + suffix, body);
+      done.say(words, "ok");
+      shell.announce(words);
     } catch (error) {
       done.fail(error);
     }
     refresh();
   }
 
-  const give = (user, amount) => change(() => api.post(path`admin/users/${user.id}/credit`, { amount }), () => `${user.name} was given ${amount}.`);
-  const name = el("input", { required: true, maxlength: 100 });
-  const tier = choice(TIERS.map((value) => [value, titled(value)]), {});
-  const form = el("form", { class: "fields", novalidate: true, onsubmit: (event) => {
-    event.preventDefault();
-    complain(name, name.value.trim() ? null : "Give a name.");
-    if (!name.value.trim()) return name.focus();
-    return change(() => api.post("admin/users", { name: name.value.trim(), tier: tier.value }), ({ key }) => `Made. The key is shown once: ${key}`);
-  } }, field("Name", name), field("Tier", tier), el("div", { class: "actions" }, el("button", { class: "primary" }, "Make a user")));
+  async function add(name, tier) {
+    try {
+      const made = await api.post("admin/users", { name, tier });
+      done.say("");
+      showKey(made.name, made.key);
+      return true;
+    } catch (error) {
+      done.fail(error);
+      return false;
+    } finally {
+      refresh();
+    }
+  }
 
-  return el("div", {}, said.node, done.node, list.node, el("div", { class: "gap" }), panel("New user", form));
+  return el("div", {}, said.node, done.node, list.node, el("div", { class: "actions" }, more), panel("New user", userForm(add)));
 }
 
-function userRow(user, give) {
-  const tier = el("td");
+function userForm(add) {
+  const name = el("input", { required: true, maxlength: 100, autocomplete: "off" });
+  const tier = choice(TIERS);
+  const submit = async (event) => {
+    event.preventDefault();
+    const given = name.value.trim();
+    complain(name, given ? null : "Give a name.");
+    if (!given) return name.focus();
+    if (await add(given, tier.value)) name.value = "";
+    return undefined;
+  };
+  return el("form", { class: "fields", novalidate: true, onsubmit: submit },
+    field("Name", name), field("Tier", tier), el("div", { class: "actions" }, el("button", { class: "primary" }, "Make a user")));
+}
+
+function userRow(user, { change, keys }) {
+  let current = user;
+  const tier = choice(TIERS, { "aria-label": `Tier of ${user.name}`, onchange: () => change("", { tier: tier.value }, current, `${user.name} is ${tier.value} now.`) });
   const credit = el("td", { class: "number" });
   const amount = el("input", { type: "number", value: 10, "aria-label": `Credit for ${user.name}`, class: "short" });
+  const give = actionButton("Give", () => change("/credit", { amount: Number(amount.value) }, current, `${user.name} was given ${amount.value}.`), { class: "small" });
+  const toggle = actionButton("", () => {
+    const disabled = !current.disabled_at;
+    return change("", { disabled }, current, `${user.name} is ${disabled ? "disabled" : "enabled"} now.`);
+  }, { class: "small quiet" });
+  const note = el("small", { class: "mono muted" });
   const node = el("tr", {},
-    el("th", { scope: "row" }, el("span", { class: "strong" }, user.name), el("small", { class: "mono muted" }, user.id)),
-    tier, credit,
-    el("td", { class: "number" }, el("span", { class: "actions end-inline" }, amount, actionButton("Give", () => give(user, Number(amount.value)), { class: "small" }))));
-  return { node, update: (next) => { write(tier, titled(next.tier)); write(credit, next.credit); } };
+    el("th", { scope: "row" }, el("span", { class: "strong" }, user.name), note),
+    el("td", {}, tier), credit,
+    el("td", { class: "number" }, el("span", { class: "actions end-inline" }, amount, give)),
+    el("td", { class: "number" }, el("span", { class: "actions end-inline" }, button("Keys", keys, { class: "small quiet", "aria-label": `Keys of ${user.name}` }), toggle)));
+  const update = (next) => {
+    current = next;
+    if (document.activeElement !== tier) tier.value = next.tier;
+    write(credit, next.credit.toLocaleString());
+    write(toggle, next.disabled_at ? "Enable" : "Disable");
+    write(note, next.disabled_at ? `${next.id} · disabled` : next.id);
+  };
+  return { node, update };
 }

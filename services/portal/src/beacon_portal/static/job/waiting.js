@@ -11,7 +11,7 @@ const AT_ROUTER = new Set(["queued", "warming", "backoff"]);
 
 export function waitingPanel({ api, signal }, state) {
   const words = el("p");
-  const more = el("ul", { class: "plain" });
+  const more = el("ul", { class: "reasons" });
   const node = panel("Why is it waiting?", words, more);
   node.hidden = true;
   const lives = () => LIVE.has(state.view.status);

@@ -48,7 +48,7 @@ export function queueView({ api, signal }) {
 
 function queueRow(job) {
   const position = el("td", { class: "number" });
-  const name = el("th", { scope: "row" }, job.mine ? el("a", { href: `#/${path`jobs/${job.id}`}`, class: "mono" }, job.id) : el("span", { class: "mono" }, job.id));
+  const name = el("th", { scope: "row", class: "mono" }, job.mine ? el("a", { href: `#/${path`jobs/${job.id}`}` }, job.id) : job.id);
   const state = badge(job.status);
   const model = el("td");
   const tier = el("td", { class: "roomy" });

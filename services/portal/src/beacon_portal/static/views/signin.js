@@ -9,6 +9,7 @@ export function signInView({ problem, signIn }) {
   const said = notice();
   const enter = el("button", { class: "primary" }, "Sign in");
   const form = el("form", { class: "panel stack", novalidate: true, onsubmit: submit },
+    el("input", { type: "text", autocomplete: "username", value: "Beacon", hidden: true }), // for password managers
     field("API key", key, { hint: "It was printed when Beacon first started, and is in credentials.json. An administrator can make others." }),
     el("label", { class: "check" }, remember, "Remember it in this browser"),
     el("div", { class: "actions" }, enter),
