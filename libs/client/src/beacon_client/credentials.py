@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 DEFAULT_RUNNER_URL = "http://127.0.0.1:8000"
@@ -21,9 +21,9 @@ class Credentials:
     runner_url: str = DEFAULT_RUNNER_URL
     router_url: str = ""
     portal_url: str = ""
-    user_key: str = ""
-    admin_key: str = ""
-    service_token: str = ""
+    user_key: str = field(default="", repr=False)
+    admin_key: str = field(default="", repr=False)
+    service_token: str = field(default="", repr=False)
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

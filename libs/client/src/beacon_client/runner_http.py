@@ -9,7 +9,7 @@ import httpx
 import orjson
 from pydantic import ValidationError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential_jitter
+from tenacity.wait import wait_exponential, wait_random
 
 from beacon_client.errors import BeaconError, BeaconUnreachable
 from beacon_client.transport import never_connected, open_transport
@@ -42,9 +42,13 @@ class RunnerHttp:
         if key:
             headers["authorization"] = f"Bearer {key}"
         self._client = httpx.AsyncClient(
-            base_url=self.base_url, headers=headers, timeout=TIMEOUT, transport=transport or open_transport()
+            base_url=self.base_url,
+            headers=headers,
+            timeout=TIMEOUT,
+            transport=transport or open_transport(),
+            trust_env=False,
         )
-        self._pause = wait_exponential_jitter(initial=0.2, max=LONGEST_PAUSE_S)
+        self._pause = wait_exponential(multiplier=0.2, max=LONGEST_PAUSE_S) + wait_random(0, 0.1)
 
     async def get(self, path: str, params: Mapping[str, Any] | None = None) -> bytes:
         given = {name: value for name, value in (params or {}).items() if value is not None}

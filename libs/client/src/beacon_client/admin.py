@@ -1,0 +1,124 @@
+"""What an administrator's key may do."""
+
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import quote
+
+from beacon_client.runner_http import RunnerHttp
+from beacon_contracts.accounts import (
+    CreditChange,
+    KeyCreated,
+    KeyList,
+    KeyView,
+    NewKey,
+    NewUser,
+    UserChange,
+    UserCreated,
+    UserPage,
+    UserView,
+)
+from beacon_contracts.model import Shape
+from beacon_contracts.operations import (
+    Counted,
+    DeadLetterChoice,
+    DeadLetterPage,
+    DeadLetterView,
+    RuntimeStats,
+)
+from beacon_contracts.tiers import JobClass, Tier
+
+PAGE = 100
+
+
+class AdminClient:
+    """Queues, dead letters and users, through the same connection as its `RunnerClient`."""
+
+    def __init__(self, http: RunnerHttp) -> None:
+        self._http = http
+
+    async def stats(self) -> RuntimeStats:
+        return RuntimeStats.model_validate_json(await self._http.get("/admin/runtime/stats"))
+
+    async def pause(self, job_class: JobClass) -> None:
+        """Stop consumption of a class: its jobs are accepted and wait."""
+        await self._http.post(f"/admin/queues/{job_class}/pause", repeatable=True)
+
+    async def resume(self, job_class: JobClass) -> None:
+        await self._http.post(f"/admin/queues/{job_class}/resume", repeatable=True)
+
+    async def reset_lanes(self) -> None:
+        """Count the lanes again from the truth."""
+        await self._http.post("/admin/lanes/reset", repeatable=True)
+
+    async def dead_letters(self, *, page_size: int = PAGE) -> AsyncIterator[DeadLetterView]:
+        """Newest first; pages are fetched as they are needed."""
+        cursor: str | None = None
+        while True:
+            page = await self.dead_letter_page(limit=page_size, cursor=cursor)
+            for letter in page.dead_letters:
+                yield letter
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def dead_letter_page(self, *, limit: int = PAGE, cursor: str | None = None) -> DeadLetterPage:
+        answer = await self._http.get("/admin/queue-dead", {"limit": limit, "cursor": cursor})
+        return DeadLetterPage.model_validate_json(answer)
+
+    async def requeue(self, job_ids: Sequence[str] | None = None) -> int:
+        """Put these, or all, back to work with fresh attempts; how many."""
+        return await self._change_dead("requeue", job_ids)
+
+    async def purge(self, job_ids: Sequence[str] | None = None) -> int:
+        """Remove these, or all; the jobs stay readable. How many."""
+        return await self._change_dead("purge", job_ids)
+
+    async def users(self) -> AsyncIterator[UserView]:
+        cursor: str | None = None
+        while True:
+            answer = await self._http.get("/admin/users", {"limit": PAGE, "cursor": cursor})
+            page = UserPage.model_validate_json(answer)
+            for user in page.users:
+                yield user
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def add_user(self, name: str, tier: Tier = Tier.FREE) -> UserCreated:
+        """A new user with a first key, which is shown this once."""
+        answer = await self._http.post("/admin/users", _body(NewUser(name=name, tier=tier)))
+        return UserCreated.model_validate_json(answer)
+
+    async def change_user(
+        self, user_id: str, *, tier: Tier | None = None, disabled: bool | None = None
+    ) -> UserView:
+        change = UserChange(tier=tier, disabled=disabled)
+        answer = await self._http.post(_user(user_id), _body(change), repeatable=True)
+        return UserView.model_validate_json(answer)
+
+    async def give_credit(self, user_id: str, amount: int, note: str = "") -> None:
+        """Add credit, or take it with a negative amount."""
+        await self._http.post(f"{_user(user_id)}/credit", _body(CreditChange(amount=amount, note=note)))
+
+    async def keys(self, user_id: str) -> list[KeyView]:
+        return KeyList.model_validate_json(await self._http.get(f"{_user(user_id)}/keys")).keys
+
+    async def add_key(self, user_id: str, key: NewKey) -> KeyCreated:
+        """A new key, which is shown this once."""
+        answer = await self._http.post(f"{_user(user_id)}/keys", _body(key))
+        return KeyCreated.model_validate_json(answer)
+
+    async def revoke_key(self, user_id: str, key_id: str) -> None:
+        await self._http.delete(f"{_user(user_id)}/keys/{quote(key_id, safe='')}")
+
+    async def _change_dead(self, verb: str, job_ids: Sequence[str] | None) -> int:
+        choice = DeadLetterChoice(job_ids=None if job_ids is None else list(job_ids), all=job_ids is None)
+        answer = await self._http.post(f"/admin/queue-dead/{verb}", _body(choice), repeatable=True)
+        return Counted.model_validate_json(answer).count
+
+
+def _user(user_id: str) -> str:
+    return f"/admin/users/{quote(user_id, safe='')}"
+
+
+def _body(shape: Shape) -> bytes:
+    return shape.model_dump_json(exclude_none=True).encode()

@@ -1,0 +1,122 @@
+"""Watching a job over connections that break: every event once, in order, to the end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from beacon_client import BeaconError, RunnerClient
+from beacon_contracts.events import EventType
+from tests.integration.client.small_runner import (
+    SmallRunner,
+    cut,
+    event,
+    page,
+    problem,
+    small_runner,
+    stream,
+)
+from tests.integration.client.test_runner_client import HastyClock
+
+ROUTE = "GET /api/v1/jobs/job_a/events"
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[SmallRunner]:
+    async with small_runner() as one:
+        yield one
+
+
+@pytest.fixture
+async def client(runner: SmallRunner) -> AsyncIterator[RunnerClient]:
+    async with RunnerClient(runner.url, "secret", HastyClock()) as one:
+        yield one
+
+
+async def numbers(client: RunnerClient, after: int = 0) -> list[int]:
+    async with asyncio.timeout(20):
+        return [one.seq async for one in client.watch("job_a", after=after)]
+
+
+async def test_events_come_as_they_are_sent_and_the_last_one_ends_it(
+    runner: SmallRunner, client: RunnerClient
+) -> None:
+    stay = asyncio.Event()
+    runner.on(ROUTE, stream(event(1, "JOB_QUEUED", position=3), event(2, "JOB_COMPLETE"), stay=stay))
+    async with asyncio.timeout(20):
+        seen = [(one.seq, one.type, one.data) async for one in client.watch("job_a")]
+    assert seen == [(1, EventType.JOB_QUEUED, {"position": 3}), (2, EventType.JOB_COMPLETE, {})]
+    (call,) = runner.calls
+    assert call.headers["accept"] == "text/event-stream"
+    assert call.headers["last-event-id"] == "0"
+    assert call.headers["authorization"] == "Bearer secret"
+    stay.set()
+
+
+async def test_a_broken_connection_goes_on_after_the_last_event(
+    runner: SmallRunner, client: RunnerClient
+) -> None:
+    runner.on(
+        ROUTE,
+        stream(event(1, "JOB_QUEUED"), event(2, "EXECUTION_START"), then_cut=True),
+        cut,
+        page(502, "Bad Gateway"),
+        stream(event(2, "EXECUTION_START"), event(3, "EXECUTION_COMPLETE")),
+        stream(event(4, "JOB_COMPLETE")),
+    )
+    assert await numbers(client) == [1, 2, 3, 4]
+    assert [call.headers["last-event-id"] for call in runner.calls] == ["0", "2", "2", "2", "3"]
+
+
+async def test_watching_may_begin_in_the_middle(runner: SmallRunner, client: RunnerClient) -> None:
+    runner.on(ROUTE, stream(event(6, "JOB_FAILED")))
+    assert await numbers(client, after=5) == [6]
+    assert runner.calls[0].headers["last-event-id"] == "5"
+
+
+async def test_a_job_that_was_resumed_is_replayed_past_its_first_end(
+    runner: SmallRunner, client: RunnerClient
+) -> None:
+    runner.on(
+        ROUTE,
+        stream(
+            event(1, "JOB_QUEUED"), event(2, "JOB_FAILED"), event(3, "JOB_QUEUED"), event(4, "JOB_COMPLETE")
+        ),
+    )
+    assert await numbers(client) == [1, 2, 3, 4]
+
+
+async def test_heartbeats_farewells_and_events_of_later_versions_are_passed_over(
+    runner: SmallRunner, client: RunnerClient
+) -> None:
+    runner.on(
+        ROUTE,
+        stream(
+            ": heartbeat\n\n",
+            "retry: 100\n\n",
+            "event: dropped\ndata: too slow\n\n",
+            event(1, "JOB_TELEPORTED"),
+            event(2, "JOB_CANCELLED"),
+        ),
+    )
+    assert await numbers(client) == [2]
+
+
+async def test_an_event_may_arrive_in_pieces(runner: SmallRunner, client: RunnerClient) -> None:
+    whole = event(1, "JOB_PARTIAL")
+    runner.on(ROUTE, stream(*whole))
+    assert await numbers(client) == [1]
+
+
+async def test_a_job_that_does_not_exist_is_said_at_once(runner: SmallRunner, client: RunnerClient) -> None:
+    runner.on(ROUTE, problem(404, "unknown_job", "there is no such job"))
+    with pytest.raises(BeaconError, match="there is no such job"):
+        await numbers(client)
+    assert len(runner.calls) == 1
+
+
+async def test_a_server_that_stays_away_is_given_up(runner: SmallRunner, client: RunnerClient) -> None:
+    runner.on(ROUTE, cut)
+    with pytest.raises(BeaconError, match="does not answer"):
+        await numbers(client)
+    assert len(runner.calls) <= 24

@@ -1,0 +1,52 @@
+"""Where Beacon is and who asks: the environment first, then what `beacon up` wrote."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from beacon_client.credentials import Credentials, CredentialsError, find_credentials
+
+
+def write(home: Path, **values: object) -> dict[str, str]:
+    (home / "credentials.json").write_text(json.dumps(values), encoding="utf-8")
+    return {"BEACON_HOME": str(home)}
+
+
+def test_without_anything_it_is_the_default_address_and_nobody(tmp_path: Path) -> None:
+    assert find_credentials({"BEACON_HOME": str(tmp_path)}) == Credentials(runner_url="http://127.0.0.1:8000")
+
+
+def test_the_file_tells_all(tmp_path: Path) -> None:
+    environ = write(tmp_path, runner_url="http://r", router_url="http://q", user_key="u", admin_key="a")
+    found = find_credentials(environ)
+    assert (found.runner_url, found.router_url, found.user_key, found.admin_key) == (
+        "http://r",
+        "http://q",
+        "u",
+        "a",
+    )
+
+
+def test_the_environment_comes_first(tmp_path: Path) -> None:
+    environ = write(tmp_path, runner_url="http://r", user_key="u", admin_key="a", service_token="s")
+    environ |= {
+        "BEACON_RUNNER_URL": "http://other",
+        "BEACON_API_KEY": "mine",
+        "BEACON_ROUTER_URLS": "http://x, http://y",
+    }
+    found = find_credentials(environ)
+    assert (found.runner_url, found.user_key, found.admin_key) == ("http://other", "mine", "mine")
+    assert (found.router_url, found.service_token) == ("http://x", "s")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", ""])
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "credentials.json").write_text(content, encoding="utf-8")
+    with pytest.raises(CredentialsError, match=r"credentials\.json"):
+        find_credentials({"BEACON_HOME": str(tmp_path)})
+
+
+def test_no_secret_is_shown() -> None:
+    shown = repr(Credentials(user_key="beacon_u", admin_key="beacon_a", service_token="beacon_s"))
+    assert "beacon_" not in shown
