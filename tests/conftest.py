@@ -13,6 +13,7 @@ from tests.fixtures.choice import ServerChoiceError
 from tests.fixtures.databases import Databases, databases
 from tests.fixtures.redis_databases import RedisDatabases, shares
 from tests.fixtures.server_pair import ServerPair, server_pair
+from tests.fixtures.stack import RunningStack, running_stack
 
 RUN_INPUT = "beacon_servers"
 
@@ -112,3 +113,10 @@ def redis_url(redis_databases: RedisDatabases) -> Iterator[str]:
     """A Redis database of this test's own, empty."""
     with redis_databases.lease() as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[RunningStack]:
+    """The whole system as separate processes, shared by the tests of a module."""
+    with running_stack() as running:
+        yield running

@@ -23,8 +23,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
-        free = int(probe.getsockname()[1])
-    return free
+        return int(probe.getsockname()[1])
 
 
 def gpusim(home: Home, port: int, **settings: str) -> Part:

@@ -1,0 +1,256 @@
+"""`make up` and `make demo` as the person at the terminal meets them."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from tests.fixtures.scratch import scratch_path
+
+pytestmark = pytest.mark.stack
+
+READY_WITHIN_S = 90.0
+PARTS = {"runner", "router", "gpusim-us", "gpusim-eu", "gpusim-asia", "postgres", "redis"}
+KEYS = {"runner_url", "router_url", "portal_url", "user_key", "admin_key", "service_token"}
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with scratch_path() as path:
+        yield path / "a home with späces"
+
+
+class Up:
+    """`python -m beacon_devstack <command>` and what it leaves in its home."""
+
+    def __init__(self, process: asyncio.subprocess.Process, home: Path) -> None:
+        self.process = process
+        self.home = home
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        read: dict[str, str] = json.loads((self.home / "credentials.json").read_text(encoding="utf-8"))
+        return read
+
+    @property
+    def pids(self) -> dict[str, int]:
+        files = (self.home / "run").glob("*.pid")
+        return {file.stem: int(file.read_text(encoding="ascii")) for file in files}
+
+    async def ready(self) -> None:
+        file = self.home / "credentials.json"
+        await until(lambda: file.exists() or self.process.returncode is not None, READY_WITHIN_S)
+        assert self.process.returncode is None, await self.output()
+
+    async def output(self) -> str:
+        assert self.process.stdout is not None
+        return (await self.process.stdout.read()).decode()
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return await self.process.wait()
+
+
+@asynccontextmanager
+async def started(home: Path, command: str = "up", **environment: str) -> AsyncIterator[Up]:
+    kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
+    ports = {"BEACON_RUNNER_PORT": "0", "BEACON_ROUTER_PORT": "0"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "beacon_devstack",
+        command,
+        env={**kept, **ports, "BEACON_HOME": str(home), **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        limit=2**24,
+    )
+    try:
+        yield Up(process, home)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+
+
+async def until(condition: Callable[[], bool], within_s: float) -> None:
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - another process gives no event
+            await asyncio.sleep(0.05)
+
+
+async def until_gone(pids: dict[str, int]) -> None:
+    await until(lambda: not any(alive(pid) for pid in pids.values()), 30.0)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def submit(credentials: dict[str, str], **changes: Any) -> str:
+    body = {"kind": "generation", "model": "llama3.2-1b", "prompt": "hello", "region": "EU", **changes}
+    async with httpx.AsyncClient(base_url=credentials["runner_url"]) as http:
+        answer = await http.post("/api/v1/jobs", json=body, headers=bearer(credentials["user_key"]))
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["job_id"])
+
+
+async def finished(credentials: dict[str, str], job_id: str) -> dict[str, Any]:
+    async with httpx.AsyncClient(base_url=credentials["runner_url"]) as http, asyncio.timeout(60):
+        while True:
+            answer = await http.get(f"/api/v1/jobs/{job_id}", headers=bearer(credentials["user_key"]))
+            job: dict[str, Any] = answer.json()
+            if job["status"] not in ("queued", "processing", "retrying"):
+                return job
+            await asyncio.sleep(0.1)
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def test_up_serves_until_it_is_told_to_stop_and_leaves_nothing_behind(home: Path) -> None:
+    async with started(home) as up:
+        await up.ready()
+        credentials = up.credentials
+        assert set(credentials) == KEYS
+        assert stat.S_IMODE((home / "credentials.json").stat().st_mode) == 0o600
+        assert set(up.pids) == PARTS
+        async with httpx.AsyncClient() as http:
+            for url in ("runner_url", "router_url"):
+                assert (await http.get(f"{credentials[url]}/readyz")).status_code == 200
+            assert (await http.get(credentials["portal_url"])).status_code == 200
+        pids = up.pids
+        assert await up.stop() == 0
+        await until_gone(pids)
+        assert not (home / "credentials.json").exists()
+        assert not up.pids
+        said = await up.output()
+        assert credentials["portal_url"] in said
+        assert credentials["user_key"] in said
+
+
+async def test_a_second_up_says_that_one_is_running_and_where(home: Path) -> None:
+    async with started(home) as up:
+        await up.ready()
+        async with started(home) as second:
+            assert await second.process.wait() == 1
+            said = await second.output()
+        assert "one is running already" in said
+        assert up.credentials["portal_url"] in said
+        assert str(up.process.pid) in said
+        assert up.process.returncode is None
+
+
+async def test_keys_and_jobs_are_there_again_after_a_restart(home: Path) -> None:
+    async with started(home) as up:
+        await up.ready()
+        before = up.credentials
+        job = await submit(before)
+        done = await finished(before, job)
+        assert done["status"] == "completed"
+        assert await up.stop(signal.SIGINT) == 0
+    async with started(home) as up:
+        await up.ready()
+        after = up.credentials
+        keys = ("user_key", "admin_key", "service_token")
+        assert [after[key] for key in keys] == [before[key] for key in keys]
+        assert (await finished(after, job))["executions"] == done["executions"]
+
+
+@pytest.mark.parametrize("part", ["router", "redis"])
+async def test_a_part_that_dies_stops_the_rest_and_is_named_with_its_log(home: Path, part: str) -> None:
+    async with started(home) as up:
+        await up.ready()
+        pids = up.pids
+        os.kill(pids[part], signal.SIGKILL)
+        assert await up.process.wait() == 1
+        await until_gone(pids)
+        said = await up.output()
+    assert f"{part}: it ended unexpectedly" in said
+    assert str(home / "logs" / f"{part}.log") in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+async def test_a_kill_of_up_ends_everything_and_the_next_start_finds_all_jobs(home: Path) -> None:
+    async with started(home) as up:
+        await up.ready()
+        job = await submit(up.credentials, model="flux")
+        pids = up.pids
+        await up.stop(signal.SIGKILL)
+        await until_gone(pids)
+    async with started(home) as up:
+        await up.ready()
+        assert (await finished(up.credentials, job))["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("setting", "part"),
+    [
+        ("BEACON_RUNNER_PORT", "runner"),
+        ("BEACON_ROUTER_PORT", "router"),
+        ("BEACON_REDIS_PORT", "redis"),
+        ("BEACON_POSTGRES_PORT", "postgres"),
+    ],
+)
+async def test_a_taken_port_is_a_clear_sentence(home: Path, setting: str, part: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        async with started(home, **{setting: str(port)}) as up:
+            assert await up.process.wait() == 1
+            said = await up.output()
+    assert f"{part}: port {port} on 127.0.0.1 is taken" in said
+    assert setting in said
+    assert "Traceback" not in said
+
+
+async def test_an_interrupt_while_starting_stops_in_order(home: Path) -> None:
+    async with started(home) as up:
+        await until(lambda: "gpusim-us" in up.pids, READY_WITHIN_S)
+        pids = up.pids
+        assert await up.stop(signal.SIGINT) == 0
+        await until_gone(pids)
+        assert "Traceback" not in await up.output()
+
+
+async def test_a_configuration_with_a_mistake_is_named(home: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "beacon.toml"
+    wrong.write_text("[regions.US]\n[regionz.EU]\n", encoding="utf-8")
+    async with started(home, BEACON_CONFIG=str(wrong)) as up:
+        assert await up.process.wait() == 1
+        assert "regionz" in await up.output()
+
+
+async def test_the_demo_prints_27_answers_and_ends_by_itself(home: Path) -> None:
+    async with started(home, "demo", COLUMNS="200") as demo:
+        said = await demo.output()
+        assert await demo.process.wait() == 0, said
+    for region in ("US", "EU", "ASIA"):
+        for model in ("llama3.2-1b", "qwen2.5-1.5b", "mistral-7b"):
+            rows = [line for line in said.splitlines() if model in line and f" {region} " in line]
+            assert len(rows) == 3, said
+
+
+async def test_a_demo_without_its_gpus_fails_and_says_where_to_look(home: Path) -> None:
+    """A backend that nobody serves: the answers of its region never come."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        nobody = probe.getsockname()[1]
+    dead = dict.fromkeys(("BEACON_BACKEND_ASIA_1_URL",), f"http://127.0.0.1:{nobody}/v1")
+    async with started(home, "demo", BEACON_DEMO_WITHIN_S="5", **dead) as demo:
+        said = await demo.output()
+        assert await demo.process.wait() == 1
+    assert str(home / "logs") in said
