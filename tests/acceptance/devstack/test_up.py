@@ -246,11 +246,11 @@ async def test_the_demo_prints_27_answers_and_ends_by_itself(home: Path) -> None
 
 
 async def test_a_demo_without_its_gpus_fails_and_says_where_to_look(home: Path) -> None:
-    """A backend that nobody serves: the answers of its region never come."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         nobody = probe.getsockname()[1]
-    dead = dict.fromkeys(("BEACON_BACKEND_ASIA_1_URL",), f"http://127.0.0.1:{nobody}/v1")
-    async with started(home, "demo", BEACON_DEMO_WITHIN_S="5", **dead) as demo:
+    names = ("US_1", "US_STEPS", "EU_1", "ASIA_1")
+    dead = {f"BEACON_BACKEND_{name}_URL": f"http://127.0.0.1:{nobody}/v1" for name in names}
+    async with started(home, "demo", BEACON_DEMO_WITHIN_S="3", **dead) as demo:
         said = await demo.output()
         assert await demo.process.wait() == 1
     assert str(home / "logs") in said

@@ -25,11 +25,13 @@ WITHIN_S = 120.0
 LIVE = {JobState.QUEUED, JobState.PROCESSING, JobState.RETRYING}
 
 
-async def show_matrix(credentials: Credentials, console: Console, *, log: Path) -> None:
+async def show_matrix(
+    credentials: Credentials, console: Console, *, log: Path, within_s: float = WITHIN_S
+) -> None:
     """Return when all answers are printed; raises when one is missing."""
     headers = {"Authorization": f"Bearer {credentials.user_key}"}
     async with httpx.AsyncClient(base_url=credentials.runner_url, headers=headers, trust_env=False) as http:
-        matrix = _Matrix(http, log)
+        matrix = _Matrix(http, log, within_s)
         accepted = await matrix.submit()
         console.print(f"[bold]==>[/] submitted {accepted.job_id}")
         job = await matrix.finish(accepted.job_id, console)
@@ -40,9 +42,10 @@ async def show_matrix(credentials: Credentials, console: Console, *, log: Path) 
 class _Matrix:
     """The demo's side of the runner's API."""
 
-    def __init__(self, http: httpx.AsyncClient, log: Path) -> None:
+    def __init__(self, http: httpx.AsyncClient, log: Path, within_s: float) -> None:
         self._http = http
         self._log = log
+        self._within_s = within_s
 
     async def submit(self) -> JobAccepted:
         answer = await self._call("POST", "/api/v1/jobs", json=_submission())
@@ -54,7 +57,7 @@ class _Matrix:
         with Progress(*columns, console=console) as progress:
             bar = progress.add_task("queued", total=len(QUESTIONS) * len(MODELS) * len(REGIONS))
             try:
-                async with asyncio.timeout(WITHIN_S):
+                async with asyncio.timeout(self._within_s):
                     while True:
                         job = await self._job(job_id)
                         done = job.progress.completed + job.progress.failed
@@ -63,7 +66,7 @@ class _Matrix:
                             return job
                         await asyncio.sleep(EVERY_S)
             except TimeoutError:
-                reason = f"the demo's job {job_id} is not complete after {WITHIN_S:.0f} s"
+                reason = f"the demo's job {job_id} is not complete after {self._within_s:g} s"
                 raise DevstackError("runner", reason, self._log) from None
 
     async def _job(self, job_id: str) -> JobView:
@@ -95,7 +98,7 @@ def _answers(job: JobView) -> Table:
     table = Table("question", "model", "region", "answer", title=f"{job.job_id}: {job.status}")
     order = {name: place for place, name in enumerate((*QUESTIONS, *MODELS, *REGIONS))}
     for execution in sorted(job.executions, key=lambda e: (order[e.item], order[e.model], order[e.region])):
-        table.add_row(execution.item, execution.model, _where(execution), _answer(execution))
+        table.add_row(QUESTIONS[execution.item], execution.model, _where(execution), _answer(execution))
     return table
 
 

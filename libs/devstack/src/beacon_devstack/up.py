@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from beacon_devstack.demo import show_matrix
+from beacon_devstack.demo import WITHIN_S, show_matrix
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.follow import LogFollower
 from beacon_devstack.home import Home
@@ -17,6 +17,7 @@ from beacon_devstack.terminal import Terminal
 from beacon_lifecycle import SystemClock
 
 FAILED = 1
+DEMO_WITHIN = "BEACON_DEMO_WITHIN_S"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -48,7 +49,10 @@ async def _up(terminal: Terminal, home: Path | None) -> None:
 
 async def _demo(terminal: Terminal, home: Path | None) -> None:
     async with _stack(terminal, home) as stack:
-        await stack.while_alive(show_matrix(stack.credentials, terminal.out, log=stack.home.log_of("runner")))
+        log = stack.home.log_of("runner")
+        within_s = float(os.environ.get(DEMO_WITHIN) or WITHIN_S)
+        demo = show_matrix(stack.credentials, terminal.out, log=log, within_s=within_s)
+        await stack.while_alive(demo)
         terminal.step("stopping")
 
 
