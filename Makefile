@@ -29,15 +29,17 @@ help: ## List the targets
 
 setup: $(STAMP) ## Make the virtual environment from the lock (the other targets do this by themselves)
 
-$(STAMP): requirements.lock $(addsuffix /pyproject.toml,$(PACKAGES))
+$(STAMP): requirements.lock infra/build.lock $(addsuffix /pyproject.toml,$(PACKAGES))
 	@sh infra/setup.sh "$(VENV)" $(PACKAGES)
 	@touch $@
 
-lock: setup ## Resolve the dependencies again and write requirements.lock
+lock: setup ## Resolve the dependencies again and write the locks
 	@echo "==> resolving"
 	@$(PY) -m uv lock --upgrade
 	@$(PY) -m uv export -q --frozen --all-packages --all-groups --no-emit-workspace --no-annotate --no-header \
 		-o requirements.lock
+	@printf 'hatchling\neditables\n' | $(PY) -m uv pip compile -q --upgrade --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --no-header --no-emit-index-url -o infra/build.lock -
 
 up: setup ## Run the whole system in this terminal; Ctrl-C stops it
 	@exec $(PY) -m beacon_devstack up
@@ -60,7 +62,7 @@ check: setup ## Lint, format, types, import contracts, deployment files
 	@echo "==> mypy"
 	@$(PY) -m mypy $(SOURCES)
 	@echo "==> import contracts"
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@echo "==> deployment files"
 	@$(PY) -m infra.check
 
@@ -78,7 +80,7 @@ chaos: setup ## Kill parts of the system at random moments, and count what is lo
 	@$(PY) -m pytest -m chaos $(ARGS)
 
 clean: ## Remove the data of `make up` and all caches
-	@test ! -x $(PY) || $(PY) -m beacon_devstack clean
+	@if test -x $(PY); then $(PY) -m beacon_devstack clean; else rm -rf .beacon; fi
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './$(VENV)/*' -type d -prune -exec rm -rf {} +
 

@@ -58,7 +58,7 @@ install_workspace() {
         set -- "$@" -e "./$package"
         shift
     done
-    "$python" -m uv pip install -q --python "$python" --no-deps "$@" ||
+    "$python" -m uv pip install -q --python "$python" --no-deps --build-constraints infra/build.lock "$@" ||
         "$python" -m pip install -q --disable-pip-version-check --no-deps "$@"
 }
 

@@ -40,3 +40,22 @@ async def test_a_connection_left_open_does_not_keep_a_database_alive(test_databa
     with pytest.raises((asyncpg.PostgresError, OSError, asyncpg.InterfaceError)):
         await connection.fetchval("SELECT 1")
     connection.terminate()
+
+
+async def test_a_migrated_database_is_a_clone_of_the_template(
+    database_url: str, test_databases: Databases, template: str
+) -> None:
+    connection = await asyncpg.connect(database_url)
+    assert await connection.fetchval("SELECT count(*) FROM alembic_version") == 1
+    await connection.execute("DROP TABLE alembic_version")
+    await connection.close()
+    with test_databases.clone(template) as other:
+        connection = await asyncpg.connect(other)
+        assert await connection.fetchval("SELECT count(*) FROM alembic_version") == 1
+        await connection.close()
+
+
+async def test_an_empty_database_has_nothing_in_it(empty_database_url: str) -> None:
+    connection = await asyncpg.connect(empty_database_url)
+    assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
+    await connection.close()

@@ -43,7 +43,7 @@ async def test_a_part_is_ready_when_its_start_returns_and_gone_when_its_stop_doe
     await part.stop()
     assert part.child.returncode == 0
     assert not psutil.pid_exists(part.child.pid)
-    assert "gpusim_listening" in home.log_of("gpusim-us").read_text(encoding="utf-8")
+    assert "listening" in home.log_of("gpusim-us").read_text(encoding="utf-8")
 
 
 async def test_a_killed_part_is_reported_with_its_log_and_starts_again(home: Home, port: int) -> None:
