@@ -8,6 +8,7 @@ import { Answers, questionHead } from "../job/answers.js";
 import { Feed } from "../job/feed.js";
 import { Grid } from "../job/grid.js";
 import { History } from "../job/history.js";
+import { outputNode } from "../job/output.js";
 import { matrixPlan } from "../job/plan.js";
 import { JobState } from "../job/state.js";
 import { waitingPanel } from "../job/waiting.js";
@@ -133,8 +134,9 @@ function stepsBody(state, doings) {
   const answers = new Answers(state, doings);
   attr(answers.node, "data-steps", true);
   answers.show(() => [...state.executions.keys()]);
-  const title = state.view.kind === "pipeline" ? "Steps" : "Result";
-  return { nodes: [panel(title, answers.node)], update: () => answers.refresh() };
+  const title = state.view.kind === "pipeline" ? `Steps of ${state.view.spec?.feature ?? "the pipeline"}` : "Result";
+  const asked = state.view.spec?.input;
+  return { nodes: [asked && panel("Asked", outputNode(asked)), panel(title, answers.node)].filter(Boolean), update: () => answers.refresh() };
 }
 
 async function fetchOutput(api, state, execution, signal) {

@@ -1,0 +1,112 @@
+"""Debian's Chromium with a fresh profile for each test; its console must stay silent."""
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from beacon_portal import portal_app
+
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_MS = 20_000
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name == "browser":
+            item.add_marker("browser")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Where Chromium is. Only on a machine that is there to test everything is its absence a failure."""
+    found = shutil.which("chromium")
+    if found is None:
+        message = "Chromium is not installed (Debian: apt-get install chromium)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+# Not for the whole session: while the synchronous Playwright is open, no other test here can run a loop.
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+class Console:
+    """What the page complained about."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self._tolerated: tuple[str, ...] = ()
+
+    def watch(self, page: Page) -> None:
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def tolerate(self, *parts: str) -> None:
+        """Chromium reports every failed request; those that a test provokes are named by it."""
+        self._tolerated += parts
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not any(part in message.text for part in self._tolerated):
+            self.errors.append(f"{message.text} ({message.location.get('url')})")
+
+
+@pytest.fixture
+def console() -> Iterator[Console]:
+    heard = Console()
+    yield heard
+    assert heard.errors == []
+
+
+@pytest.fixture
+def page(browser: Browser, console: Console) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-GB")
+    context.set_default_timeout(PATIENCE_MS)
+    opened = context.new_page()
+    console.watch(opened)
+    yield opened
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def portal_alone() -> Iterator[str]:
+    """The address of the portal's files without any API behind them."""
+    server = uvicorn.Server(uvicorn.Config(portal_app(), port=0, log_level="warning", lifespan="off"))
+    with _serving(server):
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/"
+
+
+@contextmanager
+def _serving(server: uvicorn.Server) -> Iterator[None]:
+    thread = threading.Thread(target=server.run, name="portal")
+    thread.start()
+    try:
+        started = threading.Event()
+        while not server.started and thread.is_alive():
+            started.wait(0.01)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,190 @@
+"""The portal's modules that decide something, run where they will run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="module")
+def modules(browser: Browser, portal_alone: str) -> Iterator["Modules"]:
+    page = browser.new_page(locale="en-GB")
+    page.goto(portal_alone)
+    yield Modules(page)
+    page.close()
+
+
+class Modules:
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        address = page.locator('script[type="module"]').get_attribute("src")
+        assert address is not None
+        self._base = address.removesuffix("main.js")
+
+    def run(self, module: str, body: str, *given: Any) -> Any:
+        """Runs `(module, given) => body` in the page."""
+        script = f"async ([address, given]) => {{ const module = await import(address); {body} }}"
+        return self._page.evaluate(script, [f"./{self._base}{module}", list(given)])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-3, "0 s"),
+        (0, "0 s"),
+        (0.236, "0.24 s"),
+        (9.96, "10.0 s"),
+        (12.4, "12 s"),
+        (59.7, "1 min"),
+        (185, "3 min 5 s"),
+        (7860, "2 h 11 min"),
+        (273_600, "3 d 4 h"),
+    ],
+)
+def test_times_are_short_words_and_never_negative(modules: Modules, seconds: float, words: str) -> None:
+    assert modules.run("clock.js", "return module.span(given[0]);", seconds) == words
+
+
+def test_a_moment_in_the_future_is_no_negative_age(modules: Modules) -> None:
+    body = """
+    const soon = new Date(Date.now() + 60000).toISOString();
+    return [module.since(soon), module.ago(soon)];
+    """
+    assert modules.run("clock.js", body) == [0, "just now"]
+    body = "const past = new Date(Date.now() - 60000).toISOString(); return module.untilMoment(past);"
+    assert modules.run("clock.js", body) == 0
+
+
+PARSE = """
+const parser = new module.EventParser();
+const seen = [];
+for (const piece of given[0]) parser.push(piece, (event) => seen.push(event));
+return seen;
+"""
+
+
+def test_an_event_may_arrive_in_pieces_between_heartbeats(modules: Modules) -> None:
+    pieces = [
+        ": beat\n\nid: 4\neve",
+        "nt: JOB_QUEUED\nda",
+        'ta: {"a":',
+        "1}\n",
+        "\n: beat\n\n",
+        "data: x\r",
+        "\n\r\n",
+    ]
+    assert modules.run("stream.js", PARSE, pieces) == [
+        {"id": "4", "type": "JOB_QUEUED", "data": '{"a":1}'},
+        {"id": None, "type": "message", "data": "x"},
+    ]
+
+
+def test_an_event_of_several_lines_is_one_event(modules: Modules) -> None:
+    assert modules.run("stream.js", PARSE, ["data: a\ndata:b\n\ndata: unfinished\n"]) == [
+        {"id": None, "type": "message", "data": "a\nb"}
+    ]
+
+
+def execution(state: str, attempt: int) -> dict[str, Any]:
+    return {"id": "exe_1.0.0", "item": "q1", "model": "m", "region": "US", "state": state, "attempt": attempt}
+
+
+def job(state: str, attempt: int) -> dict[str, Any]:
+    counts = {"pending": 0, "running": 0, "completed": 0, "failed": 0, "cancelled": 0, "total": 1}
+    return {
+        "progress": counts | {state: 1},
+        "executions": [execution(state, attempt)],
+        "status": "processing",
+    }
+
+
+def event(kind: str, attempt: int, **more: Any) -> dict[str, Any]:
+    data = {"execution_id": "exe_1.0.0", "attempt": attempt, **more}
+    return {"type": kind, "at": "2026-01-01T00:00:00Z", "data": data}
+
+
+APPLY = """
+const state = new module.JobState(given[0]);
+for (const event of given[1]) state.apply(event);
+const progress = Object.entries(state.view.progress).filter(([name, number]) => name !== "total" && number);
+return [state.executions.get("exe_1.0.0").state, progress];
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "events", "after"),
+    [
+        (job("pending", 0), [event("EXECUTION_START", 1)], "running"),
+        (job("pending", 0), [event("EXECUTION_START", 1), event("EXECUTION_COMPLETE", 1)], "completed"),
+        (job("completed", 1), [event("EXECUTION_START", 1)], "completed"),
+        (job("running", 2), [event("EXECUTION_FAILED", 1)], "running"),
+        (job("failed", 1), [event("EXECUTION_START", 2)], "running"),
+        (job("failed", 1), [event("EXECUTION_START", 1)], "failed"),
+        (job("running", 1), [event("EXECUTION_FAILED", 1, state="cancelled")], "cancelled"),
+        (job("running", 1), [event("JOB_RETRYING", 1)], "running"),
+    ],
+)
+def test_a_late_event_never_turns_a_cell_back(
+    modules: Modules, before: dict[str, Any], events: list[dict[str, Any]], after: str
+) -> None:
+    assert modules.run("job/state.js", APPLY, before, events) == [after, [[after, 1]]]
+
+
+def test_a_matrix_lies_by_model_and_region_in_the_servers_order(modules: Modules) -> None:
+    places = [("q1", "a", "US"), ("q1", "b", "EU"), ("q1", "a", "EU"), ("q2", "a", "US")]
+    given = [{"id": str(n), "item": i, "model": m, "region": r} for n, (i, m, r) in enumerate(places)]
+    body = """
+    const plan = module.matrixPlan(given[0]);
+    const columns = plan.columns.map(({ model, region }) => model + region);
+    return [plan.rows.map((row) => row.item), columns, module.modelSpans(plan.columns)];
+    """
+    rows, columns, spans = modules.run("job/plan.js", body, given)
+    assert rows == ["q1", "q2"]
+    assert columns == ["aUS", "aEU", "bEU"]
+    assert spans == [{"model": "a", "width": 2}, {"model": "b", "width": 1}]
+
+
+def test_rows_keep_their_elements_while_the_order_changes(modules: Modules) -> None:
+    body = """
+    const list = document.createElement("ul");
+    let made = 0;
+    const rows = new module.Rows(list, (item) => {
+      made += 1;
+      const node = module.el("li", { "data-number": made });
+      return { node, update: (next) => module.write(node, next.text) };
+    });
+    const shown = () => [...list.children].map((node) => node.textContent + node.dataset.number).join(" ");
+    const seen = [];
+    for (const texts of given[0]) {
+      rows.show(texts.map((text) => ({ text })), ({ text }) => text);
+      seen.push(shown());
+    }
+    return seen;
+    """
+    orders = [["a", "b", "c"], ["c", "a", "b"], ["b", "d"], ["d", "a", "a"], []]
+    assert modules.run("dom.js", body, orders) == ["a1 b2 c3", "c3 a1 b2", "b2 d4", "d4 a5", ""]
+
+
+def test_what_models_say_stays_text(modules: Modules) -> None:
+    body = """
+    const node = module.outputNode(given[0]);
+    return [node.querySelectorAll("img, script, b").length, node.textContent];
+    """
+    hostile = "<img src=x onerror=alert(1)><script>alert(2)</script><b>bold</b>"
+    assert modules.run("job/output.js", body, hostile) == [0, hostile]
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "https://a.example/ <b>", "data:text/html,x"])
+def test_only_web_addresses_become_links(modules: Modules, address: str) -> None:
+    body = "return module.outputNode({ url: given[0] }).querySelectorAll('a').length;"
+    assert modules.run("job/output.js", body, address) == 0
+    assert modules.run("job/output.js", body, "https://gpusim.invalid/x.png") == 1
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_answer_is_an_answer(modules: Modules, empty: str | None) -> None:
+    assert (
+        modules.run("job/output.js", "return module.outputNode(given[0]).textContent;", empty)
+        == "Empty answer"
+    )
