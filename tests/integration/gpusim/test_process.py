@@ -125,9 +125,7 @@ async def test_a_taken_port_is_said_in_one_sentence() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(
-            RuntimeError, match=f"gpusim cannot listen on 127.0.0.1:{port}: Address already in use"
-        ):
+        with pytest.raises(RuntimeError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
             async with start_gpusim(port=port):
                 pass
 

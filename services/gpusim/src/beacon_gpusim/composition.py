@@ -14,10 +14,11 @@ from beacon_gpusim.engine import Engine, UnixClock
 from beacon_gpusim.http.control import build_rest
 from beacon_gpusim.http.door import Door, DoorRules
 from beacon_gpusim.http.proxy_cut import ProxyCut
+from beacon_gpusim.http.wire import OpenProtocol
 from beacon_gpusim.ledger_file import LedgerFile
-from beacon_gpusim.server import HttpServer
 from beacon_gpusim.settings import Settings
 from beacon_lifecycle import Supervisor
+from beacon_lifecycle.http_server import HttpServer
 
 CRASH_EXIT_CODE = 70
 
@@ -95,5 +96,6 @@ async def build(settings: Settings) -> Supervisor:
         stop_grace_s=settings.stop_grace_s,
         on_grace_over=engine.abort_all,
         ready_file=settings.ready_file,
+        protocol=OpenProtocol,
     )
     return Supervisor([Simulation(engine, door, ledger_file), server])

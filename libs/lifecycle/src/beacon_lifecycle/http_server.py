@@ -1,22 +1,22 @@
-"""The HTTP server as a service: it has its address once started, and ends running calls at its stop."""
+"""The HTTP server as a service: it has its address once started, and answers what is open before it stops."""
 
 import asyncio
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from beacon_gpusim.http.wire import OpenProtocol
-from beacon_lifecycle import OwnedTasks
+from beacon_lifecycle.tasks import OwnedTasks
 
 log = structlog.get_logger(__name__)
 
-# Longer than any client keeps idle connections: the one that closes first is the client.
-_KEEP_ALIVE_S = 600
+# Longer than any client of ours keeps idle connections: the one that closes first is the client.
+_KEEP_ALIVE_S = 120
 
 
 class _Uvicorn(uvicorn.Server):
@@ -27,6 +27,8 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpServer:
+    """Serves one ASGI app. Open answers get `stop_grace_s` at the stop; then `on_grace_over` may end them."""
+
     name = "http"
 
     def __init__(
@@ -35,20 +37,22 @@ class HttpServer:
         *,
         host: str,
         port: int,
-        stop_grace_s: float,
-        on_grace_over: Callable[[], None],
         ready_file: Path | None = None,
+        stop_grace_s: float = 3.0,
+        on_grace_over: Callable[[], None] = lambda: None,
+        protocol: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
+        websockets: bool = False,
     ) -> None:
         self._host = host
         self._port = port
+        self._ready_file = ready_file
         self._stop_grace_s = stop_grace_s
         self._on_grace_over = on_grace_over
-        self._ready_file = ready_file
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
-                http=OpenProtocol,
-                ws="none",
+                http=protocol,
+                ws="websockets-sansio" if websockets else "none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -60,7 +64,7 @@ class HttpServer:
                 timeout_graceful_shutdown=max(1, round(stop_grace_s) + 1),
             )
         )
-        self._tasks = OwnedTasks("gpusim.http")
+        self._tasks = OwnedTasks("http")
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -71,7 +75,7 @@ class HttpServer:
                 await self._task
             await asyncio.sleep(0.005)
         url = _url(listener)
-        log.info("gpusim_listening", url=url)
+        log.info("listening", url=url)
         if self._ready_file is not None:
             _write_whole(self._ready_file, url)
 
@@ -80,7 +84,7 @@ class HttpServer:
             await asyncio.shield(self._task)
 
     async def stop(self) -> None:
-        """Take nothing new, give running calls their grace, then end them. Idempotent."""
+        """Take nothing new, give open answers their grace, then end them. Idempotent."""
         self._server.should_exit = True
         if not await self._tasks.drain(self._stop_grace_s):
             self._on_grace_over()
@@ -96,7 +100,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, f"gpusim cannot listen on {host}:{port}: {error.strerror}") from error
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
     return listener
 
 
