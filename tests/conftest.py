@@ -78,11 +78,10 @@ def test_databases(servers: ServerPair) -> Iterator[Databases]:
 
 
 @pytest.fixture(scope="session")
-def template(test_databases: Databases, testrun_uid: str) -> str:
+def template(test_databases: Databases, servers: ServerPair) -> str:
     """The name of a migrated database to clone."""
-    name = f"beacon_template_{testrun_uid[:16]}"
-    test_databases.ensure_template(name)
-    return name
+    test_databases.ensure_template(servers.template)
+    return servers.template
 
 
 @pytest.fixture

@@ -1,16 +1,23 @@
 """A run of tests as the person at the terminal sees it."""
 
+import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import pytest
+from redis.asyncio import Redis
 
+from beacon_devstack.redis import EmbeddedRedis
+from tests.fixtures.scratch import scratch_home
 from tests.fixtures.server_pair import ServerPair
 
 ROOT = Path(__file__).parents[3]
-ONE_TEST = "tests/integration/devstack/test_fixtures.py::test_each_redis_database_is_empty_and_exclusive"
+ONE_FILE = "tests/integration/devstack/test_fixtures.py"
+ONE_TEST = f"{ONE_FILE}::test_each_redis_database_is_empty_and_exclusive"
 
 
 def run_tests(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -36,9 +43,31 @@ def test_a_missing_docker_engine_gives_one_sentence(workers: str, tmp_path: Path
     assert "Traceback" not in said
 
 
-def test_given_servers_are_used_as_they_are(servers: ServerPair) -> None:
-    """The run inside takes the servers of the run outside; if it started its own, Postgres would say so."""
-    done = run_tests(
-        ONE_TEST, DATABASE_URL=servers.database_url, REDIS_URL=servers.redis_url, PATH="/nonexistent"
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.fixture
+async def somebodys_redis() -> AsyncIterator[str]:
+    with scratch_home() as home:
+        async with EmbeddedRedis(home, password="a-password") as redis:
+            yield redis.url_of(1)
+
+
+async def test_given_servers_are_used_and_left_as_they_were(
+    servers: ServerPair, somebodys_redis: str
+) -> None:
+    before = await templates_on(servers)
+    async with Redis.from_url(somebodys_redis) as client:
+        await client.set("somebody's", "data")
+        done = await asyncio.to_thread(
+            run_tests, ONE_FILE, DATABASE_URL=servers.database_url, REDIS_URL=somebodys_redis
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert await client.get("somebody's") == b"data"
+    assert await templates_on(servers) - before <= {servers.template}
+
+
+async def templates_on(servers: ServerPair) -> set[str]:
+    connection = await asyncpg.connect(servers.database_url)
+    try:
+        rows = await connection.fetch("SELECT datname FROM pg_database WHERE datname LIKE 'beacon_template%'")
+        return {row["datname"] for row in rows}
+    finally:
+        await connection.close()
