@@ -245,6 +245,16 @@ async def test_the_demo_prints_27_answers_and_ends_by_itself(home: Path) -> None
             assert len(rows) == 3, said
 
 
+async def test_a_demo_beside_a_running_system_lets_that_do_the_work(home: Path) -> None:
+    async with started(home) as up:
+        await up.ready()
+        async with started(home, "demo", COLUMNS="200") as demo:
+            said = await demo.output()
+            assert await demo.process.wait() == 0, said
+        assert up.credentials["portal_url"] in said
+        assert up.process.returncode is None
+
+
 async def test_a_demo_without_its_gpus_fails_and_says_where_to_look(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         nobody = probe.getsockname()[1]

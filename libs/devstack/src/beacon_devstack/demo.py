@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from beacon_contracts.jobs import ExecutionState, ExecutionView, JobAccepted, JobState, JobView
+from beacon_devstack.credentials import Credentials
 from beacon_devstack.errors import DevstackError
-from beacon_devstack.stack import Credentials
 
 QUESTIONS = {
     "capital": "What is the capital of France?",

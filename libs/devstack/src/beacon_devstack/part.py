@@ -2,13 +2,11 @@
 
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 import httpx
 
 from beacon_devstack.child import Child, ChildSpec
-from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
 from beacon_devstack.waiting import until_answers
 from beacon_lifecycle import Clock
@@ -92,12 +90,3 @@ async def _ready(client: httpx.AsyncClient) -> str | None:
         if answer.status_code == httpx.codes.OK
         else f"it answers {answer.status_code}: {answer.text[:200]}"
     )
-
-
-async def check_health(url: str) -> None:
-    """Raises when nothing healthy answers there."""
-    with suppress(httpx.HTTPError):
-        async with httpx.AsyncClient(timeout=2.0, trust_env=False) as client:
-            if (await client.get(f"{url}/healthz")).status_code == httpx.codes.OK:
-                return
-    raise DevstackError("beacon", f"nothing answers at {url}")

@@ -4,13 +4,13 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from beacon_config import BeaconConfig, ConfigError, load_config
+from beacon_devstack.credentials import Credentials
 from beacon_devstack.errors import DevstackError
-from beacon_devstack.home import HeldHome, Home, write_private
+from beacon_devstack.home import HeldHome, Home
 from beacon_devstack.orphans import end_recorded
 from beacon_devstack.part import Part, PartSpec, run_to_end
 from beacon_devstack.plan import Plan, Ports, make_plan, simulated_backends
@@ -27,21 +27,6 @@ class Watched(Protocol):
     """A process of the stack: `wait` raises when it ends by itself."""
 
     async def wait(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What `credentials.json` holds while the system is ready."""
-
-    runner_url: str
-    router_url: str
-    portal_url: str
-    user_key: str
-    admin_key: str
-    service_token: str
-
-    def __repr__(self) -> str:
-        return f"Credentials({self.runner_url}, …)"
 
 
 class Stack:
@@ -169,7 +154,7 @@ class Stack:
 
     def _publish(self, held: HeldHome) -> None:
         credentials = self.credentials
-        write_private(self.home.credentials, asdict(credentials))
+        credentials.write(self.home)
         self._running.callback(self.home.credentials.unlink, missing_ok=True)
         held.tell({"pid": os.getpid(), "portal_url": credentials.portal_url})
 

@@ -3,9 +3,9 @@
 from rich.console import Console
 from rich.markup import escape
 
+from beacon_devstack.credentials import Credentials
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
-from beacon_devstack.stack import Credentials
 
 COLOURS = {"runner": "cyan", "router": "magenta"}
 WIDTH = 12

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from beacon_devstack.credentials import Credentials
 from beacon_devstack.demo import WITHIN_S, show_matrix
-from beacon_devstack.errors import DevstackError
+from beacon_devstack.errors import AlreadyRunningError, DevstackError
 from beacon_devstack.follow import LogFollower
 from beacon_devstack.home import Home
 from beacon_devstack.settings import StackSettings
@@ -34,7 +35,7 @@ def run_demo(home: Path | None = None) -> int:
 
 
 async def _up(terminal: Terminal, home: Path | None) -> None:
-    async with _stack(terminal, home) as stack:
+    async with _stack(terminal, _home(home)) as stack:
         terminal.ready(stack.credentials, stack.home)
         clock = SystemClock()
         logs = {name: stack.home.log_of(name) for name in stack.parts}
@@ -48,20 +49,31 @@ async def _up(terminal: Terminal, home: Path | None) -> None:
 
 
 async def _demo(terminal: Terminal, home: Path | None) -> None:
-    async with _stack(terminal, home) as stack:
-        log = stack.home.log_of("runner")
-        within_s = float(os.environ.get(DEMO_WITHIN) or WITHIN_S)
-        demo = show_matrix(stack.credentials, terminal.out, log=log, within_s=within_s)
-        await stack.while_alive(demo)
-        terminal.step("stopping")
+    place = _home(home)
+    log = place.log_of("runner")
+    within_s = float(os.environ.get(DEMO_WITHIN) or WITHIN_S)
+    try:
+        async with _stack(terminal, place) as stack:
+            demo = show_matrix(stack.credentials, terminal.out, log=log, within_s=within_s)
+            await stack.while_alive(demo)
+            terminal.step("stopping")
+    except AlreadyRunningError:
+        running = Credentials.of(place)
+        if running is None:
+            raise
+        terminal.step(f"one is running already at {running.portal_url}, so it does the work")
+        await show_matrix(running, terminal.out, log=log, within_s=within_s)
 
 
 @asynccontextmanager
-async def _stack(terminal: Terminal, home: Path | None) -> AsyncIterator[Stack]:
-    place = Home.from_environment(os.environ) if home is None else Home.at(home)
+async def _stack(terminal: Terminal, home: Home) -> AsyncIterator[Stack]:
     settings = StackSettings.from_environment(os.environ)
-    async with Stack(place, settings, tell=terminal.step) as stack:
+    async with Stack(home, settings, tell=terminal.step) as stack:
         yield stack
+
+
+def _home(given: Path | None) -> Home:
+    return Home.from_environment(os.environ) if given is None else Home.at(given)
 
 
 async def _until_signal(run: Callable[[], Awaitable[None]], terminal: Terminal, *, stopped: int) -> int:
