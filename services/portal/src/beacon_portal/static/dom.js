@@ -107,7 +107,7 @@ export function table(caption, headings, props) {
     return el("th", { scope: "col", class: kind }, kind === "hushed" ? el("span", { class: "unseen" }, label) : label);
   });
   const node = el("table", props, el("caption", { class: "unseen" }, caption), el("thead", {}, el("tr", {}, head)), body);
-  return { node: el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": caption }, node), body };
+  return { node: el("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": caption }, node), body };
 }
 
 let counter = 0;

@@ -15,7 +15,7 @@ import { submitView } from "./views/submit.js";
 
 const session = new Session();
 const shell = new Shell(session, signOut);
-const api = new Api(session, { reached: (yes) => shell.reached(yes), unauthorised: signOut });
+const api = new Api(session, { reached: (yes) => shell.reached(yes), unauthorised: keyLapsed });
 const router = new Router({ api, session, shell, refreshAccount }, (view, place) => shell.show(view, place));
 
 route("/submit", submitView);
@@ -28,25 +28,30 @@ route("/admin/:part", adminView);
 route("/missing", missingView);
 
 function signOut() {
-  if (!session.key && !session.me) return;
   router.close();
   session.end();
   askForKey();
 }
 
-function askForKey(problem) {
+function keyLapsed() {
+  if (!session.key) return;
+  router.close();
+  session.lapse();
+  askForKey("This key no longer works. Sign in again; what you were writing is kept.");
+}
+
+function askForKey(reason) {
   shell.frame();
-  shell.show(signInView({ problem, signIn }), "/");
+  shell.show(signInView({ reason, signIn }), "/");
 }
 
 async function signIn(key, remember) {
   const me = await api.get("api/v1/me", { key });
-  session.begin(key, remember);
-  enter(me);
+  session.begin(key, remember, me);
+  enter();
 }
 
-function enter(me) {
-  session.me = me;
+function enter() {
   shell.frame();
   router.open();
 }
@@ -60,7 +65,8 @@ async function refreshAccount() {
 async function start() {
   if (!session.key) return askForKey();
   try {
-    enter(await api.get("api/v1/me"));
+    session.me = await api.get("api/v1/me");
+    enter();
   } catch (error) {
     if (error.status !== 401) {
       shell.show(missingView({ problem: error, again: start }), "/");

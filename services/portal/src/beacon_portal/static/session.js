@@ -2,50 +2,57 @@
 
 const KEY = "beacon.key";
 const DRAFT = "beacon.draft.";
+const OWNER = "beacon.draft-owner";
 
 export class Session {
   me = null;
-  #store = sessionStorage;
-
-  constructor() {
-    if (localStorage.getItem(KEY)) this.#store = localStorage;
-  }
 
   get key() {
-    return this.#store.getItem(KEY);
+    return sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
   }
 
   get isAdmin() {
     return this.me?.scopes?.includes("admin") ?? false;
   }
 
-  begin(key, remember) {
-    this.end();
-    this.#store = remember ? localStorage : sessionStorage;
-    this.#store.setItem(KEY, key);
+  begin(key, remember, me) {
+    this.lapse();
+    (remember ? localStorage : sessionStorage).setItem(KEY, key);
+    if (sessionStorage.getItem(OWNER) !== me.user_id) this.#dropDrafts();
+    sessionStorage.setItem(OWNER, me.user_id);
+    this.me = me;
+  }
+
+  /** The key is gone, what was being written is not: the same user may come back with another key. */
+  lapse() {
+    this.me = null;
+    sessionStorage.removeItem(KEY);
+    localStorage.removeItem(KEY);
   }
 
   end() {
-    this.me = null;
-    for (const store of [sessionStorage, localStorage]) {
-      for (const name of Object.keys(store)) if (name === KEY || name.startsWith(DRAFT)) store.removeItem(name);
-    }
+    this.lapse();
+    this.#dropDrafts();
   }
 
-  /** What was being written, kept where the key is kept: it survives a reload and a restart of the server. */
+  /** What was being written in this tab: it survives a reload and a restart of the server. */
   draft(name) {
     try {
-      return JSON.parse(this.#store.getItem(DRAFT + name)) ?? {};
+      return JSON.parse(sessionStorage.getItem(DRAFT + name)) ?? {};
     } catch {
       return {};
     }
   }
 
   keepDraft(name, value) {
-    this.#store.setItem(DRAFT + name, JSON.stringify(value));
+    sessionStorage.setItem(DRAFT + name, JSON.stringify(value));
   }
 
   dropDraft(name) {
-    this.#store.removeItem(DRAFT + name);
+    sessionStorage.removeItem(DRAFT + name);
+  }
+
+  #dropDrafts() {
+    for (const name of Object.keys(sessionStorage)) if (name.startsWith(DRAFT)) sessionStorage.removeItem(name);
   }
 }

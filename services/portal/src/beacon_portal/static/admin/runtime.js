@@ -9,6 +9,7 @@ import { poll } from "../stream.js";
 import { titled } from "../words.js";
 
 const EVERY_S = 2;
+const LANES = 30;
 
 export function runtimePart({ api, shell, signal }) {
   const said = notice();
@@ -41,12 +42,13 @@ export function runtimePart({ api, shell, signal }) {
     });
     depth.add(stats.main);
     classRows.show(stats.classes, (row) => row.name);
-    laneRows.show(stats.lanes, (row) => `${row.class} ${row.lane}`);
+    const busiest = stats.lanes.toSorted((a, b) => b.pending + b.running - a.pending - a.running).slice(0, LANES);
+    laneRows.show(busiest, (row) => `${row.class} ${row.lane}`);
   });
 
   return el("div", {}, said.node,
     el("section", { class: "panel stack", "aria-label": "Sums" }, shown.node, depth.node),
-    el("div", { class: "panels" }, panel("Classes", classes.node), panel("Lanes", lanes.node)));
+    el("div", { class: "panels" }, panel("Classes", classes.node), panel("Busiest lanes", lanes.node)));
 }
 
 function classRow(row, toggle) {

@@ -46,7 +46,7 @@ export class Grid {
     const shown = rows.slice(this.#page * PAGE, (this.#page + 1) * PAGE);
     const body = el("tbody", {}, shown.map((row) => this.#row(row, columns)));
     const grid = el("table", { class: "grid" }, el("caption", { class: "unseen" }, "Questions by models and regions"), head(columns), body);
-    const scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Grid of executions" }, grid);
+    const scroller = el("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "Grid of executions" }, grid);
     this.node.replaceChildren(...[scroller, rows.length > PAGE && this.#pager(rows.length)].filter(Boolean));
     this.refresh();
   }

@@ -9,7 +9,7 @@ import { LIVE } from "../words.js";
 const EVERY_S = 3;
 const AT_ROUTER = new Set(["queued", "warming", "backoff"]);
 
-export function waitingPanel({ api, signal }, state) {
+export function waitingPanel({ api, signal }, state, refresh) {
   const words = el("p");
   const more = el("ul", { class: "reasons" });
   const node = panel("Why is it waiting?", words, more);
@@ -21,6 +21,7 @@ export function waitingPanel({ api, signal }, state) {
     try {
       const why = await api.get(path`api/v1/jobs/${state.view.job_id}/why`, { signal });
       write(words, why.summary);
+      if (Number.isInteger(why.jobs_ahead) && why.jobs_ahead + 1 !== state.view.position) refresh();
       more.replaceChildren(...(why.reasons ?? []).map((reason) => el("li", {}, reason)));
       attr(node, "hidden", !lives() || !waits(why));
     } catch (error) {

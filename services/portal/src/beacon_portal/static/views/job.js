@@ -15,6 +15,7 @@ import { waitingPanel } from "../job/waiting.js";
 import { badge, facts, notice, pageHead, panel, progressBar } from "../parts.js";
 import { LIVE, failureWords, stateOf, titled } from "../words.js";
 
+const FEW = 200;
 const FACTS = [
   ["position", "Position"], ["wait", "Expected wait"], ["next", "Next attempt in"], ["stage", "Stage"], ["done", "Executions done"],
   ["priority", "Class"], ["tier", "Tier"], ["attempt", "Attempt"], ["created", "Created"], ["took", "Running for"], ["paid", "Paid to skip"],
@@ -42,7 +43,7 @@ function jobPage(context, view) {
   };
   const head = jobHead(view);
   const actions = jobActions(context, state, act);
-  const waiting = waitingPanel(context, state);
+  const waiting = waitingPanel(context, state, () => feed.refresh());
   const body = view.kind === "matrix" ? matrixBody(state, doings) : stepsBody(state, doings);
   let lastStatus = view.status;
 
@@ -65,7 +66,8 @@ function jobPage(context, view) {
   }
 
   refresh();
-  feed.follow();
+  if (LIVE.has(view.status) || view.progress.total <= FEW) feed.follow();
+  else history.node.addEventListener("toggle", () => feed.follow(), { once: true });
   const tick = setInterval(() => head.update(state.view), 1000);
   signal.addEventListener("abort", () => clearInterval(tick));
   const top = pageHead(view.name || `${titled(view.kind)} job`, head.badge, actions.node);

@@ -7,6 +7,7 @@ import { poll } from "../stream.js";
 import { titled } from "../words.js";
 
 const EVERY_S = 2;
+const MOST = 200;
 const TIERS = ["admin", "creator", "premium", "supporter", "free"];
 
 export function queueView({ api, signal }) {
@@ -24,7 +25,7 @@ export function queueView({ api, signal }) {
     const wanted = model.value.trim().toLowerCase();
     const shown = jobs.filter((job) => (!tier.value || job.priority === tier.value) && (!wanted || String(job.model ?? "").toLowerCase().includes(wanted)));
     const running = jobs.filter((job) => job.status === "processing").length;
-    rows.show(shown, (job) => job.id);
+    rows.show(shown.slice(0, MOST), (job) => job.id);
     sums.update({ total, running, waiting: Math.max(0, total - running), shown: shown.length === total ? null : shown.length });
     attr(nothing, "hidden", shown.length > 0);
     attr(list.node, "hidden", shown.length === 0);

@@ -3,7 +3,7 @@
 import { complain, el, field } from "../dom.js";
 import { notice, pageHead } from "../parts.js";
 
-export function signInView({ problem, signIn }) {
+export function signInView({ reason, signIn }) {
   const key = el("input", { type: "password", name: "key", autocomplete: "current-password", spellcheck: "false", required: true });
   const remember = el("input", { type: "checkbox", name: "remember" });
   const said = notice();
@@ -14,7 +14,7 @@ export function signInView({ problem, signIn }) {
     el("label", { class: "check" }, remember, "Remember it in this browser"),
     el("div", { class: "actions" }, enter),
     said.node);
-  if (problem) said.fail(problem);
+  if (reason) said.say(reason, "warn");
 
   async function submit(event) {
     event.preventDefault();
