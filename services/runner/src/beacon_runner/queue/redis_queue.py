@@ -53,7 +53,7 @@ class RedisQueue:
         lost: set[str] = set()
         for step in _steps(messages):
             pairs = chain.from_iterable((message.id, rest_of(message)) for message in step)
-            lost.update(await self._run(Operation.EXTEND, self._lease_ms, worker, *pairs))
+            lost.update((await self._run(Operation.EXTEND, self._lease_ms, worker, *pairs))[0])
         return [message for message in messages if message.id in lost]
 
     async def reclaim(self, limit: int) -> Sequence[Message]:

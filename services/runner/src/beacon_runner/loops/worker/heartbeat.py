@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 import structlog
 from redis.exceptions import RedisError
@@ -87,9 +88,21 @@ class Heartbeat:
         lease_ms = round(self._lease_s * 1000)
         pairs = chain.from_iterable(held)
         arguments: list[str | int] = [*self._layout.arguments, lease_ms, self._worker, *pairs]
-        lost = run_blocking(self._redis, Operation.EXTEND, self._layout.shared, arguments)
+        lost, restored, retaken = self._run(Operation.EXTEND, arguments)
         if lost:
             self._lost(lost)
+        # The event loop lets go of a message before it tells Redis: what it let go of in the meantime was
+        # brought back by mistake.
+        self._undo(Operation.ACK, restored)
+        self._undo(Operation.GIVE_BACK, retaken)
+
+    def _undo(self, operation: Operation, message_ids: Sequence[str]) -> None:
+        let_go = [message_id for message_id in message_ids if message_id not in self._held]
+        if let_go:
+            self._run(operation, [*self._layout.arguments, self._worker, *let_go])
+
+    def _run(self, operation: Operation, arguments: Sequence[str | int]) -> Any:
+        return run_blocking(self._redis, operation, self._layout.shared, arguments)
 
     def _beat_until_stopped(self) -> None:
         while not self._stopping.wait(self._every_s):

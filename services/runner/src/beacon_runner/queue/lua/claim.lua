@@ -5,49 +5,44 @@
 -- include places.inc.lua
 local left, ids, letters = tonumber(ARGV[6]), {}, {}
 
-local function take(id, letter)
-  ids[#ids + 1], letters[#ids + 1] = id, letter
-  left = left - 1
+local function take(taken, letter)
+  for _, id in ipairs(taken or {}) do
+    ids[#ids + 1], letters[#letters + 1] = id, letter
+    left = left - 1
+  end
 end
 
-local function take_front(class)
-  for _, id in ipairs(redis.call('RPOP', front_of(class), left) or {}) do take(id, 'k') end
-end
-
+-- One turn of the ring; what a lane still has puts it behind the others. A lane that is alone needs no turns.
 local function take_in_turn(class, ring)
-  local lane = redis.call('RPOP', ring)
-  if not lane then return false end
-  -- A lane that is alone needs no turns: all that is wanted comes in one step.
-  local n = redis.call('EXISTS', ring) == 1 and 1 or left
-  local list = list_of(class, lane)
-  for _, id in ipairs(redis.call('RPOP', list, n) or {}) do take(id, 'l') end
-  if redis.call('EXISTS', list) == 1 then redis.call('LPUSH', ring, lane) end
-  return true
+  local lanes, again = redis.call('RPOP', ring, left) or {}, {}
+  local alone = #lanes == 1 and redis.call('EXISTS', ring) == 0
+  for _, lane in ipairs(lanes) do
+    local list = list_of(class, lane)
+    take(redis.call('RPOP', list, alone and left or 1), 'l')
+    if redis.call('EXISTS', list) == 1 then again[#again + 1] = lane end
+  end
+  if #again > 0 then redis.call('LPUSH', ring, unpack(again)) end
+  return #lanes > 0
 end
 
 for i = 7, #ARGV do
   if left > 0 and redis.call('SISMEMBER', paused, ARGV[i]) == 0 then
-    take_front(ARGV[i])
+    take(redis.call('RPOP', front_of(ARGV[i]), left), 'k')
     while left > 0 and take_in_turn(ARGV[i], ring_of(ARGV[i])) do end
   end
 end
 if #ids == 0 then return {} end
 
-local ends, texts, fields, scores, lanes, classes = now_ms() + ARGV[4], {}, {}, {}, {}, {}
+local ends, texts, fields, scores = now_ms() + ARGV[4], {}, {}, {}
 for i, value in ipairs(redis.call('HMGET', live, unpack(ids))) do
   local _, _, rest, class, lane = parse(value)
   texts[i] = ids[i] .. ':' .. rest
   fields[2 * i - 1], fields[2 * i] = ids[i], letters[i] .. ARGV[5] .. ':' .. rest
   scores[2 * i - 1], scores[2 * i] = ends, ids[i]
-  lanes[lane], classes[class] = (lanes[lane] or 0) + 1, (classes[class] or 0) + 1
+  count_waiting(class, lane, -1)
+  tally(running, lane, 1)
 end
 redis.call('HSET', live, unpack(fields))
 redis.call('ZADD', leases, unpack(scores))
-for lane, n in pairs(lanes) do
-  count(lane, 'pending', -n)
-  count(lane, 'running', n)
-end
-for class, n in pairs(classes) do
-  if redis.call('HINCRBY', waiting, class, -n) <= 0 then redis.call('HDEL', waiting, class) end
-end
+conclude()
 return texts

@@ -3,6 +3,7 @@
 -- ARGV 1-3 as in places.inc.lua, 4 holder, then the ids in the order in which they were claimed
 -- Returns how many went back.
 -- include places.inc.lua
+-- include moving.inc.lua
 local returned = 0
 for i = #ARGV, 5, -1 do
   local value = redis.call('HGET', live, ARGV[i])
@@ -14,5 +15,5 @@ for i = #ARGV, 5, -1 do
     end
   end
 end
-wake()
+conclude(true)
 return returned

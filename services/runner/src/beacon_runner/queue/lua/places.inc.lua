@@ -12,7 +12,6 @@
 -- in a cluster the prefix is a hash tag, which keeps them in the slot of the others.
 local live, leases, retries, waiting, paused = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local prefix, plain, channel = ARGV[1], ARGV[2] == '1', ARGV[3]
-local woken = {}
 
 local function now_ms()
   local t = redis.call('TIME')
@@ -26,62 +25,43 @@ end
 local function ring_of(class) return prefix .. 'jobs:' .. class .. ':ring' end
 local function front_of(class) return prefix .. 'jobs:' .. class .. ':front' end
 
--- A counter at zero is a counter that is absent: it cannot be negative and costs nothing.
-local function count(lane, what, by)
-  local key = prefix .. 'queue:' .. lane .. ':' .. what
-  if redis.call('INCRBY', key, by) <= 0 then redis.call('DEL', key) end
-end
-
-local function count_waiting(class, lane, by)
-  count(lane, 'pending', by)
-  if redis.call('HINCRBY', waiting, class, by) <= 0 then redis.call('HDEL', waiting, class) end
-end
-
 local function parse(value)
-  local place, holder, rest = value:match('^(%a)([^:]*):(.*)$')
-  local class, lane = rest:match('^%d+:%d+:(%a+):(.*)$')
+  local place, holder, rest, class, lane = value:match('^(%a)([^:]*):(%d+:%d+:(%a+):(.*))$')
   return place, holder, rest, class, lane
 end
 
--- `push` is LPUSH (last of the lane) or RPUSH (first).
-local function enter_lane(push, id, rest, class, lane)
-  if redis.call(push, list_of(class, lane), id) == 1 then redis.call('LPUSH', ring_of(class), lane) end
-  redis.call('HSET', live, id, 'w:' .. rest)
-  count_waiting(class, lane, 1)
-  woken[class] = true
+-- Counters are changed at the end of the operation, all in a few commands.
+local pending, running, by_class = {}, {}, {}
+
+local function tally(counts, name, by) counts[name] = (counts[name] or 0) + by end
+
+local function count_waiting(class, lane, by)
+  tally(pending, lane, by)
+  tally(by_class, class, by)
 end
 
-local function enter_front(push, id, rest, class, lane)
-  redis.call(push, front_of(class), id)
-  redis.call('HSET', live, id, 'f:' .. rest)
-  count_waiting(class, lane, 1)
-  woken[class] = true
-end
-
-local function leave(id, place, class, lane)
-  if place == 'w' then
-    local list = list_of(class, lane)
-    redis.call('LREM', list, -1, id)
-    if redis.call('EXISTS', list) == 0 then redis.call('LREM', ring_of(class), 1, lane) end
-    count_waiting(class, lane, -1)
-  elseif place == 'f' then
-    redis.call('LREM', front_of(class), -1, id)
-    count_waiting(class, lane, -1)
-  elseif place == 'r' then
-    redis.call('ZREM', retries, id)
-  else
-    redis.call('ZREM', leases, id)
-    count(lane, 'running', -1)
+local function settle_counters(counts, what)
+  local keys, changes, set, gone = {}, {}, {}, {}
+  for lane, by in pairs(counts) do
+    keys[#keys + 1], changes[#changes + 1] = prefix .. 'queue:' .. lane .. ':' .. what, by
   end
+  if #keys == 0 then return end
+  for i, old in ipairs(redis.call('MGET', unpack(keys))) do
+    local new = (tonumber(old) or 0) + changes[i]
+    -- A counter at zero is a counter that is absent: it cannot be negative and costs nothing.
+    if new > 0 then set[#set + 1], set[#set + 2] = keys[i], new
+    elseif old then gone[#gone + 1] = keys[i] end
+  end
+  if #set > 0 then redis.call('MSET', unpack(set)) end
+  if #gone > 0 then redis.call('DEL', unpack(gone)) end
 end
 
--- Back to where it was taken from, before all others there.
-local function go_back(id, place, rest, class, lane)
-  leave(id, place, class, lane)
-  if place == 'k' then enter_front('RPUSH', id, rest, class, lane)
-  else enter_lane('RPUSH', id, rest, class, lane) end
-end
-
-local function wake()
-  for class in pairs(woken) do redis.call('PUBLISH', channel, class) end
+-- To be called once, last: brings the counters in line, and wakes workers where messages were added.
+local function conclude(woken)
+  settle_counters(pending, 'pending')
+  settle_counters(running, 'running')
+  for class, by in pairs(by_class) do
+    if by ~= 0 and redis.call('HINCRBY', waiting, class, by) <= 0 then redis.call('HDEL', waiting, class) end
+    if by > 0 or woken then redis.call('PUBLISH', channel, class) end
+  end
 end

@@ -4,19 +4,14 @@
 --      kind (j lane, f front, r retry, d dead), id, `stage:attempt:class:lane`, due in ms (r) or batch (j, f)
 -- Returns how many messages were added or moved.
 -- include places.inc.lua
--- include move.inc.lua
--- include choose.inc.lua
+-- include moving.inc.lua
+-- include raising.inc.lua
+-- include choosing.inc.lua
+-- include adding.inc.lua
 local changed = 0
 
-local function with_lane(rest, batch)
-  local class, lane = rest:match('^%d+:%d+:(%a+):(.*)$')
-  if lane ~= '' then return rest, class, lane end
-  lane = choose(tonumber(ARGV[4]), batch)
-  return rest .. lane, class, lane
-end
-
 local add = {}
-function add.j(id, rest, batch) enter_lane('LPUSH', id, with_lane(rest, batch)) end
+function add.j(id, rest, batch) add_to_lane(id, with_lane(rest, batch)) end
 function add.f(id, rest, batch) enter_front('LPUSH', id, with_lane(rest, batch)) end
 function add.r(id, rest, due)
   redis.call('ZADD', retries, due, id)
@@ -26,23 +21,18 @@ end
 for i = 5, #ARGV, 4 do
   local kind, id, rest, extra = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   if kind == 'd' then
-    local job = id:match('^%x+')
-    local mirrored = redis.call('HGET', KEYS[7], job)
-    if mirrored ~= id then
-      if mirrored then redis.call('LREM', KEYS[6], 1, mirrored) end
-      redis.call('LPUSH', KEYS[6], id)
-      redis.call('HSET', KEYS[7], job, id)
-      changed = changed + 1
-    end
+    changed = changed + mirror_dead(id)
   else
-    local known = redis.call('HGET', live, id)
-    if not known then
+    if kind ~= 'j' or added[id] then write_added() end
+    local known = not added[id] and redis.call('HGET', live, id)
+    if not known and not added[id] then
       add[kind](id, rest, extra)
       changed = changed + 1
-    elseif kind ~= 'r' then
+    elseif known and kind ~= 'r' then
       changed = changed + raise(id, known, rest:match('^%d+:%d+:(%a+):'), kind == 'f')
     end
   end
 end
-wake()
+write_added()
+conclude()
 return changed

@@ -3,6 +3,7 @@
 -- ARGV 1-3 as in places.inc.lua, 4 limit
 -- Returns them as `id:stage:attempt:class:lane`.
 -- include places.inc.lua
+-- include moving.inc.lua
 local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms(), 'LIMIT', 0, ARGV[4])
 local texts = {}
 for i = #ended, 1, -1 do
@@ -10,5 +11,5 @@ for i = #ended, 1, -1 do
   go_back(ended[i], place, rest, class, lane)
   texts[#texts + 1] = ended[i] .. ':' .. rest
 end
-wake()
+conclude(true)
 return texts

@@ -5,15 +5,15 @@
 -- include places.inc.lua
 local lanes, wrong = {}, {}
 
-local function tally(lane, what, n)
+local function found(lane, what, n)
   lanes[lane] = lanes[lane] or { pending = 0, running = 0 }
   lanes[lane][what] = lanes[lane][what] + n
 end
 
-local function tally_each(ids, what)
+local function found_each(ids, what)
   for _, id in ipairs(ids) do
     local _, _, _, _, lane = parse(redis.call('HGET', live, id))
-    tally(lane, what, 1)
+    found(lane, what, 1)
   end
 end
 
@@ -28,16 +28,16 @@ redis.call('DEL', waiting)
 for class in ARGV[4]:gmatch('%a+') do
   local front = redis.call('LRANGE', front_of(class), 0, -1)
   local total = #front
-  tally_each(front, 'pending')
+  found_each(front, 'pending')
   for _, lane in ipairs(redis.call('LRANGE', ring_of(class), 0, -1)) do
     local n = redis.call('LLEN', list_of(class, lane))
-    tally(lane, 'pending', n)
+    found(lane, 'pending', n)
     total = total + n
   end
   if total > 0 then redis.call('HSET', waiting, class, total) end
 end
-tally_each(redis.call('ZRANGE', leases, 0, -1), 'running')
-for i = 5, #ARGV do tally(ARGV[i], 'pending', 0) end
+found_each(redis.call('ZRANGE', leases, 0, -1), 'running')
+for i = 5, #ARGV do found(ARGV[i], 'pending', 0) end
 for lane, truth in pairs(lanes) do
   local right = replace(lane, 'pending', truth.pending)
   right = replace(lane, 'running', truth.running) and right

@@ -3,6 +3,7 @@
 -- ARGV 1-3 as in places.inc.lua, then the ids
 -- Returns how many were removed; those that are leased stay.
 -- include places.inc.lua
+-- include moving.inc.lua
 local removed = 0
 for i = 4, #ARGV do
   local value = redis.call('HGET', live, ARGV[i])
@@ -15,4 +16,5 @@ for i = 4, #ARGV do
     end
   end
 end
+conclude()
 return removed

@@ -3,7 +3,8 @@
 -- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, 5 limit
 -- Returns how many were moved.
 -- include places.inc.lua
--- include choose.inc.lua
+-- include moving.inc.lua
+-- include choosing.inc.lua
 local due = redis.call('ZRANGEBYSCORE', retries, '-inf', now_ms(), 'LIMIT', 0, ARGV[5])
 for _, id in ipairs(due) do
   local place, _, rest, class, lane = parse(redis.call('HGET', live, id))
@@ -14,5 +15,5 @@ for _, id in ipairs(due) do
   end
   enter_lane('LPUSH', id, rest, class, lane)
 end
-wake()
+conclude()
 return #due

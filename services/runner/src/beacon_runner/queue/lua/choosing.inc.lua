@@ -5,23 +5,24 @@ local loads
 local function read_loads(lanes)
   loads = {}
   for i = 0, lanes - 1 do
-    local name = prefix .. 'queue:queue_' .. i
+    local lane = 'queue_' .. i
+    local name = prefix .. 'queue:' .. lane
     local counts = redis.call('MGET', name .. ':pending', name .. ':running')
-    loads[i] = (tonumber(counts[1]) or 0) + (tonumber(counts[2]) or 0)
+    loads[lane] = (tonumber(counts[1]) or 0) + (tonumber(counts[2]) or 0) + (pending[lane] or 0)
   end
 end
 
 local function choose(lanes, batch)
   local memory = batch ~= '' and prefix .. 'jobs:batch:' .. batch
-  local kept = memory and redis.call('GET', memory)
-  if kept then return kept end
+  local best = memory and redis.call('GET', memory)
   if not loads then read_loads(lanes) end
-  local best = 0
-  for i = 1, lanes - 1 do
-    if loads[i] < loads[best] then best = i end
+  if not best then
+    best = 'queue_0'
+    for i = 1, lanes - 1 do
+      if loads['queue_' .. i] < loads[best] then best = 'queue_' .. i end
+    end
+    if memory then redis.call('SET', memory, best, 'EX', 3600) end
   end
-  loads[best] = loads[best] + 1
-  local lane = 'queue_' .. best
-  if memory then redis.call('SET', memory, lane, 'EX', 3600) end
-  return lane
+  loads[best] = (loads[best] or 0) + 1
+  return best
 end

@@ -1,0 +1,38 @@
+-- Shared by the operations that move single messages; the counters follow in `conclude`.
+
+-- `push` is LPUSH (last of the lane) or RPUSH (first).
+local function enter_lane(push, id, rest, class, lane)
+  if redis.call(push, list_of(class, lane), id) == 1 then redis.call('LPUSH', ring_of(class), lane) end
+  redis.call('HSET', live, id, 'w:' .. rest)
+  count_waiting(class, lane, 1)
+end
+
+local function enter_front(push, id, rest, class, lane)
+  redis.call(push, front_of(class), id)
+  redis.call('HSET', live, id, 'f:' .. rest)
+  count_waiting(class, lane, 1)
+end
+
+local function leave(id, place, class, lane)
+  if place == 'w' then
+    local list = list_of(class, lane)
+    redis.call('LREM', list, -1, id)
+    if redis.call('EXISTS', list) == 0 then redis.call('LREM', ring_of(class), 1, lane) end
+    count_waiting(class, lane, -1)
+  elseif place == 'f' then
+    redis.call('LREM', front_of(class), -1, id)
+    count_waiting(class, lane, -1)
+  elseif place == 'r' then
+    redis.call('ZREM', retries, id)
+  else
+    redis.call('ZREM', leases, id)
+    tally(running, lane, -1)
+  end
+end
+
+-- Back to where it was taken from, before all others there.
+local function go_back(id, place, rest, class, lane)
+  leave(id, place, class, lane)
+  if place == 'k' then enter_front('RPUSH', id, rest, class, lane)
+  else enter_lane('RPUSH', id, rest, class, lane) end
+end
