@@ -1,19 +1,47 @@
-"""`python -m beacon_runner <role>`: one process with one of the runner's roles."""
+"""`python -m beacon_runner <role>`: migrate, bootstrap, or one process with one of the runner's roles."""
 
 import argparse
 import asyncio
 import logging
+import os
 import sys
-from collections.abc import Callable
 
 import structlog
 from pydantic import ValidationError
 
+from beacon_config import ConfigError, load_config
+from beacon_lifecycle import run_process
+from beacon_runner.bootstrap import bootstrap
+from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.migrations import migrate
-from beacon_runner.settings import DatabaseSettings
+from beacon_runner.roles import Role, build
+from beacon_runner.settings import BootstrapSettings, DatabaseSettings, RunnerSettings
 from beacon_telemetry import configure_logging
 
 log = structlog.get_logger("beacon.runner")
+
+MIGRATE = "migrate"
+BOOTSTRAP = "bootstrap"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="beacon-runner", description=__doc__)
+    parser.add_argument("role", choices=[MIGRATE, BOOTSTRAP, *Role])
+    role = parser.parse_args().role
+    try:
+        match role:
+            case "migrate":
+                return _migrate()
+            case "bootstrap":
+                return _bootstrap()
+            case _:
+                return _run(Role(role))
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            sys.stderr.write(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}\n")
+    except (ConfigError, StoreUnavailableError, OSError) as error:
+        sys.stderr.write(f"the runner cannot {role}: {error}\n")
+    return 2
 
 
 def _migrate() -> int:
@@ -25,19 +53,21 @@ def _migrate() -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[], int]] = {"migrate": _migrate}
+def _bootstrap() -> int:
+    settings = BootstrapSettings()
+    configure_logging("runner", settings.log_format, settings.log_level)
+    made = asyncio.run(bootstrap(settings.database_url, settings.user_key, settings.admin_key))
+    for user, key in made.items():
+        sys.stdout.write(f"{user}: {key}\n")
+    log.info("bootstrapped")
+    return 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="beacon-runner", description=__doc__)
-    parser.add_argument("role", choices=sorted(COMMANDS))
-    command = COMMANDS[parser.parse_args().role]
-    try:
-        return command()
-    except ValidationError as error:
-        for problem in error.errors(include_url=False):
-            sys.stderr.write(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}\n")
-        return 2
+def _run(role: Role) -> int:
+    settings = RunnerSettings()
+    configure_logging("runner", settings.log_format, settings.log_level)
+    config = load_config(settings.config_path, os.environ)
+    return run_process(lambda: build(role, settings, config))
 
 
 if __name__ == "__main__":

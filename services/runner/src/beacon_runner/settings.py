@@ -10,7 +10,9 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 class DatabaseSettings(BaseSettings):
     """All that `migrate` needs."""
 
-    model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(
+        extra="ignore", populate_by_name=True, frozen=True, env_ignore_empty=True
+    )
 
     database_url: Annotated[str, Field(validation_alias="DATABASE_URL", pattern=r"^postgres(ql)?://")]
     log_format: Annotated[Literal["console", "json"], Field(validation_alias="BEACON_LOG_FORMAT")] = "console"
@@ -30,6 +32,14 @@ class RunnerSettings(DatabaseSettings):
     config_path: Annotated[Path, Field(validation_alias="BEACON_CONFIG")] = Path("config/beacon.toml")
     host: Annotated[str, Field(validation_alias="BEACON_RUNNER_HOST")] = "127.0.0.1"
     port: Annotated[int, Field(validation_alias="BEACON_RUNNER_PORT", ge=0, le=65_535)] = 8000
+    ready_file: Annotated[
+        Path | None,
+        Field(
+            validation_alias="BEACON_RUNNER_READY_FILE",
+            description="The base address is written here once it serves",
+        ),
+    ] = None
+    access_log: Annotated[bool, Field(validation_alias="BEACON_ACCESS_LOG")] = False
     router_urls: Annotated[tuple[str, ...], NoDecode, Field(validation_alias="BEACON_ROUTER_URLS")] = (
         "http://127.0.0.1:8100",
     )

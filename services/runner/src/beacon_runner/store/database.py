@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import orjson
+import structlog
 
+from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.store.errors import translated
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
     Connection = PoolConnectionProxy[asyncpg.Record]
+
+log = structlog.get_logger(__name__)
 
 # Every statement looks rows up by key. A plan that was made while a table was empty must not read the whole
 # table when it has a million rows, so plans that do are ruled out from the start.
@@ -25,8 +29,9 @@ class Database:
     def __init__(self, url: str, *, size: int = 10, name: str = "beacon-runner") -> None:
         self._pool = asyncpg.create_pool(
             url,
-            min_size=min(2, size),
+            min_size=0,  # a process may start before its database
             max_size=size,
+            max_inactive_connection_lifetime=0,  # a new connection would cost the first one after a pause
             init=_prepare,
             timeout=10,
             command_timeout=60,
@@ -36,8 +41,13 @@ class Database:
         )
 
     async def open(self) -> None:
-        with translated():
-            await self._pool
+        """Ready to connect; a first connection is made now if the database is there."""
+        await self._pool
+        try:
+            async with self.acquire():
+                pass
+        except StoreUnavailableError as error:
+            log.warning("database_not_there_yet", error=str(error))
 
     async def close(self) -> None:
         await self._pool.close()

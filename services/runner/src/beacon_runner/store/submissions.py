@@ -1,13 +1,14 @@
 """New jobs: many at once in one statement, each with an answer of its own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
+from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.store.database import Database
 from beacon_runner.store.statements import statements
 
@@ -64,6 +65,31 @@ class Submissions:
         answers: list[Answer | None] = [_created(job) if job.id in stored else None for job in jobs]
         return await self._with_earlier(jobs, answers)
 
+    async def submit_batch(self, jobs: Sequence[NewJob], key: str, request_hash: bytes) -> list[Answer]:
+        """A batch under one key, which its first job holds: all are stored, or none when the key is taken."""
+        first = replace(jobs[0], idempotency_key=key, request_hash=request_hash)
+        for _ in range(_LOOKS):
+            if await self._store_batch(first, jobs):
+                return [_created(job) for job in jobs]
+            holders = await self._database.fetch(_SQL["by_idempotency_keys"], [0], [first.user], [key])
+            if holders:
+                earlier = _earlier(first, holders[0])
+                if isinstance(earlier, KeyTaken):
+                    return [earlier]
+                rows = await self._database.fetch(_SQL["batch_of"], earlier.id, len(jobs))
+                return [_stored(row) for row in rows]
+        raise StoreUnavailableError("the holder of the idempotency key comes and goes")
+
+    async def _store_batch(self, first: NewJob, jobs: Sequence[NewJob]) -> bool:
+        """False, and nothing stored, when the first one's key is taken."""
+        keyed = *_columns([first]), [first.idempotency_key], [first.request_hash]
+        async with self._database.transaction() as connection:
+            if not await connection.fetch(_SQL["submit_keyed"], *keyed):
+                return False
+            if len(jobs) > 1:
+                await connection.execute(_SQL["submit"], *_columns(jobs[1:]))
+            return True
+
     async def _with_earlier(self, jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[Answer]:
         """Fill in what earlier requests with the same keys have made."""
         missing = [place for place, answer in enumerate(answers) if answer is None]
@@ -110,6 +136,10 @@ def _created(job: NewJob) -> Submitted:
 def _earlier(job: NewJob, row: Any) -> Answer:
     if row["request_hash"] != job.request_hash:
         return KeyTaken(JobId(row["id"]))
+    return _stored(row)
+
+
+def _stored(row: Any) -> Submitted:
     return Submitted(
         JobId(row["id"]), JobState(row["state"]), Tier(row["tier"]), JobClass(row["class"]), created=False
     )

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from hashlib import sha256
 from secrets import token_urlsafe
 from typing import Any
 
+from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import KeyId, UserId, new_uuid
 from beacon_contracts.tiers import Tier
 from beacon_runner.store.database import Database
@@ -16,12 +16,6 @@ from beacon_runner.store.statements import statements
 _SQL = statements("users")
 _PREFIX = "bk_"
 _HINT = 8
-
-
-class Scope(StrEnum):
-    USER = "user"
-    ADMIN = "admin"
-    SERVICE = "service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,7 @@ class NoSuchKeyError(Exception):
 
 
 class NotEnoughCreditError(Exception):
-    """The balance would fall below zero."""
+    """The balance would fall below zero, or grow beyond what an account can hold."""
 
 
 def new_key() -> str:

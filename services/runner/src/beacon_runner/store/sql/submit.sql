@@ -48,3 +48,12 @@ SELECT id FROM stored;
 SELECT i.place, j.id, j.state, j.tier, j.class, j.request_hash
 FROM unnest($1::integer[], $2::uuid[], $3::text[]) AS i (place, user_id, idempotency_key)
 JOIN jobs j ON j.user_id = i.user_id AND j.idempotency_key = i.idempotency_key;
+
+-- name: batch_of
+-- The jobs of the batch that a given job is the first of, in their order.
+SELECT j.id, j.state, j.tier, j.class
+FROM jobs f
+JOIN jobs j ON j.user_id = f.user_id AND j.id >= f.id AND j.batch = f.batch
+WHERE f.id = $1
+ORDER BY j.id
+LIMIT $2;

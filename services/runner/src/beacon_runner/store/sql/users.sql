@@ -67,11 +67,11 @@ WHERE id = $1 AND user_id = $2
 RETURNING id, user_id, name, hint, scopes, created_at, expires_at, revoked_at, hash;
 
 -- name: change_credit
--- Add to a user's credit or take from it, with an entry in the ledger; nothing when it would fall below zero.
+-- Add to a user's credit or take from it, with an entry in the ledger; nothing when it would leave its bounds.
 WITH changed AS (
     UPDATE users
-    SET credit = credit + $2
-    WHERE id = $1 AND credit + $2 >= 0
+    SET credit = credit + $2::integer
+    WHERE id = $1 AND credit::bigint + $2 BETWEEN 0 AND 2147483647
     RETURNING id, credit
 )
 INSERT INTO credit_ledger (user_id, amount, balance, entry, note)

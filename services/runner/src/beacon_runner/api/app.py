@@ -1,0 +1,46 @@
+"""The ASGI application: routes, errors, request ids and metrics."""
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from beacon_runner.api.bodies import BoundedBodies
+from beacon_runner.api.documents import document_api
+from beacon_runner.api.fast_lane import PATH, FastLane
+from beacon_runner.api.job_routes import submission_routes
+from beacon_runner.api.problems import EXPECTED, HttpProblemError, on_error
+from beacon_runner.api.submitting import SubmissionDesk
+from beacon_telemetry import HttpMetricsMiddleware, RequestContextMiddleware
+
+
+def create_app(
+    submitting: SubmissionDesk,
+    others: Iterable[APIRouter],
+    pages: Iterable[BaseRoute],
+    *,
+    registry: CollectorRegistry,
+    access_log: bool,
+) -> ASGIApp:
+    """`pages` come last: what they do not know, the API answers with a problem document."""
+    app = FastAPI(
+        title="Beacon runner",
+        version="0.1.0",
+        description="Durable, fair queueing of jobs for slow and scarce GPUs.",
+        redoc_url=None,
+    )
+    submission = submission_routes(submitting)
+    for router in (submission, *others):
+        app.include_router(router)
+    app.router.routes.extend(pages)
+    for error in (*EXPECTED, HttpProblemError, Exception):
+        app.add_exception_handler(error, on_error)
+    document_api(app)
+    route = next(one for one in submission.routes if isinstance(one, APIRoute) and one.path == PATH)
+    bounded = BoundedBodies(app, limit=submitting.config.limits.body_bytes)
+    lane = FastLane(submitting, route, rest=bounded)
+    measured = HttpMetricsMiddleware(lane, registry=registry, prefix="beacon_runner")
+    return RequestContextMiddleware(measured, access_log=access_log)

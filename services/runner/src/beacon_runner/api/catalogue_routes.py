@@ -1,0 +1,135 @@
+"""What can be asked for, where it runs, and who is asking."""
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from beacon_config import BeaconConfig
+from beacon_config.features import INPUT, FeatureConfig
+from beacon_contracts.accounts import LimitUse, Me, Scope
+from beacon_contracts.catalogue import (
+    FeatureList,
+    FeatureView,
+    ModelList,
+    ModelView,
+    RegionList,
+    RegionView,
+    StepView,
+)
+from beacon_contracts.ids import USER, show
+from beacon_contracts.router_status import LimitStatus, RegionStatus
+from beacon_runner.api.auth import KeyRing
+from beacon_runner.api.documents import problems
+from beacon_runner.api.job_desk import RouterDesk
+from beacon_runner.api.replies import view_response
+from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.template import references
+from beacon_runner.store.users import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    config: BeaconConfig
+    admission: Admission
+    router: RouterDesk
+
+    def models(self) -> ModelList:
+        return ModelList(
+            models=[
+                ModelView(
+                    id=name,
+                    regions=list(self.admission.regions_of(name)),
+                    expected_load_s=model.expected_load_s,
+                    expected_run_s=model.expected_run_s,
+                    max_duration_s=model.max_duration_s,
+                    limit=model.limit,
+                    exclusive=model.exclusive,
+                )
+                for name, model in self.config.models.items()
+            ]
+        )
+
+    def features(self) -> FeatureList:
+        return FeatureList(
+            features=[
+                FeatureView(
+                    name=name,
+                    steps=[StepView(name=step.name, model=step.model) for step in feature.steps],
+                    inputs=_inputs(feature),
+                )
+                for name, feature in self.config.features.items()
+            ]
+        )
+
+    async def regions(self) -> RegionList:
+        """With the live state that the routers report; several of one region are not added up."""
+        states: dict[str, RegionStatus] = {}
+        groups: dict[str, LimitStatus] = {}
+        waiting = 0
+        for status in await self.router.status():
+            if status.queues is not None:
+                states |= status.queues.regions
+                groups |= status.queues.groups
+                waiting += status.queues.global_retry
+        regions = [
+            RegionView(
+                name=name,
+                aliases=region.aliases,
+                models=[model for model in self.config.models if name in self.admission.regions_of(model)],
+                state=states.get(name),
+            )
+            for name, region in self.config.regions.items()
+        ]
+        return RegionList(regions=regions, groups=groups, global_retry=waiting)
+
+    def me(self, principal: Principal) -> Me:
+        tier = self.config.tiers[principal.tier]
+        return Me(
+            user_id=show(USER, principal.user),
+            name=principal.name,
+            tier=principal.tier,
+            priority=tier.job_class,
+            scopes=sorted(principal.scopes),
+            credit=principal.credit,
+            max_duration_s=tier.max_duration_s,
+            limits={
+                "pending_jobs": LimitUse(limit=tier.pending_jobs, left=tier.pending_jobs),
+                "jobs_per_hour": LimitUse(limit=tier.jobs_per_hour, left=tier.jobs_per_hour),
+            },
+        )
+
+
+def _inputs(feature: FeatureConfig) -> list[str]:
+    named = [name.split(".") for step in feature.steps for name in references(step.input)]
+    return list(dict.fromkeys(parts[1] for parts in named if parts[0] == INPUT and len(parts) > 1))
+
+
+def catalogue_routes(catalogue: Catalogue, keys: KeyRing) -> APIRouter:
+    routes = APIRouter(tags=["catalogue"])
+
+    @routes.get("/api/v1/models", responses={200: {"model": ModelList}, **problems(401, 403, 503)})
+    async def models(request: Request) -> Response:
+        """The models, and the regions that serve each."""
+        await keys.require(request.scope, Scope.USER)
+        return view_response(catalogue.models())
+
+    @routes.get("/api/v1/features", responses={200: {"model": FeatureList}, **problems(401, 403, 503)})
+    async def features(request: Request) -> Response:
+        """The pipelines, their steps and the input that they need."""
+        await keys.require(request.scope, Scope.USER)
+        return view_response(catalogue.features())
+
+    @routes.get("/api/v1/regions", responses={200: {"model": RegionList}, **problems(401, 403, 503)})
+    async def regions(request: Request) -> Response:
+        """The regions with their live state: depth, slots, breakers."""
+        await keys.require(request.scope, Scope.USER)
+        return view_response(await catalogue.regions())
+
+    @routes.get("/api/v1/me", responses={200: {"model": Me}, **problems(401, 403, 503)})
+    async def me(request: Request) -> Response:
+        """Who the key is: tier, limits and credit."""
+        return view_response(catalogue.me(await keys.require(request.scope, Scope.USER)))
+
+    return routes

@@ -1,0 +1,119 @@
+"""Puts the API together: the one place that knows all of its parts."""
+
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry
+
+from beacon_client.router import RouterClient
+from beacon_config import BeaconConfig
+from beacon_lifecycle import Clock, Service
+from beacon_lifecycle.http_server import HttpServer
+from beacon_portal import portal_routes
+from beacon_runner.api.admin_routes import Operations, admin_routes
+from beacon_runner.api.app import create_app
+from beacon_runner.api.auth import KeyRing
+from beacon_runner.api.catalogue_routes import Catalogue, catalogue_routes
+from beacon_runner.api.events import EventDesk
+from beacon_runner.api.health_routes import ReadinessCheck, health_routes
+from beacon_runner.api.job_desk import JobDesk, RouterDesk
+from beacon_runner.api.job_routes import event_routes, execution_routes, job_routes
+from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.submitting import SubmissionDesk
+from beacon_runner.api.user_routes import key_routes, user_routes
+from beacon_runner.api.why import Explainer
+from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.ports import QueueDesk
+from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.migrations import migrate
+from beacon_runner.queue import Layout, RedisAddress, RedisDesk
+from beacon_runner.resources import Resource
+from beacon_runner.settings import RunnerSettings
+from beacon_runner.store.control import JobControl
+from beacon_runner.store.database import Database
+from beacon_runner.store.group_commit import GroupCommit
+from beacon_runner.store.letters import DeadLetters
+from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.reading import Reader
+from beacon_runner.store.submissions import Answer, NewJob, Submissions
+from beacon_runner.store.users import Users
+
+POOL = 8
+
+
+class ApiParts:
+    """The application and what it holds open."""
+
+    def __init__(
+        self,
+        config: BeaconConfig,
+        database: Database,
+        queue: QueueDesk,
+        router: RouterDesk,
+        clock: Clock,
+        *,
+        ring: Callable[[], None],
+        registry: CollectorRegistry,
+        access_log: bool,
+    ) -> None:
+        admission, reader, users = Admission(config), Reader(database), Users(database)
+        submissions = Submissions(database)
+        self.commits: GroupCommit[NewJob, Answer] = GroupCommit("submissions", submissions.submit)
+        self.outlook = Outlook(queue, config, clock)
+        keys = KeyRing(users.principal, clock)
+        policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
+        control = JobControl(database, policy, router_cancels=config.limits.job_parallelism)
+        jobs = JobDesk(reader, control, queue, router, self.outlook, ring)
+        operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
+        self.app = create_app(
+            SubmissionDesk(config, admission, keys, submissions, self.commits, self.outlook, ring),
+            [
+                job_routes(jobs, Explainer(jobs, clock), keys),
+                event_routes(EventDesk(jobs, clock), keys),
+                execution_routes(jobs, keys),
+                catalogue_routes(Catalogue(config, admission, router), keys),
+                admin_routes(operations, keys),
+                key_routes(users, keys),
+                user_routes(users, keys),
+                health_routes(ReadinessCheck(reader.version, migrate.head(), queue.ping), registry),
+            ],
+            portal_routes(),
+            registry=registry,
+            access_log=access_log,
+        )
+
+    async def close(self) -> None:
+        """What was accepted is written before the connections go."""
+        await self.commits.close()
+        await self.outlook.close()
+
+
+def build_api(
+    settings: RunnerSettings,
+    config: BeaconConfig,
+    clock: Clock,
+    *,
+    ring: Callable[[], None],
+    registry: CollectorRegistry,
+) -> Sequence[Service]:
+    """The services of the role `api`, in the order of their start. `ring` wakes the outbox publisher."""
+    database = Database(settings.database_url, size=POOL, name="beacon-api")
+    redis = RedisAddress(settings.redis_url, settings.redis_cluster).open()
+    router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), clock)
+    desk = RedisDesk(redis, Layout.of(config, cluster=settings.redis_cluster))
+    parts = ApiParts(
+        config, database, desk, router, clock, ring=ring, registry=registry, access_log=settings.access_log
+    )
+    server = HttpServer(
+        parts.app,
+        host=settings.host,
+        port=settings.port,
+        ready_file=settings.ready_file,
+        websockets=True,
+    )
+    return [
+        Resource("api-database", open_it=database.open, close_it=database.close),
+        Resource("api-redis", close_it=redis.aclose),
+        Resource("api-router-client", close_it=router.aclose),
+        Resource("api-parts", close_it=parts.close),
+        server,
+    ]

@@ -1,0 +1,129 @@
+"""What the OpenAPI document says that annotations cannot: raw bodies, headers, problems, examples."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from beacon_contracts.jobs import BatchSubmission, job_submission
+from beacon_contracts.problem import CONTENT_TYPE, Problem
+from beacon_runner.api.problems import TITLES
+
+_REFERENCE = "#/components/schemas/{model}"
+
+EXAMPLES: dict[str, Any] = {
+    "matrix": {
+        "summary": "Every question to every model in every region",
+        "value": {
+            "kind": "matrix",
+            "name": "bias check",
+            "questions": [{"id": "q1", "prompt": "Who should govern?"}],
+            "models": ["llama3.2-1b", {"id": "qwen2.5-1.5b", "regions": ["EU"]}],
+            "regions": ["US", "EU", "ASIA"],
+            "params": {"temperature": 0.1, "max_tokens": 256},
+            "failover": "any",
+        },
+    },
+    "pipeline": {
+        "summary": "A configured feature: one step after another",
+        "value": {
+            "kind": "pipeline",
+            "feature": "full_pipeline",
+            "input": {"prompt": "A futuristic city"},
+        },
+    },
+    "generation": {
+        "summary": "One model, one prompt",
+        "value": {"kind": "generation", "model": "flux", "prompt": "cat", "duration": 10, "region": "US"},
+    },
+}
+
+SUBMIT_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": {"$ref": "#/components/schemas/JobSubmission"}, "examples": EXAMPLES}
+    },
+}
+
+BATCH_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {"$ref": "#/components/schemas/BatchSubmission"},
+            "example": {"jobs": [EXAMPLES["generation"]["value"], EXAMPLES["matrix"]["value"]]},
+        }
+    },
+}
+
+IDEMPOTENCY_HEADER: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and body again: the same job and 200; another body: 409",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
+}
+
+_PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
+    400: ("invalid_json", "the body is not JSON: EOF while parsing a value at line 1 column 8"),
+    401: ("unknown_key", "this key is unknown, expired or revoked"),
+    403: ("scope_missing", "this needs a key with the scope admin"),
+    404: ("unknown_job", "there is no such job among yours"),
+    409: ("wrong_state", "a job that is completed cannot be cancelled"),
+    413: ("body_too_large", "the body may have 1048576 bytes"),
+    422: ("invalid_field", "models[0]: there is no model 'gpt-9'; known are llama3.2-1b, flux"),
+    429: ("retries_used_up", "this execution was retried 3 of 3 times"),
+    503: ("database_unavailable", "the database does not answer; repeat the request"),
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The refusals of a route, each with an example."""
+    return {status: _problem(status) for status in statuses}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    code, detail = _PROBLEM_EXAMPLES[status]
+    example = {
+        "type": "about:blank",
+        "title": TITLES[status],
+        "status": status,
+        "code": code,
+        "detail": detail,
+    }
+    return {
+        "description": TITLES[status],
+        "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}},
+    }
+
+
+def document_api(app: FastAPI) -> None:
+    """Make `/openapi.json` complete: schemas of raw bodies, and how to authenticate."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(
+                title=app.title, version=app.version, description=app.description, routes=app.routes
+            )
+            _add_schemas(document)
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _add_schemas(document: dict[str, Any]) -> None:
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    raw = {
+        "JobSubmission": job_submission.json_schema(ref_template=_REFERENCE),
+        "BatchSubmission": BatchSubmission.model_json_schema(ref_template=_REFERENCE),
+        "Problem": Problem.model_json_schema(ref_template=_REFERENCE),
+    }
+    for name, schema in raw.items():
+        schemas.update(schema.pop("$defs", {}))
+        schemas[name] = schema
+    components["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    document["security"] = [{"bearer": []}, {"api_key": []}]

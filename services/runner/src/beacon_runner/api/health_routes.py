@@ -1,0 +1,75 @@
+"""Is the process alive, and can it serve? For orchestrators and load balancers."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry
+from redis.exceptions import RedisError
+from starlette.responses import Response
+
+from beacon_contracts.model import View
+from beacon_runner.api.replies import view_response
+from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_telemetry import metrics_route
+
+log = structlog.get_logger(__name__)
+
+
+class Health(View):
+    status: str
+
+
+class Readiness(View):
+    """Each part with `ok` or what is wrong with it."""
+
+    ready: bool
+    parts: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadinessCheck:
+    version: Callable[[], Awaitable[str | None]]
+    head: str
+    ping_queue: Callable[[], Awaitable[None]]
+
+    async def check(self) -> Readiness:
+        parts = {**await self._database(), "redis": await self._redis()}
+        return Readiness(ready=set(parts.values()) == {"ok"}, parts=parts)
+
+    async def _database(self) -> dict[str, str]:
+        try:
+            version = await self.version()
+        except StoreUnavailableError as error:
+            return {"postgres": f"does not answer: {error}", "migrations": "unknown"}
+        except Exception as error:  # noqa: BLE001 - whatever it is, this process cannot serve
+            log.warning("readiness_check_failed", error=repr(error))
+            return {"postgres": "ok", "migrations": "never run: `beacon-runner migrate`"}
+        ok = version == self.head
+        return {"postgres": "ok", "migrations": "ok" if ok else f"at {version}, this needs {self.head}"}
+
+    async def _redis(self) -> str:
+        try:
+            await self.ping_queue()
+        except (RedisError, OSError) as error:
+            return f"does not answer: {error}"
+        return "ok"
+
+
+def health_routes(check: ReadinessCheck, registry: CollectorRegistry) -> APIRouter:
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/healthz", responses={200: {"model": Health}})
+    async def healthz() -> Response:
+        """The process lives and its event loop turns."""
+        return view_response(Health(status="ok"))
+
+    @routes.get("/readyz", responses={200: {"model": Readiness}, 503: {"model": Readiness}})
+    async def readyz() -> Response:
+        """Postgres and Redis answer, and the database has the version that this code needs."""
+        readiness = await check.check()
+        return view_response(readiness, 200 if readiness.ready else 503)
+
+    routes.routes.append(metrics_route(registry))
+    return routes

@@ -1,0 +1,110 @@
+"""What the routes about jobs do, apart from HTTP."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+from redis.exceptions import RedisError
+
+from beacon_client.router import RouterStatus
+from beacon_contracts.ids import JobId, UserId, show_execution
+from beacon_contracts.inference import InferenceView
+from beacon_contracts.jobs import ExecutionView, JobState, JobView
+from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.views import execution_view, job_view
+from beacon_runner.domain.plan import Place, places
+from beacon_runner.domain.ports import QueueDesk
+from beacon_runner.store.control import (
+    Cancelled,
+    JobControl,
+    NoSuchExecutionError,
+    NoSuchJobError,
+    RetriedExecution,
+)
+from beacon_runner.store.reading import JobRecord, Reader
+
+log = structlog.get_logger(__name__)
+
+
+class RouterDesk(Protocol):
+    """What the API asks of the routers; the job runner has its own way to them."""
+
+    async def find(self, request_id: str, region: str | None = None) -> InferenceView | None: ...
+
+    async def cancel(self, request_id: str, region: str | None = None) -> None: ...
+
+    async def status(self) -> list[RouterStatus]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobDesk:
+    reader: Reader
+    control: JobControl
+    queue: QueueDesk
+    router: RouterDesk
+    outlook: Outlook
+    on_queued: Callable[[], None]
+
+    async def record(self, job: JobId, owner: UserId | None) -> JobRecord:
+        """The job, if it is one that `owner` may see."""
+        record = await self.reader.job(job)
+        if record is None or (owner is not None and record.head.user != owner):
+            raise NoSuchJobError
+        return record
+
+    async def view(self, job: JobId, owner: UserId | None) -> JobView:
+        record = await self.record(job, owner)
+        executions = await self.reader.executions(job)
+        waits = record.head.state is JobState.QUEUED and record.next_attempt_at is None
+        position = await self.outlook.position(record.message) if waits else None
+        return job_view(
+            record,
+            executions,
+            position=position,
+            estimated_wait_s=self.outlook.wait_s(record.spec, position),
+        )
+
+    async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionView:
+        record = await self.record(job, owner)
+        place = _place(record, stage, ordinal)
+        recorded = await self.reader.execution(job, stage, ordinal)
+        earlier = await self.reader.attempts(job, stage, ordinal)
+        return execution_view(record, place, recorded, earlier)
+
+    async def cancel(self, job: JobId, owner: UserId | None) -> None:
+        """Durable first; then router and queue are told, as far as they answer."""
+        cancelled = await self.control.cancel(job, owner)
+        if cancelled.changed:
+            await self._let_go(job, cancelled)
+
+    async def resume(self, job: JobId, owner: UserId | None) -> None:
+        await self.control.resume(job, owner)
+        self.on_queued()
+
+    async def retry(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> RetriedExecution:
+        answer = await self.control.retry_execution(job, stage, ordinal, owner)
+        if answer.queued:
+            self.on_queued()
+        return answer
+
+    async def _let_go(self, job: JobId, cancelled: Cancelled) -> None:
+        if not cancelled.at_router:
+            try:
+                await self.queue.discard([cancelled.message])
+            except (RedisError, OSError) as error:
+                log.info("cancelled_message_stays", error=str(error))  # its claim finds nothing to do
+        await asyncio.gather(
+            *(
+                self.router.cancel(show_execution(job, place.stage, place.ordinal), place.region)
+                for place in cancelled.at_router
+            )
+        )
+
+
+def _place(record: JobRecord, stage: int, ordinal: int) -> Place:
+    for place in places(record.spec):
+        if place.stage == stage and place.ordinal == ordinal:
+            return place
+    raise NoSuchExecutionError

@@ -1,0 +1,189 @@
+"""The one place where errors become HTTP: RFC 9457 problem documents with a stable code."""
+
+from typing import Any
+
+import structlog
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from redis.exceptions import RedisError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from beacon_contracts.ids import InvalidIdError
+from beacon_contracts.problem import FieldProblem, Problem
+from beacon_runner.api.replies import Headers, Reply, problem_reply
+from beacon_runner.domain.admission import RefusedJobError
+from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.store import control, users
+
+log = structlog.get_logger(__name__)
+
+TITLES = {
+    400: "Not understood",
+    401: "Who are you?",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Too large",
+    422: "Bad input",
+    429: "Too much at once",
+    500: "Internal error",
+    503: "Not available now",
+}
+_FRAMEWORK_CODES = {
+    400: "invalid_body",
+    404: "unknown_path",
+    405: "method_not_allowed",
+    413: "body_too_large",
+}
+_UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
+
+_SIMPLE: dict[type[Exception], tuple[int, str, str]] = {
+    control.NoSuchJobError: (404, "unknown_job", "there is no such job among yours"),
+    control.NoSuchExecutionError: (404, "unknown_execution", "the job has no such execution"),
+    users.NoSuchUserError: (404, "unknown_user", "there is no such user"),
+    users.NoSuchKeyError: (404, "unknown_key", "this user has no such key"),
+    users.NameTakenError: (409, "name_taken", "another user has that name"),
+    users.NotEnoughCreditError: (
+        409,
+        "not_enough_credit",
+        "the credit would fall below zero or grow too large",
+    ),
+}
+
+
+EXPECTED: tuple[type[Exception], ...] = (
+    *_SIMPLE,
+    HTTPException,
+    RequestValidationError,
+    ValidationError,
+    RefusedJobError,
+    InvalidIdError,
+    control.WrongStateError,
+    control.NotRetryableError,
+    control.RetriesUsedUpError,
+    StoreUnavailableError,
+    RedisError,
+    OSError,
+)
+
+
+class HttpProblemError(Exception):
+    """A refusal that only the HTTP edge knows about."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        errors: list[FieldProblem] | None = None,
+        headers: Headers = (),
+        **more: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.problem = make_problem(status, code, detail, errors=errors, **more)
+        self.headers = headers
+
+
+def make_problem(status: int, code: str, detail: str, **more: Any) -> Problem:
+    return Problem(title=TITLES.get(status, "Refused"), status=status, code=code, detail=detail, **more)
+
+
+def problem_of(error: Exception) -> tuple[Problem, Headers]:
+    """The problem document of any error, and what belongs into the headers."""
+    if isinstance(error, HttpProblemError):
+        return error.problem, error.headers
+    if isinstance(error, HTTPException):
+        code = _FRAMEWORK_CODES.get(error.status_code, "refused")
+        headers = tuple(
+            (name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()
+        )
+        return make_problem(error.status_code, code, str(error.detail)), headers
+    found = _SIMPLE.get(type(error))
+    if found is not None:
+        status, code, detail = found
+        return make_problem(status, code, detail), ()
+    return _problem_with_details(error), ()
+
+
+def _problem_with_details(error: Exception) -> Problem:
+    match error:
+        case RefusedJobError():
+            return refused_fields(list(error.problems))
+        case ValidationError() | RequestValidationError():
+            return _invalid(error)
+        case InvalidIdError():
+            return make_problem(404, "unknown_id", str(error))
+        case control.WrongStateError() | control.NotRetryableError() | control.RetriesUsedUpError():
+            return _not_as_it_stands(error)
+        case _:
+            return _unavailable(error)
+
+
+def _not_as_it_stands(
+    error: control.WrongStateError | control.NotRetryableError | control.RetriesUsedUpError,
+) -> Problem:
+    match error:
+        case control.WrongStateError():
+            return make_problem(409, "wrong_state", str(error), state=error.state)
+        case control.NotRetryableError():
+            return make_problem(400, "not_retryable", str(error))
+        case control.RetriesUsedUpError():
+            counts = {"retry_attempt": error.retry_attempt, "max_attempts": error.max_attempts}
+            return make_problem(429, "retries_used_up", str(error), **counts)
+
+
+def _unavailable(error: Exception) -> Problem:
+    if isinstance(error, StoreUnavailableError):
+        detail = "the database does not answer; repeat the request with the same Idempotency-Key"
+        return make_problem(503, "database_unavailable", detail, retry_after_s=1.0)
+    if isinstance(error, RedisError | OSError):
+        return make_problem(503, "queue_unavailable", "the queue does not answer now", retry_after_s=1.0)
+    return make_problem(500, "internal_error", "this is a defect of the runner")
+
+
+def refusal(error: Exception, path: str) -> Reply:
+    problem, headers = problem_of(error)
+    if problem.status == 500:
+        log.error("request_crashed", path=path, exc_info=error)
+    return problem_reply(problem, headers)
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """The framework's exception handler, for every kind of error."""
+    return refusal(error, request.url.path).response()
+
+
+def refused_fields(fields: list[FieldProblem]) -> Problem:
+    first = fields[0]
+    more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
+    return make_problem(422, "invalid_field", f"{first.field}: {first.message}{more}", errors=fields)
+
+
+def _invalid(error: ValidationError | RequestValidationError) -> Problem:
+    fields = []
+    for item in error.errors():
+        if item["type"] == "json_invalid":
+            return make_problem(400, "invalid_json", f"the body is not JSON: {_reason(item)}")
+        fields.append(FieldProblem(field=_path(item["loc"]), message=item["msg"], code=item["type"]))
+    return refused_fields(fields)
+
+
+def _reason(item: Any) -> str:
+    return str(item.get("ctx", {}).get("error", item["msg"]))
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    """`questions[2].prompt`: as the client wrote it, without the names of our types."""
+    path = ""
+    for place, part in enumerate(loc):
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part in ("query", "path", "header", "body") and place == 0 and len(loc) > 1:
+            continue
+        elif part not in _UNION_TAGS:
+            path += f".{part}" if path else part
+    return path or "body"

@@ -1,0 +1,55 @@
+"""An answer before it is sent: written straight to the connection on the hot path, wrapped elsewhere."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+from starlette.responses import Response
+from starlette.types import Send
+
+from beacon_contracts.problem import CONTENT_TYPE, Problem
+
+JSON = b"application/json"
+_PROBLEM = CONTENT_TYPE.encode()
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    body: bytes
+    headers: Headers = ()
+    content_type: bytes = JSON
+
+    async def send(self, send: Send) -> None:
+        start = [
+            (b"content-type", self.content_type),
+            (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": start})
+        await send({"type": "http.response.body", "body": self.body})
+
+    def response(self) -> Response:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
+        return Response(self.body, self.status, headers, self.content_type.decode("latin-1"))
+
+
+def view_response(view: BaseModel, status: int = 200) -> Response:
+    """A view as it is: it was validated when it was made, so the framework need not do it again."""
+    body = view.__pydantic_serializer__.to_json(view, by_alias=True)
+    return Response(body, status, media_type="application/json")
+
+
+def json_response(document: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(document), status, media_type="application/json")
+
+
+def problem_reply(problem: Problem, headers: Headers = ()) -> Reply:
+    if problem.retry_after_s is not None:
+        seconds = max(1, math.ceil(problem.retry_after_s))
+        headers = (*headers, (b"retry-after", b"%d" % seconds))
+    return Reply(problem.status, orjson.dumps(problem.document()), headers, _PROBLEM)

@@ -1,0 +1,163 @@
+"""Submission, the hot path: one parse, one check, one shared commit, one answer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from uuid import UUID
+
+import orjson
+from pydantic import TypeAdapter
+from starlette.types import Receive, Scope
+
+from beacon_config import BeaconConfig
+from beacon_contracts import accounts
+from beacon_contracts.ids import JobId, new_uuid, show_job
+from beacon_contracts.jobs import BatchSubmission, JobState, job_submission
+from beacon_contracts.problem import FieldProblem
+from beacon_runner.api.auth import KeyRing
+from beacon_runner.api.bodies import read_body
+from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.problems import HttpProblemError
+from beacon_runner.api.replies import Reply
+from beacon_runner.api.views import links_of
+from beacon_runner.domain.admission import Admission, AdmittedJob, RefusedJobError, Submission
+from beacon_runner.domain.lanes import lane_at_submission
+from beacon_runner.store.group_commit import GroupCommit
+from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submissions, Submitted
+from beacon_runner.store.users import Principal
+
+_LONGEST_KEY = 200
+_BATCH: TypeAdapter[BatchSubmission] = TypeAdapter(BatchSubmission)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionDesk:
+    config: BeaconConfig
+    admission: Admission
+    keys: KeyRing
+    submissions: Submissions
+    commits: GroupCommit[NewJob, Answer]
+    outlook: Outlook
+    on_submitted: Callable[[], None]
+
+    async def submit(self, scope: Scope, receive: Receive) -> Reply:
+        """`POST /api/v1/jobs`."""
+        principal = await self.keys.require(scope, accounts.Scope.USER)
+        body = await read_body(scope, receive, self.config.limits.body_bytes)
+        submission = job_submission.validate_json(body)
+        return await self.take(principal, submission, idempotency_key(scope))
+
+    async def take(self, principal: Principal, submission: Submission, key: str | None) -> Reply:
+        """Accept one job that has the right form."""
+        self.outlook.begin()
+        job_id = new_uuid()
+        admitted = self.admission.admit(submission, job_id.int)
+        job = self._new_job(job_id, principal, admitted)
+        if key is not None:
+            job = replace(job, idempotency_key=key, request_hash=_hash([submission]))
+        (answer,) = await self.commits.submit([job])
+        accepted = _checked(answer)
+        self.on_submitted()
+        document = await self._document(job, accepted)
+        location = links_of(show_job(accepted.id))["self"].encode()
+        return Reply(202 if accepted.created else 200, orjson.dumps(document), ((b"location", location),))
+
+    async def submit_batch(self, scope: Scope, receive: Receive) -> Reply:
+        """`POST /api/v1/jobs/batch`."""
+        principal = await self.keys.require(scope, accounts.Scope.USER)
+        body = await read_body(scope, receive, self.config.limits.body_bytes)
+        submissions = _BATCH.validate_json(body).jobs
+        self._check_size(len(submissions))
+        self.outlook.begin()
+        jobs = self._admit_all(principal, submissions)
+        key = idempotency_key(scope)
+        if key is None:
+            answers = await self.commits.submit(jobs)
+        else:
+            answers = await self.submissions.submit_batch(jobs, key, _hash(submissions))
+        accepted = [_checked(answer) for answer in answers]
+        self.on_submitted()
+        documents = [await self._document(job, one) for job, one in zip(jobs, accepted, strict=True)]
+        return Reply(202 if accepted[0].created else 200, orjson.dumps({"jobs": documents}))
+
+    def _check_size(self, size: int) -> None:
+        most = self.config.limits.batch_jobs
+        if size > most:
+            message = f"a batch may have {most} jobs, this one has {size}"
+            raise RefusedJobError([FieldProblem(field="jobs", message=message, code="too_many")])
+
+    def _admit_all(self, principal: Principal, submissions: Sequence[Submission]) -> list[NewJob]:
+        """All of them, or an error that names what is wrong with each."""
+        jobs: list[NewJob] = []
+        problems: list[FieldProblem] = []
+        batch = new_uuid().hex
+        for number, submission in enumerate(submissions):
+            job_id = new_uuid()
+            try:
+                admitted = self.admission.admit(submission, job_id.int)
+            except RefusedJobError as error:
+                problems += [_in_batch(problem, number) for problem in error.problems]
+            else:
+                jobs.append(self._new_job(job_id, principal, admitted, batch))
+        if problems:
+            raise RefusedJobError(problems)
+        return jobs
+
+    def _new_job(
+        self, job_id: UUID, principal: Principal, admitted: AdmittedJob, batch: str | None = None
+    ) -> NewJob:
+        return NewJob(
+            id=JobId(job_id),
+            user=principal.user,
+            tier=principal.tier,
+            job_class=self.config.tiers[principal.tier].job_class,
+            lane=lane_at_submission(self.config.lanes, principal.user),
+            admitted=admitted,
+            batch=batch,
+        )
+
+    async def _document(self, job: NewJob, accepted: Submitted) -> dict[str, object]:
+        """The answer as a `JobAccepted`, without making one: this is the hot path."""
+        job_id = show_job(accepted.id)
+        waits = accepted.state is JobState.QUEUED
+        position = await self.outlook.newcomer(accepted.job_class, job.lane) if waits else None
+        return {
+            "job_id": job_id,
+            "status": accepted.state,
+            "tier": accepted.tier,
+            "priority": accepted.job_class,
+            "position": position,
+            "estimated_wait_s": self.outlook.wait_s(job.admitted.spec, position),
+            "links": links_of(job_id),
+        }
+
+
+def idempotency_key(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"idempotency-key":
+            key = str(value, "latin-1")
+            if not 0 < len(key) <= _LONGEST_KEY or not key.isascii() or not key.isprintable():
+                message = f"must be 1 to {_LONGEST_KEY} printable characters"
+                raise RefusedJobError(
+                    [FieldProblem(field="Idempotency-Key", message=message, code="invalid")]
+                )
+            return key
+    return None
+
+
+def _checked(answer: Answer) -> Submitted:
+    if isinstance(answer, KeyTaken):
+        earlier = show_job(answer.job)
+        detail = f"this Idempotency-Key was used for {earlier}, which was asked for differently"
+        raise HttpProblemError(409, "idempotency_key_reused", detail, job_id=earlier)
+    return answer
+
+
+def _hash(submissions: Sequence[Submission]) -> bytes:
+    """The same for requests that mean the same, whatever their spacing and order of fields."""
+    documents = [submission.model_dump(mode="json") for submission in submissions]
+    return sha256(orjson.dumps(documents, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def _in_batch(problem: FieldProblem, number: int) -> FieldProblem:
+    return problem.model_copy(update={"field": f"jobs[{number}].{problem.field}"})

@@ -1,0 +1,121 @@
+"""Why a job is not done yet, in one sentence and in facts."""
+
+from dataclasses import dataclass
+
+from redis.exceptions import RedisError
+
+from beacon_contracts.ids import show_execution, show_job
+from beacon_contracts.inference import InferenceView
+from beacon_contracts.jobs import JobState
+from beacon_contracts.waiting import ExecutionWait, WhyView
+from beacon_lifecycle import Clock
+from beacon_runner.api.job_desk import JobDesk
+from beacon_runner.domain.plan import Place, ended, places
+from beacon_runner.domain.ports import QueuePlace
+from beacon_runner.store.reading import JobRecord
+
+ASKED_AT_ROUTER = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Explainer:
+    jobs: JobDesk
+    clock: Clock
+
+    async def why(self, record: JobRecord) -> WhyView:
+        head = record.head
+        if head.state is JobState.PROCESSING:
+            return await self._at_router(record)
+        if head.state not in (JobState.QUEUED, JobState.RETRYING):
+            return _view(record, f"It waits for nothing: it is {head.state}.")
+        if record.next_attempt_at is not None:
+            return self._postponed(record)
+        return await self._in_lane(record)
+
+    def _postponed(self, record: JobRecord) -> WhyView:
+        assert record.next_attempt_at is not None  # noqa: S101 - the caller's case
+        seconds = max(0.0, (record.next_attempt_at - self.clock.wall()).total_seconds())
+        reasons = []
+        if record.head.failure is not None:
+            reasons.append(f"Attempt {record.head.attempt - 1} failed: {record.head.failure.message}")
+        return _view(record, f"It is tried again in {seconds:.0f} s.", reasons)
+
+    async def _in_lane(self, record: JobRecord) -> WhyView:
+        try:
+            place = await self.jobs.queue.place(record.message)
+            paused = (await self.jobs.queue.stats()).paused
+        except (RedisError, OSError):
+            return _view(record, "It is queued; the queue does not answer now, so its place is not known.")
+        if place is None:
+            return _view(record, "It is on its way into or out of its queue; this takes a moment.")
+        return _waiting_view(record, place, paused=place.job_class in paused)
+
+    async def _at_router(self, record: JobRecord) -> WhyView:
+        unfinished = await self._unfinished(record)
+        waits = []
+        for place in unfinished[:ASKED_AT_ROUTER]:
+            name = show_execution(record.head.id, place.stage, place.ordinal)
+            found = await self.jobs.router.find(name, place.region)
+            if found is not None and not found.state.terminal:
+                waits.append(_wait(name, place, found))
+        summary = _router_summary(len(unfinished), waits)
+        reasons = [f"{wait.model} in {wait.region}: {wait.waiting_for or wait.state}" for wait in waits]
+        return _view(record, summary, reasons).model_copy(update={"executions": waits})
+
+    async def _unfinished(self, record: JobRecord) -> list[Place]:
+        recorded = await self.jobs.reader.executions(record.head.id)
+        over = {(one.stage, one.ordinal) for one in recorded if ended(one.newest.state)}
+        return [
+            place
+            for place in places(record.spec)
+            if place.stage == record.head.stage and (place.stage, place.ordinal) not in over
+        ]
+
+
+def _router_summary(unfinished: int, waits: list[ExecutionWait]) -> str:
+    if not waits:
+        return f"A worker has it; {unfinished} of its executions are not done, and none waits at the router."
+    waiting = sum(wait.position is not None for wait in waits)
+    if waiting == 0:
+        return f"It runs: {len(waits)} of its executions are on GPUs now."
+    return f"{waiting} of its executions wait at the router for a GPU."
+
+
+def _wait(name: str, place: Place, found: InferenceView) -> ExecutionWait:
+    return ExecutionWait(
+        execution_id=name,
+        model=place.model,
+        region=place.region,
+        state=found.state,
+        position=found.position,
+        eta=found.eta,
+        waiting_for=found.waiting_for,
+    )
+
+
+def _waiting_view(record: JobRecord, place: QueuePlace, *, paused: bool) -> WhyView:
+    reasons = [
+        f"{place.ahead_in_lane} jobs of the same lane are before it; {place.active_lanes} lanes take turns"
+    ]
+    if place.front:
+        reasons.append("it was paid for to go first")
+    if paused:
+        reasons.insert(0, f"an operator has paused class {place.job_class}")
+        summary = f"Class {place.job_class} is paused; {place.ahead} jobs are ahead of it."
+    elif place.ahead == 0:
+        summary = f"It is next in class {place.job_class}, as soon as a worker is free."
+    else:
+        summary = f"{place.ahead} jobs are ahead of it in class {place.job_class}."
+    found = {"priority": place.job_class, "lane": place.lane, "jobs_ahead": place.ahead, "paused": paused}
+    return _view(record, summary, reasons).model_copy(update=found)
+
+
+def _view(record: JobRecord, summary: str, reasons: list[str] | None = None) -> WhyView:
+    return WhyView(
+        job_id=show_job(record.head.id),
+        status=record.head.state,
+        summary=summary,
+        reasons=reasons or [],
+        priority=record.head.job_class,
+        lane=record.lane or None,
+    )
