@@ -12,7 +12,15 @@ from beacon_contracts.jobs import GenerationJob, JobState
 from beacon_lifecycle.clock import SystemClock
 from beacon_telemetry import log_context
 from tests.integration.client.documents import ACCEPTED, execution, job, summary
-from tests.integration.client.small_runner import SmallRunner, cut, page, problem, small_runner
+from tests.integration.client.small_runner import (
+    SmallRunner,
+    cut,
+    event,
+    page,
+    problem,
+    small_runner,
+    stream,
+)
 
 CAT = GenerationJob(kind="generation", model="flux", prompt="a cat")
 
@@ -189,29 +197,25 @@ async def test_a_page_of_a_proxy_is_an_error_with_a_code(runner: SmallRunner, cl
     assert (refused.value.status, refused.value.code) == (418, "http_418")
 
 
-def test_the_sync_client_does_the_same() -> None:
-    async def serve(ready: asyncio.Queue[SmallRunner], stop: asyncio.Event) -> None:
-        async with small_runner() as one:
-            await ready.put(one)
-            await stop.wait()
+def test_the_sync_client_does_the_same(served: SmallRunner) -> None:
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    served.on("GET /api/v1/jobs", {"jobs": [summary("job_1"), summary("job_2")], "next_cursor": None})
+    served.on("GET /api/v1/jobs/none", problem(404, "unknown_job", "no such job"))
+    with Beacon(served.url, "secret") as beacon:
+        assert beacon.submit(CAT).job_id == "job_a"
+        assert [one.job_id for one in beacon.jobs()] == ["job_1", "job_2"]
+        assert next(iter(beacon.jobs())).job_id == "job_1"
+        with pytest.raises(BeaconError, match="no such job"):
+            beacon.job("none")
 
-    from anyio.from_thread import start_blocking_portal  # noqa: PLC0415 - only this test has no loop
 
-    with start_blocking_portal("asyncio") as portal:
-        ready, stop = portal.call(asyncio.Queue), portal.call(asyncio.Event)
-        serving = portal.start_task_soon(serve, ready, stop)
-        runner = portal.call(ready.get)
-        runner.on("POST /api/v1/jobs", ACCEPTED)
-        runner.on("GET /api/v1/jobs", {"jobs": [summary("job_1"), summary("job_2")], "next_cursor": None})
-        runner.on("GET /api/v1/jobs/none", problem(404, "unknown_job", "no such job"))
-        with Beacon(runner.url, "secret") as beacon:
-            assert beacon.submit(CAT).job_id == "job_a"
-            assert [one.job_id for one in beacon.jobs()] == ["job_1", "job_2"]
-            assert next(iter(beacon.jobs())).job_id == "job_1"
-            with pytest.raises(BeaconError, match="no such job"):
-                beacon.job("none")
-        portal.call(stop.set)
-        serving.result(timeout=10)
+def test_the_sync_client_watches_and_may_stop_in_the_middle(served: SmallRunner) -> None:
+    served.on("GET /api/v1/jobs/job_a/events", stream(event(1, "JOB_QUEUED"), event(2, "JOB_COMPLETE")))
+    with Beacon(served.url, "secret") as beacon:
+        assert [one.seq for one in beacon.watch("job_a")] == [1, 2]
+        for one in beacon.watch("job_a"):
+            assert one.seq == 1
+            break
 
 
 def test_the_sync_client_says_how_it_is_used() -> None:

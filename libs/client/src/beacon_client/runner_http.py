@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from tenacity.wait import wait_exponential, wait_random
 
 from beacon_client.errors import BeaconError, BeaconUnreachable
-from beacon_client.transport import never_connected, open_transport
+from beacon_client.transport import never_connected, open_transport, reason_of
 from beacon_contracts.problem import Problem
 from beacon_lifecycle.clock import Clock, SystemClock
 from beacon_telemetry import outgoing_headers
@@ -109,8 +109,8 @@ class RunnerHttp:
         try:
             yield
         except (httpx.HTTPError, httpx.StreamError, aiohttp.ClientError, OSError) as error:
-            reason = str(error.__cause__ or error) or type(error).__name__
-            raise BeaconUnreachable(self.base_url, reason, sent=not never_connected(error)) from error
+            sent = not never_connected(error)
+            raise BeaconUnreachable(self.base_url, reason_of(error), sent=sent) from error
 
     def _wait(self, state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None

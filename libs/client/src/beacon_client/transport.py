@@ -6,6 +6,7 @@ therefore calls the transport directly; decision 0003 has the numbers.
 """
 
 import asyncio
+import os
 import ssl
 from dataclasses import dataclass
 from typing import cast
@@ -74,7 +75,13 @@ def never_connected(error: BaseException) -> bool:
 
 def _translated(error: Exception) -> ExchangeError:
     """httpx-aiohttp gives a refused connection and a lost one the same class; the cause tells them apart."""
+    return ExchangeError(reason_of(error), sent=not never_connected(error))
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong with a connection, in few words."""
     cause = error.__cause__ or error
     if never_connected(error):
-        return ExchangeError(f"cannot connect: {cause}", sent=False)
-    return ExchangeError(f"connection lost: {type(cause).__name__} {cause}", sent=True)
+        number = getattr(cause, "errno", None)
+        return f"cannot connect ({os.strerror(number) if number else cause})"
+    return f"the connection was lost ({cause if str(cause) else type(cause).__name__})"

@@ -16,6 +16,10 @@ class InputError(Exception):
     """What the person gave cannot be used; the message says why."""
 
 
+class MissingError(Exception):
+    """What the person named is not there."""
+
+
 class GuardedGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         choose_json(False)
@@ -24,6 +28,9 @@ class GuardedGroup(TyperGroup):
         except BeaconError as error:
             complain(error)
             raise typer.Exit(exit_of(error)) from error
+        except MissingError as error:
+            complain_plainly(str(error))
+            raise typer.Exit(Exit.NOT_FOUND) from error
         except (InputError, CredentialsError) as error:
             complain_plainly(str(error))
             raise typer.Exit(Exit.USAGE) from error

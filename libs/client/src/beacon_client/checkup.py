@@ -1,0 +1,159 @@
+"""Looks at a running system from outside and says what is wrong and what to do about it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+
+from beacon_client.advice import advice_for
+from beacon_client.credentials import Credentials
+from beacon_client.findings import Finding, Verdict, failed
+from beacon_client.router import RouterClient, RouterStatus
+from beacon_client.runner_http import problem_of
+from beacon_client.servers_checkup import check_postgres, check_redis
+from beacon_client.transport import open_transport, reason_of
+from beacon_config import ConfigError, load_config
+from beacon_contracts.accounts import Me
+from beacon_lifecycle.clock import Clock
+
+# HTTP dates have whole seconds, and the answer took a moment to arrive.
+SKEW_S = 2.0
+TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """The system that is looked at, as the environment and the credentials describe it."""
+
+    credentials: Credentials
+    environ: Mapping[str, str]
+    config: Path
+
+
+async def examine(patient: Patient, clock: Clock) -> list[Finding]:
+    """Every check, each within its own bound; none raises."""
+    transport = open_transport()
+    async with httpx.AsyncClient(transport=transport, timeout=TIMEOUT_S, trust_env=False) as http:
+        checks: Sequence[Callable[[], Awaitable[list[Finding]]]] = (
+            lambda: check_config(patient),
+            lambda: check_runner(patient, http, clock),
+            lambda: check_key(patient, http),
+            lambda: check_router(patient, clock),
+            lambda: check_postgres(patient.environ.get("DATABASE_URL", "")),
+            lambda: check_redis(patient.environ.get("REDIS_URL", ""), clock),
+        )
+        found = await asyncio.gather(*(check() for check in checks))
+    return [finding for findings in found for finding in findings]
+
+
+async def check_config(patient: Patient) -> list[Finding]:
+    try:
+        loaded = load_config(patient.config, patient.environ)
+    except ConfigError as error:
+        return [
+            failed("configuration", str(error), "Correct the file; `beacon config check` reads it again.")
+        ]
+    summary = f"{patient.config}: {len(loaded.regions)} regions, {len(loaded.backends)} backends"
+    return [Finding("configuration", Verdict.OK, summary)]
+
+
+async def check_runner(patient: Patient, http: httpx.AsyncClient, clock: Clock) -> list[Finding]:
+    url = patient.credentials.runner_url.rstrip("/")
+    try:
+        answer = await http.get(f"{url}/readyz")
+    except httpx.HTTPError as error:
+        advice = "Start it with `beacon up`, or set BEACON_RUNNER_URL to where it runs."
+        return [failed("runner", f"{url} {reason_of(error)}", advice)]
+    return [*_readiness(url, answer), _skew(answer, clock.wall())]
+
+
+def _readiness(url: str, answer: httpx.Response) -> list[Finding]:
+    """One line for the runner, and one for each part that its answer names."""
+    if answer.is_success:
+        return [Finding("runner", Verdict.OK, f"{url} is ready"), *_named_checks(answer)]
+    problem = problem_of(answer)
+    advice = "Look at the runner's log; `python -m beacon_runner migrate` brings the database up to date."
+    return [failed("runner", f"{url} is not ready: {problem.detail}", advice), *_named_checks(answer)]
+
+
+def _named_checks(answer: httpx.Response) -> list[Finding]:
+    try:
+        document: Any = orjson.loads(answer.content)
+    except orjson.JSONDecodeError:
+        return []
+    checks = document.get("checks", {}) if isinstance(document, dict) else {}
+    if not isinstance(checks, dict):
+        return []
+    return [
+        Finding(f"runner's {name}", Verdict.OK if str(said) == "ok" else Verdict.FAILED, str(said))
+        for name, said in checks.items()
+    ]
+
+
+def _skew(answer: httpx.Response, now: datetime) -> Finding:
+    try:
+        theirs = parsedate_to_datetime(answer.headers.get("date", ""))
+    except ValueError:
+        return Finding("clock", Verdict.SKIPPED, "the runner does not say what time it is")
+    skew_s = (now - theirs).total_seconds()
+    if -1.0 <= skew_s <= SKEW_S:
+        return Finding("clock", Verdict.OK, "agrees with the runner's")
+    detail = f"this machine is {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} the runner"
+    return Finding(
+        "clock", Verdict.WARNING, detail, "Synchronise the clocks (NTP): `start_by` compares them."
+    )
+
+
+async def check_key(patient: Patient, http: httpx.AsyncClient) -> list[Finding]:
+    key = patient.credentials.user_key
+    if not key:
+        return [
+            failed("key", "there is none", "Set BEACON_API_KEY, or BEACON_HOME to where `beacon up` ran.")
+        ]
+    url = f"{patient.credentials.runner_url.rstrip('/')}/api/v1/me"
+    try:
+        answer = await http.get(url, headers={"authorization": f"Bearer {key}"})
+    except httpx.HTTPError:
+        return [Finding("key", Verdict.SKIPPED, "the runner does not answer")]
+    if answer.is_error:
+        problem = problem_of(answer)
+        return [failed("key", problem.detail, advice_for(problem))]
+    who = Me.model_validate_json(answer.content)
+    return [Finding("key", Verdict.OK, f"{who.name}, tier {who.tier}, scopes {', '.join(who.scopes)}")]
+
+
+async def check_router(patient: Patient, clock: Clock) -> list[Finding]:
+    url, token = patient.credentials.router_url, patient.credentials.service_token
+    if not url:
+        advice = "Set BEACON_ROUTER_URLS to look at it from here."
+        return [Finding("router", Verdict.SKIPPED, "its address is not known", advice)]
+    async with RouterClient([url], token, clock) as router:
+        (status,) = await router.status()
+    return _router_findings(status)
+
+
+def _router_findings(status: RouterStatus) -> list[Finding]:
+    if status.queues is None:
+        advice = "Start it, or check BEACON_ROUTER_URLS and BEACON_SERVICE_TOKEN."
+        return [failed("router", f"{status.url} {status.error}", advice)]
+    queues = status.queues
+    line = f"{status.url}: {queues.waiting} waiting, {queues.running} running"
+    away = [
+        f"{backend.name} ({backend.breaker.state})"
+        for region in queues.regions.values()
+        for backend in region.backends
+        if backend.breaker.state != "closed" or backend.breaker.health_check == "down"
+    ]
+    if not away:
+        return [Finding("router", Verdict.OK, line), Finding("backends", Verdict.OK, "all answer")]
+    advice = "Look at the backend; the breaker closes by itself after a probe that works."
+    return [
+        Finding("router", Verdict.OK, line),
+        Finding("backends", Verdict.WARNING, f"not usable now: {', '.join(away)}", advice),
+    ]

@@ -1,0 +1,59 @@
+"""Numbers, moments and states as people read them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from beacon_contracts.jobs import ExecutionState, JobState
+
+STATE_STYLE = {
+    JobState.QUEUED: "cyan",
+    JobState.PROCESSING: "blue",
+    JobState.RETRYING: "yellow",
+    JobState.COMPLETED: "green",
+    JobState.PARTIAL: "yellow",
+    JobState.FAILED: "red",
+    JobState.CANCELLED: "dim",
+}
+MARKS = {
+    ExecutionState.PENDING: "[dim]·[/]",
+    ExecutionState.RUNNING: "[blue]▶[/]",
+    ExecutionState.COMPLETED: "[green]✓[/]",
+    ExecutionState.FAILED: "[red]✗[/]",
+    ExecutionState.CANCELLED: "[dim]-[/]",
+}
+ENDED = frozenset({JobState.COMPLETED, JobState.PARTIAL, JobState.FAILED, JobState.CANCELLED})
+
+
+def seconds(value: float | None) -> str:
+    """`0.4 s`, `42 s`, `3 min 5 s`, `2 h 10 min`; never negative."""
+    if value is None:
+        return ""
+    left = max(0.0, value)
+    if left < 10:
+        return f"{left:.1f} s"
+    if left < 60:
+        return f"{left:.0f} s"
+    minutes, rest = divmod(round(left), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} days"
+
+
+def ago(moment: datetime | None, now: datetime | None = None) -> str:
+    if moment is None:
+        return ""
+    return f"{seconds(((now or datetime.now(UTC)) - moment).total_seconds())} ago"
+
+
+def styled(state: JobState) -> str:
+    return f"[{STATE_STYLE[state]}]{state}[/]"
+
+
+def answer(output: Any) -> str:
+    """The text of an output, whatever the dialect called it."""
+    if isinstance(output, dict):
+        for name in ("text", "generated_text", "output", "content", "response", "image_url", "url"):
+            if name in output:
+                return answer(output[name])
+    return "" if output is None else " ".join(str(output).split())

@@ -1,0 +1,25 @@
+"""What a check-up finds."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at, and what to do where it is not right."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    what_to_do: str = ""
+
+
+def failed(name: str, detail: str, what_to_do: str) -> Finding:
+    return Finding(name, Verdict.FAILED, detail, what_to_do)

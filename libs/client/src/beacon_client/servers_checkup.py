@@ -1,0 +1,56 @@
+"""Postgres and Redis looked at directly, where their addresses are known here."""
+
+import asyncio
+
+import asyncpg
+import redis.asyncio as redis
+from redis.exceptions import RedisError
+
+from beacon_client.findings import Finding, Verdict, failed
+from beacon_lifecycle.clock import Clock
+
+TIMEOUT_S = 5.0
+SKEW_S = 2.0
+OLDEST_POSTGRES = 14
+
+
+async def check_postgres(url: str) -> list[Finding]:
+    if not url:
+        detail = "DATABASE_URL is not set here; the runner's readiness covers it"
+        return [Finding("postgres", Verdict.SKIPPED, detail)]
+    try:
+        connection = await asyncpg.connect(url, timeout=TIMEOUT_S)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        return [
+            failed("postgres", reason, "Is it running? Check host, port, user and password in DATABASE_URL.")
+        ]
+    version = connection.get_server_version()
+    await connection.close(timeout=TIMEOUT_S)
+    if version.major < OLDEST_POSTGRES:
+        return [failed("postgres", f"version {version.major}", f"Beacon needs {OLDEST_POSTGRES} or later.")]
+    return [Finding("postgres", Verdict.OK, f"version {version.major}.{version.minor} answers")]
+
+
+async def check_redis(url: str, clock: Clock) -> list[Finding]:
+    if not url:
+        detail = "REDIS_URL is not set here; the runner's readiness covers it"
+        return [Finding("redis", Verdict.SKIPPED, detail)]
+    try:
+        async with asyncio.timeout(TIMEOUT_S), redis.Redis.from_url(url) as client:
+            information = await client.info("server")
+            seconds, micros = await client.time()
+            memory = await client.config_get("maxmemory-policy")
+    except (RedisError, OSError, ValueError, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        return [failed("redis", reason, "Is it running? Check host, port and password in REDIS_URL.")]
+    found = [Finding("redis", Verdict.OK, f"version {information['redis_version']} answers")]
+    skew_s = clock.wall().timestamp() - (seconds + micros / 1e6)
+    if abs(skew_s) > SKEW_S:
+        advice = "Synchronise the clocks (NTP). Leases use the server's clock and stay right."
+        found.append(Finding("redis clock", Verdict.WARNING, f"{skew_s:+.0f} s from this machine's", advice))
+    policy = memory.get("maxmemory-policy", "noeviction")
+    if policy != "noeviction":
+        advice = "Set it to noeviction: what Redis drops on its own, the reconciler must bring back."
+        found.append(Finding("redis memory", Verdict.WARNING, f"maxmemory-policy is {policy}", advice))
+    return found
