@@ -105,3 +105,17 @@ export function query(values) {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
+
+/** The first pages of a list, joined, and the cursor of what follows them. */
+export async function pagesOf(api, address, name, { pages, signal, ...wanted }) {
+  const found = [];
+  let cursor;
+  let answer;
+  for (let page = 0; page < pages; page += 1) {
+    answer = await api.get(address + query({ ...wanted, cursor }), { signal });
+    found.push(...answer[name]);
+    cursor = answer.next_cursor;
+    if (!cursor) break;
+  }
+  return { found, cursor, answer };
+}

@@ -39,7 +39,7 @@ export class Shell {
     attr(byId("account-button"), "hidden", !me);
     if (me) {
       write(byId("account-button"), me.name ?? "Account");
-      byId("account").replaceChildren(...this.#account(me));
+      if (!byId("account").matches(":popover-open")) byId("account").replaceChildren(...this.#account(me));
     }
   }
 

@@ -1,6 +1,6 @@
 // Dead letters: find them, put them back, or remove them for good.
 
-import { path, query } from "../api.js";
+import { pagesOf, path } from "../api.js";
 import { ago, exact } from "../clock.js";
 import { Rows, attr, button, el, table, write } from "../dom.js";
 import { actionButton, attempt, confirmed, empty, notice } from "../parts.js";
@@ -44,22 +44,11 @@ export function deadPart({ api, shell, signal }) {
     }
   }
 
-  async function load() {
-    const found = [];
-    let cursor;
-    for (let page = 0; page < pages; page += 1) {
-      const answer = await api.get(`admin/queue-dead${query({ cursor, limit: 100 })}`, { signal });
-      found.push(...answer.dead_letters);
-      total = answer.total ?? found.length;
-      cursor = answer.next_cursor;
-      if (!cursor) break;
-    }
-    return { found, cursor };
-  }
-
   const refresh = poll(EVERY_S, signal, async () => {
-    const { found, cursor } = await attempt(said, load, "The dead letter queue");
+    const load = () => pagesOf(api, "admin/queue-dead", "dead_letters", { limit: 100, pages, signal });
+    const { found, cursor, answer } = await attempt(said, load, "The dead letter queue");
     letters = found;
+    total = answer.total;
     attr(more, "hidden", !cursor);
     for (const id of chosen) if (!found.some((letter) => letter.job_id === id)) chosen.delete(id);
     show();
@@ -111,7 +100,7 @@ function deadRow(letter, { choose, requeue }) {
   const died = el("td", { class: "number" });
   const node = el("tr", {},
     el("td", {}, box),
-    el("th", { scope: "row" }, el("a", { href: `#/${path`jobs/${letter.job_id}`}`, class: "strong" }, letter.name || `${titled(letter.kind || "")} job`),
+    el("th", { scope: "row" }, el("a", { href: `#/${path`jobs/${letter.job_id}`}`, class: "strong" }, letter.name || titled(`${letter.kind} job`.trim())),
       el("small", { class: "mono muted" }, letter.job_id)),
     el("td", {}, letter.reason),
     el("td", { class: "roomy" }, letter.failure?.message ?? ""),

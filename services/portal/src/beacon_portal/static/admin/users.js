@@ -1,6 +1,6 @@
 // Users: tiers, credit and keys.
 
-import { path, query } from "../api.js";
+import { pagesOf, path } from "../api.js";
 import { Rows, attr, button, choice, complain, el, field, table, write } from "../dom.js";
 import { actionButton, attempt, notice, panel } from "../parts.js";
 import { poll } from "../stream.js";
@@ -16,13 +16,14 @@ export function usersPart(context) {
   const done = notice();
   const list = table("Users", ["User", "Tier", ["Credit", "number"], ["Give credit", "number"], ["Actions", "hushed"]]);
   const rows = new Rows(list.body, (user) => userRow(user, { change, keys: () => openKeys(context, user) }));
-  const more = button("Show more", () => { limit += 100; refresh(); }, { class: "quiet", hidden: true });
-  let limit = 100;
+  const more = button("Show more", () => { pages += 1; refresh(); }, { class: "quiet", hidden: true });
+  let pages = 1;
 
   const refresh = poll(EVERY_S, signal, async () => {
-    const answer = await attempt(said, () => api.get(`admin/users${query({ limit })}`, { signal }), "The list of users");
-    rows.show(answer.users, (user) => user.id);
-    attr(more, "hidden", !answer.next_cursor);
+    const load = () => pagesOf(api, "admin/users", "users", { limit: 100, pages, signal });
+    const { found, cursor } = await attempt(said, load, "The list of users");
+    rows.show(found, (user) => user.id);
+    attr(more, "hidden", !cursor);
   });
 
   /** Changes something about a user: `change("/credit", {amount: 5}, user, "…")`. */

@@ -7,6 +7,7 @@ import { poll } from "../stream.js";
 import { LIVE } from "../words.js";
 
 const EVERY_S = 3;
+const REASONS = 6;
 const AT_ROUTER = new Set(["queued", "warming", "backoff"]);
 
 export function waitingPanel({ api, signal }, state, refresh) {
@@ -22,7 +23,7 @@ export function waitingPanel({ api, signal }, state, refresh) {
       const why = await api.get(path`api/v1/jobs/${state.view.job_id}/why`, { signal });
       write(words, why.summary);
       if (Number.isInteger(why.jobs_ahead) && why.jobs_ahead + 1 !== state.view.position) refresh();
-      more.replaceChildren(...(why.reasons ?? []).map((reason) => el("li", {}, reason)));
+      more.replaceChildren(...shortened(why.reasons ?? []).map((reason) => el("li", {}, reason)));
       attr(node, "hidden", !lives() || !waits(why));
     } catch (error) {
       attr(node, "hidden", true);
@@ -42,4 +43,8 @@ export function waitingPanel({ api, signal }, state, refresh) {
 /** A job that runs may still wait: for a slot, a cap or a model that loads. */
 function waits({ status, summary, executions = [] }) {
   return Boolean(summary) && (status !== "processing" || executions.some(({ state }) => AT_ROUTER.has(state)));
+}
+
+function shortened(reasons) {
+  return reasons.length > REASONS ? [...reasons.slice(0, REASONS - 1), `and ${reasons.length - REASONS + 1} more`] : reasons;
 }

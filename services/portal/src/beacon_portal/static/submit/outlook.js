@@ -13,13 +13,13 @@ export function outlook({ api, refreshAccount, session, signal }) {
   const shown = facts([["runs", "Runs"], ["wait", "Expected wait"], ["price", "Price"], ["skip", "To go first"], ["pending", "Jobs you may still queue"], ["hour", "Left this hour"], ["credit", "Credit"]]);
   shown.node.classList.add("tall");
   const node = el("div", { class: "stack" }, el("h2", {}, "Before you submit"), shown.node);
-  let waits = {};
+  let states = [];
   let prices = [];
   let current = [{ runs: 0, words: "" }, []];
 
   function show() {
     const [size, models] = current;
-    const wait = expected(waits, models);
+    const wait = expected(states, models);
     const { limits = {}, credit } = session.me ?? {};
     shown.update({
       runs: size.words === "one run" ? "1" : `${size.runs.toLocaleString()} (${size.words})`,
@@ -33,23 +33,20 @@ export function outlook({ api, refreshAccount, session, signal }) {
   }
 
   async function load() {
-    const [status, pricing] = await Promise.all([
-      api.get("status", { signal }).catch(() => ({})),
-      api.get("api/v1/skip-pricing", { signal }).catch(() => ({ prices: [] })),
-      refreshAccount(),
-    ]);
-    waits = status.estimated_wait ?? {};
-    prices = pricing.prices ?? [];
+    const [{ regions }] = await Promise.all([api.get("api/v1/regions", { signal }), refreshAccount()]);
+    states = regions.map(({ state }) => state).filter(Boolean);
     show();
   }
 
+  api.get("api/v1/skip-pricing", { signal }).then((pricing) => { prices = pricing.prices; show(); }, () => {});
   const refresh = poll(EVERY_S, signal, load);
   return { node, refresh, update: (...next) => { current = next; show(); } };
 }
 
-/** The longest of the chosen models' waits; null when nobody knows. */
-function expected(waits, models) {
-  const known = models.map((model) => waits[model]).filter((wait) => Number.isFinite(wait));
+/** Until the last of the models has a GPU somewhere, as the router expects it; null when nobody knows. */
+function expected(states, models) {
+  const waits = models.map((model) => Math.min(...states.map(({ estimated_wait: wait }) => wait[model]?.p50_s ?? Infinity)));
+  const known = waits.filter(Number.isFinite);
   return known.length ? Math.max(0, ...known) : null;
 }
 

@@ -1,6 +1,6 @@
 // The user's jobs, newest first, live.
 
-import { path, query } from "../api.js";
+import { pagesOf, path, query } from "../api.js";
 import { ago, exact, since, span } from "../clock.js";
 import { Rows, attr, button, choice, el, table, write } from "../dom.js";
 import { attempt, badge, empty, notice, pageHead, progressBar } from "../parts.js";
@@ -11,10 +11,11 @@ import { LIVE, titled } from "../words.js";
 const STATES = ["queued", "processing", "retrying", "completed", "partial", "failed", "cancelled"];
 const PAGE = 50;
 
-export function jobsView({ api, search, signal }) {
+export function jobsView({ api, search, session, signal }) {
   const said = notice();
   const state = choice([["", "Any state"], ...STATES.map((name) => [name, titled(name)])], { name: "status", value: search.get("status") ?? "" });
   const kind = choice([["", "Any kind"], ["matrix", "Matrix"], ["pipeline", "Pipeline"], ["generation", "Generation"]], { name: "kind", value: search.get("kind") ?? "" });
+  const everybody = el("input", { type: "checkbox", checked: session.isAdmin && search.has("everybody") });
   const more = button("Show older", () => { pages += 1; again(); }, { hidden: true, class: "quiet" });
   const list = table("Jobs", ["Job", "State", ["Progress", "roomy"], ["Kind", "roomy"], ["Class", "roomy"], ["Created", "number"], ["Took", "number roomy"]]);
   const rows = new Rows(list.body, jobRow);
@@ -23,39 +24,31 @@ export function jobsView({ api, search, signal }) {
   nothing.hidden = true;
   let pages = 1;
 
-  async function load() {
-    const jobs = [];
-    let cursor;
-    for (let page = 0; page < pages; page += 1) {
-      const found = await api.get(`api/v1/jobs${query({ status: state.value, kind: kind.value, limit: PAGE, cursor })}`, { signal });
-      jobs.push(...found.jobs);
-      cursor = found.next_cursor;
-      if (!cursor) break;
-    }
-    return { jobs, cursor };
-  }
+  const wanted = () => ({ status: state.value, kind: kind.value, everybody: everybody.checked || null });
 
   async function refresh() {
-    const { jobs, cursor } = await attempt(said, load, "The list of jobs");
-    rows.show(jobs, (job) => job.job_id);
+    const load = () => pagesOf(api, "api/v1/jobs", "jobs", { ...wanted(), limit: PAGE, pages, signal });
+    const { found, cursor } = await attempt(said, load, "The list of jobs");
+    rows.show(found, (job) => job.job_id);
     attr(more, "hidden", !cursor);
-    attr(nothing, "hidden", jobs.length > 0);
-    attr(list.node, "hidden", jobs.length === 0);
+    attr(nothing, "hidden", found.length > 0);
+    attr(list.node, "hidden", found.length === 0);
   }
 
   function filter() {
     pages = 1;
-    const wanted = query({ status: state.value, kind: kind.value });
-    history.replaceState(null, "", `#${currentPlace().place}${wanted}`);
+    history.replaceState(null, "", `#${currentPlace().place}${query(wanted())}`);
     again();
   }
 
   state.addEventListener("change", filter);
   kind.addEventListener("change", filter);
+  everybody.addEventListener("change", filter);
   const again = poll(2, signal, refresh);
 
   const filters = el("div", { class: "filters", role: "group", "aria-label": "Filters" },
-    el("label", {}, el("span", {}, "State"), state), el("label", {}, el("span", {}, "Kind"), kind));
+    el("label", {}, el("span", {}, "State"), state), el("label", {}, el("span", {}, "Kind"), kind),
+    session.isAdmin && el("label", { class: "check" }, everybody, "Everybody's"));
   const node = el("div", {},
     pageHead("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
     filters, said.node, nothing, list.node, el("div", { class: "actions" }, more));

@@ -1,0 +1,247 @@
+"""What people come to the portal for, on the whole system."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Console
+from tests.browser.desk import Backstage, Desk
+from tests.fixtures.stack import RunningStack
+
+pytestmark = pytest.mark.stack
+
+LLAMA, QWEN = "llama3.2-1b", "qwen2.5-1.5b"
+FAILING = {"kind": "error", "status": 503}
+
+
+@pytest.fixture
+def backstage(stack: RunningStack) -> Iterator[Backstage]:
+    behind = Backstage(stack)
+    behind.reset()
+    yield behind
+    behind.reset()
+
+
+@pytest.fixture
+def desk(page: Page, stack: RunningStack) -> Desk:
+    return Desk(page, stack.credentials.portal_url)
+
+
+@pytest.fixture
+def key(backstage: Backstage, request: pytest.FixtureRequest) -> str:
+    return backstage.new_user(request.node.name)
+
+
+def matrix(*models: str, regions: tuple[str, ...] = ("US",), name: str = "a comparison") -> dict[str, object]:
+    return {
+        "kind": "matrix",
+        "name": name,
+        "questions": [{"id": "q1", "prompt": "Is the sky blue?"}],
+        "models": list(models),
+        "regions": list(regions),
+        "failover": "pinned",
+    }
+
+
+def test_submit_a_matrix_and_watch_it_to_the_end(desk: Desk, key: str) -> None:
+    page = desk.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    desk.sign_in(key)
+    desk.go("Submit")
+    page.get_by_label("Name", exact=True).first.fill("two by two by three")
+    page.get_by_label("Question", exact=True).fill("Is the sky blue?")
+    page.get_by_role("button", name="Add a question").click()
+    page.get_by_label("Question", exact=True).nth(1).fill("Is the sea <b>blue</b>?")
+    page.get_by_label(LLAMA).check()
+    page.get_by_label(QWEN).check()
+    expect(page.get_by_role("complementary")).to_contain_text(re.compile(r"12 \(2 . 2 . 3\)"))
+    page.get_by_role("button", name="Submit", exact=True).click()
+
+    expect(desk.heading("two by two by three")).to_be_visible()
+    expect(desk.state()).to_have_text(re.compile("Completed"))
+    for question in ("q1", "q2"):
+        for region in ("US", "EU", "ASIA"):
+            expect(desk.cell(question, LLAMA, region)).to_contain_text("Completed")
+            expect(desk.cell(question, QWEN, region)).to_contain_text("Completed")
+    expect(desk.answer(LLAMA, "EU")).to_contain_text(f"{LLAMA} in EU")
+    page.get_by_role("button", name="q2", exact=True).click()
+    expect(desk.answer(QWEN, "ASIA")).to_contain_text("Is the sea <b>blue</b>?")
+    desk.go("Jobs")
+    expect(page.get_by_role("row", name="two by two by three")).to_contain_text("Completed")
+    assert not [address for address in asked if key in address]
+
+
+def test_a_pipeline_shows_its_steps_one_after_another(desk: Desk, key: str) -> None:
+    page = desk.page
+    desk.sign_in(key)
+    desk.go("Submit")
+    page.get_by_label("Pipeline").check()
+    page.get_by_label("Feature").select_option("text_only")
+    page.get_by_label("Prompt").fill("A futuristic city")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(desk.state()).to_have_text(re.compile("Completed"))
+    expect(desk.answer("prompt_enhancer", "US")).to_contain_text("A futuristic city, in fine detail")
+    expect(desk.answer("fast_chat_llm", "US")).to_contain_text("Completed")
+
+
+def test_retry_a_failed_cell(desk: Desk, key: str, backstage: Backstage) -> None:
+    backstage.control("POST", "faults", FAILING | {"model": QWEN}, regions=("us",))
+    job = backstage.submit(key, matrix(LLAMA, QWEN))
+    desk.sign_in(key)
+    desk.open(f"/jobs/{job}")
+    expect(desk.state()).to_have_text(re.compile("Partial"))
+    expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Completed")
+    expect(desk.cell("q1", QWEN, "US")).to_contain_text("Failed")
+
+    backstage.control("DELETE", "faults")
+    desk.cell("q1", QWEN, "US").click()
+    desk.answer(QWEN, "US").get_by_role("button", name="Retry").click()
+    expect(desk.cell("q1", QWEN, "US")).to_contain_text("Completed")
+    expect(desk.state()).to_have_text(re.compile("Completed"))
+    expect(desk.answer(QWEN, "US")).to_contain_text(f"{QWEN} in US")
+
+
+def test_cancel_asks_first_and_then_stops_everything(desk: Desk, key: str, backstage: Backstage) -> None:
+    backstage.run_times(**{LLAMA: 600})
+    job = backstage.submit(key, matrix(LLAMA, regions=("US", "EU")))
+    desk.sign_in(key)
+    desk.open(f"/jobs/{job}")
+    expect(desk.cell("q1", LLAMA, "EU")).to_contain_text("Running")
+
+    desk.page.get_by_role("button", name="Cancel").click()
+    desk.confirm("Go back")
+    expect(desk.state()).to_have_text(re.compile("Running"))
+    desk.page.get_by_role("button", name="Cancel").click()
+    desk.confirm("Cancel the job")
+    expect(desk.state()).to_have_text(re.compile("Cancelled"))
+    expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Cancelled")
+    expect(desk.page.get_by_role("button", name="Cancel")).to_be_hidden()
+
+
+def test_a_dead_letter_goes_back_to_its_queue(
+    desk: Desk, key: str, backstage: Backstage, stack: RunningStack
+) -> None:
+    page = desk.page
+    backstage.control("POST", "faults", FAILING)
+    job = backstage.submit(key, matrix(LLAMA, name="a dead one"))
+    desk.sign_in(stack.credentials.admin_key)
+    desk.go("Admin")
+    page.get_by_role("link", name="Dead letters").click()
+    row = page.get_by_role("row", name=job)
+    expect(row).to_contain_text("a dead one")
+
+    backstage.control("DELETE", "faults")
+    page.get_by_label("Search").fill("a dead one")
+    row.get_by_role("button", name="Requeue").click()
+    expect(page.get_by_text("1 dead letter requeued.")).to_be_visible()
+    expect(row).to_be_hidden()
+    desk.open(f"/jobs/{job}")
+    expect(desk.state()).to_have_text(re.compile("Completed"))
+
+
+def test_a_purge_is_confirmed_and_leaves_the_job_readable(
+    desk: Desk, key: str, backstage: Backstage, stack: RunningStack
+) -> None:
+    page = desk.page
+    backstage.control("POST", "faults", FAILING)
+    job = backstage.submit(key, matrix(LLAMA, name="to be purged"))
+    desk.sign_in(stack.credentials.admin_key)
+    desk.open("/admin/dead")
+    row = page.get_by_role("row", name=job)
+    row.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Purge 1").click()
+    desk.confirm("Purge 1")
+    expect(page.get_by_text("1 dead letter purged.")).to_be_visible()
+    expect(row).to_be_hidden()
+    desk.open(f"/jobs/{job}")
+    expect(desk.heading("to be purged")).to_be_visible()
+    expect(desk.state()).to_have_text(re.compile("Failed"))
+
+
+def test_the_page_shows_the_present_after_the_api_was_away(
+    desk: Desk, key: str, backstage: Backstage, stack: RunningStack, console: Console
+) -> None:
+    page = desk.page
+    backstage.run_times(**{LLAMA: 6})
+    job = backstage.submit(key, matrix(LLAMA, regions=("US", "EU", "ASIA")))
+    desk.sign_in(key)
+    desk.open(f"/jobs/{job}")
+    expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Running")
+
+    console.tolerate("Failed to load resource", "net::ERR")
+    stack.kill("runner")
+    expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    stack.start("runner")
+    expect(page.get_by_text("Reconnecting…")).to_be_hidden()
+    expect(desk.state()).to_have_text(re.compile("Completed"), timeout=60_000)
+    expect(desk.cell("q1", LLAMA, "ASIA")).to_contain_text("Completed")
+
+
+def test_what_is_half_written_survives_a_restart_and_a_reload(
+    desk: Desk, key: str, stack: RunningStack, console: Console
+) -> None:
+    page = desk.page
+    desk.sign_in(key)
+    desk.go("Submit")
+    page.get_by_label("Question", exact=True).fill("Half a thou")
+    page.get_by_label(QWEN).check()
+    console.tolerate("Failed to load resource", "net::ERR")
+    stack.kill("runner")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_text("The server does not answer.")).to_be_visible()
+    stack.start("runner")
+    page.reload()
+    expect(page.get_by_label("Question", exact=True)).to_have_value("Half a thou")
+    expect(page.get_by_label(QWEN)).to_be_checked()
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(desk.state()).to_have_text(re.compile("Completed"))
+
+
+def test_a_refused_form_says_what_is_wrong_where_it_is_wrong(desk: Desk, key: str) -> None:
+    page = desk.page
+    desk.sign_in(key)
+    desk.go("Submit")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    question = page.get_by_label("Question", exact=True)
+    expect(question).to_be_focused()
+    expect(question).to_have_accessible_description("Write the question.")
+    expect(page.get_by_text("Choose at least one model.")).to_be_visible()
+
+
+def test_administration_needs_an_administrator(desk: Desk, key: str, stack: RunningStack) -> None:
+    desk.sign_in(key)
+    expect(desk.page.get_by_role("link", name="Admin")).to_be_hidden()
+    desk.open("/admin")
+    expect(desk.page.get_by_text("needs an administrator's key")).to_be_visible()
+
+
+def test_an_unknown_key_is_refused_and_a_session_ends_for_good(
+    desk: Desk, key: str, console: Console
+) -> None:
+    page = desk.page
+    console.tolerate("401")
+    page.goto(desk._address)
+    page.get_by_label("API key").fill("nobody's")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("API key")).to_have_accessible_description(re.compile("not known"))
+    desk.sign_in(key)
+    page.get_by_role("button", name="test_an_unknown").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(desk.heading("Sign in")).to_be_visible()
+    page.reload()
+    expect(desk.heading("Sign in")).to_be_visible()
+
+
+def test_a_class_is_paused_and_resumed(desk: Desk, stack: RunningStack) -> None:
+    page = desk.page
+    desk.sign_in(stack.credentials.admin_key)
+    desk.go("Admin")
+    row = page.get_by_role("row", name="Low")
+    row.get_by_role("button", name="Pause").click()
+    desk.confirm("Pause")
+    expect(row).to_contain_text("Paused")
+    row.get_by_role("button", name="Resume").click()
+    expect(row).to_contain_text("Serving")
