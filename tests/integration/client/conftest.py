@@ -19,7 +19,8 @@ def served() -> Iterator[SmallRunner]:
             await stop.wait()
 
     with start_blocking_portal("asyncio") as portal:
-        ready, stop = portal.call(asyncio.Queue), portal.call(asyncio.Event)
+        ready: asyncio.Queue[SmallRunner] = portal.call(asyncio.Queue)
+        stop = portal.call(asyncio.Event)
         serving = portal.start_task_soon(serve, ready, stop)
         yield portal.call(ready.get)
         portal.call(stop.set)

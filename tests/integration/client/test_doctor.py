@@ -17,7 +17,7 @@ from beacon_client.findings import Finding, Verdict
 from beacon_client.servers_checkup import check_postgres, check_redis
 from beacon_lifecycle.clock import ManualClock, SystemClock
 from tests.integration.client.small_router import SmallRouter, small_router
-from tests.integration.client.small_runner import SmallRunner, problem, small_runner
+from tests.integration.client.small_runner import SmallRunner, document, problem, small_runner
 
 SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
 ME = {"user_id": "user_1", "name": "ada", "tier": "free", "priority": "low", "scopes": ["user"]}
@@ -27,7 +27,7 @@ NOWHERE = "127.0.0.1:1"
 @pytest.fixture
 async def runner() -> AsyncIterator[SmallRunner]:
     async with small_runner() as one:
-        one.on("GET /readyz", {"status": "ready", "checks": {"postgres": "ok", "redis": "ok"}})
+        one.on("GET /readyz", {"ready": True, "parts": {"postgres": "ok", "redis": "ok"}})
         one.on("GET /api/v1/me", ME)
         yield one
 
@@ -76,15 +76,15 @@ async def test_a_runner_that_is_away(router: SmallRouter) -> None:
     assert findings["key"].verdict is Verdict.SKIPPED
 
 
-async def test_a_runner_that_is_not_ready_says_why(runner: SmallRunner) -> None:
+async def test_a_runner_that_is_not_ready_says_which_part(runner: SmallRunner) -> None:
     runner.answers["GET /readyz"].clear()
-    not_ready = problem(
-        503, "not_ready", "migrations are behind", checks={"postgres": "ok", "redis": "refused"}
-    )
-    runner.on("GET /readyz", not_ready)
+    parts = {"postgres": "ok", "migrations": "at 0001, this needs 0002", "redis": "does not answer"}
+    runner.on("GET /readyz", document({"ready": False, "parts": parts}, 503))
     findings = await found(patient(runner))
-    assert "migrations are behind" in findings["runner"].detail
-    assert "migrate" in findings["runner"].what_to_do
+    assert findings["runner"].verdict is Verdict.FAILED
+    assert findings["runner's postgres"].verdict is Verdict.OK
+    assert findings["runner's migrations"].detail == "at 0001, this needs 0002"
+    assert "beacon_runner migrate" in findings["runner's migrations"].what_to_do
     assert findings["runner's redis"].verdict is Verdict.FAILED
 
 

@@ -58,7 +58,7 @@ def test_the_shipped_file_is_right_and_says_what_the_documents_say() -> None:
         (120, 10),
         (None, 15),
     ]
-    assert config.runner.job_retry_delays_s == (60, 120, 180)
+    assert list(config.runner.job_retry_delays_s) == [60, 120, 180]
     assert [step.name for step in config.features["full_pipeline"].steps] == [
         "prompt_enhancer",
         "fast_chat_llm",

@@ -25,6 +25,12 @@ from beacon_lifecycle.clock import Clock
 # HTTP dates have whole seconds, and the answer took a moment to arrive.
 SKEW_S = 2.0
 TIMEOUT_S = 5.0
+_NOT_READY = "It gets ready by itself when its parts are; those that are not follow."
+_PART_ADVICE = {
+    "postgres": "Is the server running, and is the runner's DATABASE_URL right?",
+    "migrations": "Run `python -m beacon_runner migrate` with the runner's DATABASE_URL.",
+    "redis": "Is the server running, and is the runner's REDIS_URL right? No job is lost meanwhile.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +81,24 @@ async def check_runner(patient: Patient, http: httpx.AsyncClient, clock: Clock) 
 
 def _readiness(url: str, answer: httpx.Response) -> list[Finding]:
     """One line for the runner, and one for each part that its answer names."""
+    parts = [
+        Finding(f"runner's {name}", Verdict.OK, said)
+        if said == "ok"
+        else failed(f"runner's {name}", said, _PART_ADVICE.get(name, "Look at the runner's log."))
+        for name, said in _parts(answer).items()
+    ]
     if answer.is_success:
-        return [Finding("runner", Verdict.OK, f"{url} is ready"), *_named_checks(answer)]
-    problem = problem_of(answer)
-    advice = "Look at the runner's log; `python -m beacon_runner migrate` brings the database up to date."
-    return [failed("runner", f"{url} is not ready: {problem.detail}", advice), *_named_checks(answer)]
+        return [Finding("runner", Verdict.OK, f"{url} is ready"), *parts]
+    return [failed("runner", f"{url} answers {answer.status_code}: it is not ready", _NOT_READY), *parts]
 
 
-def _named_checks(answer: httpx.Response) -> list[Finding]:
+def _parts(answer: httpx.Response) -> dict[str, str]:
     try:
         document: Any = orjson.loads(answer.content)
     except orjson.JSONDecodeError:
-        return []
-    checks = document.get("checks", {}) if isinstance(document, dict) else {}
-    if not isinstance(checks, dict):
-        return []
-    return [
-        Finding(f"runner's {name}", Verdict.OK if str(said) == "ok" else Verdict.FAILED, str(said))
-        for name, said in checks.items()
-    ]
+        return {}
+    parts = document.get("parts") if isinstance(document, dict) else None
+    return {str(name): str(said) for name, said in parts.items()} if isinstance(parts, dict) else {}
 
 
 def _skew(answer: httpx.Response, now: datetime) -> Finding:

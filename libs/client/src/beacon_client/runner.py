@@ -79,12 +79,19 @@ class RunnerClient:
         return BatchAccepted.model_validate_json(answer).jobs
 
     async def jobs(
-        self, *, status: JobState | None = None, kind: str | None = None, page_size: int = PAGE
+        self,
+        *,
+        status: JobState | None = None,
+        kind: str | None = None,
+        everybody: bool = False,
+        page_size: int = PAGE,
     ) -> AsyncGenerator[JobSummary]:
-        """The key's jobs, newest first; pages are fetched as they are needed."""
+        """The key's jobs, or everybody's for an administrator, newest first, page by page."""
         cursor: str | None = None
         while True:
-            page = await self.job_page(status=status, kind=kind, limit=page_size, cursor=cursor)
+            page = await self.job_page(
+                status=status, kind=kind, everybody=everybody, limit=page_size, cursor=cursor
+            )
             for job in page.jobs:
                 yield job
             cursor = page.next_cursor
@@ -96,10 +103,13 @@ class RunnerClient:
         *,
         status: JobState | None = None,
         kind: str | None = None,
+        everybody: bool = False,
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> JobPage:
         wanted = {"status": status, "kind": kind, "limit": limit, "cursor": cursor}
+        if everybody:
+            wanted["everybody"] = "true"
         return JobPage.model_validate_json(await self._http.get("/api/v1/jobs", wanted))
 
     async def job(self, job_id: str) -> JobView:

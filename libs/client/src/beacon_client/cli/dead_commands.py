@@ -25,7 +25,7 @@ def _group() -> None:
 
 @dead.command("list")
 def list_(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 20, _json: AsJson = False
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 20, _json: AsJson = False
 ) -> None:
     """List dead letters, newest first."""
     page: DeadLetterPage = ask(lambda client: client.admin.dead_letter_page(limit=limit), admin=True)

@@ -18,27 +18,28 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At
 def jobs(
     status: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
     kind: Annotated[str | None, typer.Option(help="matrix, pipeline or generation.")] = None,
+    everybody: Annotated[bool, typer.Option("--everybody", help="All users' jobs (administrators).")] = False,
     limit: Limit = 20,
     _json: AsJson = False,
 ) -> None:
     """List your jobs, newest first."""
-    found = ask(lambda client: _first(client, status, kind, limit))
+
+    async def first(client: RunnerClient) -> list[JobSummary]:
+        found: list[JobSummary] = []
+        pages = client.jobs(status=status, kind=kind, everybody=everybody, page_size=min(limit, 100))
+        async for one in pages:
+            found.append(one)
+            if len(found) == limit:
+                break
+        await pages.aclose()
+        return found
+
+    found = ask(first, admin=everybody)
     rows = [
         (job.job_id, job.kind, job.name, job.status, _done(job), job.priority, ago(job.created_at))
         for job in found
     ]
     say(found, table(("job", "kind", "name", "status", "done", "class", "created"), rows))
-
-
-async def _first(
-    client: RunnerClient, status: JobState | None, kind: str | None, limit: int
-) -> list[JobSummary]:
-    found: list[JobSummary] = []
-    async for job in client.jobs(status=status, kind=kind, page_size=min(limit, 100)):
-        found.append(job)
-        if len(found) == limit:
-            break
-    return found
 
 
 def _done(job: JobSummary) -> str:

@@ -1,6 +1,6 @@
 """`beacon users` and `beacon keys`: who may do what. Needs an administrator's key."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -103,7 +103,9 @@ def add_key(
     _json: AsJson = False,
 ) -> None:
     """Make another key for a user; it is shown this once."""
-    wanted = NewKey(name=name, scopes=scope or [Scope.USER], expires_at=expires)
+    wanted = NewKey(
+        name=name, scopes=scope or [Scope.USER], expires_at=expires and expires.replace(tzinfo=UTC)
+    )
 
     async def work(client: RunnerClient) -> object:
         return await client.admin.add_key((await _find(client, user)).id, wanted)
