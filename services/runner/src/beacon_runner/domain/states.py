@@ -20,7 +20,9 @@ JOB_TRANSITIONS: Mapping[str, tuple[tuple[JobState, JobState], ...]] = {
     "all completed": ((J.PROCESSING, J.COMPLETED),),
     "some failed": ((J.PROCESSING, J.PARTIAL),),
     "all failed": ((J.PROCESSING, J.FAILED),),
-    "poison": ((J.QUEUED, J.FAILED), (J.PROCESSING, J.FAILED), (J.RETRYING, J.FAILED)),
+    "poison": tuple(
+        (old, new) for new in (J.FAILED, J.PARTIAL) for old in (J.QUEUED, J.PROCESSING, J.RETRYING)
+    ),
     "cancelled": ((J.QUEUED, J.CANCELLED), (J.PROCESSING, J.CANCELLED), (J.RETRYING, J.CANCELLED)),
     "resumed": ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
     "one retried": ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
@@ -31,6 +33,7 @@ EXECUTION_TRANSITIONS: Mapping[str, tuple[tuple[ExecutionState, ExecutionState],
     "started": ((E.PENDING, E.RUNNING),),
     "completed": ((E.RUNNING, E.COMPLETED),),
     "failed": ((E.RUNNING, E.FAILED),),
+    "poison": ((E.PENDING, E.FAILED), (E.RUNNING, E.FAILED)),
     "cancelled": ((E.PENDING, E.CANCELLED), (E.RUNNING, E.CANCELLED)),
     "tried again": ((E.FAILED, E.PENDING),),
 }

@@ -1,0 +1,80 @@
+"""Jobs, plans and reports as the tests of the domain need them."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from beacon_config import BeaconConfig, load_config
+from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.jobs import ExecutionState
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.work import ClaimedJob, ExecutionReport, KnownExecution, PlannedExecution
+
+JOB = JobId(UUID(int=7))
+USER = UserId(UUID(int=8))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def shipped_config() -> BeaconConfig:
+    return load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
+
+
+def claimed(spec: dict[str, Any], **more: Any) -> ClaimedJob:
+    kind = "pipeline" if "steps" in spec else "matrix" if "questions" in spec else "generation"
+    fields: dict[str, Any] = {
+        "id": JOB,
+        "user": USER,
+        "fence": 1,
+        "ticket": 1,
+        "stage": 0,
+        "stages": len(spec.get("steps", [0])),
+        "attempt": 1,
+        "deliveries": 1,
+        "kind": kind,
+        "spec": spec,
+        "context": {},
+        "tier": Tier.FREE,
+        "job_class": JobClass.LOW,
+        "lane": "",
+        "front": False,
+    }
+    return ClaimedJob(**fields | more)
+
+
+def matrix_spec(questions: int = 2) -> dict[str, Any]:
+    return {
+        "questions": [{"id": f"q{number}", "prompt": f"why {number}?"} for number in range(questions)],
+        "targets": [["llama", ["US", "EU"]]],
+    }
+
+
+def pipeline_spec(attempts: int = 3) -> dict[str, Any]:
+    def step(name: str, given: dict[str, Any]) -> dict[str, Any]:
+        return {"name": name, "model": name, "region": "US", "attempts": attempts, "input": given}
+
+    return {
+        "input": {"prompt": "a city"},
+        "steps": [
+            step("enhance", {"prompt": "{{ input.prompt }}"}),
+            step("draw", {"prompt": "{{ enhance.text }}", "seed": 4}),
+        ],
+    }
+
+
+def failure(*, retryable: bool, code: str = "boom") -> Failure:
+    return Failure(code=code, stage=FailureStage.RUN, retryable=retryable, message="it broke")
+
+
+def completed(execution: PlannedExecution, output: Any = "ok", **more: Any) -> ExecutionReport:
+    return ExecutionReport(execution, ExecutionState.COMPLETED, 1, output, started_at=NOW, **more)
+
+
+def failed(execution: PlannedExecution, *, retryable: bool, code: str = "boom") -> ExecutionReport:
+    found = failure(retryable=retryable, code=code)
+    return ExecutionReport(execution, ExecutionState.FAILED, 1, failure=found, started_at=NOW)
+
+
+def known(ordinal: int, state: ExecutionState, attempt: int = 1, **more: Any) -> KnownExecution:
+    return KnownExecution(ordinal, state, attempt, **more)

@@ -1,0 +1,152 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beacon_contracts.jobs import job_submission
+from beacon_runner.domain.admission import Admission, AdmittedJob, RefusedJobError
+from beacon_runner.domain.plan import places, stage_plan
+from tests.unit.runner_domain.making import shipped_config
+
+ADMISSION = Admission(shipped_config())
+MATRIX = {
+    "kind": "matrix",
+    "questions": [{"id": "q1", "prompt": "why?"}],
+    "models": ["llama3.2-1b"],
+    "regions": ["US"],
+}
+
+
+def admit(body: dict[str, Any], spread: int = 0) -> AdmittedJob:
+    return ADMISSION.admit(job_submission.validate_python(body), spread)
+
+
+def refused(body: dict[str, Any]) -> list[tuple[str, str]]:
+    with pytest.raises(RefusedJobError) as raised:
+        admit(body)
+    return [(problem.field, problem.code) for problem in raised.value.problems]
+
+
+def names(job: AdmittedJob) -> list[tuple[str, str, str]]:
+    return [(place.item, place.model, place.region) for place in places(job.spec)]
+
+
+def test_repeated_questions_models_and_regions_collapse_to_one() -> None:
+    """A spec listed a model twice: 100 duplicate executions, some in the wrong region."""
+    job = admit(
+        {
+            "kind": "matrix",
+            "questions": [{"id": "q1", "prompt": "why?"}, {"id": "q1", "prompt": "why?"}],
+            "models": ["llama3.2-1b", "llama3.2-1b", {"id": "llama3.2-1b", "regions": ["us"]}],
+            "regions": ["US", "us-east", "USA", "eu"],
+        }
+    )
+    assert names(job) == [("q1", "llama3.2-1b", "US"), ("q1", "llama3.2-1b", "EU")]
+    assert job.total == 2
+
+
+def test_a_model_with_regions_of_its_own_runs_there_alone() -> None:
+    job = admit(MATRIX | {"models": ["llama3.2-1b", {"id": "qwen2.5-1.5b", "regions": ["asia-east"]}]})
+    assert names(job) == [("q1", "llama3.2-1b", "US"), ("q1", "qwen2.5-1.5b", "ASIA")]
+
+
+def test_two_questions_may_not_share_an_id() -> None:
+    questions = [{"id": "q1", "prompt": "why?"}, {"id": "q1", "prompt": "how?"}]
+    assert refused(MATRIX | {"questions": questions}) == [("questions[1].id", "taken")]
+
+
+def test_each_wrong_field_is_named() -> None:
+    body = MATRIX | {"models": ["nope", {"id": "sdxl", "regions": ["ASIA"]}], "regions": ["US", "mars"]}
+    assert refused(body) == [
+        ("regions[1]", "unknown_region"),
+        ("models[0]", "unknown_model"),
+        ("models[1].id", "not_served"),
+    ]
+
+
+def test_an_oversized_matrix_is_refused() -> None:
+    questions = [{"id": f"q{number}", "prompt": "x"} for number in range(9_000)]
+    body = MATRIX | {"questions": questions, "models": ["llama3.2-1b", "mistral-7b"]}
+    assert refused(body) == [("questions", "too_many")]
+
+
+def test_a_generation_without_a_region_is_spread_over_those_that_serve_its_model() -> None:
+    body = {"kind": "generation", "model": "flux", "prompt": "cat"}
+    assert {admit(body, spread).spec["region"] for spread in range(4)} == {"US", "EU"}
+
+
+def test_a_generation_keeps_only_what_was_said() -> None:
+    job = admit({"kind": "generation", "model": "flux", "prompt": "cat", "region": "usa", "duration": 5})
+    assert job.spec == {"model": "flux", "region": "US", "input": {"prompt": "cat", "duration": 5.0}}
+    assert job.duration_s == 5.0
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"model": "nope"}, ("model", "unknown_model")),
+        ({"region": "mars"}, ("region", "unknown_region")),
+        ({"region": "ASIA"}, ("region", "not_served")),
+        ({"model": "music", "duration": 999}, ("duration", "too_long")),
+        ({"params": {"a": {"b": "\0"}}}, ("params.a.b", "nul")),
+        ({"params": {"n": [1, 2**64]}}, ("params.n[1]", "too_large")),
+        ({"params": {"n": float("inf")}}, ("params.n", "not_finite")),
+    ],
+)
+def test_a_generation_that_cannot_run_is_refused_with_its_field(
+    change: dict[str, Any], problem: tuple[str, str]
+) -> None:
+    body = {"kind": "generation", "model": "flux", "prompt": "cat", "region": "US"}
+    assert refused(body | change) == [problem]
+
+
+def test_input_nested_too_deep_is_refused() -> None:
+    deep: Any = "bottom"
+    for _ in range(100):
+        deep = {"x": deep}
+    fields = refused({"kind": "pipeline", "feature": "text_only", "input": {"prompt": "x", "more": deep}})
+    assert [code for _, code in fields] == ["too_deep"]
+
+
+def test_a_pipeline_carries_its_steps_so_that_a_later_configuration_cannot_change_it() -> None:
+    job = admit({"kind": "pipeline", "feature": "text_only", "input": {"prompt": "city"}})
+    assert (job.stages, job.total) == (2, 2)
+    assert [step["name"] for step in job.spec["steps"]] == ["prompt_enhancer", "fast_chat_llm"]
+    assert stage_plan(job.spec, 0, {})[0].input == {"prompt": "city"}
+
+
+def test_a_pipeline_without_the_input_that_its_steps_read_is_refused() -> None:
+    body = {"kind": "pipeline", "feature": "full_pipeline", "input": {"other": 1}}
+    assert refused(body) == [("input.prompt", "missing")]
+
+
+def test_an_unknown_feature_is_refused() -> None:
+    assert refused({"kind": "pipeline", "feature": "nope", "input": {}}) == [("feature", "unknown_feature")]
+
+
+def test_a_pipeline_in_a_region_that_lacks_a_step_s_model_is_refused() -> None:
+    fields = refused({"kind": "pipeline", "feature": "text_only", "input": {"prompt": "x"}, "region": "EU"})
+    assert ("region", "not_served") in fields
+
+
+regions = st.lists(st.sampled_from(["US", "us", "us-east", "EU", "europe", "ASIA", "apac"]), min_size=1)
+models = st.lists(st.sampled_from(["llama3.2-1b", "qwen2.5-1.5b", "mistral-7b"]), min_size=1)
+question_ids = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1)
+
+
+@given(question_ids, models, regions)
+def test_no_execution_is_ever_planned_twice(ids: list[str], chosen: list[str], where: list[str]) -> None:
+    questions = [{"id": name, "prompt": f"say {name}"} for name in ids]
+    job = admit(MATRIX | {"questions": questions, "models": chosen, "regions": where})
+    found = names(job)
+    assert len(found) == len(set(found)) == job.total
+    assert {item for item, _, _ in found} == set(ids)
+    assert {model for _, model, _ in found} == set(chosen)
+
+
+def test_the_order_of_a_plan_does_not_depend_on_when_it_is_made() -> None:
+    body = MATRIX | {"models": ["mistral-7b", "llama3.2-1b"], "regions": ["ASIA", "US"]}
+    plans: list[Callable[[], object]] = [lambda: stage_plan(admit(body).spec, 0, {}) for _ in range(2)]
+    assert plans[0]() == plans[1]()

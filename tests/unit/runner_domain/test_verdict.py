@@ -1,0 +1,177 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_runner.domain.plan import due, stage_plan
+from beacon_runner.domain.verdict import (
+    ATTEMPTS_USED_UP,
+    PERMANENT,
+    RetryPolicy,
+    StageVerdict,
+    UnfinishedStageError,
+    decide,
+)
+from beacon_runner.domain.work import ClaimedJob, Dead, ExecutionReport, Finished, NextStage, RetryLater
+from tests.unit.runner_domain.making import (
+    claimed,
+    completed,
+    failed,
+    failure,
+    known,
+    matrix_spec,
+    pipeline_spec,
+)
+
+POLICY = RetryPolicy()
+
+
+def judge(job: ClaimedJob, reports: Sequence[ExecutionReport], chance: float = 0.0) -> StageVerdict:
+    return decide(job, stage_plan(job.spec, job.stage, job.context), reports, POLICY, chance)
+
+
+def reports_of(job: ClaimedJob, *outcomes: str) -> list[ExecutionReport]:
+    plan = stage_plan(job.spec, job.stage, job.context)
+    made = {
+        "ok": completed,
+        "later": lambda one: failed(one, retryable=True, code="busy"),
+        "never": lambda one: failed(one, retryable=False, code="refused"),
+    }
+    return [made[outcome](execution) for outcome, execution in zip(outcomes, plan, strict=True)]
+
+
+def test_a_stage_in_which_all_completed_finishes_the_job() -> None:
+    job = claimed(matrix_spec())
+    assert judge(job, reports_of(job, "ok", "ok", "ok", "ok")) == Finished(JobState.COMPLETED, {})
+
+
+def test_an_empty_output_is_completed() -> None:
+    job = claimed({"model": "m", "region": "US", "input": {}})
+    (execution,) = stage_plan(job.spec, 0, {})
+    for nothing in ("", None, [], {}):
+        assert judge(job, [completed(execution, nothing)]) == Finished(JobState.COMPLETED, {})
+
+
+def test_no_verdict_is_given_while_an_execution_is_open() -> None:
+    job = claimed(matrix_spec())
+    with pytest.raises(UnfinishedStageError):
+        judge(job, reports_of(job, "ok", "ok", "ok", "ok")[:3])
+
+
+def test_an_execution_waiting_for_its_retry_is_not_done() -> None:
+    """83 seconds too early: in-progress retries were once counted as done."""
+    job = claimed(matrix_spec(), known=(known(3, ExecutionState.PENDING, attempt=2),))
+    with pytest.raises(UnfinishedStageError):
+        judge(job, reports_of(job, "ok", "ok", "ok", "ok")[:3])
+
+
+def test_results_of_earlier_deliveries_count() -> None:
+    done = tuple(known(ordinal, ExecutionState.COMPLETED) for ordinal in range(3))
+    job = claimed(matrix_spec(), known=done)
+    assert isinstance(judge(job, reports_of(job, "ok", "ok", "ok", "ok")[3:]), Finished)
+
+
+@pytest.mark.parametrize(("attempt", "delay_s"), [(1, 60.0), (2, 120.0), (3, 180.0)])
+def test_retryable_failures_are_tried_again_after_one_two_and_three_minutes(
+    attempt: int, delay_s: float
+) -> None:
+    job = claimed(matrix_spec(), attempt=attempt)
+    verdict = judge(job, reports_of(job, "ok", "later", "ok", "ok"))
+    assert isinstance(verdict, RetryLater)
+    assert verdict.delay_s == delay_s
+
+
+def test_after_three_retries_a_job_with_some_results_is_partial_and_can_be_resumed() -> None:
+    job = claimed(matrix_spec(), attempt=4)
+    verdict = judge(job, reports_of(job, "ok", "later", "ok", "never"))
+    assert isinstance(verdict, Dead)
+    assert (verdict.state, verdict.reason, verdict.failure.code) == (
+        JobState.PARTIAL,
+        ATTEMPTS_USED_UP,
+        "busy",
+    )
+
+
+def test_permanent_failures_are_dead_at_once() -> None:
+    job = claimed(matrix_spec())
+    verdict = judge(job, reports_of(job, "never", "never", "never", "never"))
+    assert isinstance(verdict, Dead)
+    assert (verdict.state, verdict.reason) == (JobState.FAILED, PERMANENT)
+
+
+def test_some_completed_and_the_rest_permanently_failed_is_partial() -> None:
+    job = claimed(matrix_spec())
+    verdict = judge(job, reports_of(job, "ok", "never", "ok", "never"))
+    assert isinstance(verdict, Dead)
+    assert verdict.state is JobState.PARTIAL
+
+
+def test_an_execution_cancelled_at_the_router_is_not_completed() -> None:
+    job = claimed({"model": "m", "region": "US", "input": {}})
+    (execution,) = stage_plan(job.spec, 0, {})
+    verdict = judge(job, [ExecutionReport(execution, ExecutionState.CANCELLED, 1)])
+    assert isinstance(verdict, Dead)
+    assert verdict.failure.code == "cancelled"
+
+
+def test_a_step_that_completed_hands_its_result_to_the_next() -> None:
+    job = claimed(pipeline_spec())
+    verdict = judge(job, [completed(stage_plan(job.spec, 0, {})[0], {"text": "x"})])
+    assert verdict == NextStage({"enhance": {"text": "x"}})
+
+
+def test_a_step_whose_result_was_recorded_before_a_crash_is_not_run_again() -> None:
+    job = claimed(pipeline_spec(), known=(known(0, ExecutionState.COMPLETED, output={"text": "x"}),))
+    assert due(stage_plan(job.spec, 0, {}), job.known) == ()
+    assert judge(job, []) == NextStage({"enhance": {"text": "x"}})
+
+
+def test_the_last_step_finishes_the_job_with_every_result_in_its_context() -> None:
+    job = claimed(pipeline_spec(), stage=1, context={"enhance": {"text": "x"}})
+    verdict = judge(job, [completed(stage_plan(job.spec, 1, job.context)[0], {"url": "u"})])
+    assert verdict == Finished(JobState.COMPLETED, {"enhance": {"text": "x"}, "draw": {"url": "u"}})
+
+
+@pytest.mark.parametrize(("attempt", "kind"), [(1, RetryLater), (2, RetryLater), (3, Dead)])
+def test_attempts_are_counted_per_step(attempt: int, kind: type[Any]) -> None:
+    job = claimed(pipeline_spec(attempts=3), stage=1, attempt=attempt, context={"enhance": {"text": "x"}})
+    (execution,) = stage_plan(job.spec, 1, job.context)
+    verdict = judge(job, [failed(execution, retryable=True)])
+    assert isinstance(verdict, kind)
+
+
+outcomes = st.lists(st.sampled_from(["ok", "later", "never"]), min_size=4, max_size=4)
+
+
+@given(outcomes, st.integers(min_value=1, max_value=6), st.floats(min_value=0, max_value=1, exclude_max=True))
+def test_every_ended_stage_has_exactly_one_right_verdict(
+    chosen: list[str], attempt: int, chance: float
+) -> None:
+    job = claimed(matrix_spec(), attempt=attempt)
+    verdict = judge(job, reports_of(job, *chosen), chance)
+    if set(chosen) == {"ok"}:
+        assert isinstance(verdict, Finished)
+    elif "later" in chosen and attempt <= POLICY.retries:
+        assert isinstance(verdict, RetryLater)
+        planned = POLICY.delays_s[attempt - 1]
+        assert planned <= verdict.delay_s < planned * (1 + POLICY.jitter)
+    else:
+        assert isinstance(verdict, Dead)
+        assert verdict.state is (JobState.PARTIAL if "ok" in chosen else JobState.FAILED)
+        assert verdict.failure.retryable is ("later" in chosen)
+
+
+def test_the_last_delay_repeats_when_there_are_more_retries_than_delays() -> None:
+    policy = RetryPolicy(retries=5, delays_s=(1.0, 2.0), jitter=0.0)
+    assert [policy.delay_s(attempt, 0.5) for attempt in (1, 2, 3, 4)] == [1.0, 2.0, 2.0, 2.0]
+
+
+def test_a_known_permanent_failure_is_kept_when_the_rest_comes_in_later() -> None:
+    refused = known(0, ExecutionState.FAILED, failure=failure(retryable=False))
+    job = claimed(matrix_spec(), attempt=2, known=(refused,))
+    verdict = judge(job, reports_of(job, "never", "ok", "ok", "ok")[1:])
+    assert isinstance(verdict, Dead)
+    assert verdict.state is JobState.PARTIAL

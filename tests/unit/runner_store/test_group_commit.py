@@ -1,0 +1,119 @@
+"""Natural batching: shared when busy, immediate when idle, each caller with an answer of its own."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.store.group_commit import GroupCommit
+
+
+class Writer:
+    """Writes when the gate is open; what contains "bad" cannot be written."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.started = asyncio.Event()
+        self.written: list[list[str]] = []
+        self.error: type[Exception] = ValueError
+
+    async def write(self, items: Sequence[str]) -> Sequence[str]:
+        self.started.set()
+        await self.gate.wait()
+        if any("bad" in item for item in items):
+            raise self.error("bad")
+        self.written.append(list(items))
+        return [item.upper() for item in items]
+
+
+@pytest.fixture
+def writer() -> Writer:
+    return Writer()
+
+
+async def test_one_alone_is_written_at_once(writer: Writer) -> None:
+    writer.gate.set()
+    commits = GroupCommit("test", writer.write)
+    assert await commits.submit(["a"]) == ["A"]
+    await commits.close()
+
+
+async def test_what_comes_during_a_write_shares_the_next_one(writer: Writer) -> None:
+    commits = GroupCommit("test", writer.write)
+    first = asyncio.ensure_future(commits.submit(["a"]))
+    await writer.started.wait()
+    others = [asyncio.ensure_future(commits.submit([name, name])) for name in "bcd"]
+    await asyncio.sleep(0)
+    assert not first.done()
+    writer.gate.set()
+    assert await first == ["A"]
+    assert [await other for other in others] == [["B", "B"], ["C", "C"], ["D", "D"]]
+    assert writer.written == [["a"], ["b", "b", "c", "c", "d", "d"]]
+    await commits.close()
+
+
+async def test_a_shared_write_has_a_bound_but_a_group_is_never_split(writer: Writer) -> None:
+    commits = GroupCommit("test", writer.write, most=3)
+    first = asyncio.ensure_future(commits.submit(["a"]))
+    await writer.started.wait()
+    others = [asyncio.ensure_future(commits.submit(list(names))) for names in ("bc", "de", "fghij")]
+    await asyncio.sleep(0)
+    writer.gate.set()
+    await asyncio.gather(first, *others)
+    assert writer.written == [["a"], ["b", "c"], ["d", "e"], ["f", "g", "h", "i", "j"]]
+    await commits.close()
+
+
+async def test_one_caller_s_bad_item_is_not_the_others_error(writer: Writer) -> None:
+    commits = GroupCommit("test", writer.write)
+    first = asyncio.ensure_future(commits.submit(["a"]))
+    await writer.started.wait()
+    good = asyncio.ensure_future(commits.submit(["good"]))
+    bad = asyncio.ensure_future(commits.submit(["fine", "bad"]))
+    await asyncio.sleep(0)
+    writer.gate.set()
+    assert await first == ["A"]
+    assert await good == ["GOOD"]
+    with pytest.raises(ValueError, match="bad"):
+        await bad
+    assert writer.written == [["a"], ["good"]]
+    await commits.close()
+
+
+async def test_a_store_that_is_away_is_asked_once_not_once_for_each(writer: Writer) -> None:
+    writer.error = StoreUnavailableError
+    commits = GroupCommit("test", writer.write)
+    first = asyncio.ensure_future(commits.submit(["bad"]))
+    await writer.started.wait()
+    others = [asyncio.ensure_future(commits.submit(["bad"])) for _ in range(3)]
+    await asyncio.sleep(0)
+    writer.gate.set()
+    results = await asyncio.gather(first, *others, return_exceptions=True)
+    assert all(isinstance(result, StoreUnavailableError) for result in results)
+    await commits.close()
+
+
+async def test_a_caller_that_goes_away_does_not_take_its_write_or_that_of_others_back(writer: Writer) -> None:
+    commits = GroupCommit("test", writer.write)
+    first = asyncio.ensure_future(commits.submit(["a"]))
+    await writer.started.wait()
+    gone = asyncio.ensure_future(commits.submit(["b"]))
+    stays = asyncio.ensure_future(commits.submit(["c"]))
+    await asyncio.sleep(0)
+    first.cancel()
+    gone.cancel()
+    writer.gate.set()
+    assert await stays == ["C"]
+    assert writer.written == [["a"], ["b", "c"]]
+    await commits.close()
+
+
+async def test_closing_writes_what_was_taken(writer: Writer) -> None:
+    commits = GroupCommit("test", writer.write)
+    waiting = [asyncio.ensure_future(commits.submit([name])) for name in "abc"]
+    await writer.started.wait()
+    closing = asyncio.ensure_future(commits.close())
+    writer.gate.set()
+    await closing
+    assert [await one for one in waiting] == [["A"], ["B"], ["C"]]
