@@ -5,11 +5,13 @@
 -- include places.inc.lua
 local left, ids, letters = tonumber(ARGV[6]), {}, {}
 
-local function take(taken, letter)
-  for _, id in ipairs(taken or {}) do
-    ids[#ids + 1], letters[#letters + 1] = id, letter
-    left = left - 1
-  end
+local function take(id, letter)
+  ids[#ids + 1], letters[#letters + 1] = id, letter
+  left = left - 1
+end
+
+local function take_many(list, letter)
+  for _, id in ipairs(redis.call('RPOP', list, left) or {}) do take(id, letter) end
 end
 
 -- One turn of the ring; what a lane still has puts it behind the others. A lane that is alone needs no turns.
@@ -18,7 +20,7 @@ local function take_in_turn(class, ring)
   local alone = #lanes == 1 and redis.call('EXISTS', ring) == 0
   for _, lane in ipairs(lanes) do
     local list = list_of(class, lane)
-    take(redis.call('RPOP', list, alone and left or 1), 'l')
+    if alone then take_many(list, 'l') else take(redis.call('RPOP', list), 'l') end
     if redis.call('EXISTS', list) == 1 then again[#again + 1] = lane end
   end
   if #again > 0 then redis.call('LPUSH', ring, unpack(again)) end
@@ -27,7 +29,7 @@ end
 
 for i = 7, #ARGV do
   if left > 0 and redis.call('SISMEMBER', paused, ARGV[i]) == 0 then
-    take(redis.call('RPOP', front_of(ARGV[i]), left), 'k')
+    take_many(front_of(ARGV[i]), 'k')
     while left > 0 and take_in_turn(ARGV[i], ring_of(ARGV[i])) do end
   end
 end
