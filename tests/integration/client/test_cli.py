@@ -386,3 +386,16 @@ def test_a_broken_credentials_file_is_named(beacon: Beacon, tmp_path: Path) -> N
     result = beacon("jobs")
     assert result.exit_code == 2
     assert "credentials.json" in result.stderr
+
+
+def test_the_shell_completes_commands_and_jobs(served: SmallRunner, beacon: Beacon) -> None:
+    served.on("GET /api/v1/jobs", {"jobs": [summary("job_1a"), summary("job_2b")], "next_cursor": None})
+
+    def complete(line: str) -> str:
+        words = {"_BEACON_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        return str(beacon(**words).stdout)
+
+    assert "submit" in complete("beacon sub")
+    assert complete("beacon watch job_2").split() == ["job_2b"]
+    served.answers.clear()
+    assert complete("beacon watch job_2").split() == []

@@ -5,13 +5,15 @@ from typing import Annotated
 import typer
 
 from beacon_client.cli.board import executions_table, grid, job_facts
+from beacon_client.cli.completion import recent_jobs
 from beacon_client.cli.connect import ask
 from beacon_client.cli.output import AsJson, facts, say, table
 from beacon_client.cli.words import ago, seconds
 from beacon_client.runner import RunnerClient
 from beacon_contracts.jobs import ExecutionView, JobState, JobSummary, JobView
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=recent_jobs)]
+ExecutionId = Annotated[str, typer.Argument(metavar="EXECUTION", help="The execution's id: exe_….0.3")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
 
 
@@ -103,7 +105,7 @@ def skip(job_id: JobId, _json: AsJson = False) -> None:
 
 
 def retry(
-    execution_id: Annotated[str, typer.Argument(metavar="EXECUTION", help="The execution's id: exe_….0.3")],
+    execution_id: ExecutionId,
     _json: AsJson = False,
 ) -> None:
     """Run one failed execution again."""
@@ -112,7 +114,7 @@ def retry(
 
 
 def execution(
-    execution_id: Annotated[str, typer.Argument(metavar="EXECUTION", help="The execution's id: exe_….0.3")],
+    execution_id: ExecutionId,
     _json: AsJson = False,
 ) -> None:
     """Show one execution with all its attempts."""

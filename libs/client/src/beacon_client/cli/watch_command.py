@@ -8,6 +8,7 @@ import typer
 from rich.live import Live
 
 from beacon_client.cli.board import board, event_words, executions_table, job_facts
+from beacon_client.cli.completion import recent_jobs
 from beacon_client.cli.connect import ask
 from beacon_client.cli.exits import Exit
 from beacon_client.cli.output import AsJson, console, wants_json
@@ -20,7 +21,9 @@ REFRESH_S = 0.25
 
 
 def watch(
-    job_id: Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…")],
+    job_id: Annotated[
+        str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=recent_jobs)
+    ],
     after: Annotated[int, typer.Option(min=0, help="Only events after this number.")] = 0,
     _json: AsJson = False,
 ) -> None:
