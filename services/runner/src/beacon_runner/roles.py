@@ -2,25 +2,73 @@
 
 from enum import StrEnum
 
+from prometheus_client import CollectorRegistry
+
+from beacon_client.router import RouterClient
 from beacon_config import BeaconConfig
-from beacon_lifecycle import Service, Supervisor, SystemClock
+from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
 from beacon_runner.api.compose import build_api
-from beacon_runner.loops.bell import OutboxBell
+from beacon_runner.compose import RelayStore, Transport, build_relay, build_worker
+from beacon_runner.loops.worker.executor import RouterExecutor
 from beacon_runner.queue import RedisAddress
 from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
+from beacon_runner.store.claims import PostgresClaims
+from beacon_runner.store.database import Database
+from beacon_runner.store.live import PostgresAttic, PostgresLive
+from beacon_runner.store.outbox import PostgresOutbox
 from beacon_telemetry import new_registry
+
+WORKER_POOL = 6
+RELAY_POOL = 6
 
 
 class Role(StrEnum):
     API = "api"
+    WORKER = "worker"
+    RELAY = "relay"
+    ALL = "all"
 
 
 async def build(role: Role, settings: RunnerSettings, config: BeaconConfig) -> Supervisor:
+    """Services start in this order and stop in the reverse one: intake ends first, connections last."""
     clock, registry = SystemClock(), new_registry()
-    redis = RedisAddress(settings.redis_url, settings.redis_cluster).open()
-    bell = OutboxBell(redis)
-    services: list[Service] = [Resource("bell-redis", close_it=redis.aclose), bell]
-    if role is Role.API:
-        services += build_api(settings, config, clock, ring=bell.ring, registry=registry)
+    transport = _transport(settings, config, registry, clock)
+    services: list[Service] = [transport]
+    if role in (Role.RELAY, Role.ALL):
+        services += _relay(settings, transport)
+    if role in (Role.WORKER, Role.ALL):
+        services += _worker(settings, transport)
+    if role in (Role.API, Role.ALL):
+        services += build_api(settings, config, clock, ring=transport.bell.ring, registry=registry)
     return Supervisor(services, stop_timeout_s=config.runner.stop_grace_s + 10)
+
+
+def _transport(
+    settings: RunnerSettings, config: BeaconConfig, registry: CollectorRegistry, clock: Clock
+) -> Transport:
+    address = RedisAddress(settings.redis_url, settings.redis_cluster)
+    return Transport(config, address, registry, clock)
+
+
+def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
+    database = Database(settings.database_url, size=RELAY_POOL, name="beacon-relay")
+    live = PostgresLive(database)
+    store = RelayStore(PostgresOutbox(database), live, live, PostgresAttic(database))
+    return [
+        Resource("relay-database", open_it=database.open, close_it=database.close),
+        *build_relay(transport, store),
+    ]
+
+
+def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
+    database = Database(settings.database_url, size=WORKER_POOL, name="beacon-worker")
+    router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), transport.clock)
+    runner = transport.config.runner
+    claims = PostgresClaims(database, max_deliveries=runner.max_deliveries)
+    executor = RouterExecutor(router, timeout_s=runner.execution_timeout_s)
+    return [
+        Resource("worker-database", open_it=database.open, close_it=database.close),
+        Resource("worker-router-client", close_it=router.aclose),
+        *build_worker(transport, claims, executor),
+    ]

@@ -55,20 +55,24 @@ class LiveMessage:
 class LiveJobs(Protocol):
     """For the reconciler: what Postgres believes is in Redis."""
 
-    async def live_page(self, after: JobId | None, limit: int) -> Sequence[LiveMessage]: ...
+    async def live_page(
+        self, after: JobId | None, limit: int, *, also_unpublished: bool = False
+    ) -> Sequence[LiveMessage]:
+        """The next live jobs; those whose message may still be in the outbox only when asked for."""
+        ...
 
     async def republish(self, messages: Sequence[Message]) -> int:
         """Write outbox rows for those that are still live under the same ticket; how many."""
         ...
 
     async def republish_dead(self) -> int:
-        """Write an outbox row for every dead letter, so that the mirror comes back with the rest; how many."""
+        """Write an outbox row for every dead letter, so that the mirror comes back too; how many."""
         ...
 
 
 class Promotions(Protocol):
     async def promote(self, source: JobClass, target: JobClass, waited_s: float, limit: int) -> int:
-        """Raise up to `limit` queued jobs of `source` that have waited longer than that, oldest first; how many.
+        """Raise up to `limit` queued jobs of `source` that have waited longer, oldest first; how many.
 
         One transaction: the class, JOB_PROMOTED, and an outbox row with the same ticket and the new class.
         Pushing that row moves the message that is there; there is never a second one.

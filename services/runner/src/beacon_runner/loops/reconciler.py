@@ -68,8 +68,8 @@ class Reconciler:
         return self.clock.now() >= self._next_sweep_at
 
     async def _look_at_page(self) -> int:
-        page = await self.live.live_page(self._after, self.page)
         rebuilding = self._sweep is Sweep.REBUILD
+        page = await self.live.live_page(self._after, self.page, also_unpublished=rebuilding)
         asked = [live.message for live in page if not (rebuilding and live.processing)]
         missing = await self.queue.unknown(asked)
         count = await self.live.republish(missing) if missing else 0

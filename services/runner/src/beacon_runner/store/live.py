@@ -21,8 +21,10 @@ class PostgresLive:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def live_page(self, after: JobId | None, limit: int) -> Sequence[LiveMessage]:
-        rows = await self._database.fetch(_SQL["live_page"], after, limit)
+    async def live_page(
+        self, after: JobId | None, limit: int, *, also_unpublished: bool = False
+    ) -> Sequence[LiveMessage]:
+        rows = await self._database.fetch(_SQL["live_page"], after, limit, also_unpublished)
         return [LiveMessage(_message(row), row["retry_at"], row["processing"]) for row in rows]
 
     async def republish(self, messages: Sequence[Message]) -> int:

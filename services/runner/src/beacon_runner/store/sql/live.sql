@@ -1,5 +1,6 @@
 -- name: live_page
--- Live jobs in the order of their index, without those whose message may still be in the outbox.
+-- Live jobs in the order of their index; unless all are wanted, without those whose message may still be in
+-- the outbox.
 SELECT
     id, ticket, stage, attempt, class, lane, state = 'processing' AS processing,
     extract(EPOCH FROM next_attempt_at)::double precision AS retry_at
@@ -11,7 +12,8 @@ WHERE
         coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
     )
     AND (
-        next_attempt_at IS NOT NULL
+        $3
+        OR next_attempt_at IS NOT NULL
         OR queued_at < coalesce((SELECT created_at FROM outbox ORDER BY id LIMIT 1), 'infinity')
     )
 ORDER BY user_id, id
