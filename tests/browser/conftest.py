@@ -5,12 +5,14 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from beacon_portal import portal_app
+from tests.fixtures.stack import RunningStack, running_stack
 
 ARGUMENTS = [
     "--headless",
@@ -29,6 +31,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "browser":
             item.add_marker("browser")
+
+
+# Failures are final at once, and a killed worker's jobs come back soon: these stories are not about patience.
+HASTE = {
+    "job_retries = 3": "job_retries = 0",
+    "attempts = 3": "attempts = 1",
+    "breaker_failures = 5": "breaker_failures = 1000",
+    "lease_s = 10\nheartbeat_s = 2.5": "lease_s = 4\nheartbeat_s = 1",
+}
+
+
+@pytest.fixture(scope="module")
+def stack(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """The whole system in a hurry; not started where there is no browser to look at it."""
+    text = Path("config/beacon.toml").read_text(encoding="utf-8")
+    for usual, hasty in HASTE.items():
+        assert text.count(usual) == 1, usual
+        text = text.replace(usual, hasty)
+    config = tmp_path_factory.mktemp("config") / "beacon.toml"
+    config.write_text(text, encoding="utf-8")
+    with running_stack(BEACON_CONFIG=str(config)) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,8 @@ import { attr, svg } from "./dom.js";
 
 const WIDTH = 240;
 const HEIGHT = 44;
-const KEPT = 120;
+const KEPT = 150;
+const NARROWEST = 20;
 
 export class Spark {
   #samples = [];
@@ -22,7 +23,7 @@ export class Spark {
     this.#samples.push(value, ...(this.#samples.length ? [] : [value])); // one point is no line
     if (this.#samples.length > KEPT) this.#samples.shift();
     const top = Math.max(1, ...this.#samples);
-    const step = WIDTH / (KEPT - 1);
+    const step = WIDTH / (Math.max(this.#samples.length, NARROWEST) - 1);
     const start = WIDTH - (this.#samples.length - 1) * step;
     const points = this.#samples.map((sample, index) => {
       return `${(start + index * step).toFixed(1)},${(HEIGHT - 2 - (sample / top) * (HEIGHT - 6)).toFixed(1)}`;

@@ -29,8 +29,9 @@ export function untilMoment(moment) {
 export function span(seconds) {
   if (!Number.isFinite(seconds)) return "–";
   const s = Math.max(0, seconds);
-  if (s < 1) return s === 0 ? "0 s" : `${s.toFixed(2)} s`;
-  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 0.005) return "0 s";
+  if (s < 1) return `${s.toFixed(2)} s`;
+  if (s < 10 && !Number.isInteger(s)) return `${s.toFixed(1)} s`;
   const whole = Math.round(s);
   if (whole < 60) return `${whole} s`;
   const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];

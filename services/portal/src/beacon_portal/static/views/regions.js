@@ -40,13 +40,12 @@ function regionCard(region) {
   const backends = el("ul", { class: "backends" });
   const rows = new Rows(backends, backendRow);
   const waits = el("p", { class: "muted" });
-  const node = panel(region.name,
-    shown.node,
-    el("div", { class: "sparks" }, figure("Waiting", depth.node), figure("Running", busy.node)),
-    waits, backends);
+  const live = el("div", {}, shown.node, el("div", { class: "sparks" }, figure("Waiting", depth.node), figure("Running", busy.node)));
+  const node = panel(region.name, live, waits, backends);
   const update = ({ state }) => {
+    for (const part of [live, backends]) attr(part, "hidden", !state);
     if (!state) {
-      write(waits, "The router does not answer for this region.");
+      write(waits, "No router answers for this region.");
       return;
     }
     shown.update({ waiting: state.main, running: `${state.busy} of ${state.concurrency}`, retry: state.retry || null, completed: state.completed.toLocaleString(), failed: state.failed.toLocaleString() });
