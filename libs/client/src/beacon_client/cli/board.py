@@ -53,7 +53,7 @@ def grid(job: JobView) -> Table:
     """Questions down, models and regions across; steps of a pipeline one below the other."""
     places = sorted({(execution.model, execution.region) for execution in job.executions})
     if len(places) > MOST_COLUMNS or job.kind != "matrix":
-        return executions_table(job.executions[:MOST_ROWS])
+        return answers_table(job.executions[:MOST_ROWS])
     made = Table(box=None, pad_edge=False, header_style="bold")
     made.add_column("", no_wrap=True, max_width=24)
     for model, region in places:
@@ -75,19 +75,18 @@ def _mark(execution: ExecutionView | None) -> str:
     return MARKS[execution.state] + (f"[dim]→{escape(execution.actual_region or '')}[/]" if moved else "")
 
 
-def executions_table(executions: Sequence[ExecutionView]) -> Table:
-    """Every execution on a line, with its answer or its failure."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("", "execution", "item", "model", "region", "attempt", "answer"):
-        made.add_column(name, no_wrap=name == "execution", overflow="fold")
+def answers_table(executions: Sequence[ExecutionView]) -> Table:
+    """Every answer or failure on its line; a failure says how to run it again."""
+    made = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    for name in ("", "item", "model", "region"):
+        made.add_column(name, no_wrap=True)
+    made.add_column("answer", overflow="fold")
     for execution in executions:
         made.add_row(
             MARKS[execution.state],
-            execution.id,
             escape(execution.step or execution.item),
             escape(execution.model),
             escape(_where(execution)),
-            str(execution.attempt or ""),
             escape(_outcome(execution)),
         )
     return made
@@ -101,7 +100,8 @@ def _where(execution: ExecutionView) -> str:
 
 def _outcome(execution: ExecutionView) -> str:
     if execution.failure is not None:
-        return f"{execution.failure.code}: {execution.failure.message}"
+        again = f" (beacon retry {execution.id})" if execution.state is ExecutionState.FAILED else ""
+        return f"{execution.failure.code}: {execution.failure.message}{again}"
     if execution.state is ExecutionState.COMPLETED:
         return answer(execution.output) or "(empty)"
     return ""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from beacon_client.cli.board import executions_table, grid, job_facts
+from beacon_client.cli.board import answers_table, grid, job_facts
 from beacon_client.cli.completion import recent_jobs
 from beacon_client.cli.connect import ask
 from beacon_client.cli.output import AsJson, facts, say, table
@@ -60,7 +60,7 @@ def job(
 
 
 def _show(view: JobView, *, answers: bool = False) -> None:
-    shown = executions_table(view.executions) if answers else grid(view)
+    shown = answers_table(view.executions) if answers else grid(view)
     say(view, job_facts(view), "", shown)
 
 
@@ -110,7 +110,7 @@ def retry(
 ) -> None:
     """Run one failed execution again."""
     found: ExecutionView = ask(lambda client: client.retry_execution(execution_id))
-    say(found, executions_table([found]))
+    say(found, facts([("execution", found.id), ("state", found.state)]), answers_table([found]))
 
 
 def execution(
@@ -131,7 +131,7 @@ def execution(
         for one in found.attempts or ()
     ]
     attempts = table(("attempt", "state", "region", "backend", "failure", "started"), rows)
-    say(found, executions_table([found]), "", attempts)
+    say(found, facts([("execution", found.id), ("job", found.job_id)]), answers_table([found]), "", attempts)
 
 
 def me(_json: AsJson = False) -> None:

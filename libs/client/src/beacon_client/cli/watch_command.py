@@ -1,23 +1,26 @@
 """`beacon watch`: a job live in the terminal, line by line in a pipe, as JSON lines for programs."""
 
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import orjson
 import typer
 from rich.live import Live
 
-from beacon_client.cli.board import board, event_words, executions_table, job_facts
+from beacon_client.cli.board import answers_table, board, event_words, job_facts
 from beacon_client.cli.completion import recent_jobs
 from beacon_client.cli.connect import ask
 from beacon_client.cli.exits import Exit
 from beacon_client.cli.output import AsJson, console, wants_json
+from beacon_client.errors import BeaconError
 from beacon_client.runner import RunnerClient
 from beacon_contracts.events import JobEvent
 from beacon_contracts.jobs import JobState, JobView
-from beacon_lifecycle.clock import SystemClock
+from beacon_lifecycle import OwnedTasks, SystemClock, Wakeup
 
-REFRESH_S = 0.25
+AT_MOST_EVERY_S = 0.2
+AT_LEAST_EVERY_S = 2.0
 
 
 def watch(
@@ -56,24 +59,45 @@ async def _lines(client: RunnerClient, job_id: str, after: int) -> JobView:
 
 
 async def _live(client: RunnerClient, job_id: str, after: int) -> JobView:
-    """The board is drawn from the job as it is now; events only say that it has changed."""
-    clock = SystemClock()
-    with Live(
-        board(await client.job(job_id)), console=console(), refresh_per_second=8, transient=True
-    ) as live:
-        drawn_at = clock.now()
-        latest: JobEvent | None = None
-        async for event in client.watch(job_id, after=after):
-            latest = event
-            if clock.now() - drawn_at >= REFRESH_S:
-                live.update(board(await client.job(job_id), latest))
-                drawn_at = clock.now()
+    first = await client.job(job_id)
+    tasks = OwnedTasks("watch")
+    with Live(board(first), console=console(), auto_refresh=False, transient=True) as live:
+        screen = _Screen(client, job_id, live)
+        tasks.spawn("draw", screen.draw_forever())
+        try:
+            async for event in client.watch(job_id, after=after):
+                screen.tell(event)
+        finally:
+            await tasks.close()
     return await _ending(client, job_id)
+
+
+class _Screen:
+    """Draws the job as it is now: soon after an event, and now and then, because estimates change too."""
+
+    def __init__(self, client: RunnerClient, job_id: str, live: Live) -> None:
+        self._client = client
+        self._job_id = job_id
+        self._live = live
+        self._latest: JobEvent | None = None
+        self._wakeup = Wakeup()
+        self._clock = SystemClock()
+
+    def tell(self, event: JobEvent) -> None:
+        self._latest = event
+        self._wakeup.set()
+
+    async def draw_forever(self) -> None:
+        while True:
+            await self._wakeup.wait(AT_LEAST_EVERY_S, self._clock)
+            with suppress(BeaconError):  # the watch itself decides when the runner was away for too long
+                self._live.update(board(await self._client.job(self._job_id), self._latest), refresh=True)
+            await self._clock.sleep(AT_MOST_EVERY_S)
 
 
 async def _ending(client: RunnerClient, job_id: str) -> JobView:
     job = await client.job(job_id)
     out = console()
     out.print(job_facts(job))
-    out.print(executions_table(job.executions))
+    out.print(answers_table(job.executions))
     return job

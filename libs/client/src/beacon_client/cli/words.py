@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
 from beacon_contracts.jobs import ExecutionState, JobState
 
 STATE_STYLE = {
@@ -21,7 +23,7 @@ MARKS = {
     ExecutionState.FAILED: "[red]✗[/]",
     ExecutionState.CANCELLED: "[dim]-[/]",
 }
-ENDED = frozenset({JobState.COMPLETED, JobState.PARTIAL, JobState.FAILED, JobState.CANCELLED})
+_TEXT_FIELDS = ("text", "generated_text", "output", "content", "response", "image_url", "url")
 
 
 def seconds(value: float | None) -> str:
@@ -53,7 +55,8 @@ def styled(state: JobState) -> str:
 def answer(output: Any) -> str:
     """The text of an output, whatever the dialect called it."""
     if isinstance(output, dict):
-        for name in ("text", "generated_text", "output", "content", "response", "image_url", "url"):
-            if name in output:
-                return answer(output[name])
+        named = next((output[name] for name in _TEXT_FIELDS if name in output), None)
+        if named is not None or len(output) == 1:
+            return answer(named if named is not None else next(iter(output.values())))
+        return orjson.dumps(output).decode()
     return "" if output is None else " ".join(str(output).split())
