@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from beacon_config import BeaconConfig
 from beacon_config.bounds import RouterConfig
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock
+from beacon_lifecycle.http_server import HttpServer
 from beacon_router.api.app import create_app
 from beacon_router.api.asking import AskReader
 from beacon_router.api.auth import ServiceAuth
@@ -25,11 +26,14 @@ from beacon_router.dispatch.breakers import BreakerRules
 from beacon_router.dispatch.engine import RunRules
 from beacon_router.dispatch.held import HeldBounds
 from beacon_router.dispatch.limits import RunLimits
+from beacon_router.dispatch.observer import Observers
+from beacon_router.dispatch.shares import LimitShares
 from beacon_router.dispatch.shell import Shell, ShellRules
 from beacon_router.health import HealthChecks, health_urls
+from beacon_router.limits import RedisLimiter
+from beacon_router.limits.connection import RedisAddress
 from beacon_router.metrics import RouterMetrics, StateCollector
 from beacon_router.resources import ClosedAtStop
-from beacon_router.server import HttpServer
 from beacon_router.settings import Settings
 from beacon_router.topology import policy_of, run_limits_of, topology_of
 from beacon_telemetry import new_registry
@@ -45,14 +49,20 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     session = new_session()
     sender = HttpSender(session, clock, answer_bytes=config.router.body_bytes * _ANSWER_BODIES)
     topology = topology_of(config)
+    scheduler = Scheduler(topology, policy_of(config))
+    metrics = RouterMetrics(registry)
+    limiter = _limiter(settings, config, clock)
+    shares = LimitShares(topology, limiter, scheduler=scheduler, clock=clock) if limiter else None
     shell = Shell(
         topology,
-        Scheduler(topology, policy_of(config)),
+        scheduler,
         shell_rules(config.router, run_limits_of(config)),
         backends=build_backends(config.backends, sender, environ),
         clock=clock,
-        observer=RouterMetrics(registry),
+        observer=Observers(metrics, shares) if shares else metrics,
     )
+    if shares is not None:
+        shares.join(shell.engine)
     registry.register(_state_collector(shell))
     health_client = httpx.AsyncClient(transport=AiohttpTransport())
     checks = HealthChecks(
@@ -64,11 +74,21 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     services: list[Service] = [
         ClosedAtStop("connections", session.close),
         ClosedAtStop("health_client", health_client.aclose),
+        *([limiter] if limiter else []),
+        *(shares.services if shares else []),
         server,
         Loop("health", checks.run_once, interval_s=config.router.health_every_s, clock=clock),
         shell,
     ]
     return Supervisor(services, stop_timeout_s=config.router.stop_grace_s + _STOP_MARGIN_S)
+
+
+def _limiter(settings: Settings, config: BeaconConfig, clock: Clock) -> RedisLimiter | None:
+    """One router alone counts its caps in the scheduler; with Redis, replicas share them."""
+    if settings.redis_url is None:
+        return None
+    address = RedisAddress(settings.redis_url, cluster=settings.redis_cluster)
+    return RedisLimiter(address, clock, lease_s=config.router.slot_lease_s)
 
 
 def shell_rules(router: RouterConfig, limits: RunLimits) -> ShellRules:

@@ -14,11 +14,20 @@ class Observer(Protocol):
     def ended(self, inference: Inference) -> None: ...
 
 
-class Silent:
-    """Tells nobody."""
+class Observers:
+    """Tells each in turn; nobody when there is none."""
 
-    def started(self, run: Run) -> None: ...
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
 
-    def run_ended(self, run: Run, end: RunEnd) -> None: ...
+    def started(self, run: Run) -> None:
+        for observer in self._observers:
+            observer.started(run)
 
-    def ended(self, inference: Inference) -> None: ...
+    def run_ended(self, run: Run, end: RunEnd) -> None:
+        for observer in self._observers:
+            observer.run_ended(run, end)
+
+    def ended(self, inference: Inference) -> None:
+        for observer in self._observers:
+            observer.ended(inference)

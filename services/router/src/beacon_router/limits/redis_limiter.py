@@ -1,0 +1,138 @@
+"""Limits in Redis: sorted sets of leases by the server's clock, and a channel that wakes those in line."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError
+
+from beacon_lifecycle import Clock, OwnedTasks
+from beacon_router.limits.closing import close_surely
+from beacon_router.limits.connection import RedisAddress
+from beacon_router.limits.port import Limit, LimiterAwayError, News, NewsKind, Standing, Token
+from beacon_router.limits.scripts import run
+
+log = structlog.get_logger(__name__)
+
+_RECONNECT_S = 0.2
+
+
+class RedisLimiter:
+    """A service: it listens from `start` to `stop`. Watch before starting."""
+
+    name = "limits"
+
+    def __init__(self, address: RedisAddress, clock: Clock, *, lease_s: float) -> None:
+        self.lease_s = lease_s
+        self._clock = clock
+        self._cluster = address.cluster
+        self._database = address.database
+        timeout_s = max(0.5, lease_s / 4)
+        self._redis = address.commands(timeout_s)
+        self._listener = address.subscriptions(timeout_s)
+        self._told: dict[str, Callable[[News], None]] = {}
+        self._names: list[str] = []
+        self._spoken: set[str] = set()
+        self._listening = asyncio.Event()
+        self._tasks = OwnedTasks("limits")
+
+    def watch(self, name: str, told: Callable[[News], None]) -> None:
+        self._names.append(name)
+        self._told[self._channel(name)] = told
+
+    async def start(self) -> None:
+        """A server that is away does not keep the process from starting."""
+        self._tasks.spawn("news", self._listen())
+
+    async def wait(self) -> None:
+        await self._tasks.failed.wait()
+        if self._tasks.failure is not None:
+            raise self._tasks.failure
+
+    async def stop(self) -> None:
+        await close_surely(self._tasks)
+        with suppress(RedisError, OSError):
+            await self._listener.aclose()
+            await self._redis.aclose()
+
+    async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
+        return _standing(await self._run("acquire", limit, tokens))
+
+    async def renew(self, limit: Limit, held: Sequence[Token], waiting: Sequence[Token]) -> Standing:
+        return _standing(await self._run("renew", limit, [str(len(held)), *held, *waiting]))
+
+    async def release(self, limit: Limit, tokens: Sequence[Token]) -> int:
+        return int(await self._run("release", limit, tokens))
+
+    async def _run(self, operation: str, limit: Limit, arguments: Sequence[str]) -> Any:
+        if not self._listening.is_set():
+            raise LimiterAwayError("not connected yet")
+        return await self._send(operation, limit, arguments)
+
+    async def _introduce(self) -> None:
+        """The first of all finds a limit that nobody has spoken of, alone: that is not one that was lost."""
+        for name in self._names:
+            await self._send("renew", Limit(name, 0), ["0"])
+
+    async def _send(self, operation: str, limit: Limit, arguments: Sequence[str]) -> Any:
+        key = self._key(limit.name)
+        newcomer = 0 if limit.name in self._spoken else 1
+        fixed = (limit.cap, int(self.lease_s * 1000), self._channel(limit.name), newcomer)
+        try:
+            answer = await run(
+                self._redis,
+                operation,
+                [key, f"{key}:line", f"{key}:alive", f"{key}:seen"],
+                [*fixed, *arguments],
+            )
+        except (RedisError, OSError, TimeoutError) as error:
+            raise LimiterAwayError(f"{operation} of {limit.name}: {error}") from error
+        self._spoken.add(limit.name)
+        return answer
+
+    def _key(self, name: str) -> str:
+        return f"conc:{{{name}}}" if self._cluster else f"conc:{name}"
+
+    def _channel(self, name: str) -> str:
+        return f"{self._key(name)}:news:{self._database}"
+
+    @property
+    def listening(self) -> bool:
+        """News come in: before that, others could not tell that this process is there."""
+        return self._listening.is_set()
+
+    async def _listen(self) -> None:
+        """Until cancelled. After a lost connection everybody says again what they hold."""
+        while True:
+            try:
+                async with self._listener.pubsub(ignore_subscribe_messages=True) as subscription:
+                    await subscription.subscribe(*self._told)
+                    await self._introduce()
+                    self._listening.set()
+                    self._tell_all(News(NewsKind.RENEW))
+                    async for message in subscription.listen():
+                        self._tell(message["channel"], message["data"])
+            except (RedisError, OSError, LimiterAwayError) as error:
+                log.warning("limits_news_lost", error=str(error), next_try_s=_RECONNECT_S)
+                await self._clock.sleep(_RECONNECT_S)
+
+    def _tell_all(self, news: News) -> None:
+        for told in self._told.values():
+            told(news)
+
+    def _tell(self, channel: str, data: str) -> None:
+        kind, *tokens = data.split()
+        with suppress(ValueError):  # a kind of a later version
+            self._told[channel](News(NewsKind(kind), frozenset(Token(token) for token in tokens)))
+
+
+def _standing(answer: Any) -> Standing:
+    in_line, again_ms, held, waiting = answer
+    return Standing(
+        held=frozenset(Token(token) for token in held),
+        waiting=frozenset(Token(token) for token in waiting),
+        others_waiting=int(in_line) - len(waiting),
+        look_again_s=None if int(again_ms) < 0 else int(again_ms) / 1000,
+    )

@@ -1,0 +1,56 @@
+"""Fifty fight for one slot, and a counter outside of the limit watches."""
+
+import asyncio
+import sys
+
+from beacon_lifecycle import SystemClock
+from beacon_router.limits import MemoryLimiter
+from beacon_router.limits.port import Limit
+from beacon_router.limits.share import LimitShare
+
+FIGHTERS = 50
+ROUNDS = 2
+
+
+async def test_fifty_processes_never_hold_one_slot_together(redis_url: str) -> None:
+    fight = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "tests.conformance.router.fighters", redis_url, str(FIGHTERS), str(ROUNDS)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await fight.communicate()
+
+    held, most = output.decode().splitlines()[-1].split()
+    assert fight.returncode == 0
+    assert (int(held), int(most)) == (FIGHTERS * ROUNDS, 1)
+
+
+async def test_fifty_tasks_never_hold_one_slot_together() -> None:
+    clock = SystemClock()
+    limiter = MemoryLimiter(clock, lease_s=30.0)
+    inside = most = held = 0
+
+    async def fight() -> None:
+        nonlocal inside, most, held
+        grown = asyncio.Event()
+        share = LimitShare(Limit("group:single", 1), limiter, clock, lambda capacity: grown.set())
+        await share.start()
+        for _ in range(ROUNDS):
+            share.want(1)
+            while share.capacity == 0:
+                grown.clear()
+                await grown.wait()
+            share.started()
+            inside += 1
+            held += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
+            share.want(0)
+            share.ended()
+        await share.stop()
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(fight() for _ in range(FIGHTERS)))
+
+    assert (held, most) == (FIGHTERS * ROUNDS, 1)
