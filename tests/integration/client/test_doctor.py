@@ -27,7 +27,8 @@ NOWHERE = "127.0.0.1:1"
 @pytest.fixture
 async def runner() -> AsyncIterator[SmallRunner]:
     async with small_runner() as one:
-        one.on("GET /readyz", {"ready": True, "parts": {"postgres": "ok", "redis": "ok"}})
+        now = datetime.now(UTC).isoformat()
+        one.on("GET /readyz", {"ready": True, "parts": {"postgres": "ok", "redis": "ok"}, "at": now})
         one.on("GET /api/v1/me", ME)
         yield one
 

@@ -4,12 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
 
 import httpx
-import orjson
+from pydantic import AwareDatetime, Field, ValidationError
 
 from beacon_client.advice import advice_for
 from beacon_client.credentials import Credentials
@@ -20,9 +18,10 @@ from beacon_client.servers_checkup import check_postgres, check_redis
 from beacon_client.transport import open_transport, reason_of
 from beacon_config import ConfigError, load_config
 from beacon_contracts.accounts import Me
+from beacon_contracts.model import View
 from beacon_lifecycle.clock import Clock
 
-# HTTP dates have whole seconds, and the answer took a moment to arrive.
+# Answers take a moment to arrive.
 SKEW_S = 2.0
 TIMEOUT_S = 5.0
 _NOT_READY = "It gets ready by itself when its parts are; those that are not follow."
@@ -40,6 +39,13 @@ class Patient:
     credentials: Credentials
     environ: Mapping[str, str]
     config: Path
+
+
+class _Told(View):
+    """What the runner says of itself at /readyz."""
+
+    parts: dict[str, str] = Field(default_factory=dict)
+    at: AwareDatetime | None = None
 
 
 async def examine(patient: Patient, clock: Clock) -> list[Finding]:
@@ -76,38 +82,32 @@ async def check_runner(patient: Patient, http: httpx.AsyncClient, clock: Clock) 
     except httpx.HTTPError as error:
         advice = "Start it with `beacon up`, or set BEACON_RUNNER_URL to where it runs."
         return [failed("runner", f"{url} {reason_of(error)}", advice)]
-    return [*_readiness(url, answer), _skew(answer, clock.wall())]
+    now = clock.wall()
+    try:
+        told = _Told.model_validate_json(answer.content)
+    except ValidationError:
+        told = _Told()
+    return [*_readiness(url, answer, told), _skew(told.at, now)]
 
 
-def _readiness(url: str, answer: httpx.Response) -> list[Finding]:
+def _readiness(url: str, answer: httpx.Response, told: _Told) -> list[Finding]:
     """One line for the runner, and one for each part that its answer names."""
     parts = [
         Finding(f"runner's {name}", Verdict.OK, said)
         if said == "ok"
         else failed(f"runner's {name}", said, _PART_ADVICE.get(name, "Look at the runner's log."))
-        for name, said in _parts(answer).items()
+        for name, said in told.parts.items()
     ]
     if answer.is_success:
         return [Finding("runner", Verdict.OK, f"{url} is ready"), *parts]
     return [failed("runner", f"{url} answers {answer.status_code}: it is not ready", _NOT_READY), *parts]
 
 
-def _parts(answer: httpx.Response) -> dict[str, str]:
-    try:
-        document: Any = orjson.loads(answer.content)
-    except orjson.JSONDecodeError:
-        return {}
-    parts = document.get("parts") if isinstance(document, dict) else None
-    return {str(name): str(said) for name, said in parts.items()} if isinstance(parts, dict) else {}
-
-
-def _skew(answer: httpx.Response, now: datetime) -> Finding:
-    try:
-        theirs = parsedate_to_datetime(answer.headers.get("date", ""))
-    except ValueError:
+def _skew(theirs: datetime | None, now: datetime) -> Finding:
+    if theirs is None:
         return Finding("clock", Verdict.SKIPPED, "the runner does not say what time it is")
     skew_s = (now - theirs).total_seconds()
-    if -1.0 <= skew_s <= SKEW_S:
+    if abs(skew_s) <= SKEW_S:
         return Finding("clock", Verdict.OK, "agrees with the runner's")
     detail = f"this machine is {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} the runner"
     return Finding(

@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import structlog
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
+from pydantic import Field
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
@@ -22,10 +24,11 @@ class Health(View):
 
 
 class Readiness(View):
-    """Each part with `ok` or what is wrong with it."""
+    """Each part with `ok` or what is wrong with it; `at` lets others compare their clocks."""
 
     ready: bool
     parts: dict[str, str]
+    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
