@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from beacon_portal import portal_app
 from tests.fixtures.stack import RunningStack, running_stack
@@ -25,6 +25,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 PATIENCE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,9 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
 
 
-# Failures are final at once, and a killed worker's jobs come back soon: these stories are not about patience.
+# Failures are final soon, and a killed worker's jobs come back soon: these stories are not about patience.
 HASTE = {
-    "job_retries = 3": "job_retries = 0",
+    "job_retries = 3\njob_retry_delays_s = [60, 120, 180]": "job_retries = 1\njob_retry_delays_s = [0.1]",
     "attempts = 3": "attempts = 1",
     "breaker_failures = 5": "breaker_failures = 1000",
     "lease_s = 10\nheartbeat_s = 2.5": "lease_s = 4\nheartbeat_s = 1",
@@ -92,8 +93,9 @@ class Console:
         self._tolerated += parts
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and not any(part in message.text for part in self._tolerated):
-            self.errors.append(f"{message.text} ({message.location.get('url')})")
+        text = f"{message.text} ({message.location.get('url')})"
+        if message.type in ("error", "warning") and not any(part in text for part in self._tolerated):
+            self.errors.append(text)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What a person does in the portal, and what a tester does behind it."""
 
-from typing import Any
+from typing import Any, Self
 
 import httpx
 from playwright.sync_api import Locator, Page, expect
@@ -16,6 +16,17 @@ class Backstage:
     def __init__(self, stack: RunningStack) -> None:
         self.stack = stack
         self._http = httpx.Client(base_url=stack.credentials.runner_url, trust_env=False, timeout=20)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def absent(self, *paths: str) -> list[str]:
+        """Those of the paths that this server does not offer."""
+        known = self._http.get("/openapi.json").raise_for_status().json()["paths"]
+        return [path for path in paths if path not in known]
 
     def new_user(self, name: str, tier: str = "creator") -> str:
         """The key of a user of this test's own."""

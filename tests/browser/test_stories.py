@@ -18,14 +18,15 @@ FAILING = {"kind": "error", "status": 503}
 
 @pytest.fixture
 def backstage(stack: RunningStack) -> Iterator[Backstage]:
-    behind = Backstage(stack)
-    behind.reset()
-    yield behind
-    behind.reset()
+    with Backstage(stack) as behind:
+        behind.reset()
+        yield behind
+        behind.reset()
 
 
 @pytest.fixture
-def desk(page: Page, stack: RunningStack) -> Desk:
+def desk(page: Page, stack: RunningStack, backstage: Backstage, console: Console) -> Desk:
+    console.tolerate(*backstage.absent("/api/v1/skip-pricing", "/api/queue"))
     return Desk(page, stack.credentials.portal_url)
 
 
@@ -111,14 +112,14 @@ def test_cancel_asks_first_and_then_stops_everything(desk: Desk, key: str, backs
     desk.open(f"/jobs/{job}")
     expect(desk.cell("q1", LLAMA, "EU")).to_contain_text("Running")
 
-    desk.page.get_by_role("button", name="Cancel").click()
+    desk.page.get_by_role("button", name="Cancel", exact=True).click()
     desk.confirm("Go back")
     expect(desk.state()).to_have_text(re.compile("Running"))
-    desk.page.get_by_role("button", name="Cancel").click()
+    desk.page.get_by_role("button", name="Cancel", exact=True).click()
     desk.confirm("Cancel the job")
     expect(desk.state()).to_have_text(re.compile("Cancelled"))
     expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Cancelled")
-    expect(desk.page.get_by_role("button", name="Cancel")).to_be_hidden()
+    expect(desk.page.get_by_role("button", name="Cancel", exact=True)).to_be_hidden()
 
 
 def test_a_dead_letter_goes_back_to_its_queue(
