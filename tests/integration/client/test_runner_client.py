@@ -183,6 +183,14 @@ async def test_one_execution_is_retried_by_its_own_name(runner: SmallRunner, cli
     assert (await client.retry_execution("exe_a.0.0")).output == "x"
 
 
+async def test_events_so_far_come_as_a_page(runner: SmallRunner, client: RunnerClient) -> None:
+    told = {"seq": 4, "type": "JOB_QUEUED", "job_id": "job_a", "at": "2026-01-01T00:00:00Z", "data": {}}
+    runner.on("GET /api/v1/jobs/job_a/events", {"events": [told], "more": True})
+    found = await client.events("job_a", after=3)
+    assert ([event.seq for event in found.events], found.more) == ([4], True)
+    assert runner.calls[0].query == {"after": "3"}
+
+
 async def test_an_id_stays_inside_its_path(runner: SmallRunner, client: RunnerClient) -> None:
     with pytest.raises(BeaconError) as refused:
         await client.job("../../admin/users?x=1")

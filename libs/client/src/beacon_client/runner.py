@@ -23,7 +23,7 @@ from beacon_contracts.catalogue import (
     SkipPriceView,
     SkipPricing,
 )
-from beacon_contracts.events import JobEvent
+from beacon_contracts.events import EventPage, JobEvent
 from beacon_contracts.jobs import (
     BatchAccepted,
     ExecutionView,
@@ -140,6 +140,11 @@ class RunnerClient:
         """Run one failed execution again; one that is completed or in flight is answered as it is."""
         await self._http.post(f"{_execution(execution_id)}/retry-question")
         return await self.execution(execution_id)
+
+    async def events(self, job_id: str, *, after: int = 0) -> EventPage:
+        """A page of what happened after the number `after`, without waiting for more."""
+        answer = await self._http.get(f"{_job(job_id)}/events", {"after": after})
+        return EventPage.model_validate_json(answer)
 
     def watch(self, job_id: str, *, after: int = 0) -> AsyncGenerator[JobEvent]:
         """Every event after the number `after` until the job ends, over any number of connections."""

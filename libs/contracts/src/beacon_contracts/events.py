@@ -33,3 +33,10 @@ class JobEvent(View):
     job_id: str
     at: datetime
     data: dict[str, Any] = Field(default_factory=dict)
+
+
+class EventPage(View):
+    """What happened so far; `more` while the job can still have events after these."""
+
+    events: list[JobEvent]
+    more: bool

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from beacon_client.cli.exits import Exit
 from beacon_client.cli.output import AsJson, complain_plainly, facts, print_json, say, wants_json
@@ -41,9 +42,9 @@ def check(
     summary = _summary(chosen, loaded)
     say(
         {"ok": True, **summary, "warnings": warnings},
-        f"[green]ok[/] {chosen}",
+        f"[green]ok[/] {escape(str(chosen))}",
         facts((name, ", ".join(value)) for name, value in summary.items() if isinstance(value, list)),
-        *(f"[yellow]warning:[/] {warning}" for warning in warnings),
+        *(f"[yellow]warning:[/] {escape(warning)}" for warning in warnings),
     )
 
 

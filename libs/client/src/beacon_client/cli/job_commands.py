@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from beacon_client.cli.board import answers_table, grid, job_facts
 from beacon_client.cli.completion import recent_jobs
@@ -81,7 +82,12 @@ def why(job_id: JobId, _json: AsJson = False) -> None:
     ]
     columns = ("execution", "state", "model", "region", "position", "expected", "waits for")
     parts = [table(columns, rows)] if rows else []
-    say(found, f"[bold]{found.summary}[/]", *(f"  {reason}" for reason in found.reasons), *parts)
+    say(
+        found,
+        f"[bold]{escape(found.summary)}[/]",
+        *(f"  {escape(reason)}" for reason in found.reasons),
+        *parts,
+    )
 
 
 def _eta(eta: object) -> str:
