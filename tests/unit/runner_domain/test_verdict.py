@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,15 @@ from beacon_runner.domain.verdict import (
     UnfinishedStageError,
     decide,
 )
-from beacon_runner.domain.work import ClaimedJob, Dead, ExecutionReport, Finished, NextStage, RetryLater
+from beacon_runner.domain.work import (
+    ClaimedJob,
+    Dead,
+    ExecutionReport,
+    Finished,
+    NextStage,
+    PlannedExecution,
+    RetryLater,
+)
 from tests.unit.runner_domain.making import (
     claimed,
     completed,
@@ -35,7 +43,7 @@ def judge(job: ClaimedJob, reports: Sequence[ExecutionReport], chance: float = 0
 
 def reports_of(job: ClaimedJob, *outcomes: str) -> list[ExecutionReport]:
     plan = stage_plan(job.spec, job.stage, job.context)
-    made = {
+    made: dict[str, Callable[[PlannedExecution], ExecutionReport]] = {
         "ok": completed,
         "later": lambda one: failed(one, retryable=True, code="busy"),
         "never": lambda one: failed(one, retryable=False, code="refused"),
@@ -51,7 +59,8 @@ def test_a_stage_in_which_all_completed_finishes_the_job() -> None:
 def test_an_empty_output_is_completed() -> None:
     job = claimed({"model": "m", "region": "US", "input": {}})
     (execution,) = stage_plan(job.spec, 0, {})
-    for nothing in ("", None, [], {}):
+    empty: list[Any] = ["", None, [], {}]
+    for nothing in empty:
         assert judge(job, [completed(execution, nothing)]) == Finished(JobState.COMPLETED, {})
 
 

@@ -25,7 +25,7 @@ WITH lost AS (
     SELECT j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at
     FROM unnest($1::uuid[], $2::integer[]) AS m (id, ticket)
     JOIN jobs j ON j.id = m.id AND j.ticket = m.ticket
-    WHERE j.finished_at IS NULL
+    WHERE j.state IN ('queued', 'processing', 'retrying')
 ), queued AS (
     INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, front, batch, not_before)
     SELECT

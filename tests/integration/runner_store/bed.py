@@ -1,0 +1,208 @@
+"""A store on a database of its own, with short ways to bring jobs into every state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.ids import JobId, UserId, new_uuid
+from beacon_contracts.inference import Timing
+from beacon_contracts.jobs import ExecutionState
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.admission import AdmittedJob
+from beacon_runner.domain.messages import Message, OutboxEntry
+from beacon_runner.domain.plan import due, stage_plan
+from beacon_runner.domain.verdict import RetryPolicy, decide
+from beacon_runner.domain.work import ClaimedJob, ExecutionReport, StageReport
+from beacon_runner.store.claims import PostgresClaims
+from beacon_runner.store.control import JobControl
+from beacon_runner.store.database import Database
+from beacon_runner.store.letters import DeadLetters
+from beacon_runner.store.live import PostgresAttic, PostgresLive
+from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.reading import ExecutionRecord, JobRecord, Reader
+from beacon_runner.store.submissions import NewJob, Submissions
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+USER = UserId(new_uuid())
+POLICY = RetryPolicy()
+MAX_DELIVERIES = 3
+
+GENERATION = AdmittedJob(
+    "generation", "", {"model": "flux", "region": "US", "input": {"prompt": "cat"}}, 1, 1
+)
+MATRIX = AdmittedJob(
+    "matrix",
+    "bias",
+    {
+        "questions": [{"id": "q1", "prompt": "why?"}, {"id": "q2", "prompt": "how?"}],
+        "targets": [["llama", ["US", "EU"]]],
+    },
+    1,
+    4,
+)
+PIPELINE = AdmittedJob(
+    "pipeline",
+    "",
+    {
+        "input": {"prompt": "city"},
+        "steps": [
+            {
+                "name": "enhance",
+                "model": "enhance",
+                "region": "US",
+                "attempts": 3,
+                "input": {"prompt": "{{ input.prompt }}"},
+            },
+            {
+                "name": "draw",
+                "model": "draw",
+                "region": "EU",
+                "attempts": 3,
+                "input": {"prompt": "{{ enhance.text }}"},
+            },
+        ],
+    },
+    2,
+    2,
+)
+
+
+@dataclass(frozen=True)
+class Bed:
+    database: Database
+
+    @property
+    def claims(self) -> PostgresClaims:
+        return PostgresClaims(self.database, max_deliveries=MAX_DELIVERIES)
+
+    @property
+    def submissions(self) -> Submissions:
+        return Submissions(self.database)
+
+    @property
+    def control(self) -> JobControl:
+        return JobControl(self.database, POLICY, router_cancels=64)
+
+    @property
+    def letters(self) -> DeadLetters:
+        return DeadLetters(self.database)
+
+    @property
+    def live(self) -> PostgresLive:
+        return PostgresLive(self.database)
+
+    @property
+    def attic(self) -> PostgresAttic:
+        return PostgresAttic(self.database)
+
+    @property
+    def reader(self) -> Reader:
+        return Reader(self.database)
+
+    @property
+    def outbox(self) -> PostgresOutbox:
+        return PostgresOutbox(self.database)
+
+    async def submit(self, admitted: AdmittedJob = GENERATION, **more: Any) -> JobId:
+        job = new_job(admitted, **more)
+        await self.submissions.submit([job])
+        return job.id
+
+    async def published(self, limit: int = 1000) -> list[OutboxEntry]:
+        """What the publisher would push now; the outbox is empty afterwards."""
+        async with self.outbox.take(limit) as entries:
+            return list(entries)
+
+    async def messages(self) -> list[Message]:
+        return [entry.message for entry in await self.published()]
+
+    async def claim(self, worker: str = "w1") -> ClaimedJob:
+        (job,) = await self.claims.claim(await self.messages(), worker)
+        return job
+
+    async def job(self, job: JobId) -> JobRecord:
+        record = await self.reader.job(job)
+        assert record is not None
+        return record
+
+    async def executions(self, job: JobId) -> dict[int, ExecutionRecord]:
+        return {one.ordinal + 100 * one.stage: one for one in await self.reader.executions(job)}
+
+    async def events(self, job: JobId) -> list[str]:
+        return [str(event.type) for event in await self.reader.events(await self.job(job), 0, 1000)]
+
+    async def run(self, claimed: ClaimedJob, *outcomes: str) -> StageReport:
+        """Run what is due with these outcomes, decide, and record all in one report."""
+        report = judged(claimed, *outcomes)
+        assert await self.claims.record([report]) == {claimed.id}
+        return report
+
+    async def dead(self, admitted: AdmittedJob = MATRIX, *outcomes: str) -> JobId:
+        """A job that has died with these outcomes, its retries used up where it had any."""
+        job = await self.submit(admitted)
+        for _ in range(POLICY.retries + 1):
+            claimed = await self.claim()
+            plan = stage_plan(claimed.spec, claimed.stage, claimed.context)
+            left = due(plan, claimed.known)
+            await self.run(claimed, *(outcomes[one.execution.ordinal] for one in left))
+            if (await self.job(job)).head.finished_at is not None:
+                await self.published()
+                return job
+        raise AssertionError(f"{job} is still alive")
+
+
+def new_job(admitted: AdmittedJob = GENERATION, **more: Any) -> NewJob:
+    fields: dict[str, Any] = {
+        "id": JobId(new_uuid()),
+        "user": USER,
+        "tier": Tier.FREE,
+        "job_class": JobClass.LOW,
+        "lane": "lane",
+        "admitted": admitted,
+    }
+    return NewJob(**fields | more)
+
+
+def failure(*, retryable: bool) -> Failure:
+    return Failure(
+        code="busy" if retryable else "refused",
+        stage=FailureStage.RUN,
+        retryable=retryable,
+        message="it broke",
+    )
+
+
+def report_of(execution: Any, attempt: int, outcome: str) -> ExecutionReport:
+    """An outcome is `later`, `never`, or what the model answered."""
+    if outcome in ("later", "never"):
+        found = failure(retryable=outcome == "later")
+        return ExecutionReport(
+            execution, ExecutionState.FAILED, attempt, failure=found, started_at=NOW, finished_at=NOW
+        )
+    return ExecutionReport(
+        execution,
+        ExecutionState.COMPLETED,
+        attempt,
+        {"text": outcome},
+        actual_region=execution.region,
+        backend=f"{execution.region.lower()}-1",
+        timing=Timing(queued_s=0.5, load_s=0.0, run_s=1.25),
+        started_at=NOW,
+        finished_at=NOW,
+    )
+
+
+def run_reports(claimed: ClaimedJob, outcomes: Sequence[str]) -> tuple[ExecutionReport, ...]:
+    plan = stage_plan(claimed.spec, claimed.stage, claimed.context)
+    todo = due(plan, claimed.known)
+    return tuple(
+        report_of(one.execution, one.attempt, outcome) for one, outcome in zip(todo, outcomes, strict=True)
+    )
+
+
+def judged(claimed: ClaimedJob, *outcomes: str) -> StageReport:
+    plan = stage_plan(claimed.spec, claimed.stage, claimed.context)
+    reports = run_reports(claimed, outcomes)
+    return StageReport(claimed, reports, verdict=decide(claimed, plan, reports, POLICY, 0.0))

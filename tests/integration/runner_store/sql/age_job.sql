@@ -1,0 +1,25 @@
+-- A job as if it had been submitted, and had ended, that much earlier; its id tells its time too.
+WITH aged AS (
+    SELECT
+        id,
+        (
+            lpad(to_hex((extract(EPOCH FROM created_at - $2::interval) * 1000)::bigint), 12, '0')
+            || substr(replace(id::text, '-', ''), 13)
+        )::uuid AS older
+    FROM jobs
+    WHERE id = $1
+), events AS (
+    UPDATE job_events v SET job_id = a.older, at = v.at - $2::interval FROM aged a WHERE v.job_id = a.id
+), executions AS (
+    UPDATE executions e SET job_id = a.older FROM aged a WHERE e.job_id = a.id
+), letters AS (
+    UPDATE dead_letters d SET job_id = a.older FROM aged a WHERE d.job_id = a.id
+)
+UPDATE jobs j
+SET
+    id = CASE WHEN j.finished_at IS NULL AND j.idempotency_key IS NULL THEN j.id ELSE a.older END,
+    created_at = j.created_at - $2::interval,
+    queued_at = j.queued_at - $2::interval,
+    finished_at = j.finished_at - $2::interval
+FROM aged a
+WHERE j.id = a.id

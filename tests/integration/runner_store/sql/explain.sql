@@ -1,0 +1,1 @@
+EXPLAIN (FORMAT json, COSTS off)

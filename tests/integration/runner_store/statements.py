@@ -1,0 +1,10 @@
+"""What tests do to the database that no part of Beacon does."""
+
+from pathlib import Path
+
+_SQL = Path(__file__).parent / "sql"
+
+AGE_JOB = (_SQL / "age_job.sql").read_text(encoding="utf-8")
+EXPLAIN = (_SQL / "explain.sql").read_text(encoding="utf-8").strip()
+FORCE_GENERIC = (_SQL / "force_generic.sql").read_text(encoding="utf-8")
+ROOM = (_SQL / "room.sql").read_text(encoding="utf-8")

@@ -1,0 +1,218 @@
+"""What users and operators do to jobs: cancel, resume, retry one, requeue, purge."""
+
+import asyncio
+
+import pytest
+
+from beacon_contracts.ids import JobId, UserId, new_uuid
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_runner.domain.messages import Topic
+from beacon_runner.domain.work import ExecutionReport, StageReport
+from beacon_runner.store.control import (
+    NoSuchExecutionError,
+    NoSuchJobError,
+    NotRetryableError,
+    RetriesUsedUpError,
+    WrongStateError,
+)
+from tests.integration.runner_store.bed import (
+    GENERATION,
+    MATRIX,
+    NOW,
+    PIPELINE,
+    POLICY,
+    USER,
+    Bed,
+    judged,
+    run_reports,
+)
+
+STRANGER = UserId(new_uuid())
+
+
+async def test_a_queued_job_is_cancelled_and_stays_readable(bed: Bed) -> None:
+    job = await bed.submit(MATRIX)
+    cancelled = await bed.control.cancel(job, USER)
+    assert (cancelled.changed, cancelled.at_router) == (True, ())
+    head = (await bed.job(job)).head
+    assert (head.state, head.cancelled) == (JobState.CANCELLED, 4)
+    assert await bed.events(job) == ["JOB_QUEUED", "JOB_CANCELLED"]
+
+
+async def test_cancelling_a_running_job_names_what_may_run_and_late_results_change_nothing(bed: Bed) -> None:
+    job = await bed.submit(MATRIX)
+    claimed = await bed.claim()
+    reports = run_reports(claimed, ["a", "b", "c", "d"])
+    running = ExecutionReport(reports[1].execution, ExecutionState.RUNNING, 1, started_at=NOW)
+    await bed.claims.record([StageReport(claimed, (reports[0], running))])
+    cancelled = await bed.control.cancel(job, USER)
+    assert [place.ordinal for place in cancelled.at_router] == [1, 2, 3]
+    assert await bed.claims.record([judged(claimed, "a", "b", "c", "d")]) == frozenset()
+    states = {number: one.newest.state for number, one in (await bed.executions(job)).items()}
+    assert states == {0: ExecutionState.COMPLETED, 1: ExecutionState.CANCELLED}
+    head = (await bed.job(job)).head
+    assert (head.state, head.completed, head.cancelled) == (JobState.CANCELLED, 1, 3)
+
+
+async def test_cancelling_twice_changes_nothing_and_a_finished_job_cannot_be_cancelled(bed: Bed) -> None:
+    job = await bed.submit()
+    await bed.control.cancel(job, USER)
+    assert (await bed.control.cancel(job, USER)).changed is False
+    done = await bed.submit()
+    await bed.run((await bed.claims.claim([m for m in await bed.messages() if m.job == done], "w"))[0], "x")
+    with pytest.raises(WrongStateError) as raised:
+        await bed.control.cancel(done, USER)
+    assert raised.value.state is JobState.COMPLETED
+
+
+async def test_cancel_and_the_result_at_the_same_moment_have_one_winner(bed: Bed) -> None:
+    for _ in range(10):
+        job = await bed.submit()
+        claimed = await bed.claim()
+        applied, cancelled = await asyncio.gather(
+            bed.claims.record([judged(claimed, "x")]),
+            bed.control.cancel(job, USER),
+            return_exceptions=True,
+        )
+        state = (await bed.job(job)).head.state
+        if isinstance(applied, frozenset) and applied:
+            assert state is JobState.COMPLETED
+            assert isinstance(cancelled, WrongStateError)
+        else:
+            assert state is JobState.CANCELLED
+            assert await bed.executions(job) == {}
+
+
+@pytest.mark.parametrize("action", ["cancel", "resume"])
+async def test_another_user_s_job_is_not_there(bed: Bed, action: str) -> None:
+    job = await bed.submit()
+    with pytest.raises(NoSuchJobError):
+        await getattr(bed.control, action)(job, STRANGER)
+    with pytest.raises(NoSuchJobError):
+        await bed.control.retry_execution(job, 0, 0, STRANGER)
+    assert (await bed.job(job)).head.state is JobState.QUEUED
+
+
+async def test_resuming_runs_what_failed_and_keeps_what_finished(bed: Bed) -> None:
+    job = await bed.dead(MATRIX, "a", "b", "never", "later")
+    await bed.control.resume(job, USER)
+    record = await bed.job(job)
+    assert (record.head.state, record.head.attempt, record.head.failure) == (JobState.QUEUED, 1, None)
+    assert await bed.letters.count() == 0
+    claimed = await bed.claim()
+    report = await bed.run(claimed, "d at last")
+    assert [(one.execution.ordinal, one.attempt) for one in report.executions] == [(3, POLICY.retries + 2)]
+    head = (await bed.job(job)).head
+    assert (head.state, head.completed, head.failed) == (JobState.PARTIAL, 3, 1)
+    assert "JOB_QUEUED" in (await bed.events(job))[1:]
+
+
+async def test_a_pipeline_resumes_from_its_failed_step(bed: Bed) -> None:
+    job = await bed.submit(PIPELINE)
+    await bed.run(await bed.claim(), "a shining city")
+    for _ in range(3):
+        await bed.run(await bed.claim(), "later")
+    assert (await bed.job(job)).head.state is JobState.FAILED
+    await bed.published()
+    await bed.control.resume(job, USER)
+    claimed = await bed.claim()
+    assert (claimed.stage, claimed.context) == (1, {"enhance": {"text": "a shining city"}})
+    await bed.run(claimed, "picture")
+    assert (await bed.job(job)).head.state is JobState.COMPLETED
+
+
+async def test_what_failed_for_good_or_did_not_fail_cannot_be_resumed(bed: Bed) -> None:
+    with pytest.raises(NotRetryableError):
+        await bed.control.resume(await bed.dead(GENERATION, "never"), USER)
+    with pytest.raises(WrongStateError):
+        await bed.control.resume(await bed.submit(), USER)
+
+
+async def test_resuming_twice_at_once_queues_once(bed: Bed) -> None:
+    job = await bed.dead(GENERATION, "later")
+    results = await asyncio.gather(*(bed.control.resume(job, USER) for _ in range(5)), return_exceptions=True)
+    assert sum(result is None for result in results) == 1
+    assert len(await bed.published()) == 1
+
+
+async def test_one_failed_execution_is_retried_alone(bed: Bed) -> None:
+    job = await bed.dead(MATRIX, "a", "later", "c", "later")
+    answer = await bed.control.retry_execution(job, 0, 1, USER)
+    assert (answer.queued, answer.retry_attempt, answer.max_attempts) == (True, 1, 3)
+    claimed = await bed.claim()
+    report = await bed.run(claimed, "later")
+    assert [one.execution.ordinal for one in report.executions] == [1]
+    record = await bed.job(job)
+    assert (record.head.state, record.head.completed, record.head.failed) == (JobState.PARTIAL, 2, 2)
+    assert {entry.topic for entry in await bed.published()} == {Topic.DEAD}
+
+
+async def test_a_retry_that_succeeds_completes_the_job(bed: Bed) -> None:
+    job = await bed.dead(MATRIX, "a", "later", "c", "d")
+    await bed.control.retry_execution(job, 0, 1, USER)
+    await bed.run(await bed.claim(), "b at last")
+    assert (await bed.job(job)).head.state is JobState.COMPLETED
+    assert len(await bed.reader.attempts(job, 0, 1)) == POLICY.retries + 1
+
+
+async def test_retrying_what_is_in_flight_or_completed_starts_no_second_run(bed: Bed) -> None:
+    job = await bed.dead(MATRIX, "a", "later", "c", "d")
+    assert (await bed.control.retry_execution(job, 0, 0, USER)).state is ExecutionState.COMPLETED
+    first, *others = await asyncio.gather(*(bed.control.retry_execution(job, 0, 1, USER) for _ in range(5)))
+    assert sum(answer.queued for answer in (first, *others)) == 1
+    assert len(await bed.published()) == 1
+
+
+async def test_retries_are_used_up_after_three(bed: Bed) -> None:
+    job = await bed.dead(GENERATION, "later")
+    for number in range(1, 4):
+        answer = await bed.control.retry_execution(job, 0, 0, USER)
+        assert answer.retry_attempt == number
+        await bed.run(await bed.claim(), "later")
+        await bed.published()
+    with pytest.raises(RetriesUsedUpError) as raised:
+        await bed.control.retry_execution(job, 0, 0, USER)
+    assert (raised.value.retry_attempt, raised.value.max_attempts) == (3, 3)
+
+
+async def test_what_cannot_be_retried_says_why(bed: Bed) -> None:
+    refused = await bed.dead(GENERATION, "never")
+    with pytest.raises(NotRetryableError):
+        await bed.control.retry_execution(refused, 0, 0, USER)
+    with pytest.raises(NoSuchExecutionError):
+        await bed.control.retry_execution(refused, 0, 1, USER)
+    cancelled = await bed.submit()
+    await bed.control.cancel(cancelled, USER)
+    with pytest.raises(WrongStateError):
+        await bed.control.retry_execution(cancelled, 0, 0, USER)
+
+
+async def test_requeueing_dead_letters_resets_attempts_and_runs_even_what_failed_for_good(bed: Bed) -> None:
+    jobs = [await bed.dead(GENERATION, outcome) for outcome in ("never", "later", "never")]
+    assert sorted(await bed.letters.requeue(jobs[:2])) == sorted(jobs[:2])
+    assert {entry.message.job for entry in await bed.published()} == set(jobs[:2])
+    assert [letter.job for letter in await bed.letters.page(None, 10)] == [jobs[2]]
+    assert await bed.letters.requeue(None) == [jobs[2]]
+    assert await bed.letters.count() == 0
+    claimed = await bed.claim()
+    assert (claimed.attempt, [one.state for one in claimed.known]) == (1, [ExecutionState.PENDING])
+    await bed.run(claimed, "fixed")
+    assert (await bed.job(jobs[2])).head.state is JobState.COMPLETED
+
+
+async def test_dead_letters_are_paged_newest_first_and_purged(bed: Bed) -> None:
+    jobs = [await bed.dead(GENERATION, "never") for _ in range(5)]
+    first = await bed.letters.page(None, 2)
+    second = await bed.letters.page(first[-1].job, 2)
+    assert [letter.job for letter in first + second] == jobs[::-1][:4]
+    assert await bed.letters.purge([jobs[0], JobId(new_uuid())]) == [jobs[0]]
+    assert len(await bed.letters.purge(None)) == 4
+    assert await bed.letters.requeue(None) == []
+    assert (await bed.job(jobs[0])).head.state is JobState.FAILED
+
+
+async def test_a_letter_whose_job_was_resumed_is_gone(bed: Bed) -> None:
+    job = await bed.dead(GENERATION, "later")
+    await bed.control.resume(job, USER)
+    assert await bed.letters.requeue([job]) == []
+    assert len(await bed.published()) == 1

@@ -1,0 +1,175 @@
+"""What the loops ask of the truth: the outbox, live jobs, promotion, the attic."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from beacon_config.bounds import RetentionConfig
+from beacon_contracts.ids import JobId, UserId, new_uuid
+from beacon_contracts.jobs import JobState
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import Message, Topic
+from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
+from tests.integration.runner_store.statements import AGE_JOB
+
+
+async def test_what_a_publisher_took_is_back_when_it_fails(bed: Bed) -> None:
+    job = await bed.submit()
+
+    async def fail() -> None:
+        async with bed.outbox.take(10) as entries:
+            assert len(entries) == 1
+            raise RuntimeError("redis is away")
+
+    with pytest.raises(RuntimeError):
+        await fail()
+    assert [entry.message.job for entry in await bed.published()] == [job]
+
+
+async def test_two_publishers_share_the_outbox_without_waiting_or_repeating(bed: Bed) -> None:
+    jobs = [await bed.submit() for _ in range(10)]
+    async with bed.outbox.take(4) as first, bed.outbox.take(100) as second:
+        taken = [entry.message.job for entry in (*first, *second)]
+    assert taken == jobs
+
+
+async def test_a_row_that_commits_late_is_not_skipped(bed: Bed) -> None:
+    """The outbox reader once kept an id cursor and skipped rows that committed late."""
+    from beacon_runner.store.statements import statements  # noqa: PLC0415
+    from beacon_runner.store.submissions import _columns  # noqa: PLC0415
+
+    late = new_job()
+    async with bed.database.transaction() as connection:
+        await connection.execute(statements("submit")["submit"], *_columns([late]))
+        early = await bed.submit()
+        assert [entry.message.job for entry in await bed.published()] == [early]
+    assert [entry.message.job for entry in await bed.published()] == [late.id]
+
+
+async def test_lag_is_the_number_and_age_of_what_waits(bed: Bed) -> None:
+    assert await bed.outbox.lag() == type(await bed.outbox.lag())(0, 0.0)
+    await bed.submit()
+    lag = await bed.outbox.lag()
+    assert lag.entries == 1
+    assert lag.oldest_s > 0
+
+
+async def live(bed: Bed, page: int = 3) -> list[Message]:
+    found: list[Message] = []
+    after: JobId | None = None
+    while rows := await bed.live.live_page(after, page):
+        found += [row.message for row in rows]
+        after = rows[-1].message.job
+    return found
+
+
+async def test_every_live_job_is_paged_once_and_no_other(bed: Bed) -> None:
+    users = [UserId(new_uuid()) for _ in range(3)]
+    jobs = [await bed.submit(user=users[number % 3]) for number in range(10)]
+    messages = await bed.messages()
+    claimed = await bed.claims.claim([m for m in messages if m.job in jobs[:4]], "w")
+    for one in claimed[:2]:
+        await bed.run(one, "done")
+    await bed.control.cancel(jobs[9], None)
+    await bed.run(claimed[2], "later")
+    await bed.published()
+    expected = set(jobs) - {one.id for one in claimed[:2]} - {jobs[9]}
+    found = await live(bed)
+    assert len(found) == len(expected)
+    assert {message.job for message in found} == expected
+
+
+async def test_a_live_page_says_where_the_message_belongs(bed: Bed) -> None:
+    waiting, retrying, processing = [await bed.submit() for _ in range(3)]
+    messages = {message.job: message for message in await bed.messages()}
+    claimed = await bed.claims.claim([messages[retrying], messages[processing]], "w")
+    await bed.run(next(one for one in claimed if one.id == retrying), "later")
+    await bed.published()
+    rows = {row.message.job: row for row in await bed.live.live_page(None, 10)}
+    assert rows[retrying].retry_at is not None
+    assert rows[retrying].message.ticket == 2
+    assert rows[processing].processing is True
+    assert (rows[waiting].retry_at, rows[waiting].processing) == (None, False)
+
+
+async def test_jobs_whose_message_is_still_in_the_outbox_are_not_called_lost(bed: Bed) -> None:
+    published = await bed.submit()
+    await bed.published()
+    await bed.submit()
+    assert [message.job for message in await live(bed)] == [published]
+
+
+async def test_republishing_queues_what_is_still_live_under_the_same_ticket(bed: Bed) -> None:
+    waiting, done, retrying = [await bed.submit() for _ in range(3)]
+    messages = {message.job: message for message in await bed.messages()}
+    claimed = {one.id: one for one in await bed.claims.claim([messages[done], messages[retrying]], "w")}
+    await bed.run(claimed[done], "done")
+    await bed.run(claimed[retrying], "later")
+    await bed.published()
+    lost = [*messages.values(), *(row.message for row in await bed.live.live_page(None, 10))]
+    assert await bed.live.republish(lost) == 3
+    entries = await bed.published()
+    assert [(entry.message.job, entry.topic) for entry in entries].count((waiting, Topic.JOBS)) == 2
+    assert [entry.topic for entry in entries if entry.message.job == retrying] == [Topic.RETRY]
+
+
+async def test_dead_letters_are_mirrored_again(bed: Bed) -> None:
+    jobs = [await bed.dead(GENERATION, "never") for _ in range(2)]
+    assert await bed.live.republish_dead() == 2
+    assert [(entry.topic, entry.message.job) for entry in await bed.published()] == [
+        (Topic.DEAD, job) for job in jobs
+    ]
+
+
+async def test_promotion_raises_those_that_waited_long_and_moves_their_one_message(bed: Bed) -> None:
+    old, young, running = [await bed.submit() for _ in range(3)]
+    messages = {message.job: message for message in await bed.messages()}
+    await bed.claims.claim([messages[running]], "w")
+    for job in (old, running):
+        await bed.database.execute(AGE_JOB, job, timedelta(minutes=31))
+    assert await bed.live.promote(JobClass.LOW, JobClass.MEDIUM, 1800, 10) == 1
+    (entry,) = await bed.published()
+    assert (entry.message.job, entry.message.ticket, entry.message.job_class) == (old, 1, JobClass.MEDIUM)
+    record = await bed.job(old)
+    assert (record.head.job_class, record.original_class) == (JobClass.MEDIUM, JobClass.LOW)
+    assert record.promoted_at is not None
+    assert await bed.events(old) == ["JOB_QUEUED", "JOB_PROMOTED"]
+    assert (await bed.job(young)).head.job_class is JobClass.LOW
+
+
+async def test_two_promoters_at_once_promote_each_job_once(bed: Bed) -> None:
+    jobs = [await bed.submit() for _ in range(20)]
+    await bed.published()
+    for job in jobs:
+        await bed.database.execute(AGE_JOB, job, timedelta(hours=1))
+    counts = await asyncio.gather(
+        *(bed.live.promote(JobClass.LOW, JobClass.MEDIUM, 1800, 15) for _ in range(2))
+    )
+    assert sum(counts) <= 20
+    assert len(await bed.published()) == sum(counts)
+
+
+async def test_the_attic_is_swept_by_age_and_only_of_what_has_finished(bed: Bed) -> None:
+    finished, alive = await bed.dead(MATRIX, "a", "b", "c", "never"), await bed.submit()
+    hour = RetentionConfig(hot_s=1, events_s=3600, idempotency_s=3600, jobs_s=7200)
+    assert (await bed.attic.sweep(hour, 100)).jobs == 0
+    await bed.database.execute(AGE_JOB, finished, timedelta(minutes=90))
+    await bed.database.execute(AGE_JOB, alive, timedelta(days=90))
+    aged = (await bed.reader.page(USER, after=None, states=[JobState.PARTIAL], kind=None, limit=1))[0].id
+    assert (await bed.attic.sweep(hour, 100)).events == 1
+    assert await bed.events(aged) == ["JOB_QUEUED"]
+    await bed.database.execute(AGE_JOB, aged, timedelta(minutes=90))
+    swept = await bed.attic.sweep(hour, 100)
+    assert (swept.jobs, swept.more) == (1, False)
+    left = await bed.reader.page(USER, after=None, states=None, kind=None, limit=10)
+    assert [head.state for head in left] == [JobState.QUEUED]
+
+
+async def test_idempotency_keys_are_freed_when_they_are_old(bed: Bed) -> None:
+    job = await bed.submit(idempotency_key="k", request_hash=b"h")
+    await bed.database.execute(AGE_JOB, job, timedelta(days=2))
+    swept = await bed.attic.sweep(RetentionConfig(), 100)
+    assert swept.idempotency_keys == 1
+    (answer,) = await bed.submissions.submit([new_job(idempotency_key="k", request_hash=b"other")])
+    assert getattr(answer, "created", None) is True

@@ -1,0 +1,83 @@
+"""The hot statements look rows up by key, on an empty table and on a full one."""
+
+import json
+from typing import Any
+
+import pytest
+
+from beacon_contracts.ids import new_uuid
+from beacon_runner.store.statements import all_files, statements
+from tests.integration.runner_store.bed import Bed, new_job
+from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
+
+# Statement, and how many parameters it has; all may be null for a generic plan.
+HOT = [
+    ("claim", "claim"),
+    ("claim", "known"),
+    ("record", "record_single"),
+    ("record", "record_jobs"),
+    ("record", "recount"),
+    ("record", "try_again"),
+    ("outbox", "take"),
+    ("live", "live_page"),
+    ("live", "republish"),
+    ("read", "job"),
+    ("read", "executions"),
+    ("read", "execution"),
+    ("read", "page"),
+    ("read", "events"),
+    ("submit", "by_idempotency_keys"),
+    ("submit", "batch_of"),
+    ("users", "principal"),
+    ("control", "requeue"),
+    ("sweep", "forget_jobs"),
+]
+BIG = {"jobs", "executions", "job_events", "outbox", "api_keys", "dead_letters", "attempts"}
+
+
+def scans(plan: dict[str, Any]) -> list[str]:
+    """Tables that the plan reads from end to end, by themselves or along an index."""
+    kind = plan["Node Type"]
+    if kind == "Limit":
+        return []  # it walks along an index, and only as far as it needs
+    whole = "Relation Name" in plan and "Index Cond" not in plan and "Scan" in kind
+    found = [plan["Relation Name"]] if whole and kind != "Bitmap Heap Scan" else []
+    for child in plan.get("Plans", ()):
+        found += scans(child)
+    return found
+
+
+async def generic_plan(bed: Bed, statement: str) -> dict[str, Any]:
+    async with bed.database.acquire() as connection:
+        prepared = await connection.prepare(statement)
+        await connection.execute(FORCE_GENERIC)
+        nulls = ", ".join("NULL" for _ in prepared.get_parameters())
+        name = prepared.get_name()
+        call = f"({nulls})" if nulls else ""
+        text = await connection.fetchval(f"{EXPLAIN} EXECUTE {name}{call}")
+    plans = text if isinstance(text, list) else json.loads(text)
+    root: dict[str, Any] = plans[0]["Plan"]
+    return root
+
+
+@pytest.mark.parametrize(("file", "name"), HOT)
+async def test_a_hot_statement_reads_no_table_from_end_to_end(bed: Bed, file: str, name: str) -> None:
+    plan = await generic_plan(bed, statements(file)[name])
+    assert not set(scans(plan)) & BIG
+
+
+async def test_the_claim_still_goes_by_key_when_many_jobs_wait(bed: Bed) -> None:
+    user = new_uuid()
+    await bed.submissions.submit([new_job(user=user) for _ in range(5_000)])
+    plan = await generic_plan(bed, statements("claim")["claim"])
+    text = json.dumps(plan)
+    assert "jobs_pkey" in text
+    assert scans(plan) == []
+
+
+async def test_every_statement_fits_the_schema(bed: Bed) -> None:
+    async with bed.database.acquire() as connection:
+        for file in all_files():
+            for name, statement in statements(file).items():
+                prepared = await connection.prepare(statement)
+                assert prepared.get_query(), f"{file}.{name}"

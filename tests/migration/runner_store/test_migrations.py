@@ -1,0 +1,93 @@
+"""Forward and back, by many at once, and in line with what the code believes."""
+
+import asyncio
+import os
+import re
+import sys
+from enum import StrEnum
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from beacon_contracts.accounts import Scope
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_contracts.tiers import Tier
+from beacon_runner.domain.messages import Topic
+from beacon_runner.migrations import migrate
+from beacon_runner.store.database import Database
+from beacon_runner.store.statements import all_files, statements
+
+CATALOGUE = (Path(__file__).parent / "sql" / "catalogue.sql").read_text(encoding="utf-8")
+CHECKS = (Path(__file__).parent / "sql" / "checks.sql").read_text(encoding="utf-8")
+
+
+async def catalogue(url: str) -> list[tuple[str, ...]]:
+    """Every column, index, constraint and function, in words."""
+    connection = await asyncpg.connect(url)
+    try:
+        return [tuple(row) for row in await connection.fetch(CATALOGUE)]
+    finally:
+        await connection.close()
+
+
+async def test_back_to_nothing_and_forward_again_gives_the_same_database(empty_database_url: str) -> None:
+    await migrate.upgrade(empty_database_url)
+    forward = await catalogue(empty_database_url)
+    assert {"jobs", "outbox", "executions", "credit_ledger"} <= {row[1] for row in forward}
+    await migrate.downgrade(empty_database_url, "base")
+    assert [row for row in await catalogue(empty_database_url) if row[1] != "alembic_version"] == []
+    await migrate.upgrade(empty_database_url)
+    assert await catalogue(empty_database_url) == forward
+
+
+async def test_the_version_is_the_head_once_migrated(empty_database_url: str) -> None:
+    assert await migrate.current(empty_database_url) is None
+    await migrate.upgrade(empty_database_url)
+    assert await migrate.current(empty_database_url) == migrate.head()
+
+
+async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> None:
+    environment = {**os.environ, "DATABASE_URL": empty_database_url}
+    started = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "beacon_runner", "migrate", env=environment
+        )
+        for _ in range(3)
+    ]
+    assert [await process.wait() for process in started] == [0, 0, 0]
+    assert await migrate.current(empty_database_url) == migrate.head()
+
+
+async def test_every_statement_of_the_store_fits_the_newest_version(database_url: str) -> None:
+    """No drift: a column that a statement needs and no migration makes fails here."""
+    database = Database(database_url, size=1)
+    await database.open()
+    try:
+        async with database.acquire() as connection:
+            for file in all_files():
+                for statement in statements(file).values():
+                    await connection.prepare(statement)
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "words"),
+    [
+        ("jobs", "state", JobState),
+        ("executions", "state", ExecutionState),
+        ("users", "tier", Tier),
+        ("outbox", "topic", Topic),
+        ("api_keys", "scopes", Scope),
+    ],
+)
+async def test_the_words_that_the_schema_allows_are_those_of_the_code(
+    database_url: str, table: str, column: str, words: type[StrEnum]
+) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        definition = await connection.fetchval(CHECKS, f"{table}_{column}_check")
+    finally:
+        await connection.close()
+    assert set(re.findall(r"'([\w:]+)'::text", definition)) == {str(word) for word in words}
