@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.fixtures.scratch import scratch_path
+from tests.fixtures.stack import NOT_FOR_A_STACK
 
 pytestmark = pytest.mark.stack
 
@@ -49,9 +50,16 @@ class Up:
         return {file.stem: int(file.read_text(encoding="ascii")) for file in files}
 
     async def ready(self) -> None:
-        file = self.home / "credentials.json"
-        await until(lambda: file.exists() or self.process.returncode is not None, READY_WITHIN_S)
+        """By what a second start would be told: credentials may be those of a run that was killed."""
+        await until(lambda: self._serves() or self.process.returncode is not None, READY_WITHIN_S)
         assert self.process.returncode is None, await self.output()
+
+    def _serves(self) -> bool:
+        try:
+            told = json.loads((self.home / "lock").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return False
+        return bool(told.get("pid") == self.process.pid and "portal_url" in told)
 
     async def output(self) -> str:
         assert self.process.stdout is not None
@@ -64,7 +72,7 @@ class Up:
 
 @asynccontextmanager
 async def started(home: Path, command: str = "up", **environment: str) -> AsyncIterator[Up]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_A_STACK}
     ports = {"BEACON_RUNNER_PORT": "0", "BEACON_ROUTER_PORT": "0"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -130,72 +138,74 @@ async def test_up_serves_until_it_is_told_to_stop_and_leaves_nothing_behind(home
         assert set(credentials) == KEYS
         assert stat.S_IMODE((home / "credentials.json").stat().st_mode) == 0o600
         assert set(up.pids) == PARTS
-        async with httpx.AsyncClient() as http:
-            for url in ("runner_url", "router_url"):
-                assert (await http.get(f"{credentials[url]}/readyz")).status_code == 200
-            assert (await http.get(credentials["portal_url"])).status_code == 200
+        await demand_answers(credentials)
+        await demand_that_a_second_up_says_where_the_first_is(up)
+        await demand_that_a_demo_uses_the_running_system(up)
         pids = up.pids
         assert await up.stop() == 0
         await until_gone(pids)
         assert not (home / "credentials.json").exists()
         assert not up.pids
         said = await up.output()
-        assert credentials["portal_url"] in said
-        assert credentials["user_key"] in said
+    assert credentials["portal_url"] in said
+    assert credentials["user_key"] in said
 
 
-async def test_a_second_up_says_that_one_is_running_and_where(home: Path) -> None:
-    async with started(home) as up:
-        await up.ready()
-        async with started(home) as second:
-            assert await second.process.wait() == 1
-            said = await second.output()
-        assert "one is running already" in said
-        assert up.credentials["portal_url"] in said
-        assert str(up.process.pid) in said
-        assert up.process.returncode is None
+async def demand_answers(credentials: dict[str, str]) -> None:
+    async with httpx.AsyncClient() as http:
+        for url in ("runner_url", "router_url"):
+            assert (await http.get(f"{credentials[url]}/readyz")).status_code == 200
+        assert (await http.get(credentials["portal_url"])).status_code == 200
 
 
-async def test_keys_and_jobs_are_there_again_after_a_restart(home: Path) -> None:
-    async with started(home) as up:
-        await up.ready()
-        before = up.credentials
-        job = await submit(before)
-        done = await finished(before, job)
-        assert done["status"] == "completed"
-        assert await up.stop(signal.SIGINT) == 0
-    async with started(home) as up:
-        await up.ready()
-        after = up.credentials
-        keys = ("user_key", "admin_key", "service_token")
-        assert [after[key] for key in keys] == [before[key] for key in keys]
-        assert (await finished(after, job))["executions"] == done["executions"]
+async def demand_that_a_second_up_says_where_the_first_is(up: Up) -> None:
+    async with started(up.home) as second:
+        assert await second.process.wait() == 1
+        said = await second.output()
+    assert "one is running already" in said
+    assert up.credentials["portal_url"] in said
+    assert str(up.process.pid) in said
 
 
-@pytest.mark.parametrize("part", ["router", "redis"])
-async def test_a_part_that_dies_stops_the_rest_and_is_named_with_its_log(home: Path, part: str) -> None:
-    async with started(home) as up:
-        await up.ready()
-        pids = up.pids
-        os.kill(pids[part], signal.SIGKILL)
-        assert await up.process.wait() == 1
-        await until_gone(pids)
-        said = await up.output()
-    assert f"{part}: it ended unexpectedly" in said
-    assert str(home / "logs" / f"{part}.log") in said
+async def demand_that_a_demo_uses_the_running_system(up: Up) -> None:
+    async with started(up.home, "demo") as demo:
+        said = await demo.output()
+        assert await demo.process.wait() == 0, said
+    assert f"one is running already at {up.credentials['portal_url']}" in said
+    assert up.process.returncode is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
-async def test_a_kill_of_up_ends_everything_and_the_next_start_finds_all_jobs(home: Path) -> None:
+async def test_a_kill_of_up_ends_everything_and_the_next_start_finds_keys_and_jobs(home: Path) -> None:
     async with started(home) as up:
         await up.ready()
-        job = await submit(up.credentials, model="flux")
+        before = up.credentials
+        done = await finished(before, await submit(before))
+        assert done["status"] == "completed"
+        under_way = await submit(before, model="flux")
         pids = up.pids
         await up.stop(signal.SIGKILL)
         await until_gone(pids)
     async with started(home) as up:
         await up.ready()
-        assert (await finished(up.credentials, job))["status"] == "completed"
+        after = up.credentials
+        keys = ("user_key", "admin_key", "service_token")
+        assert [after[key] for key in keys] == [before[key] for key in keys]
+        assert (await finished(after, done["job_id"]))["executions"] == done["executions"]
+        assert (await finished(after, under_way))["status"] == "completed"
+        assert await up.stop(signal.SIGINT) == 0
+
+
+async def test_a_part_that_dies_stops_the_rest_and_is_named_with_its_log(home: Path) -> None:
+    async with started(home) as up:
+        await up.ready()
+        pids = up.pids
+        os.kill(pids["router"], signal.SIGKILL)
+        assert await up.process.wait() == 1
+        await until_gone(pids)
+        said = await up.output()
+    assert "router: it ended unexpectedly" in said
+    assert str(home / "logs" / "router.log") in said
 
 
 @pytest.mark.parametrize(
@@ -243,16 +253,6 @@ async def test_the_demo_prints_27_answers_and_ends_by_itself(home: Path) -> None
         for model in ("llama3.2-1b", "qwen2.5-1.5b", "mistral-7b"):
             rows = [line for line in said.splitlines() if model in line and f" {region} " in line]
             assert len(rows) == 3, said
-
-
-async def test_a_demo_beside_a_running_system_lets_that_do_the_work(home: Path) -> None:
-    async with started(home) as up:
-        await up.ready()
-        async with started(home, "demo", COLUMNS="200") as demo:
-            said = await demo.output()
-            assert await demo.process.wait() == 0, said
-        assert up.credentials["portal_url"] in said
-        assert up.process.returncode is None
 
 
 async def test_a_demo_without_its_gpus_fails_and_says_where_to_look(home: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from beacon_devstack.errors import DevstackError
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 LOG_LIMIT_BYTES = 16 * 1024 * 1024
+TROUBLE = re.compile(r"\w*Error\b|\bFATAL\b|\bcannot\b|\berror:", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +120,9 @@ class Child:
 
     def death(self, what: str) -> DevstackError:
         """The error for a child that ended before or while it was needed."""
-        lines = [line for line in self.since_start().splitlines() if line.strip()]
-        last = f": {lines[-1].strip()}" if lines else ""
-        return DevstackError(self.spec.name, f"{what} (exit code {self.returncode}){last}", self.spec.log)
+        telling = _most_telling(self.since_start())
+        said = f": {telling}" if telling else ""
+        return DevstackError(self.spec.name, f"{what} (exit code {self.returncode}){said}", self.spec.log)
 
     def _launch_order(self) -> str:
         account = self.spec.account
@@ -161,3 +163,10 @@ class Child:
         self._group_ended = True
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+
+
+def _most_telling(log: str) -> str:
+    """The last line that speaks of trouble, since clean-up may have its say after it; else the last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    telling = [line for line in lines if TROUBLE.search(line)]
+    return (telling or lines or [""])[-1]

@@ -35,6 +35,8 @@ async def show_matrix(
         accepted = await matrix.submit()
         console.print(f"[bold]==>[/] submitted {accepted.job_id}")
         job = await matrix.finish(accepted.job_id, console)
+    for name, prompt in QUESTIONS.items():
+        console.print(f"    {name:<8} {prompt}")
     console.print(_answers(job))
     _demand_complete(job, log)
 
@@ -98,7 +100,7 @@ def _answers(job: JobView) -> Table:
     table = Table("question", "model", "region", "answer", title=f"{job.job_id}: {job.status}")
     order = {name: place for place, name in enumerate((*QUESTIONS, *MODELS, *REGIONS))}
     for execution in sorted(job.executions, key=lambda e: (order[e.item], order[e.model], order[e.region])):
-        table.add_row(QUESTIONS[execution.item], execution.model, _where(execution), _answer(execution))
+        table.add_row(execution.item, execution.model, _where(execution), _answer(execution))
     return table
 
 

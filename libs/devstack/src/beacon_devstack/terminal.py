@@ -1,5 +1,7 @@
 """What the person at the terminal sees of the stack."""
 
+import os
+
 from rich.console import Console
 from rich.markup import escape
 
@@ -9,14 +11,15 @@ from beacon_devstack.home import Home
 
 COLOURS = {"runner": "cyan", "router": "magenta"}
 WIDTH = 12
+PIPE_WIDTH = 160
 
 
 class Terminal:
     """Readable lines on standard output, errors on standard error."""
 
     def __init__(self) -> None:
-        self.out = Console(highlight=False, soft_wrap=True)
-        self._errors = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.out = _console(stderr=False)
+        self._errors = _console(stderr=True)
 
     def step(self, sentence: str) -> None:
         self.out.print(f"[bold]==>[/] {escape(sentence)}")
@@ -42,3 +45,11 @@ class Terminal:
     def failure(self, error: DevstackError) -> None:
         where = f"\n    its log: {error.log}" if error.log is not None else ""
         self._errors.print(f"[bold red]{escape(error.part)}:[/] {escape(error.reason)}{escape(where)}")
+
+
+def _console(*, stderr: bool) -> Console:
+    """As wide as the terminal; in a file or a pipe as wide as an answer needs."""
+    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPE_WIDTH
+    return console
