@@ -16,7 +16,8 @@ export class Spark {
 
   constructor(label) {
     this.#label = label;
-    this.node = svg("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, this.#area, this.#line);
+    const box = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" };
+    this.node = svg("svg", { class: "spark", role: "img", ...box }, this.#area, this.#line);
   }
 
   add(value) {
@@ -30,6 +31,7 @@ export class Spark {
     });
     attr(this.#line, "points", points.join(" "));
     attr(this.#area, "points", `${start.toFixed(1)},${HEIGHT} ${points.join(" ")} ${WIDTH},${HEIGHT}`);
-    attr(this.node, "aria-label", `${this.#label}: now ${value}, highest ${Math.max(...this.#samples)} since this page was opened`);
+    const highest = Math.max(...this.#samples);
+    attr(this.node, "aria-label", `${this.#label}: now ${value}, highest ${highest} since this page was opened`);
   }
 }

@@ -83,7 +83,8 @@ const SEGMENTS = ["completed", "failed", "cancelled", "running"];
 /** Completed, failed and running executions as one bar; what is left of it is pending. */
 export function progressBar() {
   const parts = SEGMENTS.map((name) => el("span", { "data-tone": stateOf(name).tone }));
-  const node = el("div", { class: "progress", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 }, parts);
+  const aria = { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 };
+  const node = el("div", { class: "progress", ...aria }, parts);
   const update = (progress) => {
     const total = Math.max(progress.total, 1);
     const done = progress.completed + progress.failed + progress.cancelled;

@@ -8,12 +8,13 @@ import { poll } from "../stream.js";
 import { count, titled } from "../words.js";
 
 const EVERY_S = 5;
+const COLUMNS = [["Chosen", "hushed"], "Job", "Reason", ["Last error", "roomy"], ["Died", "number"], ["Action", "hushed"]];
 
 export function deadPart({ api, shell, signal }) {
   const said = notice();
   const done = notice();
   const search = el("input", { type: "search", placeholder: "Job, reason or error", autocomplete: "off" });
-  const list = table("Dead letters", [["Chosen", "hushed"], "Job", "Reason", ["Last error", "roomy"], ["Died", "number"], ["Action", "hushed"]]);
+  const list = table("Dead letters", COLUMNS);
   const chosen = new Set();
   const rows = new Rows(list.body, (letter) => deadRow(letter, { choose, requeue: (id) => requeue([id]) }));
   const nothing = empty("No dead letters. ");
@@ -96,16 +97,18 @@ function words({ job_id: id, name, reason, failure }) {
 }
 
 function deadRow(letter, { choose, requeue }) {
-  const box = el("input", { type: "checkbox", "aria-label": `Choose ${letter.job_id}`, onchange: () => choose(letter.job_id, box.checked) });
+  const id = letter.job_id;
+  const box = el("input", { type: "checkbox", "aria-label": `Choose ${id}`, onchange: () => choose(id, box.checked) });
+  const again = actionButton("Requeue", () => requeue(id), { class: "small", "aria-label": `Requeue ${id}` });
+  const link = el("a", { href: `#/${path`jobs/${id}`}`, class: "strong" }, letter.name || titled(`${letter.kind} job`.trim()));
   const died = el("td", { class: "number" });
   const node = el("tr", {},
     el("td", {}, box),
-    el("th", { scope: "row" }, el("a", { href: `#/${path`jobs/${letter.job_id}`}`, class: "strong" }, letter.name || titled(`${letter.kind} job`.trim())),
-      el("small", { class: "mono muted" }, letter.job_id)),
+    el("th", { scope: "row" }, link, el("small", { class: "mono muted" }, id)),
     el("td", {}, letter.reason),
     el("td", { class: "roomy" }, letter.failure?.message ?? ""),
     died,
-    el("td", { class: "number" }, actionButton("Requeue", () => requeue(letter.job_id), { class: "small", "aria-label": `Requeue ${letter.job_id}` })));
+    el("td", { class: "number" }, again));
   const update = (next) => {
     write(died, ago(next.died_at));
     attr(died, "title", exact(next.died_at));

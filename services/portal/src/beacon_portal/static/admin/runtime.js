@@ -10,10 +10,14 @@ import { titled } from "../words.js";
 
 const EVERY_S = 2;
 const LANES = 30;
+const FACTS = [
+  ["main", "Waiting"], ["retry", "To retry"], ["dead", "Dead"], ["leases", "Leases"], ["outbox", "Outbox"],
+  ["lag", "Outbox lag"], ["oldest", "Oldest waits"],
+];
 
 export function runtimePart({ api, shell, signal }) {
   const said = notice();
-  const shown = facts([["main", "Waiting"], ["retry", "To retry"], ["dead", "Dead"], ["leases", "Leases"], ["outbox", "Outbox"], ["lag", "Outbox lag"], ["oldest", "Oldest waits"]]);
+  const shown = facts(FACTS);
   const depth = new Spark("Waiting");
   const classes = table("Classes", ["Class", ["Waiting", "number"], ["Paid front", "number"], "State", ["Action", "hushed"]]);
   const classRows = new Rows(classes.body, (row) => classRow(row, toggle));
@@ -57,7 +61,8 @@ function classRow(row, toggle) {
   const front = el("td", { class: "number" });
   const state = badge("running");
   const button = actionButton("", () => toggle(current), { class: "small" });
-  const node = el("tr", {}, el("th", { scope: "row" }, titled(row.name)), waiting, front, el("td", {}, state.node), el("td", { class: "number" }, button));
+  const node = el("tr", {}, el("th", { scope: "row" }, titled(row.name)), waiting, front,
+    el("td", {}, state.node), el("td", { class: "number" }, button));
   const update = (next) => {
     current = next;
     write(waiting, next.waiting);
@@ -71,6 +76,7 @@ function classRow(row, toggle) {
 function laneRow(row) {
   const pending = el("td", { class: "number" });
   const running = el("td", { class: "number" });
-  const node = el("tr", {}, el("th", { scope: "row", class: "mono" }, row.lane), el("td", {}, titled(row.class)), pending, running);
+  const name = el("th", { scope: "row", class: "mono" }, row.lane);
+  const node = el("tr", {}, name, el("td", {}, titled(row.class)), pending, running);
   return { node, update: (next) => { write(pending, next.pending); write(running, next.running); } };
 }

@@ -72,20 +72,24 @@ function userForm(add) {
 
 function userRow(user, { change, keys }) {
   let current = user;
-  const tier = choice(TIERS, { "aria-label": `Tier of ${user.name}`, onchange: () => change("", { tier: tier.value }, current, `${user.name} is ${tier.value} now.`) });
+  const setTier = () => change("", { tier: tier.value }, current, `${user.name} is ${tier.value} now.`);
+  const tier = choice(TIERS, { "aria-label": `Tier of ${user.name}`, onchange: setTier });
   const credit = el("td", { class: "number" });
   const amount = el("input", { type: "number", value: 10, "aria-label": `Credit for ${user.name}`, class: "short" });
-  const give = actionButton("Give", () => change("/credit", { amount: Number(amount.value) }, current, `${user.name} was given ${amount.value}.`), { class: "small" });
+  const give = actionButton("Give", () => {
+    return change("/credit", { amount: Number(amount.value) }, current, `${user.name} was given ${amount.value}.`);
+  }, { class: "small" });
   const toggle = actionButton("", () => {
     const disabled = !current.disabled_at;
     return change("", { disabled }, current, `${user.name} is ${disabled ? "disabled" : "enabled"} now.`);
   }, { class: "small quiet" });
   const note = el("small", { class: "mono muted" });
+  const openKeysOf = button("Keys", keys, { class: "small quiet", "aria-label": `Keys of ${user.name}` });
   const node = el("tr", {},
     el("th", { scope: "row" }, el("span", { class: "strong" }, user.name), note),
     el("td", {}, tier), credit,
     el("td", { class: "number" }, el("span", { class: "actions end-inline" }, amount, give)),
-    el("td", { class: "number" }, el("span", { class: "actions end-inline" }, button("Keys", keys, { class: "small quiet", "aria-label": `Keys of ${user.name}` }), toggle)));
+    el("td", { class: "number" }, el("span", { class: "actions end-inline" }, openKeysOf, toggle)));
   const update = (next) => {
     current = next;
     if (document.activeElement !== tier) tier.value = next.tier;

@@ -15,7 +15,7 @@ export function jobActions({ api, refreshAccount, signal }, state, act) {
       title: "Go first?",
       text: price === null
         ? "This job moves ahead of all others in its queue, for the price that applies to its present wait."
-        : `This job moves ahead of all others in its queue. It costs ${count(price, "credit")}, which come back if it had already started.`,
+        : `This job moves ahead of all others in its queue for ${count(price, "credit")}. They come back if it had already started.`,
       action: price === null ? "Pay and go first" : `Pay ${count(price, "credit")}`,
       dangerous: false,
     });
@@ -23,7 +23,9 @@ export function jobActions({ api, refreshAccount, signal }, state, act) {
     await act(() => api.post(path`api/v1/jobs/${id}/skip`), "The job goes first");
     refreshAccount().catch(() => {});
   });
-  const resume = actionButton("Resume", () => act(() => api.post(path`api/v1/jobs/${id}/resume`), "Job resumed"), { class: "primary" });
+  const resume = actionButton("Resume", () => {
+    return act(() => api.post(path`api/v1/jobs/${id}/resume`), "Job resumed");
+  }, { class: "primary" });
   const cancel = actionButton("Cancel", async () => {
     const sure = await confirmed({
       title: "Cancel this job?",

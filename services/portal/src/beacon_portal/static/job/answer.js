@@ -36,11 +36,13 @@ export function answerCard(execution, { retry, fetchOutput, heading }) {
 }
 
 function sameBody(a, b) {
-  return a !== null && a.state === b.state && a.attempt === b.attempt && a.bare === b.bare && a.failure?.message === b.failure?.message;
+  if (a === null || a.failure?.message !== b.failure?.message) return false;
+  return a.state === b.state && a.attempt === b.attempt && a.bare === b.bare;
 }
 
 function bodyNode(execution) {
-  if (execution.state === "completed") return execution.bare ? el("p", { class: "muted" }, "Fetching the answer…") : outputNode(execution.output);
+  if (execution.bare) return el("p", { class: "muted" }, "Fetching the answer…");
+  if (execution.state === "completed") return outputNode(execution.output);
   if (execution.failure) return el("p", { class: "failure" }, failureWords(execution.failure));
   const words = { pending: "Waiting for its turn", running: "Running now", cancelled: "Cancelled before it finished" };
   return el("p", { class: "muted" }, words[execution.state] ?? "");

@@ -54,6 +54,7 @@ export function questionHead(items, choose) {
     attr(back, "disabled", current <= 0);
     attr(on, "disabled", current >= items.length - 1);
   };
-  const node = el("div", {}, el("div", { class: "head-row" }, title, el("div", { class: "actions", hidden: items.length < 2 }, back, on)), prompt);
+  const turning = el("div", { class: "actions", hidden: items.length < 2 }, back, on);
+  const node = el("div", {}, el("div", { class: "head-row" }, title, turning), prompt);
   return { node, update };
 }

@@ -45,14 +45,16 @@ export class Grid {
     const { rows, columns } = this.#plan;
     const shown = rows.slice(this.#page * PAGE, (this.#page + 1) * PAGE);
     const body = el("tbody", {}, shown.map((row) => this.#row(row, columns)));
-    const grid = el("table", { class: "grid" }, el("caption", { class: "unseen" }, "Questions by models and regions"), head(columns), body);
+    const caption = el("caption", { class: "unseen" }, "Questions by models and regions");
+    const grid = el("table", { class: "grid" }, caption, head(columns), body);
     const scroller = el("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "Grid of executions" }, grid);
     this.node.replaceChildren(...[scroller, rows.length > PAGE && this.#pager(rows.length)].filter(Boolean));
     this.refresh();
   }
 
   #row(row, columns) {
-    const name = button(row.item, () => this.#choose(row.item), { class: "question", "aria-pressed": String(row.item === this.#chosen) });
+    const pressed = String(row.item === this.#chosen);
+    const name = button(row.item, () => this.#choose(row.item), { class: "question", "aria-pressed": pressed });
     this.#heads.set(row.item, name);
     return el("tr", {}, el("th", { scope: "row" }, name), columns.map((column) => {
       const id = row.cells.get(column.key);

@@ -10,7 +10,8 @@ export function outputNode(output) {
   if (typeof output !== "object" || Array.isArray(output)) return dataNode(output);
   const entries = Object.entries(output);
   if (entries.length === 1) return valueNode(entries[0][1]);
-  return el("dl", { class: "output" }, entries.map(([name, value]) => el("div", {}, el("dt", {}, titled(name)), el("dd", {}, valueNode(value)))));
+  const pair = ([name, value]) => el("div", {}, el("dt", {}, titled(name)), el("dd", {}, valueNode(value)));
+  return el("dl", { class: "output" }, entries.map(pair));
 }
 
 function valueNode(value) {
@@ -20,7 +21,9 @@ function valueNode(value) {
 
 function textNode(text) {
   if (/^data:image\/(png|jpeg|webp|gif);/.test(text)) return el("img", { src: text, alt: "Generated picture", loading: "lazy" });
-  if (/^https?:\/\/\S+$/.test(text)) return el("p", {}, el("a", { href: text, rel: "noreferrer noopener", target: "_blank" }, text));
+  if (/^https?:\/\/\S+$/.test(text)) {
+    return el("p", {}, el("a", { href: text, rel: "noreferrer noopener", target: "_blank" }, text));
+  }
   return el("p", { class: "prose" }, text);
 }
 

@@ -1,7 +1,7 @@
 // The smallest job: one model, one prompt, and a duration where the model makes sound.
 
 import { attr, choice, el, field } from "../dom.js";
-import { fieldPlace, numbers } from "./matrix.js";
+import { fieldPlace, numbers } from "./fields.js";
 
 export function generationForm(catalogue, draft, changed) {
   const model = choice(catalogue.models.map(({ id }) => [id]), { value: draft.model });
@@ -26,8 +26,11 @@ export function generationForm(catalogue, draft, changed) {
   show(draft.region);
   const timed = () => Boolean(chosen()?.longest);
   return {
-    node: el("div", { class: "stack" }, el("div", { class: "fields" }, field("Model", model), field("Region", region), durationField), field("Prompt", prompt), loopField),
-    draft: () => ({ model: model.value, prompt: prompt.value, duration: duration.value, loop: loop.checked, region: region.value }),
+    node: el("div", { class: "stack" },
+      el("div", { class: "fields" }, field("Model", model), field("Region", region), durationField), field("Prompt", prompt), loopField),
+    draft: () => ({
+      model: model.value, prompt: prompt.value, duration: duration.value, loop: loop.checked, region: region.value,
+    }),
     body: () => ({
       model: model.value,
       prompt: prompt.value.trim(),

@@ -1,18 +1,21 @@
 // The matrix builder: every question goes to every chosen model in every chosen region that serves it.
 
-import { choice, complain, el, field } from "../dom.js";
+import { choice, el, field } from "../dom.js";
+import { fieldPlace, numbers } from "./fields.js";
 import { Picker } from "./picker.js";
 import { Questions } from "./questions.js";
 
 export function matrixForm(catalogue, draft, changed) {
   const questions = new Questions(draft.questions, changed);
-  const models = new Picker("Models", catalogue.models.map(({ id, regions }) => ({ id, note: regions.join(" ") })), draft.models, changed);
+  const offered = catalogue.models.map(({ id, regions: serving }) => ({ id, note: serving.join(" ") }));
+  const models = new Picker("Models", offered, draft.models, changed);
   const regions = new Picker("Regions", catalogue.regions.map((id) => ({ id })), draft.regions ?? catalogue.regions, changed);
   const temperature = el("input", { type: "number", min: 0, max: 2, step: "any", value: draft.temperature ?? "" });
   const tokens = el("input", { type: "number", min: 1, step: 1, value: draft.tokens ?? "" });
   const failover = choice([["any", "Another may take over"], ["pinned", "Stay and wait"]], { value: draft.failover });
   const node = el("div", { class: "stack" }, questions.node, models.node, regions.node,
-    el("div", { class: "fields" }, field("Temperature", temperature), field("Most tokens", tokens), field("If a region fails", failover)));
+    el("div", { class: "fields" },
+      field("Temperature", temperature), field("Most tokens", tokens), field("If a region fails", failover)));
 
   const targets = () => targetsOf(catalogue, models.chosen(), regions.chosen());
 
@@ -61,14 +64,4 @@ function matrixProblems(questions, targets, regions) {
 function targetsOf(catalogue, models, regions) {
   return catalogue.models.filter(({ id }) => models.includes(id))
     .map(({ id, regions: serving }) => ({ id, serving, places: regions.filter((region) => serving.includes(region)) }));
-}
-
-/** Only what was filled in, as numbers. */
-export function numbers(values) {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== "").map(([name, value]) => [name, Number(value)]));
-}
-
-/** A control as a place for a problem. */
-export function fieldPlace(control) {
-  return control ? { complain: (message) => complain(control, message), focus: () => control.focus() } : null;
 }

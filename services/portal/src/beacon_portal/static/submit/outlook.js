@@ -8,9 +8,13 @@ import { count } from "../words.js";
 import { priceOf } from "../prices.js";
 
 const EVERY_S = 5;
+const FACTS = [
+  ["runs", "Runs"], ["wait", "Expected wait"], ["price", "Price"], ["skip", "To go first"],
+  ["pending", "Jobs you may still queue"], ["hour", "Left this hour"], ["credit", "Credit"],
+];
 
 export function outlook({ api, refreshAccount, session, signal }) {
-  const shown = facts([["runs", "Runs"], ["wait", "Expected wait"], ["price", "Price"], ["skip", "To go first"], ["pending", "Jobs you may still queue"], ["hour", "Left this hour"], ["credit", "Credit"]]);
+  const shown = facts(FACTS);
   shown.node.classList.add("tall");
   const node = el("div", { class: "stack" }, el("h2", {}, "Before you submit"), shown.node);
   let states = [];

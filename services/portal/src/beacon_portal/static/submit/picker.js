@@ -11,7 +11,8 @@ export class Picker {
   constructor(label, options, chosen, changed) {
     const ticked = new Set(chosen ?? []);
     this.#boxes = options.map(({ id }) => el("input", { type: "checkbox", value: id, checked: ticked.has(id) }));
-    const all = button("All", () => { this.#tickAll(); changed(); }, { class: "small quiet", "aria-label": `All ${label.toLowerCase()}` });
+    const tickAll = () => { this.#tickAll(); changed(); };
+    const all = button("All", tickAll, { class: "small quiet", "aria-label": `All ${label.toLowerCase()}` });
     const checks = options.map(({ id, note }, index) => el("label", { class: "check" }, this.#boxes[index],
       el("span", {}, id, note && el("small", { class: "muted" }, ` ${note}`))));
     this.node = el("fieldset", { "aria-describedby": this.#error.id },

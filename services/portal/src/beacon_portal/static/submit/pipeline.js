@@ -1,7 +1,7 @@
 // A configured feature: its steps, and the input that they need.
 
 import { choice, el, field } from "../dom.js";
-import { fieldPlace } from "./matrix.js";
+import { fieldPlace } from "./fields.js";
 
 export function pipelineForm(catalogue, draft, changed) {
   const feature = choice(catalogue.features.map(({ id }) => [id]), { value: draft.feature });
@@ -12,17 +12,23 @@ export function pipelineForm(catalogue, draft, changed) {
   let controls = new Map();
   const chosen = () => catalogue.features.find(({ id }) => id === feature.value);
 
+  function inputFor(name) {
+    const oninput = ({ target }) => { values[name] = target.value; changed(); };
+    return el("textarea", { rows: 2, value: values[name] ?? "", oninput });
+  }
+
   function show() {
     const { steps: all = [], inputs: names = ["prompt"] } = chosen() ?? {};
-    steps.replaceChildren(...all.map(({ name, model }) => el("li", {}, name, model !== name && el("small", { class: "muted" }, ` ${model}`))));
-    controls = new Map(names.map((name) => [name, el("textarea", { rows: 2, value: values[name] ?? "", oninput: ({ target }) => { values[name] = target.value; changed(); } })]));
+    steps.replaceChildren(...all.map(stepNode));
+    controls = new Map(names.map((name) => [name, inputFor(name)]));
     inputs.replaceChildren(...[...controls].map(([name, control]) => field(name === "prompt" ? "Prompt" : name, control)));
   }
 
   feature.addEventListener("change", () => { show(); changed(); });
   show();
   return {
-    node: el("div", { class: "stack" }, el("div", { class: "fields" }, field("Feature", feature), field("Region", region)), steps, inputs),
+    node: el("div", { class: "stack" },
+      el("div", { class: "fields" }, field("Feature", feature), field("Region", region)), steps, inputs),
     draft: () => ({ feature: feature.value, region: region.value, input: values }),
     body: () => ({
       feature: feature.value,
@@ -31,10 +37,17 @@ export function pipelineForm(catalogue, draft, changed) {
     }),
     models: () => (chosen()?.steps ?? []).map(({ model }) => model),
     size: () => ({ runs: chosen()?.steps.length ?? 0, words: "steps" }),
-    problems: () => [...controls].filter(([, control]) => !control.value.trim()).map(([name]) => ({ field: `input.${name}`, message: "Fill this in." })),
+    problems() {
+      const blank = [...controls].filter(([, control]) => !control.value.trim());
+      return blank.map(([name]) => ({ field: `input.${name}`, message: "Fill this in." }));
+    },
     place(name) {
       if (name.startsWith("input.")) return fieldPlace(controls.get(name.slice(6)));
       return fieldPlace({ feature, region }[name]);
     },
   };
+}
+
+function stepNode({ name, model }) {
+  return el("li", {}, name, model !== name && el("small", { class: "muted" }, ` ${model}`));
 }

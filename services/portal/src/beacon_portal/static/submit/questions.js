@@ -66,7 +66,9 @@ export class Questions {
 
 function questionRow(item, { changed, remove }) {
   const id = el("input", { value: item.id, "aria-label": "Name", maxlength: 100, class: "mono", id: uniqueId("question") });
-  const prompt = el("textarea", { value: item.prompt, rows: 1, "aria-label": "Question", placeholder: "What shall the models answer?", id: uniqueId("question") });
+  const prompt = el("textarea", {
+    value: item.prompt, rows: 1, "aria-label": "Question", placeholder: "What shall the models answer?", id: uniqueId("question"),
+  });
   const errors = [id, prompt].map((control) => {
     const error = el("small", { id: `${control.id}-error`, class: "field-error", role: "alert" });
     attr(control, "aria-describedby", error.id);

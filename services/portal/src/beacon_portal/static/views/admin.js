@@ -16,6 +16,8 @@ export function adminView(context) {
   }
   const [title, open] = PARTS[part];
   const tabs = el("nav", { class: "segments", "aria-label": "Administration" },
-    Object.entries(PARTS).map(([name, [label]]) => el("a", { href: `#/admin/${name}`, "aria-current": name === part ? "page" : null }, label)));
+    Object.entries(PARTS).map(([name, [label]]) => {
+      return el("a", { href: `#/admin/${name}`, "aria-current": name === part ? "page" : null }, label);
+    }));
   return { title, node: el("div", { class: "admin" }, pageHead(title, tabs), open(context)) };
 }

@@ -17,8 +17,9 @@ import { LIVE, failureWords, stateOf, titled } from "../words.js";
 
 const FEW = 200;
 const FACTS = [
-  ["position", "Position"], ["wait", "Expected wait"], ["next", "Next attempt in"], ["stage", "Stage"], ["done", "Executions done"],
-  ["priority", "Class"], ["tier", "Tier"], ["attempt", "Attempt"], ["created", "Created"], ["took", "Running for"], ["paid", "Paid to skip"],
+  ["position", "Position"], ["wait", "Expected wait"], ["next", "Next attempt in"], ["stage", "Stage"],
+  ["done", "Executions done"], ["priority", "Class"], ["tier", "Tier"], ["attempt", "Attempt"], ["created", "Created"],
+  ["took", "Running for"], ["paid", "Paid to skip"],
 ];
 
 export function jobView(context) {
@@ -27,7 +28,10 @@ export function jobView(context) {
   const node = el("div", {}, pageHead("Job"), said.node);
   api.get(path`api/v1/jobs/${params.id}`, { signal })
     .then((view) => node.replaceChildren(...jobPage(context, view)))
-    .catch((error) => (error.status === 404 ? said.say("There is no such job, or it belongs to somebody else.", "bad") : said.fail(error)));
+    .catch((error) => {
+      if (error.status === 404) said.say("There is no such job, or it belongs to somebody else.", "bad");
+      else said.fail(error);
+    });
   return { title: "Job", node };
 }
 
@@ -99,7 +103,7 @@ function factsOf(job) {
   const waits = job.status === "queued";
   return {
     position: waits && job.position !== null ? job.position : null,
-    wait: live && job.estimated_wait_s !== null && job.estimated_wait_s !== undefined ? `about ${span(Math.ceil(job.estimated_wait_s))}` : null,
+    wait: live && Number.isFinite(job.estimated_wait_s) ? `about ${span(Math.ceil(job.estimated_wait_s))}` : null,
     next: job.status === "retrying" && job.next_attempt_at ? span(Math.round(untilMoment(job.next_attempt_at))) : null,
     stage: job.stages > 1 ? `${Math.min(job.stage + 1, job.stages)} of ${job.stages}` : null,
     done: `${done} of ${progress.total}${progress.failed ? `, ${progress.failed} failed` : ""}`,
@@ -128,7 +132,8 @@ function matrixBody(state, doings) {
   }
 
   if (plan.rows.length) choose(plan.rows[0].item);
-  const nodes = [panel("Questions × models × regions", grid.node), el("section", { class: "panel", "aria-label": "Answers" }, heading.node, answers.node)];
+  const side = el("section", { class: "panel", "aria-label": "Answers" }, heading.node, answers.node);
+  const nodes = [panel("Questions × models × regions", grid.node), side];
   return { nodes, update: () => { grid.refresh(); answers.refresh(); } };
 }
 
@@ -138,7 +143,8 @@ function stepsBody(state, doings) {
   answers.show(() => [...state.executions.keys()]);
   const title = state.view.kind === "pipeline" ? `Steps of ${state.view.spec?.feature ?? "the pipeline"}` : "Result";
   const asked = state.view.spec?.input;
-  return { nodes: [asked && panel("Asked", outputNode(asked)), panel(title, answers.node)].filter(Boolean), update: () => answers.refresh() };
+  const nodes = [asked && panel("Asked", outputNode(asked)), panel(title, answers.node)].filter(Boolean);
+  return { nodes, update: () => answers.refresh() };
 }
 
 async function fetchOutput(api, state, execution, signal) {

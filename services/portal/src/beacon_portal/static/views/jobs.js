@@ -9,15 +9,19 @@ import { poll } from "../stream.js";
 import { LIVE, titled } from "../words.js";
 
 const STATES = ["queued", "processing", "retrying", "completed", "partial", "failed", "cancelled"];
+const KINDS = ["matrix", "pipeline", "generation"];
+const COLUMNS = [
+  "Job", "State", ["Progress", "roomy"], ["Kind", "roomy"], ["Class", "roomy"], ["Created", "number"], ["Took", "number roomy"],
+];
 const PAGE = 50;
 
 export function jobsView({ api, search, session, signal }) {
   const said = notice();
-  const state = choice([["", "Any state"], ...STATES.map((name) => [name, titled(name)])], { name: "status", value: search.get("status") ?? "" });
-  const kind = choice([["", "Any kind"], ["matrix", "Matrix"], ["pipeline", "Pipeline"], ["generation", "Generation"]], { name: "kind", value: search.get("kind") ?? "" });
+  const state = choice(optional("Any state", STATES), { name: "status", value: search.get("status") });
+  const kind = choice(optional("Any kind", KINDS), { name: "kind", value: search.get("kind") });
   const everybody = el("input", { type: "checkbox", checked: session.isAdmin && search.has("everybody") });
   const more = button("Show older", () => { pages += 1; again(); }, { hidden: true, class: "quiet" });
-  const list = table("Jobs", ["Job", "State", ["Progress", "roomy"], ["Kind", "roomy"], ["Class", "roomy"], ["Created", "number"], ["Took", "number roomy"]]);
+  const list = table("Jobs", COLUMNS);
   const rows = new Rows(list.body, jobRow);
   const nothing = empty("No jobs here yet. ");
   nothing.append(el("a", { href: "#/submit" }, "Submit one"));
@@ -53,6 +57,10 @@ export function jobsView({ api, search, session, signal }) {
     pageHead("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
     filters, said.node, nothing, list.node, el("div", { class: "actions" }, more));
   return { title: "Jobs", node };
+}
+
+function optional(all, names) {
+  return [["", all], ...names.map((name) => [name, titled(name)])];
 }
 
 function jobRow(job) {

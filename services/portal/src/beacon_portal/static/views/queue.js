@@ -23,7 +23,8 @@ export function queueView({ api, signal }) {
 
   function show() {
     const wanted = model.value.trim().toLowerCase();
-    const shown = jobs.filter((job) => (!tier.value || job.priority === tier.value) && (!wanted || String(job.model ?? "").toLowerCase().includes(wanted)));
+    const matches = (job) => (!tier.value || job.priority === tier.value) && String(job.model ?? "").toLowerCase().includes(wanted);
+    const shown = jobs.filter(matches);
     const running = jobs.filter((job) => job.status === "processing").length;
     rows.show(shown.slice(0, MOST), (job) => job.id);
     sums.update({ total, running, waiting: Math.max(0, total - running), shown: shown.length === total ? null : shown.length });
@@ -49,7 +50,8 @@ export function queueView({ api, signal }) {
 
 function queueRow(job) {
   const position = el("td", { class: "number" });
-  const name = el("th", { scope: "row", class: "mono" }, job.mine ? el("a", { href: `#/${path`jobs/${job.id}`}` }, job.id) : job.id);
+  const label = job.mine ? el("a", { href: `#/${path`jobs/${job.id}`}` }, job.id) : job.id;
+  const name = el("th", { scope: "row", class: "mono" }, label);
   const state = badge(job.status);
   const model = el("td");
   const tier = el("td", { class: "roomy" });

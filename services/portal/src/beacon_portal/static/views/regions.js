@@ -7,6 +7,7 @@ import { attempt, badge, empty, facts, notice, pageHead, panel } from "../parts.
 import { poll } from "../stream.js";
 
 const EVERY_S = 2;
+const FACTS = [["waiting", "Waiting"], ["running", "Running"], ["retry", "To retry"], ["completed", "Completed"], ["failed", "Failed"]];
 
 export function regionsView({ api, signal }) {
   const said = notice();
@@ -36,11 +37,12 @@ export function regionsView({ api, signal }) {
 function regionCard(region) {
   const depth = new Spark("Waiting");
   const busy = new Spark("Running");
-  const shown = facts([["waiting", "Waiting"], ["running", "Running"], ["retry", "To retry"], ["completed", "Completed"], ["failed", "Failed"]]);
+  const shown = facts(FACTS);
   const backends = el("ul", { class: "backends" });
   const rows = new Rows(backends, backendRow);
   const waits = el("p", { class: "muted" });
-  const live = el("div", {}, shown.node, el("div", { class: "sparks" }, figure("Waiting", depth.node), figure("Running", busy.node)));
+  const charts = el("div", { class: "sparks" }, figure("Waiting", depth.node), figure("Running", busy.node));
+  const live = el("div", {}, shown.node, charts);
   const node = panel(region.name, live, waits, backends);
   const update = ({ state }) => {
     for (const part of [live, backends]) attr(part, "hidden", !state);
@@ -48,7 +50,13 @@ function regionCard(region) {
       write(waits, "No router answers for this region.");
       return;
     }
-    shown.update({ waiting: state.main, running: `${state.busy} of ${state.concurrency}`, retry: state.retry || null, completed: state.completed.toLocaleString(), failed: state.failed.toLocaleString() });
+    shown.update({
+      waiting: state.main,
+      running: `${state.busy} of ${state.concurrency}`,
+      retry: state.retry || null,
+      completed: state.completed.toLocaleString(),
+      failed: state.failed.toLocaleString(),
+    });
     depth.add(state.main);
     busy.add(state.busy);
     write(waits, waitWords(state.estimated_wait ?? {}));
@@ -64,7 +72,8 @@ function figure(caption, chart) {
 function waitWords(waits) {
   const longest = Object.entries(waits).toSorted((a, b) => b[1].p50_s - a[1].p50_s)[0];
   if (!longest || longest[1].p50_s < 1) return "A new request would start at once.";
-  return `Longest wait: ${longest[0]}, about ${span(Math.ceil(longest[1].p50_s))} (at most ${span(Math.ceil(longest[1].p90_s))} in 9 of 10 cases).`;
+  const [usual, most] = [longest[1].p50_s, longest[1].p90_s].map((seconds) => span(Math.ceil(seconds)));
+  return `Longest wait: ${longest[0]}, about ${usual} (at most ${most} in 9 of 10 cases).`;
 }
 
 function backendRow(backend) {
@@ -74,7 +83,8 @@ function backendRow(backend) {
   const loaded = el("div", { class: "chips" });
   const models = new Rows(loaded, (model) => ({ node: el("span", { class: "chip" }, model), update: () => {} }));
   const note = el("small", { class: "muted" });
-  const node = el("li", {}, el("div", { class: "head-row" }, el("h3", {}, backend.name), breaker.node), el("div", { class: "with-bar" }, slots, use), loaded, note);
+  const node = el("li", {}, el("div", { class: "head-row" }, el("h3", {}, backend.name), breaker.node),
+    el("div", { class: "with-bar" }, slots, use), loaded, note);
   const update = (next) => {
     breaker.update(next.breaker.state);
     showSlots(slots, next.busy, next.slots);

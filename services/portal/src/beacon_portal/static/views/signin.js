@@ -3,14 +3,16 @@
 import { complain, el, field } from "../dom.js";
 import { notice, pageHead } from "../parts.js";
 
+const HINT = "It was printed when Beacon first started, and is in credentials.json. An administrator can make others.";
+
 export function signInView({ reason, signIn }) {
-  const key = el("input", { type: "password", name: "key", autocomplete: "current-password", spellcheck: "false", required: true });
+  const key = el("input", { type: "password", name: "key", autocomplete: "current-password", required: true });
   const remember = el("input", { type: "checkbox", name: "remember" });
   const said = notice();
   const enter = el("button", { class: "primary" }, "Sign in");
   const form = el("form", { class: "panel stack", novalidate: true, onsubmit: submit },
     el("input", { type: "text", autocomplete: "username", value: "Beacon", hidden: true }), // for password managers
-    field("API key", key, { hint: "It was printed when Beacon first started, and is in credentials.json. An administrator can make others." }),
+    field("API key", key, { hint: HINT }),
     el("label", { class: "check" }, remember, "Remember it in this browser"),
     el("div", { class: "actions" }, enter),
     said.node);

@@ -9,7 +9,11 @@ import { matrixForm } from "../submit/matrix.js";
 import { outlook } from "../submit/outlook.js";
 import { pipelineForm } from "../submit/pipeline.js";
 
-const KINDS = { matrix: ["Matrix", matrixForm], pipeline: ["Pipeline", pipelineForm], generation: ["Generation", generationForm] };
+const KINDS = {
+  matrix: ["Matrix", matrixForm],
+  pipeline: ["Pipeline", pipelineForm],
+  generation: ["Generation", generationForm],
+};
 const DRAFT = "submit";
 
 export function submitView(context) {
@@ -74,10 +78,12 @@ function submitForm(context, catalogue, said) {
     }
   }
 
+  const choose = ({ target }) => { open(target.value); changed(); };
   const kinds = el("fieldset", { class: "segments" }, el("legend", { class: "unseen" }, "Kind of job"),
     Object.entries(KINDS).map(([value, [label]]) => el("label", {},
-      el("input", { type: "radio", name: "kind", value, checked: value === kind, onchange: () => { open(value); changed(); } }), label)));
-  const main = el("div", { class: "panel stack" }, kinds, field("Name", name, { hint: "Optional; helps you find it again." }), place);
+      el("input", { type: "radio", name: "kind", value, checked: value === kind, onchange: choose }), label)));
+  const naming = field("Name", name, { hint: "Optional; helps you find it again." });
+  const main = el("div", { class: "panel stack" }, kinds, naming, place);
   const aside = el("aside", { class: "panel stack", "aria-label": "Before you submit" },
     forecast.node, el("div", { class: "actions" }, send), el("details", {}, el("summary", {}, "The request"), preview));
   open(kind);
