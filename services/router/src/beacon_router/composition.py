@@ -14,6 +14,10 @@ from beacon_lifecycle.http_server import HttpServer
 from beacon_router.api.app import create_app
 from beacon_router.api.asking import AskReader
 from beacon_router.api.auth import ServiceAuth
+from beacon_router.api.callers import KeyBook
+from beacon_router.api.chat_asking import ChatReader
+from beacon_router.api.chat_desk import ChatDesk
+from beacon_router.api.chat_routes import chat_routes
 from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.status import StatusReader
 from beacon_router.api.status_routes import health_routes, status_routes
@@ -68,14 +72,18 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     checks = HealthChecks(
         health_urls(config.backends), health_client, lambda name, up: shell.breakers.checked(name, up=up)
     )
-    app = _app(settings, config, shell, clock=clock, registry=registry)
+    runner_client = _runner_client(settings)
+    chat = _chat(settings, config, shell, runner_client)
+    app = _app(settings, config, shell, chat, registry=registry)
     server = HttpServer(app, host=settings.host, port=settings.port, ready_file=settings.ready_file)
     # Stopped from the last to the first: what runs is finished while the door still answers.
     services: list[Service] = [
         ClosedAtStop("connections", session.close),
         ClosedAtStop("health_client", health_client.aclose),
+        *([ClosedAtStop("runner_client", runner_client.aclose)] if runner_client else []),
         *([limiter] if limiter else []),
         *(shares.services if shares else []),
+        ClosedAtStop("chat", chat.close),
         server,
         Loop("health", checks.run_once, interval_s=config.router.health_every_s, clock=clock),
         shell,
@@ -101,9 +109,30 @@ def shell_rules(router: RouterConfig, limits: RunLimits) -> ShellRules:
     )
 
 
+def _runner_client(settings: Settings) -> httpx.AsyncClient | None:
+    """For the keys of users; without a runner only the service token is accepted."""
+    if settings.runner_url is None:
+        return None
+    return httpx.AsyncClient(base_url=settings.runner_url, transport=AiohttpTransport())
+
+
+def _chat(
+    settings: Settings, config: BeaconConfig, shell: Shell, runner_client: httpx.AsyncClient | None
+) -> ChatDesk:
+    return ChatDesk(
+        shell.dispatcher,
+        ChatReader(config, scheduler=shell.scheduler, breakers=shell.breakers, clock=shell.clock),
+        ServiceAuth(settings.service_token.get_secret_value()),
+        None if runner_client is None else KeyBook(runner_client, shell.clock),
+        clock=shell.clock,
+        body_bytes=config.router.body_bytes,
+    )
+
+
 def _app(
-    settings: Settings, config: BeaconConfig, shell: Shell, *, clock: Clock, registry: CollectorRegistry
+    settings: Settings, config: BeaconConfig, shell: Shell, chat: ChatDesk, *, registry: CollectorRegistry
 ) -> ASGIApp:
+    clock = shell.clock
     auth = ServiceAuth(settings.service_token.get_secret_value())
     status = StatusReader(config, shell)
     desk = InferenceDesk(
@@ -113,7 +142,11 @@ def _app(
         auth,
         body_bytes=config.router.body_bytes,
     )
-    others = [status_routes(status, auth), health_routes(registry, lambda: _unready(shell))]
+    others = [
+        chat_routes(chat),
+        status_routes(status, auth),
+        health_routes(registry, lambda: _unready(shell)),
+    ]
     return create_app(desk, others, registry=registry, access_log=settings.access_log)
 
 

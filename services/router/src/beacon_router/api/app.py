@@ -3,22 +3,16 @@
 from collections.abc import Iterable
 
 from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
-from pydantic import ValidationError
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.documents import document_api
 from beacon_router.api.fast_lane import PATH, FastLane
 from beacon_router.api.inference_routes import inference_routes
-from beacon_router.api.problems import HttpProblemError, on_error
-from beacon_router.dispatch.errors import DispatchError
+from beacon_router.api.problems import FORESEEN, on_error
 from beacon_telemetry import HttpMetricsMiddleware, RequestContextMiddleware
-
-_ERRORS = (HttpProblemError, DispatchError, ValidationError, RequestValidationError, HTTPException, Exception)
 
 
 def create_app(
@@ -33,7 +27,7 @@ def create_app(
     inference = inference_routes(desk)
     for router in (inference, *others):
         app.include_router(router)
-    for error in _ERRORS:
+    for error in (*FORESEEN, Exception):
         app.add_exception_handler(error, on_error)
     document_api(app)
     ask = next(route for route in inference.routes if isinstance(route, APIRoute) and route.path == PATH)

@@ -36,6 +36,7 @@ TITLES = {
     422: "Bad input",
     429: "Too much at once",
     500: "Internal error",
+    502: "The backend failed",
     503: "Not available now",
     504: "Too late",
 }
@@ -70,6 +71,9 @@ class HttpProblemError(Exception):
         super().__init__(detail)
         self.problem = make_problem(status, code, detail, errors=errors, retry_after_s=retry_after_s)
         self.headers = headers
+
+
+FORESEEN = (HttpProblemError, DispatchError, ValidationError, RequestValidationError, HTTPException)
 
 
 def make_problem(
@@ -111,10 +115,14 @@ def problem_of(error: Exception) -> tuple[Problem, Headers]:
 
 
 def refusal(error: Exception, path: str) -> Reply:
-    problem, headers = problem_of(error)
-    if problem.status == 500:
+    log_if_crashed(error, path)
+    return problem_reply(*problem_of(error))
+
+
+def log_if_crashed(error: Exception, path: str) -> None:
+    """An error that nobody foresaw is a defect, and must be found."""
+    if not isinstance(error, FORESEEN):
         log.error("request_crashed", path=path, exc_info=error)
-    return problem_reply(problem, headers)
 
 
 async def on_error(request: Request, error: Exception) -> Response:

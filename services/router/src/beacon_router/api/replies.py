@@ -37,7 +37,12 @@ class Reply:
 
 
 def problem_reply(problem: Problem, headers: Headers = ()) -> Reply:
-    if problem.retry_after_s is not None:
-        seconds = max(1, math.ceil(problem.retry_after_s))
-        headers = (*headers, (b"retry-after", b"%d" % seconds))
+    headers = with_retry_after(headers, problem.retry_after_s)
     return Reply(problem.status, orjson.dumps(problem.document()), headers, _PROBLEM)
+
+
+def with_retry_after(headers: Headers, seconds: float | None) -> Headers:
+    """Whole seconds, at least one."""
+    if seconds is None:
+        return headers
+    return (*headers, (b"retry-after", b"%d" % max(1, math.ceil(seconds))))

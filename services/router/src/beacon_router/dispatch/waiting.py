@@ -24,6 +24,8 @@ async def wait_until_done(inference: Inference, seconds: float | None, timers: T
 
 
 def wake_all(inference: Inference) -> None:
+    if inference.ask.sink is not None:
+        inference.ask.sink.end()
     waiters, inference.waiters = inference.waiters, []
     for woken in waiters:
         _wake(woken)

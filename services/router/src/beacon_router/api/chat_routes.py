@@ -1,0 +1,128 @@
+"""`/v1/chat/completions` and `/v1/models`, as OpenAI's clients call them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from beacon_router.api.chat_desk import ChatDesk, Streamed
+from beacon_router.api.chat_errors import chat_refusal
+from beacon_router.api.problems import log_if_crashed
+from beacon_router.api.replies import Headers
+
+_REQUEST: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["model", "messages"],
+                "properties": {
+                    "model": {"type": "string"},
+                    "messages": {"type": "array", "items": {"type": "object"}},
+                    "stream": {"type": "boolean"},
+                },
+                "additionalProperties": True,
+            },
+            "example": {
+                "model": "llama3.2-1b",
+                "messages": [{"role": "user", "content": "Why is the sky blue?"}],
+                "stream": True,
+            },
+        }
+    },
+}
+_REGION: dict[str, Any] = {
+    "name": "X-Beacon-Region",
+    "in": "header",
+    "required": False,
+    "description": "Run there and nowhere else; without it, wherever the wait is shortest",
+    "schema": {"type": "string"},
+    "example": "EU",
+}
+_ERROR = {
+    "content": {
+        "application/json": {
+            "example": {
+                "error": {
+                    "message": "The model 'gpt-9' does not exist here",
+                    "type": "invalid_request_error",
+                    "param": "model",
+                    "code": "model_not_found",
+                }
+            }
+        }
+    }
+}
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"description": why, **_ERROR}
+    for status, why in (
+        (400, "Bad input"),
+        (401, "Unknown key"),
+        (404, "Unknown model"),
+        (413, "Too large"),
+        (429, "Too much at once"),
+        (502, "The backend failed"),
+        (503, "Not available now"),
+        (504, "Too late"),
+    )
+}
+
+
+def chat_routes(desk: ChatDesk) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["openai"])
+
+    @routes.post(
+        "/chat/completions",
+        summary="A chat completion through the same queues, plain or streamed",
+        responses={200: {"description": "A completion, or server-sent events"}, **_ERRORS},
+        openapi_extra={"requestBody": _REQUEST, "parameters": [_REGION]},
+    )
+    async def complete(request: Request) -> Response:
+        try:
+            answer = await desk.complete(request.scope, request.receive)
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # noqa: BLE001 - every error has OpenAI's shape here
+            log_if_crashed(error, request.url.path)
+            return chat_refusal(error).response()
+        return (
+            EventStream(answer.pieces, answer.headers) if isinstance(answer, Streamed) else answer.response()
+        )
+
+    @routes.get("/models", summary="The models that can be asked for", responses={401: _ERRORS[401]})
+    async def models(request: Request) -> Response:
+        try:
+            return (await desk.models(request.scope)).response()
+        except Exception as error:  # noqa: BLE001
+            log_if_crashed(error, request.url.path)
+            return chat_refusal(error).response()
+
+    return routes
+
+
+class EventStream(Response):
+    """Sends pieces as they come; the generator is closed whatever happens, and with it the inference."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], headers: Headers) -> None:
+        super().__init__(
+            headers={name.decode(): value.decode() for name, value in headers}
+            | {"cache-control": "no-store"},
+            media_type="text/event-stream",
+        )
+        del self.headers["content-length"]
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        try:
+            async for piece in self._pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            close = getattr(self._pieces, "aclose", None)
+            if close is not None:
+                await close()
