@@ -4,7 +4,7 @@ import pytest
 
 from beacon_contracts.ids import show_execution
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.journal import events_of
+from beacon_runner.domain.journal import events_at_once, events_of
 from beacon_runner.domain.plan import stage_plan
 from beacon_runner.domain.work import (
     ClaimedJob,
@@ -86,3 +86,10 @@ def test_a_failure_says_what_and_where() -> None:
 )
 def test_each_verdict_tells_what_becomes_of_the_job(verdict: Verdict, expected: list[str]) -> None:
     assert types(StageReport(claimed(matrix_spec()), verdict=verdict)) == expected
+
+
+def test_what_is_not_stored_of_a_job_in_one_go_is_what_would_have_been_told() -> None:
+    job = claimed(GENERATION)
+    run = completed(only(job), actual_region="EU", backend="eu-1")
+    report = StageReport(job, (run,), verdict=Finished(JobState.COMPLETED, {}))
+    assert events_at_once(job.id, run) == events_of(report)

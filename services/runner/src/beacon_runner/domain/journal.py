@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
 from beacon_contracts.events import EventType
-from beacon_contracts.ids import show_execution
+from beacon_contracts.ids import JobId, show_execution
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.plan import step_name
 from beacon_runner.domain.work import (
@@ -32,28 +32,42 @@ _END_EVENTS = {
 def events_of(report: StageReport) -> list[EventDraft]:
     """The report's own events and those that follow from it, in the order in which they happened."""
     drafts = list(report.events)
+    step = step_name(report.claimed.spec, report.claimed.stage)
     for execution in report.executions:
-        drafts += _execution_events(report.claimed, execution)
+        drafts += _execution_events(report.claimed, execution, step)
     if report.verdict is not None:
-        drafts += _verdict_events(report.claimed, report.verdict)
+        drafts += _verdict_events(report.claimed, report.verdict, step)
     return drafts
 
 
-def _execution_events(job: ClaimedJob, report: ExecutionReport) -> Iterator[EventDraft]:
-    data = _identity(job, report)
+def events_at_once(job: JobId, report: ExecutionReport) -> list[EventDraft]:
+    """The events of a job whose one execution completed at the first try, in one report and without steps.
+
+    They follow from what is recorded of the job, so they need not be stored.
+    """
+    data = _identity(job, 0, report)
+    return [
+        EventDraft(EventType.EXECUTION_START, data, report.started_at),
+        EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)),
+        EventDraft(EventType.JOB_COMPLETE),
+    ]
+
+
+def _execution_events(job: ClaimedJob, report: ExecutionReport, step: str | None) -> list[EventDraft]:
+    data = _identity(job.id, job.stage, report)
+    drafts = []
     if not report.start_reported:
-        step = step_name(job.spec, job.stage)
         if step is not None:
-            yield EventDraft(EventType.STEP_START, _step(job, step), report.started_at)
-        yield EventDraft(EventType.EXECUTION_START, data, report.started_at)
+            drafts.append(EventDraft(EventType.STEP_START, _step(job, step), report.started_at))
+        drafts.append(EventDraft(EventType.EXECUTION_START, data, report.started_at))
     if report.state is ExecutionState.COMPLETED:
-        yield EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report))
-    elif report.state in (ExecutionState.FAILED, ExecutionState.CANCELLED):
-        yield EventDraft(EventType.EXECUTION_FAILED, data | _whereabouts(report) | _failure(report))
+        drafts.append(EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)))
+    elif report.state is not ExecutionState.RUNNING:
+        drafts.append(EventDraft(EventType.EXECUTION_FAILED, data | _whereabouts(report) | _failure(report)))
+    return drafts
 
 
-def _verdict_events(job: ClaimedJob, verdict: Verdict) -> Iterator[EventDraft]:
-    step = step_name(job.spec, job.stage)
+def _verdict_events(job: ClaimedJob, verdict: Verdict, step: str | None) -> Iterator[EventDraft]:
     match verdict:
         case NextStage():
             yield EventDraft(EventType.STEP_COMPLETE, _step(job, step))
@@ -77,10 +91,10 @@ def _verdict_events(job: ClaimedJob, verdict: Verdict) -> Iterator[EventDraft]:
             assert_never(verdict)
 
 
-def _identity(job: ClaimedJob, report: ExecutionReport) -> dict[str, Any]:
+def _identity(job: JobId, stage: int, report: ExecutionReport) -> dict[str, Any]:
     execution = report.execution
     return {
-        "execution_id": show_execution(job.id, job.stage, execution.ordinal),
+        "execution_id": show_execution(job, stage, execution.ordinal),
         "item": execution.item,
         "model": execution.model,
         "region": execution.region,
@@ -89,8 +103,9 @@ def _identity(job: ClaimedJob, report: ExecutionReport) -> dict[str, Any]:
 
 
 def _whereabouts(report: ExecutionReport) -> dict[str, Any]:
-    found = {"actual_region": report.actual_region, "backend": report.backend}
-    return {key: value for key, value in found.items() if value is not None}
+    if report.backend is None:
+        return {}
+    return {"actual_region": report.actual_region, "backend": report.backend}
 
 
 def _failure(report: ExecutionReport) -> dict[str, Any]:

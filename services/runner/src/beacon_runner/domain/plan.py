@@ -47,7 +47,7 @@ def stage_plan(
     """Everything that runs in the stage, in the order of the ordinals."""
     if "steps" in spec:
         return (_step_execution(spec, stage, context),)
-    failover = Failover(spec.get("failover", Failover.ANY))
+    failover = _failover(spec)
     params = spec.get("params", {})
     if "questions" in spec:
         prompts = {question["id"]: question["prompt"] for question in spec["questions"]}
@@ -103,6 +103,10 @@ def step_name(spec: Mapping[str, Any], stage: int) -> str | None:
     return str(spec["steps"][stage]["name"]) if "steps" in spec else None
 
 
+def _failover(spec: Mapping[str, Any]) -> Failover:
+    return Failover(spec["failover"]) if "failover" in spec else Failover.ANY
+
+
 def _matrix_places(spec: Mapping[str, Any]) -> Iterator[Place]:
     ordinal = 0
     for question in spec["questions"]:
@@ -131,7 +135,7 @@ def _step_execution(spec: Mapping[str, Any], stage: int, context: Mapping[str, A
         step["name"],
         step["model"],
         step["region"],
-        Failover(spec.get("failover", Failover.ANY)),
+        _failover(spec),
         filled,
         spec.get("params", {}),
     )

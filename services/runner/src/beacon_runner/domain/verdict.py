@@ -76,6 +76,8 @@ def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -
 def _outcomes(
     job: ClaimedJob, plan: Sequence[PlannedExecution], reports: Sequence[ExecutionReport]
 ) -> list[Ended]:
+    if len(plan) == len(reports) == 1 and ended(reports[0].state):
+        return [reports[0]]
     newest: dict[int, Ended] = {known.ordinal: known for known in job.known}
     newest |= {report.execution.ordinal: report for report in reports}
     open_ordinals = [

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from beacon_contracts.failures import Failure, FailureStage
-from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.messages import Message
@@ -80,24 +80,32 @@ def _by_job(message: Message) -> UUID:
     return message.job
 
 
+# Looked up, not called: an enumeration's call costs as much as the rest of a row.
+_TIERS: Mapping[str, Tier] = {tier.value: tier for tier in Tier}
+_CLASSES: Mapping[str, JobClass] = {job_class.value: job_class for job_class in JobClass}
+
+
 def _claimed(row: Any, known: tuple[KnownExecution, ...]) -> ClaimedJob:
+    """In the order of the statement's columns, which is that of the class."""
+    (job, user, fence, ticket, stage, stages, attempt, deliveries, kind, spec, *rest) = row
+    (context, tier, job_class, lane, front) = rest
     return ClaimedJob(
-        id=JobId(row["id"]),
-        user=UserId(row["user_id"]),
-        fence=row["lease"],
-        ticket=row["ticket"],
-        stage=row["stage"],
-        stages=row["stages"],
-        attempt=row["attempt"],
-        deliveries=row["deliveries"],
-        kind=row["kind"],
-        spec=row["spec"],
-        context=row["context"] or _NOTHING,
-        tier=Tier(row["tier"]),
-        job_class=JobClass(row["class"]),
-        lane=row["lane"],
-        front=row["front"],
-        known=known,
+        job,
+        user,
+        fence,
+        ticket,
+        stage,
+        stages,
+        attempt,
+        deliveries,
+        kind,
+        spec,
+        context or _NOTHING,
+        _TIERS[tier],
+        _CLASSES[job_class],
+        lane,
+        front,
+        known,
     )
 
 

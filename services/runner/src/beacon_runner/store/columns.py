@@ -42,17 +42,13 @@ class _Change:
 
 def single_columns(reports: Sequence[StageReport]) -> Columns:
     """For jobs of one execution."""
-    events = [events_of(report) for report in reports]
     runs = [report.executions[0] for report in reports]
-    planned = [run.execution for run in runs]
     return (
         [report.claimed.id for report in reports],
         [report.claimed.fence for report in reports],
-        [len(drafts) for drafts in events],
-        [encode_events(drafts) for drafts in events],
-        [execution.item for execution in planned],
-        [execution.model for execution in planned],
-        [execution.region for execution in planned],
+        [run.execution.item for run in runs],
+        [run.execution.model for run in runs],
+        [run.execution.region for run in runs],
         *_results(runs),
     )
 

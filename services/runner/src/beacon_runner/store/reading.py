@@ -8,14 +8,18 @@ from typing import Any
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.inference import Timing
+from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.journal import events_at_once
 from beacon_runner.domain.messages import Message
+from beacon_runner.domain.plan import places
+from beacon_runner.domain.work import ExecutionReport, PlannedExecution
 from beacon_runner.store.database import Database
 from beacon_runner.store.statements import statements
 
 _SQL = statements("read")
+AT_ONCE = 4  # events of a job that completed in one go: queued, started, completed, done
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +142,12 @@ class Reader:
     async def events(self, job: JobRecord, after: int, limit: int) -> list[EventRecord]:
         """Those with numbers above `after`, at most `limit` rows of them."""
         found = [_queued_event(job)] if after < 1 else []
-        for row in await self._database.fetch(_SQL["events"], job.head.id, after, limit):
-            found += [event for event in _events(row) if event.seq > after]
-        return found
+        rows = await self._database.fetch(_SQL["events"], job.head.id, after, limit)
+        for row in rows:
+            found += _events(row)
+        if not rows and _told_by_itself(job, after):
+            found += _at_once(job, await self.executions(job.head.id))
+        return [event for event in found if event.seq > after]
 
     async def counts(self) -> list[LiveCount]:
         rows = await self._database.fetch(_SQL["counts"])
@@ -227,6 +234,27 @@ def _queued_event(job: JobRecord) -> EventRecord:
     """The first event of every job follows from its row."""
     data = {"tier": job.head.tier, "class": job.original_class, "executions": job.head.total}
     return EventRecord(1, EventType.JOB_QUEUED, job.head.created_at, data)
+
+
+def _told_by_itself(job: JobRecord, after: int) -> bool:
+    """A job that completed in one go has no rows of events: they follow from its execution."""
+    return job.head.state is JobState.COMPLETED and job.event_seq == AT_ONCE and after < AT_ONCE
+
+
+def _at_once(job: JobRecord, executions: Sequence[ExecutionRecord]) -> list[EventRecord]:
+    at = job.head.finished_at or job.head.created_at
+    place, run = next(places(job.spec)), executions[0].newest
+    planned = PlannedExecution(0, place.item, place.model, place.region, Failover.ANY, {}, {})
+    report = ExecutionReport(
+        planned,
+        run.state,
+        run.attempt,
+        actual_region=run.actual_region,
+        backend=run.backend,
+        started_at=run.started_at,
+    )
+    drafts = events_at_once(job.head.id, report)
+    return [EventRecord(seq, one.type, one.at or at, one.data) for seq, one in enumerate(drafts, 2)]
 
 
 def _events(row: Any) -> list[EventRecord]:

@@ -70,15 +70,17 @@ async def _record_general(connection: "Connection", reports: Sequence[StageRepor
 
 
 def _is_single(report: StageReport) -> bool:
-    """A generation that ran and completed in one go: nothing of it was recorded before."""
+    """A generation that ran and completed in one go: nothing of it was recorded, or told, before."""
     claimed = report.claimed
     return (
         claimed.kind == "generation"
+        and claimed.ticket == 1
         and isinstance(report.verdict, Finished)
         and not claimed.known
+        and not report.events
         and len(report.executions) == 1
-        and report.executions[0].state is ExecutionState.COMPLETED
         and not report.executions[0].start_reported
+        and report.executions[0].state is ExecutionState.COMPLETED
     )
 
 

@@ -15,7 +15,7 @@ WHERE
     j.id = m.id AND j.ticket = m.ticket AND j.state IN ('queued', 'processing', 'retrying')
     AND j.deliveries < $5
 RETURNING
-    j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.deliveries, j.total, j.kind, j.spec,
+    j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.deliveries, j.kind, j.spec,
     j.context, j.tier, j.class, j.lane, j.front;
 
 -- name: known

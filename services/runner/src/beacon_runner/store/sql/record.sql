@@ -1,5 +1,6 @@
 -- name: record_single
 -- The hot path: jobs of one execution that ran and completed at the first try, whole in one statement.
+-- Their three events follow from these rows, so only their number is kept.
 WITH done AS (
     UPDATE jobs j
     SET
@@ -7,18 +8,16 @@ WITH done AS (
         completed = 1,
         finished_at = now(),
         worker = NULL,
-        event_seq = j.event_seq + r.event_count
+        event_seq = j.event_seq + 3
     FROM unnest(
-        $1::uuid[], $2::bigint[], $3::integer[], $4::json[], $5::text[], $6::text[], $7::text[],
-        $8::text[], $9::text[], $10::json[], $11::timestamptz[], $12::timestamptz[], $13::real[],
-        $14::real[], $15::real[]
+        $1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::json[],
+        $9::timestamptz[], $10::timestamptz[], $11::real[], $12::real[], $13::real[]
     ) AS r (
-        id, fence, event_count, events, item, model, region, actual_region, backend, output,
-        started_at, finished_at, queued_s, load_s, run_s
+        id, fence, item, model, region, actual_region, backend, output, run_from, run_to, queued_s, load_s,
+        run_s
     )
     WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
-    RETURNING j.id, j.event_seq, r.events, r.item, r.model, r.region, r.actual_region, r.backend, r.output,
-        r.started_at AS run_from, r.finished_at AS run_to, r.queued_s, r.load_s, r.run_s
+    RETURNING r.*
 ), kept AS (
     INSERT INTO executions (
         job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output,
@@ -27,10 +26,6 @@ WITH done AS (
     SELECT
         id, 0, 0, 1, 'completed', item, model, region, actual_region, backend, output,
         run_from, run_to, queued_s, load_s, run_s
-    FROM done
-), told AS (
-    INSERT INTO job_events (job_id, seq, events)
-    SELECT id, event_seq, events
     FROM done
 )
 SELECT id FROM done;
