@@ -88,6 +88,8 @@ class Holdup(StrEnum):
     MODEL_LIMIT = "model_limit"
     EXCLUSIVE = "exclusive"
     """Another run of the same model is in progress in the region."""
+    STANDS_ASIDE = "stands_aside"
+    """A slot is free, but a backend that holds its model should be free sooner than a load would end."""
     BREAKER_OPEN = "breaker_open"
     NO_BACKEND = "no_backend"
     """Nothing that is configured can serve it where it may run."""
@@ -116,6 +118,7 @@ _CAUSES = {
     Holdup.GROUP_CAP: "next, but {limit} is used up",
     Holdup.MODEL_LIMIT: "next, but {limit} is used up",
     Holdup.EXCLUSIVE: "next, but another run of the exclusive model is in progress",
+    Holdup.STANDS_ASIDE: "next, and waits for {named} with its model loaded rather than for a load",
     Holdup.BREAKER_OPEN: "the breaker of {named} is open",
     Holdup.NO_BACKEND: "no backend can serve it",
 }

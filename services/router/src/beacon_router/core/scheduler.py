@@ -1,12 +1,20 @@
 """Which inference runs next: facts in, decisions out. No clock, no I/O, no tasks."""
 
+from beacon_router.core.census import take_snapshot
 from beacon_router.core.decisions import Decision, Eta, Health, Outcome, Request, RequestId, Why
+from beacon_router.core.demand import demand
+from beacon_router.core.dispatch import Dispatcher
+from beacon_router.core.estimates import Estimator
+from beacon_router.core.explain import explain
+from beacon_router.core.floor import Floor
+from beacon_router.core.lanes import Lane, Queue, Ticket
+from beacon_router.core.queues import Queues
 from beacon_router.core.snapshot import Snapshot
 from beacon_router.core.topology import LimitName, Policy, Topology
 
 
 class UnknownRequestError(LookupError):
-    """The scheduler does not know a request of this id in the state that the call needs."""
+    """No request of this id runs."""
 
 
 class DuplicateRequestError(ValueError):
@@ -18,37 +26,52 @@ class Scheduler:
 
     Facts change the state; `next` then says all that can start. The usual shape of the shell is
     `scheduler.fact(now, ...)` followed by `for decision in scheduler.next(now): ...`.
-    After `next` nothing that could start is left waiting, so nothing has to be polled:
-    the only moment that matters without a new fact is `next_wakeup`.
+    Nothing has to be polled: without a new fact, the only moment that matters is `next_wakeup`.
     """
 
     def __init__(self, topology: Topology, policy: Policy | None = None) -> None:
-        raise NotImplementedError
+        self._floor = Floor(topology, policy or Policy())
+        self._queues = Queues(self._floor)
+        self._estimator = Estimator(self._floor, self._queues)
+        self._dispatcher = Dispatcher(self._floor, self._queues, self._estimator)
 
     # Requests
 
     def can_serve(self, model: str, region: str, *, pinned: bool) -> bool:
         """Whether a configured backend could ever run it, whatever its health."""
-        raise NotImplementedError
+        if pinned:
+            return bool(self._floor.fleets(region, model))
+        return any(self._floor.fleets(name, model) for name in self._floor.regions)
 
     def submit(self, now: float, request: Request) -> None:
         """Join the main queue of its region (the paid front of it, if `front`)."""
-        raise NotImplementedError
+        self._accept(now, request, Queue.FRONT if request.front else Queue.MAIN, request.region)
 
     def retry(self, now: float, request: Request, failed_in: str) -> None:
         """Its backoff is over: join the global retry queue, or its region's own when pinned."""
-        raise NotImplementedError
+        if request.pinned:
+            self._accept(now, request, Queue.REGION_RETRY, request.region)
+        else:
+            self._accept(now, request, Queue.GLOBAL_RETRY, failed_in)
 
     def cancel(self, now: float, request: RequestId) -> bool:
         """Forget a waiting request: True. False: it runs (abort it, then call `finished`) or is unknown."""
-        raise NotImplementedError
+        del now
+        found = self._find(request)
+        if found is not None:
+            self._queues.leave(*found)
+        return found is not None
 
     def to_front(self, now: float, request: RequestId) -> bool:
         """Move a waiting request to the paid front, behind those that paid before; False if it does not wait.
 
         One in a retry queue stays there, because that goes before the front.
         """
-        raise NotImplementedError
+        del now
+        found = self._find(request)
+        if found is not None and found[1].queue is Queue.MAIN:
+            self._new_head(self._queues.to_front(*found))
+        return found is not None
 
     def finished(
         self,
@@ -59,22 +82,48 @@ class Scheduler:
         load_s: float | None = None,
         run_s: float | None = None,
     ) -> None:
-        """A running request ended: its slot is free, and what was measured feeds the moving averages."""
-        raise NotImplementedError
+        """A running request ended: its slot is free, and what was measured feeds the moving averages.
+
+        Not measured: a completed run without a load took as long as the slot was busy.
+        """
+        run = self._dispatcher.runs.get(request)
+        if run is None:
+            raise UnknownRequestError(f"{request} does not run")
+        if load_s is not None:
+            run.backend.loads_s.add(run.request.model, load_s)
+        if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
+            run.backend.runs_s.add(run.request.model, now - run.began if run_s is None else run_s)
+        run.backend.fleet.region.outcomes[outcome] += 1
+        self._dispatcher.free(run)
 
     # Backends and limits
 
     def model_loaded(self, now: float, backend: str, model: str) -> None:
         """The backend holds the model now (a load ended, or it says so)."""
-        raise NotImplementedError
+        machine = self._floor.backends[backend]
+        machine.touch(model)
+        for run in machine.runs.values():
+            if run.loading and run.request.model == model:
+                run.loaded(now)
 
     def model_lost(self, now: float, backend: str, model: str | None = None) -> None:
         """The backend no longer holds the model; None: it holds none (it was restarted)."""
-        raise NotImplementedError
+        del now
+        machine = self._floor.backends[backend]
+        for held in list(machine.loaded):
+            if model is None or held == model:
+                machine.lose(held)
+        self._dispatcher.stir([machine.fleet.region])
 
     def set_health(self, now: float, backend: str, health: Health) -> None:
         """What the breaker of a backend says. All are closed at first."""
-        raise NotImplementedError
+        del now
+        machine = self._floor.backends[backend]
+        machine.health = health
+        machine.probe = None
+        machine.refresh()
+        self._queues.entitle_again(machine.spec.models)
+        self._dispatcher.stir(self._floor.regions.values())
 
     def set_capacity(self, now: float, limit: LimitName, held: int) -> None:
         """How many tokens of a shared cap the shell holds now, those in use included.
@@ -82,46 +131,81 @@ class Scheduler:
         At first the whole cap is held, which is right for one router without replicas. Fewer than are in
         use is allowed: nothing new starts under that limit until enough has finished.
         """
-        raise NotImplementedError
+        del now
+        known = self._floor.limits[limit]
+        if not 0 <= held <= known.cap:
+            raise ValueError(f"{limit} has a cap of {known.cap}: {held} cannot be held")
+        known.held = held
+        self._dispatcher.token_freed(known)
 
     def demand(self) -> dict[LimitName, int]:
         """For each limit, how many tokens could be in use now: those used, and those that work waits for."""
-        raise NotImplementedError
+        return {name: demand(limit, self._queues) for name, limit in self._floor.limits.items()}
 
     # Decisions and questions
 
     def next(self, now: float) -> list[Decision]:
         """All that can start or has expired now, in the order in which it was decided."""
-        raise NotImplementedError
+        return self._dispatcher.next(now)
 
     def next_wakeup(self) -> float | None:
-        """The earliest `start_by` of what waits: call `next` then, even if nothing else happens."""
-        raise NotImplementedError
+        """Call `next` then, even if nothing else happens: a `start_by` comes, or somebody's patience ends."""
+        moments = (self._queues.next_deadline(), self._floor.patience.next_end())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def position(self, request: RequestId) -> int | None:
         """1 for the next of those that compete for the same backends; None when it does not wait."""
-        raise NotImplementedError
+        found = self._find(request)
+        return None if found is None else self._queues.ahead(*found) + 1
 
     def eta(self, now: float, request: RequestId) -> Eta | None:
         """When it will start; None when it does not wait."""
-        raise NotImplementedError
+        found = self._find(request)
+        return None if found is None else self._estimator.of_waiting(now, *found)
 
     def eta_of_new(self, now: float, model: str, region: str, rank: int) -> Eta:
         """What a request that came now would wait."""
-        raise NotImplementedError
+        return self._estimator.of_new(now, model, region, rank)
 
     def why(self, now: float, request: RequestId) -> Why | None:
         """What it waits for; None when it does not wait."""
-        raise NotImplementedError
+        del now
+        found = self._find(request)
+        return None if found is None else explain(self._floor, self._queues, *found)
 
     def snapshot(self, now: float) -> Snapshot:
         """Everything a status page shows."""
-        raise NotImplementedError
+        return take_snapshot(now, self._floor, self._queues, self._estimator)
 
     def waiting(self) -> int:
         """How many wait, in all queues."""
-        raise NotImplementedError
+        return len(self._queues.tickets)
 
     def running(self) -> int:
         """How many run."""
-        raise NotImplementedError
+        return len(self._dispatcher.runs)
+
+    def __repr__(self) -> str:
+        regions = "; ".join(repr(region) for region in self._floor.regions.values())
+        retries = self._queues.global_retry.count
+        return (
+            f"<Scheduler: {self.waiting()} waiting ({retries} to retry anywhere), "
+            f"{self.running()} running; {regions}>"
+        )
+
+    def _find(self, request: RequestId) -> tuple[Ticket, Lane] | None:
+        ticket = self._queues.tickets.get(request)
+        return None if ticket is None or ticket.lane is None else (ticket, ticket.lane)
+
+    def _accept(self, now: float, request: Request, queue: Queue, region: str) -> None:
+        if request.id in self._queues.tickets or request.id in self._dispatcher.runs:
+            raise DuplicateRequestError(f"{request.id} waits or runs already")
+        if request.model not in self._floor.models or region not in self._floor.regions:
+            raise ValueError(f"no model {request.model!r} or no region {region!r}")
+        if not 0 <= request.rank < len(self._floor.policy.tiers):
+            raise ValueError(f"no tier has rank {request.rank}")
+        self._new_head(self._queues.join(now, request, queue, region))
+
+    def _new_head(self, lane: Lane | None) -> None:
+        if lane is not None:
+            self._dispatcher.stir([fleet.region for fleet in lane.fleets])

@@ -117,18 +117,21 @@ DEFAULT_TIERS = (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`tiers` is indexed by rank.
+    """`tiers` is indexed by rank. docs/scheduling.md explains every rule and what follows from its number.
 
-    `batch_limit`: affinity picks in a row on one backend. `express_limit`: picks in a row from the retry
-    queues and the paid front while a head of the main queue is past its bound; the next one is that head's.
+    `batch_limit`: picks of one backend that go before others because their model is loaded, between two that
+    do not. `express_limit`: picks in a row of one fleet from the retry queues and the paid front while a head
+    of the main queue is past its bound. `patience`: a head does not force a load while a backend that holds
+    its model is expected to be free within this many times the loads that this saves.
     """
 
     batch_limit: int = 3
     tiers: tuple[TierRule, ...] = DEFAULT_TIERS
-    express_limit: int = 8
+    express_limit: int = 3
+    patience: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.batch_limit < 0 or self.express_limit < 0 or not self.tiers:
+        if min(self.batch_limit, self.express_limit, self.patience) < 0 or not self.tiers:
             raise ValueError("limits are not negative and there is at least one tier")
         if any(tier.weight < 1 or tier.starvation_bound_s < 0 for tier in self.tiers):
             raise ValueError("a tier's weight is at least 1 and its bound is not negative")

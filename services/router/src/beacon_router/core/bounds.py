@@ -1,0 +1,24 @@
+"""The numbers of promise 6, computed as docs/scheduling.md states them."""
+
+from collections.abc import Iterable
+
+from beacon_router.core.topology import Policy
+
+
+def turns_until_served(policy: Policy, rank: int) -> int:
+    """Turns of one fleet within which a starving tier has one: 1 + the sum of ceil(w_i / w_rank)."""
+    own = policy.tiers[rank].weight
+    others = (tier.weight for other, tier in enumerate(policy.tiers) if other != rank)
+    return 1 + sum(-(-weight // own) for weight in others)
+
+
+def dispatches_until_served(policy: Policy, rank: int, fleets: Iterable[int] = (1,)) -> int:
+    """Dispatches within which a tier whose head is past its bound is served.
+
+    `fleets` are the numbers of backends in the fleets (backends of a region with the same models) that serve
+    the head's model. Counted are their dispatches at moments at which they could have served that head.
+    """
+    turns = turns_until_served(policy, rank)
+    batch, express = policy.batch_limit, policy.express_limit
+    longest = ((express + 1) * ((batch + 1) * (turns - 1) + batch * backends + 1) for backends in fleets)
+    return 1 + sum(dispatches - 1 for dispatches in longest)

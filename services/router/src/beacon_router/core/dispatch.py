@@ -1,0 +1,120 @@
+"""Carries decisions out: which region and fleet is asked, who gets the slot, and what is free again after."""
+
+from collections.abc import Iterable
+
+from beacon_router.core.decisions import Decision, Expired, RequestId, Start
+from beacon_router.core.estimates import Estimator
+from beacon_router.core.fleet import Pick
+from beacon_router.core.floor import Floor
+from beacon_router.core.limits import Limit
+from beacon_router.core.machines import Region, Run
+from beacon_router.core.queues import Queues
+
+
+class Dispatcher:
+    __slots__ = ("_dispatches", "_estimator", "_floor", "_freed", "_queues", "_stirred", "runs")
+
+    def __init__(self, floor: Floor, queues: Queues, estimator: Estimator) -> None:
+        self.runs: dict[RequestId, Run] = {}
+        self._floor = floor
+        self._queues = queues
+        self._estimator = estimator
+        self._dispatches = 0
+        self._stirred: dict[Region, None] = {}
+        """Regions in which something may be able to start."""
+        self._freed: dict[Limit, None] = {}
+        """Limits of which a token came back since the last `next`."""
+
+    def stir(self, regions: Iterable[Region]) -> None:
+        """Look at these regions when asked next."""
+        for region in regions:
+            self._stirred[region] = None
+
+    def next(self, now: float) -> list[Decision]:
+        decisions: list[Decision] = [Expired(request) for request in self._queues.expire(now)]
+        for lane in self._floor.patience.over(now):
+            self.stir(fleet.region for fleet in lane.fleets)
+        if self._stirred:
+            regions = self._in_turn()
+            while regions:
+                regions = [region for region in regions if self._dispatch(now, region, decisions)]
+            self._stirred.clear()
+            self._freed.clear()
+        return decisions
+
+    def free(self, run: Run) -> None:
+        """A run ended: its slot and tokens are free."""
+        region = run.backend.fleet.region
+        del self.runs[run.request.id]
+        del region.runs[run.request.id]
+        run.backend.vacate(run)
+        self._stirred[region] = None
+        guard = region.guards.get(run.request.model)
+        if guard is not None:
+            guard.running -= 1
+            guard.reopen()
+        for limit in run.limits:
+            limit.used -= 1
+            self.token_freed(limit)
+
+    def token_freed(self, limit: Limit) -> None:
+        if limit.full:
+            return
+        self._freed[limit] = None
+        self.stir(limit.regions)
+        if limit.model is not None:
+            for region in limit.regions:
+                region.guards[limit.model].reopen()
+
+    def _in_turn(self) -> list[Region]:
+        """The regions to look at; a token that was freed goes to the one that has gone longest without."""
+        regions = list(self._stirred)
+        if len(regions) > 1 and self._freed:
+            regions.sort(key=lambda region: [limit.served.get(region, 0) for limit in self._freed])
+        return regions
+
+    def _dispatch(self, now: float, region: Region, decisions: list[Decision]) -> bool:
+        if len(region.runs) >= region.concurrency:
+            return False
+        pick = self._pick(now, region)
+        if pick is None:
+            return False
+        decisions.append(self._start(now, pick))
+        return True
+
+    def _pick(self, now: float, region: Region) -> Pick | None:
+        """The choice of the fleet that has gone longest without a dispatch."""
+        if len(region.fleets) == 1:
+            return region.fleets[0].pick(now)
+        fleets = sorted(region.fleets, key=lambda fleet: fleet.served_at)
+        picks = (fleet.pick(now) for fleet in fleets)
+        return next((pick for pick in picks if pick is not None), None)
+
+    def _start(self, now: float, pick: Pick) -> Start:
+        self._dispatches += 1
+        lane, backend, reason, _ = pick
+        region = backend.fleet.region
+        ticket = lane.head
+        request = ticket.request
+        loading = lane.model not in backend.loaded
+        self._estimator.started(now, ticket, lane, backend, loading=loading)
+        backend.fleet.take(pick, self._dispatches)
+        self._queues.leave(ticket, lane)
+        self._occupy(region, Run(request, backend, now, loading=loading))
+        moved = region.name != request.region
+        return Start(request.id, backend.name, region.name, loading, reason, moved)
+
+    def _occupy(self, region: Region, run: Run) -> None:
+        request = run.request
+        self.runs[request.id] = region.runs[request.id] = run
+        run.backend.occupy(run)
+        limits = [] if run.backend.group is None else [run.backend.group]
+        guard = region.guards.get(request.model)
+        if guard is not None:
+            guard.running += 1
+            limits += [guard.limit] if guard.limit is not None else []
+        if limits:
+            run.limits = tuple(limits)
+            for limit in limits:
+                limit.used += 1
+                limit.served[region] = self._dispatches

@@ -1,0 +1,222 @@
+"""Backends of one region that serve the same models: how a free slot of theirs chooses."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from beacon_router.core.decisions import Health, Reason
+from beacon_router.core.heads import Heads
+from beacon_router.core.lanes import Lane, Queue
+from beacon_router.core.machines import Backend, Region
+from beacon_router.core.patience import Patience
+from beacon_router.core.topology import Policy
+from beacon_router.core.turns import Turns
+
+_EXPRESS = (Reason.GLOBAL_RETRY, Reason.REGION_RETRY, Reason.FRONT)
+
+
+class Pick(NamedTuple):
+    lane: Lane
+    backend: Backend
+    reason: Reason
+    jumps: bool = False
+    """It goes before others only because its model is loaded."""
+
+
+class Fleet:
+    __slots__ = (
+        "_affine",
+        "_batch_limit",
+        "_express",
+        "_express_limit",
+        "_express_run",
+        "_patience",
+        "_ranks",
+        "_turns",
+        "backends",
+        "free",
+        "models",
+        "region",
+        "served_at",
+        "waiting",
+    )
+
+    def __init__(self, region: Region, models: frozenset[str], policy: Policy, patience: Patience) -> None:
+        self.region = region
+        self.models = models
+        self.backends: list[Backend] = []
+        self.free: dict[Backend, None] = {}
+        """Those with a slot, in the order in which they got it."""
+        self.served_at = 0
+        """The number of its last dispatch."""
+        self.waiting = 0
+        """In all lanes that it may take from."""
+        self._batch_limit = policy.batch_limit
+        self._express_limit = policy.express_limit
+        self._express_run = 0
+        self._express = tuple((Heads(region.guards), reason) for reason in _EXPRESS)
+        self._ranks = tuple((Heads(region.guards), tier.starvation_bound_s) for tier in policy.tiers)
+        self._turns = Turns([tier.weight for tier in policy.tiers])
+        self._patience = patience
+        self._affine: dict[str, tuple[list[Lane], ...]] = {
+            model: tuple([] for _ in policy.tiers) for model in models
+        }
+
+    # Lanes that this fleet may take from
+
+    def attach(self, lane: Lane) -> None:
+        self.waiting += lane.live
+        self._heads_of(lane).attach(lane)
+        if lane.queue is Queue.MAIN:
+            self._affine[lane.model][lane.rank].append(lane)
+
+    def detach(self, lane: Lane) -> None:
+        self.waiting -= lane.live
+        self._heads_of(lane).detach(lane)
+        if lane.queue is Queue.MAIN:
+            self._affine[lane.model][lane.rank].remove(lane)
+
+    def offer(self, lane: Lane) -> None:
+        """The lane has a new head."""
+        self._heads_of(lane).offer(lane)
+
+    def _heads_of(self, lane: Lane) -> Heads:
+        return self._ranks[lane.rank][0] if lane.queue is Queue.MAIN else self._express[lane.queue][0]
+
+    # The choice
+
+    def pick(self, now: float) -> Pick | None:
+        """What a free slot of this fleet takes next; nothing is taken until `take`."""
+        free = [backend for backend in self.free if backend.group is None or not backend.group.full]
+        if not free:
+            return None
+        tops: list[Lane] = []
+        overdue: list[Lane] = []
+        for heads, bound_s in self._ranks:
+            if heads.entries and (lane := heads.first()) is not None:
+                tops.append(lane)
+                if now - lane.head.arrived >= bound_s:
+                    overdue.append(lane)
+        if not overdue or self._express_run < self._express_limit:
+            for heads, reason in self._express:
+                if heads.entries and (lane := heads.first()) is not None:
+                    return Pick(lane, self._place(lane.model, free), reason)
+        if overdue:
+            return self._starvation(overdue, free, now)
+        if tops:
+            return self._affinity(tops, free, now) or self._order(free, now)
+        return None
+
+    def take(self, pick: Pick, number: int) -> None:
+        """The pick is carried out as dispatch `number`."""
+        self.served_at = number
+        lane, backend, reason, jumps = pick
+        backend.used_at = number
+        if reason in _EXPRESS:
+            self._express_run += 1
+            return
+        self._express_run = 0
+        backend.batch = backend.batch + 1 if jumps else 0
+        if reason is Reason.STARVATION and not jumps:
+            self._turns.take(lane.rank)
+
+    def _starvation(self, overdue: list[Lane], free: list[Backend], now: float) -> Pick:
+        """The oldest head of the tier that has its turn; if it needs a load, after a batch of those without."""
+        ranks = [lane.rank for lane in overdue]
+        turn = overdue[ranks.index(self._turns.choose(ranks))]
+        backend = self._place(turn.model, free)
+        if turn.model in backend.loaded:
+            return Pick(turn, backend, Reason.STARVATION)
+        return self._overdue_and_loaded(ranks, free, now) or Pick(turn, backend, Reason.STARVATION)
+
+    def _overdue_and_loaded(self, ranks: list[int], free: list[Backend], now: float) -> Pick | None:
+        """Of the heads past their bound, the first that a backend with batch left holds the model of."""
+        best: Pick | None = None
+        for backend, lanes in self._loaded(free):
+            for rank in ranks:
+                lane = _earliest(lanes[rank])
+                if lane is not None and now - lane.head.arrived >= self._ranks[rank][1]:
+                    if best is None or _line(lane) < _line(best.lane):
+                        best = Pick(lane, backend, Reason.STARVATION, jumps=True)
+                    break
+        return best
+
+    def _affinity(self, tops: list[Lane], free: list[Backend], now: float) -> Pick | None:
+        """The first that a backend with batch left holds the model of."""
+        best: Pick | None = None
+        for backend, lanes in self._loaded(free):
+            lane = _first(lanes)
+            if lane is None or (best is not None and _line(best.lane) <= _line(lane)):
+                continue
+            if lane is tops[0]:
+                return Pick(lane, backend, Reason.ORDER)
+            if not self._endangers(backend, lane, tops, now):
+                best = Pick(lane, backend, Reason.AFFINITY, jumps=True)
+        return best
+
+    def _order(self, free: list[Backend], now: float) -> Pick | None:
+        """The first by rank and arrival of those that do not stand aside."""
+        waits: dict[str, list[float]] = {}
+        for heads, _ in self._ranks:
+            for lane in heads.in_order():
+                backend = self._place(lane.model, free)
+                if lane.model in backend.loaded or not self._patience.stands_aside(lane, backend, waits, now):
+                    return Pick(lane, backend, Reason.ORDER)
+        return None
+
+    def _loaded(self, free: list[Backend]) -> Iterator[tuple[Backend, tuple[list[Lane], ...]]]:
+        """Each backend with batch left, with the lanes by rank of each model that it holds and may run."""
+        guards = self.region.guards
+        for backend in free:
+            if backend.batch < self._batch_limit:
+                for model in backend.loaded:
+                    lanes = self._affine.get(model)
+                    if lanes is not None and (model not in guards or not guards[model].shut):
+                        yield backend, lanes
+
+    def _endangers(self, backend: Backend, lane: Lane, tops: list[Lane], now: float) -> bool:
+        """Whether a batch of this lane could keep the head of another model waiting past its bound."""
+        batch_s = min(lane.live, self._batch_limit - backend.batch) * backend.runs_s.of(lane.model)
+        for top in tops:
+            heads, bound_s = self._ranks[top.rank]
+            other = top if top.model != lane.model else heads.first_but(lane.model)
+            if other is not None:
+                remaining = other.head.arrived + bound_s - now
+                if remaining < batch_s + backend.loads_s.of(other.model):
+                    return True
+        return False
+
+    def _place(self, model: str, free: list[Backend]) -> Backend:
+        """Where it costs least."""
+        return free[0] if len(free) == 1 else min(free, key=lambda backend: self._cost(model, backend))
+
+    def _cost(self, model: str, backend: Backend) -> tuple[bool, int, int]:
+        """Loaded there, else where nothing has to go, else where what has to go is held elsewhere, too."""
+        if model in backend.loaded:
+            harm = 0
+        elif len(backend.loaded) < backend.spec.loaded_models:
+            harm = 1
+        else:
+            harm = 2 if len(self.region.holders[backend.loaded[0]]) > 1 else 3
+        return backend.health is not Health.CLOSED, harm, backend.used_at
+
+
+def _earliest(lanes: list[Lane]) -> Lane | None:
+    """Of lanes of one model and rank, the one whose head came first."""
+    best: Lane | None = None
+    for lane in lanes:
+        if lane.live and (best is None or lane.head.seq < best.head.seq):
+            best = lane
+    return best
+
+
+def _first(lanes: tuple[list[Lane], ...]) -> Lane | None:
+    """Of lanes of one model, the one whose head is first by rank and arrival."""
+    for of_rank in lanes:
+        lane = _earliest(of_rank)
+        if lane is not None:
+            return lane
+    return None
+
+
+def _line(lane: Lane) -> tuple[int, int]:
+    return lane.rank, lane.head.seq

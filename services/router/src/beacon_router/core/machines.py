@@ -1,0 +1,184 @@
+"""What the scheduler knows of backends and regions: who is busy, what is loaded, how healthy."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from beacon_router.core.averages import Durations, OwnAverages
+from beacon_router.core.decisions import Health, Outcome, Request, RequestId
+from beacon_router.core.heads import Guard
+from beacon_router.core.limits import Limit
+from beacon_router.core.topology import BackendSpec, ModelSpec
+
+if TYPE_CHECKING:
+    from beacon_router.core.fleet import Fleet
+
+_OVERRUN = 0.3
+
+
+class Run:
+    """A request that has a slot."""
+
+    __slots__ = ("backend", "began", "ends", "limits", "loading", "request", "started", "typical")
+
+    def __init__(self, request: Request, backend: "Backend", started: float, *, loading: bool) -> None:
+        self.request = request
+        self.backend = backend
+        self.started = started
+        self.loading = loading
+        self.limits: tuple[Limit, ...] = ()
+        """Those of which it holds a token."""
+        self.typical = backend.runs_s.of(request.model)
+        if loading:
+            self.typical += backend.loads_s.of(request.model)
+        self.began = started
+        """When the run without the load began."""
+        self.ends = started + self.typical
+        """When it is expected to."""
+
+    def loaded(self, now: float) -> None:
+        """Its model is there: what remains is the run."""
+        self.loading = False
+        self.typical = self.backend.runs_s.of(self.request.model)
+        self.began = now
+        self.ends = now + self.typical
+        self.backend.expect_slot()
+
+
+def _end(run: Run) -> float:
+    return run.ends
+
+
+class Backend:
+    __slots__ = (
+        "_least_wait",
+        "batch",
+        "fleet",
+        "free_at",
+        "group",
+        "health",
+        "loaded",
+        "loads_s",
+        "name",
+        "probe",
+        "runs",
+        "runs_s",
+        "slots",
+        "spec",
+        "used_at",
+    )
+
+    def __init__(self, spec: BackendSpec, fleet: "Fleet", group: Limit | None, durations: Durations) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.slots = spec.slots
+        self.fleet = fleet
+        self.group = group
+        self.loads_s = OwnAverages(durations.loads)
+        self.runs_s = OwnAverages(durations.runs)
+        self.health = Health.CLOSED
+        self.probe: RequestId | None = None
+        self.runs: dict[RequestId, Run] = {}
+        self.loaded: list[str] = []
+        """Most recently used last."""
+        self.batch = 0
+        """Picks that jumped the line since the last one that did not."""
+        self.used_at = 0
+        """The number of its last dispatch."""
+        self.free_at = 0.0
+        """When a slot is expected to be free, if none is."""
+        self._least_wait = 0.0
+
+    @property
+    def has_slot(self) -> bool:
+        """A slot is free and the breaker lets work through; the group's cap is another matter."""
+        if len(self.runs) >= self.slots or self.health is Health.OPEN:
+            return False
+        return self.health is Health.CLOSED or self.probe is None
+
+    def refresh(self) -> None:
+        """Tell its fleet whether it has a slot."""
+        if self.has_slot:
+            self.fleet.free[self] = None
+        else:
+            self.fleet.free.pop(self, None)
+
+    def occupy(self, run: Run) -> None:
+        self.runs[run.request.id] = run
+        if self.health is Health.HALF_OPEN:
+            self.probe = run.request.id
+        self.touch(run.request.model)
+        self.expect_slot()
+        self.refresh()
+
+    def vacate(self, run: Run) -> None:
+        del self.runs[run.request.id]
+        if self.probe == run.request.id:
+            self.probe = None
+        self.expect_slot()
+        self.refresh()
+
+    def expect_slot(self) -> None:
+        """Runs or their expected ends have changed."""
+        if len(self.runs) < self.slots:
+            self.free_at = self._least_wait = 0.0
+        else:
+            first = min(self.runs.values(), key=_end) if self.slots > 1 else next(iter(self.runs.values()))
+            self.free_at = first.ends
+            self._least_wait = _OVERRUN * first.typical
+
+    def free_in(self, now: float) -> float:
+        """Expected seconds until it has a slot; a run that takes long will take a while longer still."""
+        wait = self.free_at - now
+        return max(self._least_wait, wait)
+
+    def touch(self, model: str) -> None:
+        """The model is in use: loaded, most recently used, and the oldest gone if there is no room."""
+        if model not in self.loaded:
+            self.fleet.region.holders[model][self] = None
+            if len(self.loaded) == self.spec.loaded_models:
+                self.lose(self.loaded[0])
+        else:
+            self.loaded.remove(model)
+        self.loaded.append(model)
+
+    def lose(self, model: str) -> None:
+        """The model is no longer loaded."""
+        self.loaded.remove(model)
+        del self.fleet.region.holders[model][self]
+
+    def __repr__(self) -> str:
+        health = "" if self.health is Health.CLOSED else f", breaker {self.health.replace('_', ' ')}"
+        holds = " and ".join(self.loaded) or "nothing"
+        return f"{self.name} ({len(self.runs)} of {self.slots} busy, holds {holds}{health})"
+
+
+class Region:
+    __slots__ = ("concurrency", "fleets", "guards", "holders", "name", "outcomes", "runs")
+
+    def __init__(self, name: str, concurrency: int) -> None:
+        self.name = name
+        self.concurrency = concurrency
+        self.runs: dict[RequestId, Run] = {}
+        self.guards: dict[str, Guard] = {}
+        """Of the models that are exclusive or have a limit."""
+        self.holders: defaultdict[str, dict[Backend, None]] = defaultdict(dict)
+        """Backends by the models that they hold."""
+        self.fleets: list[Fleet] = []
+        self.outcomes = dict.fromkeys(Outcome, 0)
+
+    def guard(self, model: ModelSpec, limit: Limit | None) -> None:
+        if model.exclusive or limit is not None:
+            self.guards[model.name] = Guard(exclusive=model.exclusive, limit=limit)
+
+    def healthy_for(self, model: str) -> bool:
+        """A backend with a closed breaker serves the model here."""
+        return any(
+            backend.health is Health.CLOSED
+            for fleet in self.fleets
+            if model in fleet.models
+            for backend in fleet.backends
+        )
+
+    def __repr__(self) -> str:
+        backends = ", ".join(repr(backend) for fleet in self.fleets for backend in fleet.backends)
+        return f"{self.name} runs {len(self.runs)} of {self.concurrency} on {backends or 'no backend'}"

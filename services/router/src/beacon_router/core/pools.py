@@ -1,0 +1,67 @@
+"""Those that compete for the same backends: their order, and how many and how much is ahead of whom."""
+
+from beacon_router.core.fleet import Fleet
+from beacon_router.core.lanes import Queue, Ticket
+from beacon_router.core.line import Line
+
+
+class Pool:
+    """The fleets of a region that are linked by models they share, and everything that waits for them.
+
+    A pool without fleets holds what its region asks for but does not serve.
+    """
+
+    __slots__ = ("by_model", "fleets", "front", "models", "moving", "ranks", "region", "retry")
+
+    def __init__(self, region: str, fleets: list[Fleet], ranks: int) -> None:
+        self.region = region
+        self.fleets = fleets
+        self.models = frozenset[str]().union(*(fleet.models for fleet in fleets))
+        self.retry = Line()
+        self.front = Line()
+        self.ranks = tuple(Line() for _ in range(ranks))
+        self.by_model: dict[str, int] = {}
+        """Waiting in the pool's own lines."""
+        self.moving = 0
+        """Waiting in the global retry queue for a model that this pool serves."""
+
+    def join(self, ticket: Ticket, queue: Queue) -> None:
+        model = ticket.request.model
+        ticket.place = self._line(queue, ticket.request.rank).join(ticket.work)
+        self.by_model[model] = self.by_model.get(model, 0) + 1
+
+    def leave(self, ticket: Ticket, queue: Queue) -> None:
+        self._line(queue, ticket.request.rank).leave(ticket.place, ticket.work)
+        self.by_model[ticket.request.model] -= 1
+
+    def lines_ahead(self, queue: Queue, rank: int) -> list[Line]:
+        """Whole lines that go before this one."""
+        if queue is Queue.REGION_RETRY:
+            return []
+        if queue is Queue.FRONT:
+            return [self.retry]
+        return [self.retry, self.front, *self.ranks[:rank]]
+
+    def ahead(self, ticket: Ticket, queue: Queue) -> int:
+        rank = ticket.request.rank
+        whole = sum(line.count for line in self.lines_ahead(queue, rank))
+        return self.moving + whole + self._line(queue, rank).ahead(ticket.place)
+
+    @property
+    def waiting(self) -> int:
+        return self.moving + self.retry.count + self.front.count + sum(line.count for line in self.ranks)
+
+    def _line(self, queue: Queue, rank: int) -> Line:
+        if queue is Queue.MAIN:
+            return self.ranks[rank]
+        return self.front if queue is Queue.FRONT else self.retry
+
+
+def linked(fleets: list[Fleet]) -> list[list[Fleet]]:
+    """Fleets grouped so that those with a model in common, directly or through others, are together."""
+    groups: list[list[Fleet]] = []
+    for fleet in fleets:
+        touching = [group for group in groups if any(fleet.models & other.models for other in group)]
+        groups = [group for group in groups if group not in touching]
+        groups.append([fleet, *(other for group in touching for other in group)])
+    return groups

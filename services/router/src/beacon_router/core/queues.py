@@ -1,0 +1,136 @@
+"""Everything that waits: by id, by lane, by deadline, by place in its line."""
+
+from heapq import heapify, heappop, heappush
+
+from beacon_router.core.decisions import Request, RequestId
+from beacon_router.core.floor import Floor
+from beacon_router.core.lanes import Lane, Queue, Ticket
+from beacon_router.core.line import Line
+
+_SLACK = 64
+
+
+class Queues:
+    __slots__ = ("_deadlines", "_floor", "_lanes", "_last", "_of_model", "global_retry", "tickets")
+
+    def __init__(self, floor: Floor) -> None:
+        self.tickets: dict[RequestId, Ticket] = {}
+        self.global_retry = Line()
+        self._floor = floor
+        self._lanes: dict[tuple[Queue, str, str, int, bool], Lane] = {}
+        self._of_model: dict[str, list[Lane]] = {model: [] for model in floor.models}
+        self._last = 0
+        self._deadlines: list[tuple[float, int, Ticket]] = []
+
+    def join(self, now: float, request: Request, queue: Queue, region: str) -> Lane | None:
+        """Wait at the end of a queue; the lane if its head is new, so that something may start."""
+        lane = self._lane(queue, region, request)
+        self._last += 1
+        ticket = self.tickets[request.id] = Ticket(request, self._last, now, lane)
+        if request.start_by is not None:
+            self._add_deadline(request.start_by, ticket)
+        return lane if self._enter(ticket, lane) else None
+
+    def to_front(self, ticket: Ticket, lane: Lane) -> Lane | None:
+        """Leave the main queue for the paid front of the same region; how long it has waited is kept."""
+        self.leave(ticket, lane)
+        self.tickets[ticket.request.id] = ticket
+        self._last += 1
+        ticket.seq = self._last
+        ticket.lane = front = self._lane(Queue.FRONT, lane.region, ticket.request)
+        return front if self._enter(ticket, front) else None
+
+    def leave(self, ticket: Ticket, lane: Lane) -> None:
+        """Forget a ticket, wherever in its lane it waits."""
+        del self.tickets[ticket.request.id]
+        if lane.queue is Queue.GLOBAL_RETRY:
+            self.global_retry.leave(ticket.place, ticket.work)
+            self._count_moving(lane.model, -1)
+        else:
+            lane.pool.leave(ticket, lane.queue)
+        new_head = lane.remove(ticket)
+        for fleet in lane.fleets:
+            fleet.waiting -= 1
+            if new_head:
+                fleet.offer(lane)
+
+    def ahead(self, ticket: Ticket, lane: Lane) -> int:
+        """How many go before it, of those that compete for the same backends."""
+        if lane.queue is Queue.GLOBAL_RETRY:
+            return self.global_retry.ahead(ticket.place)
+        return lane.pool.ahead(ticket, lane.queue)
+
+    def expire(self, now: float) -> list[RequestId]:
+        """Forget everything whose `start_by` has come."""
+        gone: list[RequestId] = []
+        deadlines = self._deadlines
+        while deadlines and (deadlines[0][0] <= now or deadlines[0][2].lane is None):
+            ticket = heappop(deadlines)[2]
+            if ticket.lane is not None:
+                self.leave(ticket, ticket.lane)
+                gone.append(ticket.request.id)
+        return gone
+
+    def next_deadline(self) -> float | None:
+        while self._deadlines and self._deadlines[0][2].lane is None:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def entitle_again(self, models: frozenset[str]) -> None:
+        """Breakers changed: who may take from the lanes of these models may have, too."""
+        for model in models:
+            for lane in self._of_model[model]:
+                self._entitle(lane)
+
+    def lanes(self) -> list[Lane]:
+        """Those in which somebody waits."""
+        return [lane for lane in self._lanes.values() if lane.live]
+
+    def waiting_for(self, model: str) -> int:
+        return sum(lane.live for lane in self._of_model[model])
+
+    def _lane(self, queue: Queue, region: str, request: Request) -> Lane:
+        rank = request.rank if queue is Queue.MAIN else 0
+        key = (queue, region, request.model, rank, request.pinned)
+        lane = self._lanes.get(key)
+        if lane is None:
+            pool = self._floor.pool(region, request.model)
+            lane = Lane(queue, region, request.model, rank, movable=not request.pinned, pool=pool)
+            self._lanes[key] = lane
+            self._of_model[request.model].append(lane)
+            self._entitle(lane)
+        return lane
+
+    def _entitle(self, lane: Lane) -> None:
+        before, lane.fleets = lane.fleets, self._floor.entitled(lane)
+        for fleet in before:
+            if fleet not in lane.fleets:
+                fleet.detach(lane)
+        for fleet in lane.fleets:
+            if fleet not in before:
+                fleet.attach(lane)
+
+    def _enter(self, ticket: Ticket, lane: Lane) -> bool:
+        """True when it is the lane's new head."""
+        ticket.work = self._floor.durations.runs[lane.model].value
+        if lane.queue is Queue.GLOBAL_RETRY:
+            ticket.place = self.global_retry.join(ticket.work)
+            self._count_moving(lane.model, 1)
+        else:
+            lane.pool.join(ticket, lane.queue)
+        new_head = lane.push(ticket)
+        for fleet in lane.fleets:
+            fleet.waiting += 1
+            if new_head:
+                fleet.offer(lane)
+        return new_head
+
+    def _count_moving(self, model: str, change: int) -> None:
+        for pool in self._floor.pools_of_model(model):
+            pool.moving += change
+
+    def _add_deadline(self, start_by: float, ticket: Ticket) -> None:
+        if len(self._deadlines) > 2 * len(self.tickets) + _SLACK:
+            self._deadlines = [entry for entry in self._deadlines if entry[2].lane is not None]
+            heapify(self._deadlines)
+        heappush(self._deadlines, (start_by, ticket.seq, ticket))
