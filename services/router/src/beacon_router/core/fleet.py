@@ -120,7 +120,7 @@ class Fleet:
             self._turns.take(lane.rank)
 
     def _starvation(self, overdue: list[Lane], free: list[Backend], now: float) -> Pick:
-        """The oldest head of the tier that has its turn; if it needs a load, after a batch of those without."""
+        """The oldest head of the tier that has its turn; before a load, a batch of those that need none."""
         ranks = [lane.rank for lane in overdue]
         turn = overdue[ranks.index(self._turns.choose(ranks))]
         backend = self._place(turn.model, free)
