@@ -125,7 +125,9 @@ def test_the_manifests_run_every_role() -> None:
 def test_workers_scale_on_the_age_of_the_queue() -> None:
     scaled = [m for m in manifests() if m["kind"] == "ScaledObject"]
     assert [m["spec"]["scaleTargetRef"]["name"] for m in scaled] == ["worker"]
-    assert "queue_oldest_seconds" in scaled[0]["spec"]["triggers"][0]["metadata"]["query"]
+    query = scaled[0]["spec"]["triggers"][0]["metadata"]["query"]
+    assert "beacon_runner_queue_waiting" in query
+    assert "rate(beacon_runner_claimed_total" in query
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "infra").rglob("*.y*ml")), ids=lambda path: path.name)
