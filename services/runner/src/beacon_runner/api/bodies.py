@@ -33,7 +33,7 @@ def _announced(scope: Scope) -> int:
 def _too_large(limit: int) -> HttpProblemError:
     # What was not read cannot be skipped: the connection ends with this answer.
     close = ((b"connection", b"close"),)
-    return HttpProblemError(413, "bodytoo_large", f"the body may have {limit} bytes", headers=close)
+    return HttpProblemError(413, "body_too_large", f"the body may have {limit} bytes", headers=close)
 
 
 class BoundedBodies:

@@ -3,24 +3,23 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-import orjson
-
 from beacon_contracts.events import JobEvent
 from beacon_contracts.ids import JobId, UserId
 from beacon_lifecycle import Clock
 from beacon_runner.api.job_desk import JobDesk
 from beacon_runner.api.views import event_view
 from beacon_runner.domain.states import LIVE
+from beacon_runner.live import Watchers
 
 PAGE = 500
-LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 5.0  # when no wake-up comes: Redis may be away
 HEARTBEAT_S = 15.0
-HEARTBEAT = b": still here\n\n"
 
 
 @dataclass(frozen=True, slots=True)
 class EventDesk:
     jobs: JobDesk
+    watchers: Watchers
     clock: Clock
 
     async def page(self, job: JobId, owner: UserId | None, after: int) -> tuple[list[JobEvent], bool]:
@@ -30,25 +29,23 @@ class EventDesk:
         more = record.head.state in LIVE or (bool(found) and found[-1].seq < record.event_seq)
         return [event_view(job, event) for event in found], more
 
-    async def stream(self, job: JobId, owner: UserId | None, after: int) -> AsyncIterator[bytes]:
-        """Server-sent events until the job is over and all is told; a comment during long silences."""
-        silent_since = self.clock.now()
-        while True:
-            events, more = await self.page(job, owner, after)
-            for event in events:
-                after = event.seq
-                yield as_sse(event)
-            if not more:
-                return
-            if events:
-                silent_since = self.clock.now()
-                continue
-            if self.clock.now() - silent_since >= HEARTBEAT_S:
-                silent_since = self.clock.now()
-                yield HEARTBEAT
-            await self.clock.sleep(LOOK_EVERY_S)
+    async def follow(self, job: JobId, owner: UserId | None, after: int) -> AsyncIterator[JobEvent | None]:
+        """Events from `after` on, until the job is over and all is told; None breaks a long silence.
 
-
-def as_sse(event: JobEvent) -> bytes:
-    data = orjson.dumps(event.model_dump(mode="json"))
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), data)
+        Each client reads from Postgres at its own pace, so a slow one holds nothing but its place.
+        """
+        heard_at = self.clock.now()
+        with self.watchers.watch(job) as wakeup:
+            more = True
+            while more and not self.watchers.closed:
+                events, more = await self.page(job, owner, after)
+                for event in events:
+                    after = event.seq
+                    yield event
+                if events:
+                    heard_at = self.clock.now()
+                elif self.clock.now() - heard_at >= HEARTBEAT_S:
+                    heard_at = self.clock.now()
+                    yield None
+                elif more:
+                    await wakeup.wait(LOOK_EVERY_S, self.clock)

@@ -78,16 +78,25 @@ class JobDesk:
         cancelled = await self.control.cancel(job, owner)
         if cancelled.changed:
             await self._let_go(job, cancelled)
+            await self._tell(job)
 
     async def resume(self, job: JobId, owner: UserId | None) -> None:
         await self.control.resume(job, owner)
         self.on_queued()
+        await self._tell(job)
 
     async def retry(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> RetriedExecution:
         answer = await self.control.retry_execution(job, stage, ordinal, owner)
         if answer.queued:
             self.on_queued()
+            await self._tell(job)
         return answer
+
+    async def _tell(self, job: JobId) -> None:
+        try:
+            await self.queue.tell(job)
+        except (RedisError, OSError) as error:
+            log.info("watchers_not_told", error=str(error))  # they look by themselves, later
 
     async def _let_go(self, job: JobId, cancelled: Cancelled) -> None:
         if not cancelled.at_router:

@@ -150,39 +150,6 @@ def job_routes(jobs: JobDesk, explainer: Explainer, keys: KeyRing) -> APIRouter:
     return routes
 
 
-def event_routes(events: EventDesk, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(tags=["jobs"])
-    owner = owner_from(keys)
-
-    @routes.get(
-        "/api/v1/jobs/{job_id}/events",
-        responses={
-            200: {
-                "model": EventPage,
-                "description": "A page as JSON, or server-sent events when asked for text/event-stream",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            },
-            **problems(401, 403, 404, 422, 503),
-        },
-    )
-    async def job_events(request: Request, job_id: JobPath, after: After = None) -> Response:
-        """What happened and what happens; `Last-Event-ID` or `after` skip what is known."""
-        job, asking = read_job(job_id), await owner(request)
-        known = after if after is not None else _last_event_id(request)
-        if "text/event-stream" not in request.headers.get("accept", ""):
-            found, more = await events.page(job, asking, known)
-            return view_response(EventPage(events=found, more=more))
-        await events.jobs.record(job, asking)
-        stream = events.stream(job, asking, known)
-        return StreamingResponse(
-            stream,
-            media_type="text/event-stream",
-            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-        )
-
-    return routes
-
-
 def execution_routes(jobs: JobDesk, keys: KeyRing) -> APIRouter:
     routes = APIRouter(tags=["executions"])
     owner = owner_from(keys)

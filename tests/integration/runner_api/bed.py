@@ -1,0 +1,146 @@
+"""The API on real servers, called without a network; a worker and a publisher that move by hand."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from beacon_client.router import RouterStatus
+from beacon_config import BeaconConfig, load_config
+from beacon_contracts.accounts import Scope
+from beacon_contracts.ids import JobId, read_job
+from beacon_contracts.inference import InferenceView
+from beacon_contracts.tiers import Tier
+from beacon_lifecycle import ManualClock
+from beacon_runner.api.compose import ApiParts
+from beacon_runner.domain.work import ClaimedJob
+from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
+from beacon_runner.store.database import Database
+from beacon_runner.store.users import Users, new_key
+from beacon_telemetry import new_registry
+from tests.integration.runner_store.bed import Bed
+
+CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
+
+GENERATION = {"kind": "generation", "model": "flux", "prompt": "a cat", "region": "US"}
+MATRIX = {
+    "kind": "matrix",
+    "name": "bias check",
+    "questions": [{"id": "q1", "prompt": "why?"}, {"id": "q2", "prompt": "how?"}],
+    "models": ["llama3.2-1b"],
+    "regions": ["US", "EU"],
+}
+PIPELINE = {"kind": "pipeline", "feature": "text_only", "input": {"prompt": "a city"}}
+
+
+@dataclass
+class RouterStandIn:
+    """Remembers what it was told to cancel, and answers what a test has put there."""
+
+    cancelled: list[str] = field(default_factory=list)
+    known: dict[str, InferenceView] = field(default_factory=dict)
+    statuses: list[RouterStatus] = field(default_factory=list)
+
+    async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
+        return self.known.get(request_id)
+
+    async def cancel(self, request_id: str, region: str | None = None) -> None:
+        self.cancelled.append(request_id)
+
+    async def status(self) -> list[RouterStatus]:
+        return self.statuses
+
+
+@dataclass
+class ApiBed:
+    store: Bed
+    queue: RedisQueue
+    router: RouterStandIn
+    users: Users
+    clock: ManualClock
+    transport: httpx.ASGITransport
+    rung: list[None]
+
+    async def user(self, name: str = "anna", tier: Tier = Tier.PREMIUM, *scopes: Scope) -> "Caller":
+        user = await self.users.add(name, tier)
+        key = new_key()
+        await self.users.add_key(user.id, key, scopes or [Scope.USER])
+        return self.caller(key)
+
+    async def admin(self) -> "Caller":
+        return await self.user("root", Tier.ADMIN, Scope.USER, Scope.ADMIN)
+
+    def caller(self, key: str | None) -> "Caller":
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        return Caller(httpx.AsyncClient(transport=self.transport, base_url="http://runner", headers=headers))
+
+    async def publish(self) -> int:
+        """What the relay does."""
+        async with self.store.outbox.take(1_000) as entries:
+            return await self.queue.push(entries)
+
+    async def claim(self, count: int = 1) -> Sequence[ClaimedJob]:
+        """What a worker does first."""
+        await self.publish()
+        messages = await self.queue.claim(list(Layout().classes), count, "w1")
+        return await self.store.claims.claim(messages, "w1")
+
+    async def run(self, *outcomes: str) -> JobId:
+        """Claim the next job and bring its stage to an end."""
+        (claimed,) = await self.claim()
+        await self.store.run(claimed, *outcomes)
+        return claimed.id
+
+
+@dataclass
+class Caller:
+    http: httpx.AsyncClient
+
+    async def submit(self, body: dict[str, Any], **headers: str) -> str:
+        answer = await self.http.post("/api/v1/jobs", json=body, headers=headers)
+        assert answer.status_code == 202, answer.text
+        job_id: str = answer.json()["job_id"]
+        read_job(job_id)
+        return job_id
+
+    async def get(self, path: str, status: int = 200, /, **params: Any) -> Any:
+        answer = await self.http.get(path, params=params)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def post(self, path: str, body: Any = None, status: int = 200, **headers: str) -> Any:
+        answer = await self.http.post(path, json=body, headers=headers)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def job(self, job_id: str) -> Any:
+        return await self.get(f"/api/v1/jobs/{job_id}")
+
+
+@asynccontextmanager
+async def api_bed(database_url: str, redis_url: str, config: BeaconConfig = CONFIG) -> AsyncIterator[ApiBed]:
+    database, redis = Database(database_url, size=5), RedisAddress(redis_url).open()
+    await database.open()
+    layout, clock, router = Layout.of(config, cluster=False), ManualClock(), RouterStandIn()
+    rung: list[None] = []
+    parts = ApiParts(
+        config,
+        database,
+        RedisDesk(redis, layout),
+        router,
+        clock,
+        ring=lambda: rung.append(None),
+        registry=new_registry(),
+        access_log=False,
+    )
+    queue = RedisQueue(redis, layout, lease_s=60)
+    transport = httpx.ASGITransport(parts.app)
+    try:
+        yield ApiBed(Bed(database), queue, router, Users(database), clock, transport, rung)
+    finally:
+        await parts.close()
+        await redis.aclose()
+        await database.close()

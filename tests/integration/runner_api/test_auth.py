@@ -1,0 +1,158 @@
+"""Who may do what: keys, scopes, revocation, and jobs that are nobody else's business."""
+
+import pytest
+
+from beacon_contracts.accounts import Scope
+from beacon_contracts.tiers import Tier
+from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller
+
+ANY_JOB = "/api/v1/jobs/job_01m7hhdj4nepnvyzhw2e9ya3am"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/v1/jobs"),
+        ("POST", "/api/v1/jobs/batch"),
+        ("GET", "/api/v1/jobs"),
+        ("GET", ANY_JOB),
+        ("GET", f"{ANY_JOB}/why"),
+        ("GET", f"{ANY_JOB}/events"),
+        ("POST", f"{ANY_JOB}/cancel"),
+        ("POST", f"{ANY_JOB}/resume"),
+        ("GET", "/api/v1/executions/exe_01m7hhdj4nepnvyzhw2e9ya3am.0.0"),
+        ("POST", "/api/v1/executions/exe_01m7hhdj4nepnvyzhw2e9ya3am.0.0/retry-question"),
+        ("GET", "/api/v1/me"),
+        ("GET", "/api/v1/models"),
+        ("GET", "/api/v1/features"),
+        ("GET", "/api/v1/regions"),
+        ("GET", "/admin/runtime/stats"),
+        ("GET", "/admin/queue-dead"),
+        ("POST", "/admin/queues/high/pause"),
+        ("POST", "/admin/lanes/reset"),
+        ("GET", "/admin/users"),
+    ],
+)
+async def test_every_door_asks_for_a_key(api: ApiBed, method: str, path: str) -> None:
+    for key, code in ((None, "no_key"), ("bk_wrong", "unknown_key"), ("x" * 5_000, "unknown_key")):
+        answer = await api.caller(key).http.request(method, path)
+        assert (answer.status_code, answer.json()["code"]) == (401, code)
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_both_headers_work(api: ApiBed) -> None:
+    anna = await api.user()
+    key = anna.http.headers["authorization"].removeprefix("Bearer ")
+    me = await api.caller(None).http.get("/api/v1/me", headers={"X-API-Key": key})
+    assert me.json()["name"] == "anna"
+
+
+async def test_admin_routes_need_the_admin_scope(api: ApiBed, anna: Caller) -> None:
+    for path in ("/admin/runtime/stats", "/admin/queue-dead", "/admin/users", "/api/v1/jobs?everybody=true"):
+        answer = await anna.http.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+    service = await api.user("svc", Tier.FREE, Scope.SERVICE)
+    assert (await service.http.get("/api/v1/jobs")).status_code == 403
+
+
+async def test_another_user_s_job_is_not_found_anywhere(api: ApiBed, anna: Caller) -> None:
+    job = await anna.submit(GENERATION)
+    execution = (await anna.job(job))["executions"][0]["id"]
+    ben = await api.user("ben")
+    for method, path in [
+        ("GET", f"/api/v1/jobs/{job}"),
+        ("GET", f"/api/v1/jobs/{job}/why"),
+        ("GET", f"/api/v1/jobs/{job}/events"),
+        ("POST", f"/api/v1/jobs/{job}/cancel"),
+        ("POST", f"/api/v1/jobs/{job}/resume"),
+        ("GET", f"/api/v1/executions/{execution}"),
+        ("POST", f"/api/v1/executions/{execution}/retry-question"),
+    ]:
+        answer = await ben.http.request(method, path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown_job"), path
+    stream = await ben.http.get(f"/api/v1/jobs/{job}/events", headers={"accept": "text/event-stream"})
+    assert stream.status_code == 404
+    assert (await ben.get("/api/v1/jobs"))["jobs"] == []
+    assert (await anna.job(job))["status"] == "queued"
+
+
+async def test_an_operator_sees_everybody_s_jobs(anna: Caller, admin: Caller) -> None:
+    job = await anna.submit(GENERATION)
+    assert (await admin.job(job))["job_id"] == job
+    assert (await admin.get("/api/v1/jobs"))["jobs"] == []
+    assert [one["job_id"] for one in (await admin.get("/api/v1/jobs", everybody=True))["jobs"]] == [job]
+
+
+async def test_a_revoked_key_stops_at_once_and_a_new_one_works(api: ApiBed, admin: Caller) -> None:
+    made = await admin.post("/admin/users", {"name": "carl", "tier": "free"}, 201)
+    carl = api.caller(made["key"])
+    assert (await carl.get("/api/v1/me"))["tier"] == "free"
+    second = await admin.post(f"/admin/users/{made['id']}/keys", {"name": "ci"}, 201)
+    (first,) = [
+        key for key in (await admin.get(f"/admin/users/{made['id']}/keys"))["keys"] if key["name"] == "first"
+    ]
+    revoked = await admin.http.delete(f"/admin/users/{made['id']}/keys/{first['id']}")
+    assert revoked.json()["revoked_at"] is not None
+    assert (await carl.http.get("/api/v1/me")).status_code == 401
+    assert (await api.caller(second["key"]).http.get("/api/v1/me")).status_code == 200
+
+
+async def test_a_key_revoked_by_another_process_stops_within_seconds(api: ApiBed, anna: Caller) -> None:
+    me = await anna.get("/api/v1/me")
+    user = next(one for one in await api.users.page(None, 10) if one.name == me["name"])
+    (key,) = await api.users.keys(user.id)
+    await api.users.revoke(user.id, key.id)
+    assert (await anna.http.get("/api/v1/me")).status_code == 200
+    await api.clock.advance(6)
+    assert (await anna.http.get("/api/v1/me")).status_code == 401
+
+
+async def test_a_disabled_user_s_keys_do_not_work_until_enabled(
+    api: ApiBed, anna: Caller, admin: Caller
+) -> None:
+    user_id = (await anna.get("/api/v1/me"))["user_id"]
+    await admin.post(f"/admin/users/{user_id}", {"disabled": True})
+    assert (await anna.http.get("/api/v1/me")).status_code == 401
+    await admin.post(f"/admin/users/{user_id}", {"disabled": False, "tier": "creator"})
+    assert (await anna.get("/api/v1/me"))["tier"] == "creator"
+
+
+async def test_keys_are_stored_as_hashes_only(api: ApiBed, anna: Caller) -> None:
+    key = anna.http.headers["authorization"].removeprefix("Bearer ")
+    user = next(one for one in await api.users.page(None, 10) if one.name == "anna")
+    (stored,) = await api.users.keys(user.id)
+    assert key.startswith(stored.hint)
+    assert len(stored.hint) < len(key) / 4
+
+
+async def test_credit_is_given_and_taken_but_never_below_zero(anna: Caller, admin: Caller) -> None:
+    user_id = (await anna.get("/api/v1/me"))["user_id"]
+    assert (await admin.post(f"/admin/users/{user_id}/credit", {"amount": 10, "note": "gift"}))[
+        "credit"
+    ] == 10
+    assert (await admin.post(f"/admin/users/{user_id}/credit", {"amount": -4}))["credit"] == 6
+    refused = await admin.post(f"/admin/users/{user_id}/credit", {"amount": -7}, 409)
+    assert refused["code"] == "not_enough_credit"
+    await admin.post(f"/admin/users/{user_id}/credit", {"amount": 1_000_000_000})
+    await admin.post(f"/admin/users/{user_id}/credit", {"amount": 1_000_000_000})
+    await admin.post(f"/admin/users/{user_id}/credit", {"amount": 1_000_000_000}, 409)
+    assert (await anna.get("/api/v1/me"))["credit"] == 2_000_000_006
+
+
+async def test_users_are_listed_in_pages_and_names_are_unique(admin: Caller) -> None:
+    for name in ("carl", "anna", "ben"):
+        await admin.post("/admin/users", {"name": name}, 201)
+    assert (await admin.post("/admin/users", {"name": "ben"}, 409))["code"] == "name_taken"
+    first = await admin.get("/admin/users", limit=2)
+    second = await admin.get("/admin/users", limit=2, cursor=first["next_cursor"])
+    assert [user["name"] for user in first["users"] + second["users"]] == ["anna", "ben", "carl", "root"]
+    assert second["next_cursor"] is None
+    await admin.get("/admin/users/user_01m7hhdj4nepnvyzhw2e9ya3am", 404)
+    await admin.post("/admin/users", {"name": "x", "tier": "gold"}, 422)
+
+
+async def test_a_key_must_expire_in_the_future(admin: Caller) -> None:
+    user_id = (await admin.get("/api/v1/me"))["user_id"]
+    for moment in ("2020-01-01T00:00:00Z", "2999-01-01T00:00:00", "9999-12-31T23:59:59-14:00"):
+        await admin.post(f"/admin/users/{user_id}/keys", {"expires_at": moment}, 422)
+    await admin.post(f"/admin/users/{user_id}/keys", {"expires_at": "2999-01-01T00:00:00Z"}, 201)

@@ -1,0 +1,254 @@
+"""Reading and steering jobs over HTTP."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from beacon_contracts.events import JobEvent
+from beacon_contracts.ids import read_job
+from beacon_contracts.inference import InferenceState, InferenceView
+from beacon_contracts.jobs import JobView
+from tests.integration.runner_api.bed import GENERATION, MATRIX, PIPELINE, ApiBed, Caller
+
+
+async def test_a_job_is_shown_whole_from_its_first_moment(anna: Caller) -> None:
+    job = JobView.model_validate(await anna.job(await anna.submit(MATRIX)))
+    assert [(one.item, one.region, one.state) for one in job.executions] == [
+        ("q1", "US", "pending"),
+        ("q1", "EU", "pending"),
+        ("q2", "US", "pending"),
+        ("q2", "EU", "pending"),
+    ]
+    assert (job.progress.total, job.progress.pending, job.progress.percent) == (4, 4, 0.0)
+    assert job.name == "bias check"
+
+
+async def test_a_finished_job_shows_its_results(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(MATRIX)
+    await api.run("a", "", "c", "d")
+    job = await anna.job(job_id)
+    assert (job["status"], job["progress"]["percent"]) == ("completed", 100.0)
+    assert [one["output"] for one in job["executions"]] == [{"text": text} for text in ("a", "", "c", "d")]
+    assert job["executions"][0]["actual_region"] == "US"
+    assert job["executions"][0]["timing"] == {"queued_s": 0.5, "load_s": 0.0, "run_s": 1.25}
+
+
+async def test_a_pipeline_shows_all_its_steps_and_their_results(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(PIPELINE)
+    (claimed,) = await api.claim()
+    await api.store.run(claimed, "x")
+    job = await anna.job(job_id)
+    assert [(one["step"], one["state"]) for one in job["executions"]] == [
+        ("prompt_enhancer", "completed"),
+        ("fast_chat_llm", "pending"),
+    ]
+    assert job["context"] == {"prompt_enhancer": {"text": "x"}}
+    assert (job["stage"], job["stages"]) == (1, 2)
+
+
+async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
+    api: ApiBed, anna: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = [{"id": f"q{number}", "prompt": "x"} for number in range(500)]
+    job_id = await anna.submit(MATRIX | {"questions": questions})
+    await api.run(*["x"] * 1_000)
+    await anna.get("/api/v1/me")
+    asked: list[str] = []
+    fetch = asyncpg.pool.Pool.fetch
+    fetchrow = asyncpg.pool.Pool.fetchrow
+
+    async def counted(self: Any, query: str, *values: Any) -> Any:
+        asked.append(query.splitlines()[0])
+        return await fetch(self, query, *values)
+
+    async def counted_row(self: Any, query: str, *values: Any) -> Any:
+        asked.append(query.splitlines()[0])
+        return await fetchrow(self, query, *values)
+
+    monkeypatch.setattr(asyncpg.pool.Pool, "fetch", counted)
+    monkeypatch.setattr(asyncpg.pool.Pool, "fetchrow", counted_row)
+    assert len((await anna.job(job_id))["executions"]) == 1_000
+    assert asked == ["-- read.job", "-- read.executions"]
+
+
+async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiBed, anna: Caller) -> None:
+    ids = [await anna.submit(body) for body in (GENERATION, MATRIX, GENERATION, PIPELINE, GENERATION)]
+    await api.run("done")
+    first = await anna.get("/api/v1/jobs", limit=2)
+    second = await anna.get("/api/v1/jobs", limit=2, cursor=first["next_cursor"])
+    third = await anna.get("/api/v1/jobs", limit=2, cursor=second["next_cursor"])
+    listed = [job["job_id"] for page in (first, second, third) for job in page["jobs"]]
+    assert listed == ids[::-1]
+    assert third["next_cursor"] is None
+    done = await anna.get("/api/v1/jobs", status="completed")
+    assert [job["job_id"] for job in done["jobs"]] == ids[:1]
+    assert len((await anna.get("/api/v1/jobs", status=["completed", "queued"]))["jobs"]) == 5
+    assert [job["job_id"] for job in (await anna.get("/api/v1/jobs", kind="matrix"))["jobs"]] == [ids[1]]
+
+
+@pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 501}, {"cursor": "nonsense"}, {"status": "odd"}])
+async def test_a_bad_question_about_jobs_is_refused_with_its_field(
+    anna: Caller, params: dict[str, Any]
+) -> None:
+    problem = await anna.get("/api/v1/jobs", 422, **params)
+    assert problem["errors"][0]["field"].startswith(next(iter(params)))
+
+
+@pytest.mark.parametrize("job_id", ["job_", "nonsense", "exe_01m7hhdj4nepnvyzhw2e9ya3am", "job_" + "z" * 26])
+async def test_what_is_no_id_is_not_found(anna: Caller, job_id: str) -> None:
+    await anna.get(f"/api/v1/jobs/{job_id}", 404)
+    await anna.get(f"/api/v1/executions/{job_id}", 404)
+
+
+async def test_cancelling_a_queued_job_takes_its_message_away(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(MATRIX)
+    await api.publish()
+    cancelled = await anna.post(f"/api/v1/jobs/{job_id}/cancel")
+    assert cancelled["status"] == "cancelled"
+    assert {one["state"] for one in cancelled["executions"]} == {"cancelled"}
+    assert await api.claim() == []
+    assert api.router.cancelled == []
+    assert (await anna.post(f"/api/v1/jobs/{job_id}/cancel"))["status"] == "cancelled"
+
+
+async def test_cancelling_a_running_job_reaches_the_router_and_late_results_change_nothing(
+    api: ApiBed, anna: Caller
+) -> None:
+    job_id = await anna.submit(MATRIX)
+    (claimed,) = await api.claim()
+    await anna.post(f"/api/v1/jobs/{job_id}/cancel")
+    job = await anna.job(job_id)
+    assert sorted(api.router.cancelled) == [one["id"] for one in job["executions"]]
+    from tests.integration.runner_store.bed import judged  # noqa: PLC0415
+
+    assert await api.store.claims.record([judged(claimed, "a", "b", "c", "d")]) == frozenset()
+    assert (await anna.job(job_id))["status"] == "cancelled"
+
+
+async def test_a_finished_job_cannot_be_cancelled(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(GENERATION)
+    await api.run("done")
+    problem = await anna.post(f"/api/v1/jobs/{job_id}/cancel", status=409)
+    assert (problem["code"], problem["state"]) == ("wrong_state", "completed")
+
+
+async def test_resume_goes_on_from_what_failed(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(GENERATION)
+    assert (await anna.post(f"/api/v1/jobs/{job_id}/resume", status=409))["code"] == "wrong_state"
+    (claimed,) = await api.claim()
+    await api.store.run(claimed, "never")
+    assert (await anna.post(f"/api/v1/jobs/{job_id}/resume", status=400))["code"] == "not_retryable"
+
+
+async def test_retry_question_in_all_its_answers(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(MATRIX)
+    (claimed,) = await api.claim()
+    names = [one["id"] for one in (await anna.job(job_id))["executions"]]
+    in_flight = await anna.post(f"/api/v1/executions/{names[0]}/retry-question", status=202)
+    assert (in_flight["execution"]["state"], in_flight["retry_attempt"]) == ("pending", 0)
+    await api.store.run(claimed, "a", "later", "never", "d")
+    for _ in range(3):
+        entries = await api.store.published()
+        await api.store.run((await api.store.claims.claim([entries[0].message], "w"))[0], "later")
+    await api.store.published()
+    completed = await anna.post(f"/api/v1/executions/{names[0]}/retry-question")
+    assert completed["execution"]["output"] == {"text": "a"}
+    refused = await anna.post(f"/api/v1/executions/{names[2]}/retry-question", status=400)
+    assert refused["code"] == "not_retryable"
+    accepted = await anna.post(f"/api/v1/executions/{names[1]}/retry-question", status=202)
+    assert (accepted["retry_attempt"], accepted["max_attempts"]) == (1, 3)
+    shown = await anna.get(f"/api/v1/executions/{names[1]}")
+    assert [attempt["number"] for attempt in shown["attempts"]] == [1, 2, 3, 4, 5]
+    assert [attempt["state"] for attempt in shown["attempts"]] == ["failed"] * 4 + ["pending"]
+
+
+async def test_used_up_retries_are_429_with_the_counts(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(GENERATION)
+    name = (await anna.job(job_id))["executions"][0]["id"]
+    (claimed,) = await api.claim()
+    await api.store.run(claimed, "later")
+    for _ in range(3):
+        await api.store.run(await api.store.claim(), "later")
+    await api.store.published()
+    for _ in range(3):
+        await anna.post(f"/api/v1/executions/{name}/retry-question", status=202)
+        await api.store.run(await api.store.claim(), "later")
+        await api.store.published()
+    problem = await anna.post(f"/api/v1/executions/{name}/retry-question", status=429)
+    assert (problem["code"], problem["retry_attempt"], problem["max_attempts"]) == ("retries_used_up", 3, 3)
+
+
+async def test_why_counts_the_jobs_ahead_and_says_when_a_class_is_paused(
+    api: ApiBed, anna: Caller, admin: Caller
+) -> None:
+    jobs = [await anna.submit(GENERATION) for _ in range(3)]
+    assert "on its way" in (await anna.get(f"/api/v1/jobs/{jobs[2]}/why"))["summary"]
+    await api.publish()
+    why = await anna.get(f"/api/v1/jobs/{jobs[2]}/why")
+    assert (why["jobs_ahead"], why["priority"], why["paused"]) == (2, "medium", False)
+    assert (await anna.job(jobs[2]))["position"] == 3
+    await admin.post("/admin/queues/medium/pause")
+    assert "paused" in (await anna.get(f"/api/v1/jobs/{jobs[0]}/why"))["summary"]
+    await admin.post("/admin/queues/medium/resume")
+    assert (await anna.get(f"/api/v1/jobs/{jobs[0]}/why"))["jobs_ahead"] == 0
+
+
+async def test_why_asks_the_router_for_what_is_there(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(MATRIX)
+    await api.claim()
+    names = [one["id"] for one in (await anna.job(job_id))["executions"]]
+    api.router.known[names[1]] = InferenceView(
+        request_id=names[1],
+        state=InferenceState.QUEUED,
+        model="llama3.2-1b",
+        requested_region="EU",
+        fence=1,
+        position=7,
+        waiting_for="the cap of group modal",
+    )
+    why = await anna.get(f"/api/v1/jobs/{job_id}/why")
+    assert [(one["execution_id"], one["position"]) for one in why["executions"]] == [(names[1], 7)]
+    assert any("cap of group modal" in reason for reason in why["reasons"])
+
+
+async def test_why_tells_of_retries_and_ends(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(GENERATION)
+    (claimed,) = await api.claim()
+    await api.store.run(claimed, "later")
+    retrying = await anna.get(f"/api/v1/jobs/{job_id}/why")
+    assert retrying["status"] == "retrying"
+    assert "it broke" in retrying["reasons"][0]
+    await anna.post(f"/api/v1/jobs/{job_id}/cancel")
+    assert "cancelled" in (await anna.get(f"/api/v1/jobs/{job_id}/why"))["summary"]
+
+
+async def test_events_are_read_from_any_number(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(GENERATION)
+    page = await anna.get(f"/api/v1/jobs/{job_id}/events")
+    assert ([event["type"] for event in page["events"]], page["more"]) == (["JOB_QUEUED"], True)
+    await api.run("done")
+    page = await anna.get(f"/api/v1/jobs/{job_id}/events", after=1)
+    events = [JobEvent.model_validate(event) for event in page["events"]]
+    assert [event.seq for event in events] == [2, 3, 4]
+    assert page["more"] is False
+    assert {event.job_id for event in events} == {job_id}
+
+
+async def test_a_stream_tells_everything_missed_and_ends_with_the_job(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(MATRIX)
+    await api.run("a", "b", "c", "never")
+    stream = {"accept": "text/event-stream"}
+    whole = await anna.http.get(f"/api/v1/jobs/{job_id}/events", headers=stream)
+    assert whole.headers["content-type"].startswith("text/event-stream")
+    numbers = [line for line in whole.text.splitlines() if line.startswith("id: ")]
+    assert numbers == [f"id: {number}" for number in range(1, 11)]
+    rest = await anna.http.get(f"/api/v1/jobs/{job_id}/events", headers={**stream, "last-event-id": "9"})
+    assert rest.text.startswith("id: 10\nevent: JOB_PARTIAL\ndata: {")
+    bad = await anna.http.get(f"/api/v1/jobs/{job_id}/events", headers={**stream, "last-event-id": "x"})
+    assert bad.status_code == 422
+
+
+async def test_ids_outside_are_readable_and_inside_are_the_same(api: ApiBed, anna: Caller) -> None:
+    job_id = await anna.submit(GENERATION)
+    assert (await api.store.job(read_job(job_id))).head.kind == "generation"
