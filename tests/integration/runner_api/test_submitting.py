@@ -100,8 +100,10 @@ async def test_a_storm_of_repetitions_makes_one_job(api: ApiBed, anna: Caller) -
             "questions",
         ),
         (
-            b'{"kind": "matrix", "questions": [{"id": "q", "prompt": "x"}], '
-            b'"models": [{"id": "flux", "regions": []}], "regions": ["US"]}',
+            (
+                b'{"kind": "matrix", "questions": [{"id": "q", "prompt": "x"}], '
+                b'"models": [{"id": "flux", "regions": []}], "regions": ["US"]}'
+            ),
             422,
             "invalid_field",
             "models[0].regions",
