@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from beacon_contracts.failures import FailureStage
+from beacon_contracts.inference import InferenceState
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
 from beacon_router.backends import Answer, BackendCall, BackendError
@@ -117,6 +118,9 @@ class ShellBed:
     def running(self, backend: str) -> list[str]:
         return [held.call.request_id for held in self.backends[backend].open]
 
+    def state(self, request: str) -> InferenceState:
+        return self.get(request).state
+
     def get(self, request: str) -> Inference:
         return self.shell.dispatcher.get(RequestId(request))
 
@@ -148,7 +152,7 @@ async def shell_bed(
     held_bytes: int = 10_000,
     retention_s: float = 600.0,
     breaker_failures: int = 5,
-    stop_grace_s: float = 1.0,
+    stop_grace_s: float = 0.01,
 ) -> AsyncIterator[ShellBed]:
     clock = ManualClock()
     where = given or topology()

@@ -15,7 +15,7 @@ async def test_a_failed_attempt_is_made_again_elsewhere_after_its_backoff() -> N
         inference = bed.submit("a", region="US")
         await bed.fail("us", failure())
 
-        assert inference.state is InferenceState.BACKOFF
+        assert bed.state("a") is InferenceState.BACKOFF
         await bed.clock.advance(1.9)
         assert bed.running("eu") == []
         await bed.clock.advance(0.2)

@@ -58,7 +58,7 @@ class InferenceRequest(Shape):
     failover: Failover = Failover.ANY
     fence: Annotated[int, Field(ge=0, le=2**62)] = 0
     start_by: (
-        Annotated[float, Field(allow_inf_nan=False, description="Unix time; not started by then: 504")] | None
+        Annotated[float, Field(ge=0, le=1e11, description="Unix time; not started by then: 504")] | None
     ) = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     front: bool = False

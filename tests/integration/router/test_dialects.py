@@ -1,0 +1,205 @@
+"""The adapters against a real server: what is sent, what comes back, and what each failure is called."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+from yarl import URL
+
+from beacon_contracts.failures import FailureStage
+from beacon_contracts.inference import StepMeta
+from beacon_lifecycle import SystemClock
+from beacon_router.backends import Backend, BackendCall, BackendError, HttpSender, new_session
+from beacon_router.backends.execute import ExecuteBackend
+from beacon_router.backends.modal import ModalBackend
+from beacon_router.backends.openai import OpenAiBackend
+from tests.fixtures.gpusim import Gpusim, eventually, gpusim_client, gpusim_process
+
+DIALECTS = ("modal", "openai", "execute")
+
+
+@pytest.fixture(scope="module")
+def process() -> Any:
+    with gpusim_process(region="EU", slots=4, time_scale=0, proxy_cut_s=0.2) as running:
+        yield running
+
+
+@pytest.fixture
+async def gpu(process: Any) -> AsyncIterator[Gpusim]:
+    async with gpusim_client(process) as client:
+        await client.reset()
+        await client.clear_faults()
+        yield client
+
+
+@pytest.fixture
+async def sender() -> AsyncIterator[HttpSender]:
+    async with new_session() as session:
+        yield HttpSender(session, SystemClock(), answer_bytes=100_000)
+
+
+@pytest.fixture(params=DIALECTS)
+def backend(request: pytest.FixtureRequest, gpu: Gpusim, sender: HttpSender) -> Backend:
+    return adapter(request.param, gpu.url, sender)
+
+
+def adapter(dialect: str, url: str, sender: HttpSender) -> Backend:
+    if dialect == "modal":
+        return ModalBackend(sender, URL(url + "/modal"), {})
+    if dialect == "openai":
+        return OpenAiBackend(sender, URL(url + "/v1"), {})
+    return ExecuteBackend(sender, URL(url + "/v1/execute"), {})
+
+
+def call(request_id: str = "r-1", *, model: str = "llama3.2-1b", **given: Any) -> BackendCall:
+    return BackendCall(request_id, model, orjson.dumps(given or {"prompt": "Why?"}))
+
+
+async def test_every_dialect_brings_an_output_back(backend: Backend, gpu: Gpusim) -> None:
+    answer = await backend.run(call("r-7"))
+
+    assert orjson.loads(answer.output)
+    (entry,) = await gpu.ledger()
+    assert (entry["request_id"], entry["model"], entry["outcome"]) == ("r-7", "llama3.2-1b", "completed")
+
+
+async def test_an_empty_output_is_an_answer(backend: Backend, gpu: Gpusim) -> None:
+    await gpu.add_fault(kind="empty", next=1)
+
+    answer = await backend.run(call())
+
+    assert orjson.loads(answer.output) in ("", {"output": ""})
+
+
+@pytest.mark.parametrize("dialect", ["modal", "execute"])
+async def test_the_backends_own_times_are_taken_over(dialect: str, gpu: Gpusim, sender: HttpSender) -> None:
+    answer = await adapter(dialect, gpu.url, sender).run(call())
+
+    assert answer.load_s == 0.0
+    assert answer.run_s is not None
+
+
+async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, sender: HttpSender) -> None:
+    chat = adapter("openai", gpu.url, sender)
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why is it so?"}]
+
+    answer = await chat.run(call(messages=messages))
+
+    assert answer.metrics["usage"]["prompt_tokens"] == 4
+    assert "Why is it so?" in orjson.loads(answer.output)
+
+
+async def test_chat_without_words_is_refused_before_anybody_is_asked(gpu: Gpusim, sender: HttpSender) -> None:
+    with pytest.raises(BackendError) as refused:
+        await adapter("openai", gpu.url, sender).run(call(image="cat.png"))
+
+    assert (refused.value.code, refused.value.retryable, refused.value.blame) == (
+        "unusable_input",
+        False,
+        False,
+    )
+    assert await gpu.ledger() == []
+
+
+async def test_a_step_knows_its_job_its_place_and_its_options(gpu: Gpusim, sender: HttpSender) -> None:
+    step = BackendCall(
+        "exe_1.2.0",
+        "prompt_enhancer",
+        b'{"prompt":"a city"}',
+        params=b'{"style":"wide"}',
+        context=b'{"earlier":{"text":"x"}}',
+        meta=StepMeta(job_id="job_1", step_index=2, attempt=3),
+    )
+
+    answer = await adapter("execute", gpu.url, sender).run(step)
+
+    assert "a city" in orjson.loads(answer.output)["enhanced_prompt"]
+    assert (await gpu.ledger())[0]["request_id"] == "exe_1.2.0"
+
+
+async def test_a_long_run_is_followed_through_its_redirects(gpu: Gpusim, sender: HttpSender) -> None:
+    await gpu.add_fault(kind="slow_run", extra_s=0.7, next=1)
+
+    answer = await adapter("modal", gpu.url, sender).run(call("slow"))
+
+    assert orjson.loads(answer.output)
+    assert [entry["outcome"] for entry in await gpu.ledger(request_id="slow")] == ["completed"]
+
+
+async def test_a_cancelled_call_frees_the_slot(backend: Backend, gpu: Gpusim) -> None:
+    await gpu.add_fault(kind="hang", next=1)
+    run = asyncio.ensure_future(backend.run(call("hung")))
+    await gpu.wait_running(1)
+
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+
+    async def aborted() -> bool:
+        return [entry["outcome"] for entry in await gpu.ledger(request_id="hung")] == ["aborted"]
+
+    await eventually(aborted, "the call is aborted")
+
+
+FAULTS = [
+    # fault of the server; code, stage, worth another try, held against the backend
+    ({"kind": "error", "status": 408}, ("backend_timeout", FailureStage.RUN, True, False)),
+    ({"kind": "error", "status": 425}, ("backend_too_early", FailureStage.RUN, True, False)),
+    ({"kind": "error", "status": 429}, ("backend_busy", FailureStage.RUN, True, False)),
+    ({"kind": "error", "status": 502}, ("backend_unavailable", FailureStage.RUN, True, True)),
+    ({"kind": "error", "status": 503}, ("backend_unavailable", FailureStage.RUN, True, True)),
+    ({"kind": "error", "status": 504}, ("backend_timeout", FailureStage.RUN, True, True)),
+    ({"kind": "error", "status": 400}, ("backend_refused", FailureStage.RUN, False, False)),
+    ({"kind": "error", "status": 401}, ("backend_refused", FailureStage.RUN, False, False)),
+    ({"kind": "error", "status": 404}, ("backend_refused", FailureStage.RUN, False, False)),
+    ({"kind": "error", "status": 422}, ("backend_refused", FailureStage.RUN, False, False)),
+    ({"kind": "error", "status": 500}, ("backend_error", FailureStage.RUN, False, True)),
+    ({"kind": "error", "status": 501}, ("backend_error", FailureStage.RUN, False, True)),
+    ({"kind": "no_body"}, ("bad_payload", FailureStage.RUN, False, True)),
+    ({"kind": "bad_json"}, ("bad_payload", FailureStage.RUN, False, True)),
+    ({"kind": "wrong_content_type"}, ("bad_payload", FailureStage.RUN, False, True)),
+    ({"kind": "reset"}, ("connection_lost", FailureStage.TRANSPORT, True, True)),
+    ({"kind": "truncated"}, ("connection_lost", FailureStage.TRANSPORT, True, True)),
+]
+
+
+@pytest.mark.parametrize(("fault", "verdict"), FAULTS)
+async def test_failures_have_a_name_and_a_verdict(
+    fault: dict[str, Any], verdict: tuple[object, ...], backend: Backend, gpu: Gpusim
+) -> None:
+    await gpu.add_fault(**fault, next=1)
+
+    with pytest.raises(BackendError) as failed:
+        await backend.run(call())
+
+    error = failed.value
+    assert (error.code, error.stage, error.retryable, error.blame) == verdict
+
+
+async def test_the_wish_to_wait_is_passed_on(backend: Backend, gpu: Gpusim) -> None:
+    await gpu.add_fault(kind="error", status=503, retry_after_s=7, next=1)
+
+    with pytest.raises(BackendError) as failed:
+        await backend.run(call())
+
+    assert failed.value.retry_after_s == 7
+
+
+async def test_nobody_there(unused_tcp_port: int, sender: HttpSender) -> None:
+    nobody = adapter("modal", f"http://127.0.0.1:{unused_tcp_port}", sender)
+
+    with pytest.raises(BackendError) as failed:
+        await nobody.run(call())
+
+    error = failed.value
+    assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)
+
+
+async def test_an_answer_without_end_is_cut_off(gpu: Gpusim) -> None:
+    async with new_session() as session:
+        small = HttpSender(session, SystemClock(), answer_bytes=100)
+        with pytest.raises(BackendError) as failed:
+            await adapter("modal", gpu.url, small).run(call())
+
+    assert failed.value.code == "bad_payload"
