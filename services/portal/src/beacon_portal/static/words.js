@@ -5,6 +5,8 @@ const STATES = {
   pending: ["wait", "·", "Pending"],
   processing: ["run", "▶", "Running"],
   running: ["run", "▶", "Running"],
+  warming: ["run", "◔", "Loading the model"],
+  backoff: ["warn", "↻", "Waiting to retry"],
   retrying: ["warn", "↻", "Retrying"],
   completed: ["ok", "✓", "Completed"],
   partial: ["warn", "◐", "Partial"],
@@ -13,6 +15,7 @@ const STATES = {
   open: ["bad", "✕", "Open"],
   half_open: ["warn", "◐", "Probing"],
   closed: ["ok", "✓", "Healthy"],
+  at_router: ["wait", "◷", "Waiting"],
   paused: ["warn", "❚", "Paused"],
   consuming: ["ok", "✓", "Serving"],
 };

@@ -6,11 +6,20 @@ import { actionButton, badge } from "../parts.js";
 import { failureWords } from "../words.js";
 import { outputNode } from "./output.js";
 
+const WORDS = {
+  pending: "Waiting for its turn",
+  running: "Running now",
+  at_router: "Waiting for a GPU",
+  warming: "Its model is being loaded",
+  backoff: "Waiting to be tried again",
+  cancelled: "Cancelled before it finished",
+};
+
 /** `retry(execution)` asks for one more run; `fetchOutput(execution)` fills in an answer that an event left out. */
 export function answerCard(execution, { retry, fetchOutput, heading }) {
   let shown = null;
   let current = execution;
-  const state = badge(execution.state);
+  const state = badge(execution.shown);
   const place = el("span", { class: "chip" });
   const body = el("div", { class: "answer-body" });
   const times = el("small", { class: "muted" });
@@ -21,7 +30,7 @@ export function answerCard(execution, { retry, fetchOutput, heading }) {
 
   const update = (next) => {
     current = next;
-    state.update(next.state);
+    state.update(next.shown);
     write(place, placeWords(next));
     write(times, timeWords(next));
     attr(again, "hidden", !(next.state === "failed" && next.failure?.retryable !== false));
@@ -37,15 +46,14 @@ export function answerCard(execution, { retry, fetchOutput, heading }) {
 
 function sameBody(a, b) {
   if (a === null || a.failure?.message !== b.failure?.message) return false;
-  return a.state === b.state && a.attempt === b.attempt && a.bare === b.bare;
+  return a.shown === b.shown && a.attempt === b.attempt && a.bare === b.bare;
 }
 
 function bodyNode(execution) {
   if (execution.bare) return el("p", { class: "muted" }, "Fetching the answer…");
   if (execution.state === "completed") return outputNode(execution.output);
   if (execution.failure) return el("p", { class: "failure" }, failureWords(execution.failure));
-  const words = { pending: "Waiting for its turn", running: "Running now", cancelled: "Cancelled before it finished" };
-  return el("p", { class: "muted" }, words[execution.state] ?? "");
+  return el("p", { class: "muted" }, WORDS[execution.shown] ?? "");
 }
 
 function placeWords({ region, actual_region: actual }) {
@@ -56,10 +64,10 @@ function timeWords({ timing, attempt, backend, state }) {
   const parts = [];
   if (timing && state === "completed") {
     parts.push(`waited ${span(timing.queued_s)}`);
-    if (timing.load_s > 0) parts.push(`loaded ${span(timing.load_s)}`);
-    parts.push(`ran ${span(timing.run_s)}`);
+    if (timing.load_s > 0) parts.push(`load ${span(timing.load_s)}`);
+    parts.push(`run ${span(timing.run_s)}`);
   }
-  if (backend) parts.push(`on ${backend}`);
+  if (backend) parts.push(backend);
   if (attempt > 1) parts.push(`attempt ${attempt}`);
   return parts.join(" · ");
 }

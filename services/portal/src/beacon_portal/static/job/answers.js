@@ -27,7 +27,8 @@ export class Answers {
   }
 
   refresh() {
-    const shown = this.#pick().map((id) => this.#state.executions.get(id)).filter(Boolean);
+    const shown = this.#pick().map((id) => this.#state.executions.get(id)).filter(Boolean)
+      .map((execution) => ({ ...execution, shown: this.#state.shownState(execution) }));
     this.#rows.show(shown, (execution) => execution.id);
   }
 

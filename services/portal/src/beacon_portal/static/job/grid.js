@@ -26,7 +26,10 @@ export class Grid {
   }
 
   refresh() {
-    for (const [id, cell] of this.#cells) cell.update(this.#state.executions.get(id));
+    for (const [id, cell] of this.#cells) {
+      const execution = this.#state.executions.get(id);
+      cell.update(execution, this.#state.shownState(execution));
+    }
   }
 
   choose(item) {
@@ -88,8 +91,8 @@ function gridCell(onclick) {
   const label = el("span", { class: "unseen" });
   const time = el("span", {});
   const node = el("button", { type: "button", class: "cell", onclick }, glyph, label, time);
-  const update = (execution) => {
-    const { tone, glyph: sign, label: words } = stateOf(execution.state);
+  const update = (execution, shown) => {
+    const { tone, glyph: sign, label: words } = stateOf(shown);
     attr(node, "data-tone", tone);
     write(glyph, sign);
     write(label, words);

@@ -6,6 +6,8 @@ const STATES = { EXECUTION_START: "running", EXECUTION_COMPLETE: "completed", EX
 export class JobState {
   view;
   executions = new Map();
+  /** Executions that were handed to the router and still wait there, by what for. */
+  atRouter = new Map();
 
   constructor(view) {
     this.replace(view);
@@ -36,6 +38,12 @@ export class JobState {
       bare: state === "completed", // events carry no answers: whoever shows this one fetches it
     });
     return true;
+  }
+
+  /** What to show of an execution: one that waits at the router does not run yet. */
+  shownState({ id, state }) {
+    const where = state === "running" ? this.atRouter.get(id) : undefined;
+    return where === "queued" ? "at_router" : where ?? state;
   }
 
   put(execution) {

@@ -19,7 +19,7 @@ const FEW = 200;
 const FACTS = [
   ["position", "Position"], ["wait", "Expected wait"], ["next", "Next attempt in"], ["stage", "Stage"],
   ["done", "Executions done"], ["priority", "Class"], ["tier", "Tier"], ["attempt", "Attempt"], ["created", "Created"],
-  ["took", "Running for"], ["paid", "Paid to skip"],
+  ["runs", "Running for"], ["took", "Took"], ["paid", "Paid to skip"],
 ];
 
 export function jobView(context) {
@@ -47,7 +47,7 @@ function jobPage(context, view) {
   };
   const head = jobHead(view);
   const actions = jobActions(context, state, act);
-  const waiting = waitingPanel(context, state, () => feed.refresh());
+  const waiting = waitingPanel(context, state, { refresh: () => feed.refresh(), changed: () => refresh() });
   const body = view.kind === "matrix" ? matrixBody(state, doings) : stepsBody(state, doings);
   let lastStatus = view.status;
 
@@ -111,7 +111,8 @@ function factsOf(job) {
     tier: titled(job.tier),
     attempt: job.attempt > 1 ? job.attempt : null,
     created: live ? ago(job.created_at) : exact(job.created_at),
-    took: job.started_at ? span(Math.round(since(job.started_at, job.finished_at ?? undefined) * 10) / 10) : null,
+    runs: live && job.started_at ? span(Math.round(since(job.started_at))) : null,
+    took: job.started_at && job.finished_at ? span(since(job.started_at, job.finished_at)) : null,
     paid: job.price_paid ? `${job.price_paid} credits` : null,
   };
 }
