@@ -14,9 +14,10 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import JobId, read_job
 from beacon_contracts.inference import InferenceView
 from beacon_contracts.tiers import Tier
-from beacon_lifecycle import ManualClock
+from beacon_lifecycle import ManualClock, SystemClock
 from beacon_runner.api.compose import ApiParts
 from beacon_runner.domain.work import ClaimedJob
+from beacon_runner.live import Tickets, Watchers
 from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
 from beacon_runner.store.database import Database
 from beacon_runner.store.users import Users, new_key
@@ -126,12 +127,16 @@ async def api_bed(database_url: str, redis_url: str, config: BeaconConfig = CONF
     await database.open()
     layout, clock, router = Layout.of(config, cluster=False), ManualClock(), RouterStandIn()
     rung: list[None] = []
+    watchers = Watchers(RedisAddress(redis_url).open_listener(), SystemClock())
+    await watchers.start()
     parts = ApiParts(
         config,
         database,
         RedisDesk(redis, layout),
         router,
         clock,
+        watchers=watchers,
+        tickets=Tickets(redis),
         ring=lambda: rung.append(None),
         registry=new_registry(),
         access_log=False,
@@ -141,6 +146,7 @@ async def api_bed(database_url: str, redis_url: str, config: BeaconConfig = CONF
     try:
         yield ApiBed(Bed(database), queue, router, Users(database), clock, transport, rung)
     finally:
+        await watchers.stop()
         await parts.close()
         await redis.aclose()
         await database.close()

@@ -16,7 +16,8 @@ from beacon_runner.api.catalogue_routes import Catalogue, catalogue_routes
 from beacon_runner.api.events import EventDesk
 from beacon_runner.api.health_routes import ReadinessCheck, health_routes
 from beacon_runner.api.job_desk import JobDesk, RouterDesk
-from beacon_runner.api.job_routes import event_routes, execution_routes, job_routes
+from beacon_runner.api.job_routes import execution_routes, job_routes
+from beacon_runner.api.live_routes import event_routes, socket_routes
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.user_routes import key_routes, user_routes
@@ -24,6 +25,7 @@ from beacon_runner.api.why import Explainer
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.ports import QueueDesk
 from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.live import Tickets, Watchers
 from beacon_runner.migrations import migrate
 from beacon_runner.queue import Layout, RedisAddress, RedisDesk
 from beacon_runner.resources import Resource
@@ -51,6 +53,8 @@ class ApiParts:
         router: RouterDesk,
         clock: Clock,
         *,
+        watchers: Watchers,
+        tickets: Tickets,
         ring: Callable[[], None],
         registry: CollectorRegistry,
         access_log: bool,
@@ -63,12 +67,14 @@ class ApiParts:
         policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
         control = JobControl(database, policy, router_cancels=config.limits.job_parallelism)
         jobs = JobDesk(reader, control, queue, router, self.outlook, ring)
+        events = EventDesk(jobs, watchers, clock)
         operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
         self.app = create_app(
             SubmissionDesk(config, admission, keys, submissions, self.commits, self.outlook, ring),
             [
                 job_routes(jobs, Explainer(jobs, clock), keys),
-                event_routes(EventDesk(jobs, clock), keys),
+                event_routes(events, keys),
+                socket_routes(events, keys, tickets),
                 execution_routes(jobs, keys),
                 catalogue_routes(Catalogue(config, admission, router), keys),
                 admin_routes(operations, keys),
@@ -97,11 +103,22 @@ def build_api(
 ) -> Sequence[Service]:
     """The services of the role `api`, in the order of their start. `ring` wakes the outbox publisher."""
     database = Database(settings.database_url, size=POOL, name="beacon-api")
-    redis = RedisAddress(settings.redis_url, settings.redis_cluster).open()
+    address = RedisAddress(settings.redis_url, settings.redis_cluster)
+    redis = address.open()
+    watchers = Watchers(address.open_listener(), clock)
     router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), clock)
     desk = RedisDesk(redis, Layout.of(config, cluster=settings.redis_cluster))
     parts = ApiParts(
-        config, database, desk, router, clock, ring=ring, registry=registry, access_log=settings.access_log
+        config,
+        database,
+        desk,
+        router,
+        clock,
+        watchers=watchers,
+        tickets=Tickets(redis),
+        ring=ring,
+        registry=registry,
+        access_log=settings.access_log,
     )
     server = HttpServer(
         parts.app,
@@ -116,4 +133,5 @@ def build_api(
         Resource("api-router-client", close_it=router.aclose),
         Resource("api-parts", close_it=parts.close),
         server,
+        watchers,  # stopped first: streams end before the door closes
     ]

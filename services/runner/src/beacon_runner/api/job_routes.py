@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
-from beacon_contracts.events import JobEvent
 from beacon_contracts.ids import UserId, read_execution, read_job, show_job
 from beacon_contracts.jobs import (
     BatchAccepted,
@@ -24,21 +23,13 @@ from beacon_contracts.waiting import WhyView
 from beacon_runner.api.auth import KeyRing, owner_of
 from beacon_runner.api.cursors import Cursor, ExecutionPath, JobPath, PageSize, read_cursor
 from beacon_runner.api.documents import BATCH_BODY, IDEMPOTENCY_HEADER, SUBMIT_BODY, problems
-from beacon_runner.api.events import EventDesk
 from beacon_runner.api.job_desk import JobDesk
-from beacon_runner.api.problems import HttpProblemError
 from beacon_runner.api.replies import view_response
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.views import summary
 from beacon_runner.api.why import Explainer
 
 Owner = Callable[[Request], Awaitable[UserId | None]]
-After = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Only events with greater numbers")]
-
-
-class EventPage(View):
-    events: list[JobEvent]
-    more: bool
 
 
 class RetryAccepted(View):
@@ -183,10 +174,3 @@ def execution_routes(jobs: JobDesk, keys: KeyRing) -> APIRouter:
         return view_response(view, 200 if retried.state is ExecutionState.COMPLETED else 202)
 
     return routes
-
-
-def _last_event_id(request: Request) -> int:
-    told = request.headers.get("last-event-id", "0")
-    if not (told.isascii() and told.isdigit() and len(told) < 10):
-        raise HttpProblemError(422, "invalid_field", "Last-Event-ID must be the number of an event")
-    return int(told)

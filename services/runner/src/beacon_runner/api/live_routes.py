@@ -7,27 +7,28 @@ from typing import Annotated, Any
 import orjson
 import structlog
 from fastapi import APIRouter, Query, Request, WebSocket
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 from starlette.websockets import WebSocketDisconnect
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.events import JobEvent
-from beacon_contracts.ids import InvalidIdError, JobId, UserId, read_job
+from beacon_contracts.ids import JobId, UserId, read_job
 from beacon_contracts.model import View
 from beacon_runner.api.auth import KeyRing, owner_of
 from beacon_runner.api.cursors import JobPath
 from beacon_runner.api.documents import problems
 from beacon_runner.api.events import EventDesk
-from beacon_runner.api.problems import HttpProblemError
+from beacon_runner.api.problems import EXPECTED, HttpProblemError, refusal
 from beacon_runner.api.replies import view_response
 from beacon_runner.live import Tickets
-from beacon_runner.store.control import NoSuchJobError
 
 log = structlog.get_logger(__name__)
 
 SLOW_AFTER_S = 20.0
 HEARTBEAT = b": still here\n\n"
+
+REFUSALS: tuple[type[Exception], ...] = (HttpProblemError, *EXPECTED)
 
 CLOSED_DONE = 1000
 CLOSED_RESTART = 1012
@@ -105,13 +106,11 @@ def socket_routes(events: EventDesk, keys: KeyRing, tickets: Tickets) -> APIRout
             owner = await _owner(socket, keys, tickets, ticket)
             job = read_job(job_id)
             await events.jobs.record(job, owner)
-        except HttpProblemError as problem:
-            await _refuse(socket, problem.status, problem.code, problem.detail)
-        except (InvalidIdError, NoSuchJobError):
-            await _refuse(socket, 404, "no_such_job", "there is no such job")
-        else:
-            await socket.accept()
-            await _serve(socket, events, job, owner, after or 0)
+        except REFUSALS as error:
+            await socket.send_denial_response(refusal(error, socket.url.path).response())
+            return
+        await socket.accept()
+        await _serve(socket, events, job, owner, after or 0)
 
     return routes
 
@@ -123,12 +122,6 @@ async def _owner(socket: WebSocket, keys: KeyRing, tickets: Tickets, ticket: str
     if not good:
         raise HttpProblemError(401, "ticket_used_up", "this ticket is unknown, used or too old: get another")
     return owner
-
-
-async def _refuse(socket: WebSocket, status: int, code: str, detail: str) -> None:
-    body = {"title": code.replace("_", " "), "status": status, "code": code, "detail": detail}
-    answer = JSONResponse(body, status, media_type="application/problem+json")
-    await socket.send_denial_response(answer)
 
 
 async def _serve(socket: WebSocket, events: EventDesk, job: JobId, owner: UserId | None, after: int) -> None:
@@ -186,6 +179,7 @@ def _bounded(send: Send) -> Send:
 
 
 def _last_event_id(request: Request) -> int:
-    """What the browser sends when it reconnects; anything else starts from the beginning."""
-    text = request.headers.get("last-event-id", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 0
+    told = request.headers.get("last-event-id", "0")
+    if not (told.isascii() and told.isdigit() and len(told) < 10):
+        raise HttpProblemError(422, "invalid_field", "Last-Event-ID must be the number of an event")
+    return int(told)

@@ -97,6 +97,10 @@ class MessageQueue(Protocol):
         """Forget those that are still leased to this worker."""
         ...
 
+    async def tell(self, jobs: Sequence[JobId]) -> None:
+        """Wake those who watch these jobs."""
+        ...
+
     async def extend(self, messages: Sequence[Message], worker: str) -> Sequence[Message]:
         """Renew this worker's leases; those that another worker has leased are returned."""
         ...
@@ -195,6 +199,10 @@ class QueueDesk(Protocol):
 
     async def discard(self, messages: Sequence[Message]) -> int:
         """Remove messages that nobody needs any more (cancelled jobs), wherever they wait."""
+        ...
+
+    async def tell(self, job: JobId) -> None:
+        """Wake those who watch this job."""
         ...
 
     async def pause(self, job_class: JobClass) -> None: ...

@@ -46,6 +46,9 @@ class RedisDesk:
     async def discard(self, messages: Sequence[Message]) -> int:
         return int(await self._run(Operation.REMOVE, *(message.id for message in messages)))
 
+    async def tell(self, job: JobId) -> None:
+        await scripts.run(self._redis, Operation.TELL, [self._layout.epoch], [job.hex])
+
     async def pause(self, job_class: JobClass) -> None:
         await self._redis.sadd(self._layout.paused, job_class)
 

@@ -6,11 +6,17 @@ from typing import Self
 
 from beacon_config import BeaconConfig
 from beacon_config.tenancy import LaneStrategy
+from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 
 HASH_TAG = "{beacon}"
 WAKE_CHANNEL = "beacon:jobs"
 OUTBOX_CHANNEL = "beacon:outbox"
+
+
+def watch_channel(job: JobId) -> str:
+    """Where it is said that something has happened to a job; see tell.lua."""
+    return f"ws:{job.hex}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import TypeVar, cast
 
 from redis.asyncio import Redis, RedisCluster
 
+from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.queue import scripts
@@ -40,6 +41,10 @@ class RedisQueue:
 
     async def release(self, messages: Sequence[Message], worker: str) -> int:
         return await self._on_each(Operation.ACK, messages, worker)
+
+    async def tell(self, jobs: Sequence[JobId]) -> None:
+        for step in _steps(jobs):
+            await scripts.run(self._redis, Operation.TELL, [self._layout.epoch], [job.hex for job in step])
 
     async def remove(self, messages: Sequence[Message]) -> int:
         return await self._on_each(Operation.REMOVE, messages)

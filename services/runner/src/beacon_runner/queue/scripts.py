@@ -33,6 +33,7 @@ class Operation(StrEnum):
     POSITION = "position"
     STATS = "stats"
     FORGET_DEAD = "forget_dead"
+    TELL = "tell"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,13 @@ class Settlement:
         for message in (*done, *returned, *lost):
             self.bench.let_go(message.job)
         self.heartbeat.drop((*done, *returned, *lost))
-        await self._tell(done, returned, lost)
+        await self._tell(done, returned, lost, list(applied))
 
-    async def _tell(self, done: list[Message], returned: list[Message], lost: list[Message]) -> None:
+    async def _tell(
+        self, done: list[Message], returned: list[Message], lost: list[Message], changed: list[JobId]
+    ) -> None:
         try:
+            await self.queue.tell(changed)
             if done:
                 await self.queue.ack(done)
             if returned:
