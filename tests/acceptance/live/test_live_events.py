@@ -1,0 +1,123 @@
+"""Events as they happen, over both doors, on the whole system: who comes late misses nothing."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from tests.fixtures.stack import RunningStack
+
+pytestmark = pytest.mark.stack
+
+JOB = {"kind": "generation", "model": "llama3.2-1b", "prompt": "a cat", "region": "US"}
+PATIENCE_S = 60
+CLIENTS = 1_000
+
+
+@pytest.fixture
+async def http(stack: RunningStack) -> AsyncIterator[httpx.AsyncClient]:
+    base = stack.url("runner")
+    async with httpx.AsyncClient(base_url=base, headers=stack.user, timeout=PATIENCE_S) as client:
+        yield client
+
+
+async def submit(http: httpx.AsyncClient, job: dict[str, Any] = JOB) -> str:
+    answer = await http.post("/api/v1/jobs", json=job)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["job_id"])
+
+
+async def ticket(http: httpx.AsyncClient) -> str:
+    return str((await http.post("/api/v1/tickets")).raise_for_status().json()["ticket"])
+
+
+def socket_url(stack: RunningStack, job: str, query: str) -> str:
+    return f"{stack.url('runner').replace('http', 'ws', 1)}/ws/{job}?{query}"
+
+
+async def hear(url: str) -> tuple[list[dict[str, Any]], int | None, str | None]:
+    """All events until the server closes, and how it closed."""
+    async with asyncio.timeout(PATIENCE_S), connect(url) as socket:
+        heard = [json.loads(message) async for message in socket]
+        return heard, socket.close_code, socket.close_reason
+
+
+async def test_a_socket_hears_a_job_from_its_first_event_to_its_last(
+    stack: RunningStack, http: httpx.AsyncClient
+) -> None:
+    job = await submit(http)
+    events, code, reason = await hear(socket_url(stack, job, f"ticket={await ticket(http)}"))
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert (events[0]["type"], events[-1]["type"]) == ("JOB_QUEUED", "JOB_COMPLETE")
+    assert (code, reason) == (1000, "the job is over")
+
+
+async def test_one_who_comes_late_or_back_misses_nothing(
+    stack: RunningStack, http: httpx.AsyncClient
+) -> None:
+    job = await submit(http)
+    whole, _, _ = await hear(socket_url(stack, job, f"ticket={await ticket(http)}"))
+    for known in range(len(whole)):
+        query = f"ticket={await ticket(http)}&after={known}"
+        rest, _, _ = await hear(socket_url(stack, job, query))
+        assert rest == whole[known:]
+
+
+async def test_a_ticket_opens_one_socket(stack: RunningStack, http: httpx.AsyncClient) -> None:
+    job, once = await submit(http), await ticket(http)
+    await hear(socket_url(stack, job, f"ticket={once}"))
+    with pytest.raises(InvalidStatus) as refused:
+        await hear(socket_url(stack, job, f"ticket={once}"))
+    assert refused.value.response.status_code == 401
+    assert json.loads(refused.value.response.body or b"")["code"] == "ticket_used_up"
+
+
+async def test_another_users_job_is_not_there(stack: RunningStack, http: httpx.AsyncClient) -> None:
+    job = await submit(http)
+    made = await http.post(
+        "/admin/users", json={"name": f"stranger-{job}"[:60], "tier": "free"}, headers=stack.admin
+    )
+    stranger = {"Authorization": f"Bearer {made.raise_for_status().json()['key']}"}
+    theirs = (await http.post("/api/v1/tickets", headers=stranger)).json()["ticket"]
+    with pytest.raises(InvalidStatus) as refused:
+        await hear(socket_url(stack, job, f"ticket={theirs}"))
+    assert refused.value.response.status_code == 404
+    answer = await http.get(f"/api/v1/jobs/{job}/events", headers={**stranger, "Accept": "text/event-stream"})
+    assert answer.status_code == 404
+
+
+async def test_without_key_or_ticket_nothing_opens(stack: RunningStack, http: httpx.AsyncClient) -> None:
+    job = await submit(http)
+    with pytest.raises(InvalidStatus) as refused:
+        await hear(socket_url(stack, job, ""))
+    assert refused.value.response.status_code == 401
+
+
+async def test_a_thousand_watchers_of_one_process_all_hear_the_end(
+    stack: RunningStack, http: httpx.AsyncClient
+) -> None:
+    (await http.post("/admin/queues/high/pause", headers=stack.admin)).raise_for_status()
+    try:
+        job = await submit(http)
+        url = f"{stack.url('runner')}/api/v1/jobs/{job}/events"
+        headers = {"Authorization": http.headers["Authorization"], "Accept": "text/event-stream"}
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(PATIENCE_S * 2):
+            streams = [await session.get(url, headers=headers) for _ in range(CLIENTS)]
+            assert {stream.status for stream in streams} == {200}
+            (await http.post("/admin/queues/high/resume", headers=stack.admin)).raise_for_status()
+            endings = await asyncio.gather(*(_last_event(stream) for stream in streams))
+        assert set(endings) == {b"event: JOB_COMPLETE"}
+    finally:
+        await http.post("/admin/queues/high/resume", headers=stack.admin)
+
+
+async def _last_event(stream: aiohttp.ClientResponse) -> bytes:
+    text = await stream.read()
+    return [line for line in text.splitlines() if line.startswith(b"event: ")][-1]
