@@ -8,6 +8,7 @@ from beacon_client.router import RouterClient
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
 from beacon_runner.api.compose import build_api
+from beacon_runner.api.status_door import build_status_door
 from beacon_runner.compose import RelayStore, Transport, build_relay, build_worker
 from beacon_runner.loops.worker.executor import RouterExecutor
 from beacon_runner.queue import RedisAddress
@@ -41,6 +42,8 @@ async def build(role: Role, settings: RunnerSettings, config: BeaconConfig) -> S
         services += _worker(settings, transport)
     if role in (Role.API, Role.ALL):
         services += build_api(settings, config, clock, ring=transport.bell.ring, registry=registry)
+    else:
+        services += build_status_door(settings, transport.desk, registry)
     return Supervisor(services, stop_timeout_s=config.runner.stop_grace_s + 10)
 
 
