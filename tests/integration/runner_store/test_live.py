@@ -11,7 +11,7 @@ from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message, Topic
 from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
-from tests.integration.runner_store.statements import AGE_JOB
+from tests.integration.runner_store.statements import AGE_JOB, LATE_MESSAGE
 
 
 async def test_what_a_publisher_took_is_back_when_it_fails(bed: Bed) -> None:
@@ -36,15 +36,12 @@ async def test_two_publishers_share_the_outbox_without_waiting_or_repeating(bed:
 
 async def test_a_row_that_commits_late_is_not_skipped(bed: Bed) -> None:
     """The outbox reader once kept an id cursor and skipped rows that committed late."""
-    from beacon_runner.store.statements import statements  # noqa: PLC0415
-    from beacon_runner.store.submissions import _columns  # noqa: PLC0415
-
-    late = new_job()
+    late = new_uuid()
     async with bed.database.transaction() as connection:
-        await connection.execute(statements("submit")["submit"], *_columns([late]))
+        await connection.execute(LATE_MESSAGE, late)
         early = await bed.submit()
         assert [entry.message.job for entry in await bed.published()] == [early]
-    assert [entry.message.job for entry in await bed.published()] == [late.id]
+    assert [entry.message.job for entry in await bed.published()] == [late]
 
 
 async def test_lag_is_the_number_and_age_of_what_waits(bed: Bed) -> None:

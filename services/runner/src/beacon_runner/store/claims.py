@@ -1,6 +1,7 @@
 """Handing jobs to workers: each claim grows the job's fence, so that an earlier holder can change nothing."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -30,7 +31,7 @@ class PostgresClaims:
 
     async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
         """Fence each job that its message still speaks for; the others are missing from the answer."""
-        ordered = sorted({message.id: message for message in messages}.values(), key=_by_job)
+        ordered = sorted(messages, key=_by_job)  # rows are locked in one order: fewer deadlocks
         columns = (
             [message.job for message in ordered],
             [message.ticket for message in ordered],
@@ -40,16 +41,18 @@ class PostgresClaims:
             lambda: self._database.fetch(_SQL["claim"], *columns, worker, self._max_deliveries)
         )
         if len(rows) < len(ordered):
-            await self._bury_poison(ordered, {row["id"] for row in rows})
-        known = await self._known([row["id"] for row in rows if row["ticket"] > 1 or row["deliveries"] > 1])
-        return [_claimed(row, known.get(row["id"], ())) for row in rows]
+            await self._bury_poison(ordered, {row[0] for row in rows})
+        claimed = [_claimed(row) for row in rows]
+        again = [job.id for job in claimed if job.ticket > 1 or job.deliveries > 1]
+        if not again:
+            return claimed
+        known = await self._known(again)
+        return [replace(job, known=known[job.id]) if job.id in known else job for job in claimed]
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         return await self._records.record(reports)
 
     async def _known(self, jobs: Sequence[UUID]) -> dict[UUID, tuple[KnownExecution, ...]]:
-        if not jobs:
-            return {}
         known: dict[UUID, list[KnownExecution]] = {}
         for row in await self._database.fetch(_SQL["known"], jobs):
             known.setdefault(row["job_id"], []).append(_known(row))
@@ -76,8 +79,8 @@ class PostgresClaims:
                 await connection.execute(_RECOUNT, [row["id"] for row in rows])
 
 
-def _by_job(message: Message) -> UUID:
-    return message.job
+def _by_job(message: Message) -> int:
+    return message.job.int
 
 
 # Looked up, not called: an enumeration's call costs as much as the rest of a row.
@@ -85,7 +88,7 @@ _TIERS: Mapping[str, Tier] = {tier.value: tier for tier in Tier}
 _CLASSES: Mapping[str, JobClass] = {job_class.value: job_class for job_class in JobClass}
 
 
-def _claimed(row: Any, known: tuple[KnownExecution, ...]) -> ClaimedJob:
+def _claimed(row: Any) -> ClaimedJob:
     """In the order of the statement's columns, which is that of the class."""
     (job, user, fence, ticket, stage, stages, attempt, deliveries, kind, spec, *rest) = row
     (context, tier, job_class, lane, front) = rest
@@ -105,7 +108,6 @@ def _claimed(row: Any, known: tuple[KnownExecution, ...]) -> ClaimedJob:
         _CLASSES[job_class],
         lane,
         front,
-        known,
     )
 
 

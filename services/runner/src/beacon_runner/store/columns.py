@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, assert_never
 
 import orjson
@@ -122,12 +123,17 @@ def _results(runs: Sequence[ExecutionReport]) -> Columns:
         [run.actual_region for run in runs],
         [run.backend for run in runs],
         [None if run.output is None else orjson.dumps(run.output) for run in runs],
-        [run.started_at for run in runs],
-        [run.finished_at for run in runs],
+        [_epoch(run.started_at) for run in runs],
+        [_epoch(run.finished_at) for run in runs],
         [None if run.timing is None else run.timing.queued_s for run in runs],
         [None if run.timing is None else run.timing.load_s for run in runs],
         [None if run.timing is None else run.timing.run_s for run in runs],
     )
+
+
+def _epoch(moment: datetime | None) -> float | None:
+    """As a number: the driver takes three times as long to encode a moment."""
+    return None if moment is None else moment.timestamp()
 
 
 def _document(failure: Failure | None) -> Any:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
@@ -25,7 +24,7 @@ class Records:
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         """The jobs whose reports were all applied; the others had lost their fence."""
-        ordered = sorted(reports, key=_job)  # rows are locked in one order: fewer deadlocks
+        ordered = sorted(reports, key=_order)  # rows are locked in one order: fewer deadlocks
         if all(map(_is_single, ordered)):
             return await retried(lambda: _record_single(self._database, ordered))
         return await retried(lambda: self._record_rounds(ordered))
@@ -48,7 +47,7 @@ async def _record(connection: "Connection", reports: Sequence[StageReport]) -> f
 
 async def _record_single(target: "Database | Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
     rows = await target.fetch(_SQL["record_single"], *single_columns(reports))
-    return frozenset(JobId(row[0]) for row in rows)
+    return frozenset([row[0] for row in rows])
 
 
 async def _record_general(connection: "Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
@@ -84,12 +83,12 @@ def _is_single(report: StageReport) -> bool:
     )
 
 
-def _job(report: StageReport) -> UUID:
-    return report.job
+def _order(report: StageReport) -> bytes:
+    return report.claimed.id.bytes
 
 
 def _rounds(ordered: Sequence[StageReport]) -> Iterator[list[StageReport]]:
     """Reports of the same job one after another: a statement can change a row only once."""
-    of_jobs = [list(group) for _, group in groupby(ordered, key=_job)]
+    of_jobs = [list(group) for _, group in groupby(ordered, key=_order)]
     for reports in zip_longest(*of_jobs):
         yield [report for report in reports if report is not None]

@@ -68,7 +68,7 @@ CREATE TABLE jobs (
     )
 )
 -- A claim writes no indexed column: with room on its page it touches no index.
-WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE INDEX jobs_of_user ON jobs (user_id, id);
 CREATE INDEX jobs_live ON jobs (user_id, id) WHERE finished_at IS NULL;

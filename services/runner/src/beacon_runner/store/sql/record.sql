@@ -11,7 +11,7 @@ WITH done AS (
         event_seq = j.event_seq + 3
     FROM unnest(
         $1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::json[],
-        $9::timestamptz[], $10::timestamptz[], $11::real[], $12::real[], $13::real[]
+        $9::double precision[], $10::double precision[], $11::real[], $12::real[], $13::real[]
     ) AS r (
         id, fence, item, model, region, actual_region, backend, output, run_from, run_to, queued_s, load_s,
         run_s
@@ -25,7 +25,7 @@ WITH done AS (
     )
     SELECT
         id, 0, 0, 1, 'completed', item, model, region, actual_region, backend, output,
-        run_from, run_to, queued_s, load_s, run_s
+        to_timestamp(run_from), to_timestamp(run_to), queued_s, load_s, run_s
     FROM done
 )
 SELECT id FROM done;
@@ -103,11 +103,16 @@ INSERT INTO executions AS e (
     job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, failure,
     started_at, finished_at, queued_s, load_s, run_s
 )
-SELECT *
+SELECT
+    job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, failure,
+    to_timestamp(run_from), to_timestamp(run_to), queued_s, load_s, run_s
 FROM unnest(
     $1::uuid[], $2::smallint[], $3::integer[], $4::smallint[], $5::text[], $6::text[], $7::text[],
-    $8::text[], $9::text[], $10::text[], $11::json[], $12::json[], $13::timestamptz[], $14::timestamptz[],
-    $15::real[], $16::real[], $17::real[]
+    $8::text[], $9::text[], $10::text[], $11::json[], $12::json[], $13::double precision[],
+    $14::double precision[], $15::real[], $16::real[], $17::real[]
+) AS r (
+    job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, failure,
+    run_from, run_to, queued_s, load_s, run_s
 )
 ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
 SET
