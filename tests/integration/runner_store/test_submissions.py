@@ -85,7 +85,7 @@ async def test_a_batch_under_a_key_is_stored_once_as_a_whole(bed: Bed) -> None:
     made = await bed.submissions.submit_batch(jobs, "k", b"h")
     again = await bed.submissions.submit_batch(batch(5), "k", b"h")
     assert [one.id for one in again if isinstance(one, Submitted)] == [job.id for job in jobs]
-    assert [one.created for one in made + again if isinstance(one, Submitted)] == [True] * 5 + [False] * 5
+    assert [one.created for one in [*made, *again] if isinstance(one, Submitted)] == [True] * 5 + [False] * 5
     assert await bed.submissions.submit_batch(batch(6), "k", b"other") == [KeyTaken(jobs[0].id)]
     assert len(await bed.published()) == 5
 
