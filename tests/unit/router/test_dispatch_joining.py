@@ -82,7 +82,7 @@ async def test_a_cancelled_one_runs_again_only_when_the_first_run_is_gone() -> N
         await bed.settle()
         bed.shell.dispatcher.cancel(bed.get("a").id)
         again = bed.submit("a", fence=2)
-        assert bed.running("us") == ["a"]
+        assert len(bed.backends["us"].calls) == 1
         await bed.answer("us")
 
         assert [held.aborted for held in bed.backends["us"].calls] == [True, False]

@@ -1,0 +1,62 @@
+"""A router that is told to stop: nothing new, an answer for everybody who waits, runs finished in time."""
+
+import asyncio
+
+import pytest
+
+from tests.fixtures.gpusim import eventually, start_gpusim
+from tests.fixtures.router import backend, router_config, start_router
+
+
+async def test_sigterm_finishes_what_runs_and_answers_what_waits() -> None:
+    async with start_gpusim(region="US", slots=1, default_load=0, default_run=1.0) as gpu:
+        config = router_config({"us-1": backend("US", gpu.url, slots=1)}, stop_grace_s=10)
+        async with start_router(config) as router:
+            running = asyncio.ensure_future(router.ask("running"))
+            await gpu.wait_running(1)
+            waiting = asyncio.ensure_future(router.ask("waiting"))
+
+            async def in_line() -> bool:
+                return bool((await router.queues())["waiting"] == 1)
+
+            await eventually(in_line, "one waits")
+            router.process.terminate()
+            refused_waiter = await waiting
+
+            assert (refused_waiter.status_code, refused_waiter.json()["code"]) == (503, "router_stopping")
+            assert int(refused_waiter.headers["retry-after"]) >= 1
+            assert (await router.http.get("/readyz")).status_code == 503
+            late = await router.ask("late")
+            assert (late.status_code, late.json()["code"]) == (503, "router_stopping")
+            assert int(late.headers["retry-after"]) >= 1
+            finished = await running
+            assert (finished.status_code, finished.json()["state"]) == (200, "completed")
+            assert await asyncio.to_thread(router.process.wait_exit) == 0
+        assert [call["request_id"] for call in await gpu.ledger()] == ["running"]
+
+
+async def test_a_run_that_takes_longer_than_the_grace_is_ended() -> None:
+    async with start_gpusim(region="US", slots=1, default_load=0, default_run=60) as gpu:
+        config = router_config({"us-1": backend("US", gpu.url, slots=1)}, stop_grace_s=0.5)
+        async with start_router(config) as router:
+            running = asyncio.ensure_future(router.ask("endless"))
+            await gpu.wait_running(1)
+            router.process.terminate()
+
+            answer = await running
+            assert (answer.status_code, answer.json()["code"]) == (503, "router_stopping")
+            assert await asyncio.to_thread(router.process.wait_exit) == 0
+        await gpu.wait_running(0)
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ({"BEACON_SERVICE_TOKEN": ""}, "BEACON_SERVICE_TOKEN"),
+        ({"BEACON_CONFIG": "nowhere.toml"}, "there is no such file"),
+    ],
+)
+async def test_what_is_missing_at_the_start_is_said(env: dict[str, str], words: str) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        async with start_router(router_config({"us-1": backend("US", "http://127.0.0.1:9")}), **env):
+            pass
