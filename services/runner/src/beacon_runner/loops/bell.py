@@ -22,6 +22,7 @@ class OutboxBell:
         self._rung = asyncio.Event()
         self._here: list[Wakeup] = []
         self._tasks = OwnedTasks(self.name)
+        self._stopping = False
 
     def also_wake(self, wakeup: Wakeup) -> None:
         """A publisher of this process: with one here, others need not be told."""
@@ -42,10 +43,11 @@ class OutboxBell:
         raise RuntimeError("the outbox bell ended") from self._tasks.failure
 
     async def stop(self) -> None:
+        self._stopping = True  # the client may take a cancellation for a timeout, and go on
         await self._tasks.close()
 
     async def _publish(self) -> None:
-        while True:
+        while not self._stopping:
             await self._rung.wait()
             self._rung.clear()
             try:

@@ -25,6 +25,7 @@ class WakeListener:
         self._channels = channels
         self._clock = clock
         self._tasks = OwnedTasks(name)
+        self._stopping = False
 
     async def start(self) -> None:
         self._tasks.spawn("listen", self._listen())
@@ -34,23 +35,24 @@ class WakeListener:
         raise RuntimeError(f"{self.name} ended") from self._tasks.failure
 
     async def stop(self) -> None:
+        self._stopping = True  # the client may take a cancellation for a timeout, and go on
         await self._tasks.close()
         await self._redis.aclose()
 
     async def _listen(self) -> None:
-        while True:
+        while not self._stopping:
             try:
                 await self._hear()
             except (RedisError, OSError) as error:
                 log.info("listener_reconnects", listener=self.name, error=str(error))
-            await self._clock.sleep(RECONNECT_AFTER_S)
+                await self._clock.sleep(RECONNECT_AFTER_S)
 
     async def _hear(self) -> None:
         async with self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
             await subscription.subscribe(*self._channels)
             for wake in self._channels.values():
                 wake("")  # what was published while nobody listened
-            while True:
+            while not self._stopping:
                 heard = await subscription.get_message(timeout=CHECK_EVERY_S)
                 if heard is None:
                     await subscription.ping()

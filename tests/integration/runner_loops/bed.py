@@ -1,0 +1,241 @@
+"""Real Postgres and Redis, the loops on top of them, and an executor that ends executions when it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry
+
+from beacon_config import BeaconConfig, load_config
+from beacon_config.tenancy import PoolConfig
+from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.ids import JobId, UserId, new_uuid
+from beacon_contracts.inference import InferenceState, InferenceView, Timing
+from beacon_contracts.jobs import GenerationJob, MatrixJob, PipelineJob
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_lifecycle import Clock, SystemClock
+from beacon_runner.compose import Transport, build_worker
+from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.lanes import lane_at_submission
+from beacon_runner.domain.plan import Due
+from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.domain.work import ClaimedJob
+from beacon_runner.loops.publisher import OutboxPublisher
+from beacon_runner.loops.worker.outcomes import Outcome
+from beacon_runner.queue import RedisAddress
+from beacon_runner.store.claims import PostgresClaims
+from beacon_runner.store.control import JobControl
+from beacon_runner.store.database import Database
+from beacon_runner.store.live import PostgresLive
+from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.submissions import NewJob, Submissions
+
+CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
+DEADLINE_S = 20.0
+ALL_CLASSES = list(JobClass)
+
+
+async def until(condition: Callable[[], Awaitable[Any]], within_s: float = DEADLINE_S) -> Any:
+    """Ask until the answer is not empty; the deadline is far beyond what it takes."""
+    async with asyncio.timeout(within_s):
+        while not (answer := await condition()):  # noqa: ASYNC110 - servers send no signal for this
+            await asyncio.sleep(0.01)
+        return answer
+
+
+def configured(**changes: Any) -> BeaconConfig:
+    """The shipped configuration with one pool of 50 slots; keyword arguments change [runner]."""
+    pools = {"all": PoolConfig(slots=50, classes=ALL_CLASSES)}
+    return CONFIG.model_copy(
+        update={"pools": pools, "runner": CONFIG.runner.model_copy(update={"stop_grace_s": 0.2, **changes})}
+    )
+
+
+def completed(output: Any = "done") -> InferenceView:
+    return InferenceView(
+        request_id="any",
+        state=InferenceState.COMPLETED,
+        model="flux",
+        requested_region="US",
+        actual_region="US",
+        backend="us-1",
+        fence=1,
+        output=output,
+        timing=Timing(),
+    )
+
+
+def failed(*, retryable: bool = True, code: str = "backend_error") -> Failure:
+    return Failure(code=code, stage=FailureStage.RUN, retryable=retryable, message="it broke")
+
+
+@dataclass
+class Running:
+    job: ClaimedJob
+    due: Due
+    done: Callable[[Outcome], None]
+    given_up: bool = False
+
+    def cancel(self) -> None:
+        self.given_up = True
+
+
+@dataclass
+class ScriptedExecutor:
+    """Keeps what was started until the test ends it; `at_once` answers immediately instead."""
+
+    at_once: Callable[[ClaimedJob, Due], Outcome] | None = None
+    runs: list[Running] = field(default_factory=list)
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def start(self, job: ClaimedJob, started: Due, done: Callable[[Outcome], None]) -> Running | None:
+        run = Running(job, started, done)
+        self.runs.append(run)
+        if self.at_once is not None:
+            done(self.at_once(job, started))
+            return None
+        return run
+
+    async def close(self) -> None: ...
+
+    async def started(self, count: int) -> list[Running]:
+        async def enough() -> bool:
+            return len(self.runs) >= count
+
+        await until(enough)
+        return self.runs
+
+
+@dataclass
+class LoopBed:
+    config: BeaconConfig
+    database: Database
+    transport: Transport
+
+    @classmethod
+    @asynccontextmanager
+    async def on(
+        cls, database_url: str, redis_url: str, *, clock: Clock | None = None, **changes: Any
+    ) -> AsyncIterator[Self]:
+        config = configured(**changes)
+        database = Database(database_url, size=6)
+        await database.open()
+        address = RedisAddress(redis_url)
+        transport = Transport(config, address, CollectorRegistry(), clock or SystemClock())
+        try:
+            yield cls(config, database, transport)
+        finally:
+            await transport.stop()
+            await database.close()
+
+    @property
+    def queue(self) -> Any:
+        return self.transport.queue
+
+    @property
+    def claims(self) -> PostgresClaims:
+        return PostgresClaims(self.database, max_deliveries=self.config.runner.max_deliveries)
+
+    @property
+    def outbox(self) -> PostgresOutbox:
+        return PostgresOutbox(self.database)
+
+    @property
+    def live(self) -> PostgresLive:
+        return PostgresLive(self.database)
+
+    @property
+    def control(self) -> JobControl:
+        return JobControl(self.database, RetryPolicy(), router_cancels=100)
+
+    @property
+    def publisher(self) -> OutboxPublisher:
+        return OutboxPublisher(self.outbox, self.queue, self.transport.metrics)
+
+    async def submit(
+        self, count: int = 1, *, tier: Tier = Tier.FREE, user: UserId | None = None, body: Any = None
+    ) -> list[JobId]:
+        owner = user or UserId(new_uuid())
+        admission = Admission(self.config)
+        body = body or GenerationJob(kind="generation", model="flux", prompt="cat", region="US")
+        jobs = [
+            NewJob(
+                JobId(new_uuid()),
+                owner,
+                tier,
+                self.config.tiers[tier].job_class,
+                lane_at_submission(self.config.lanes, owner),
+                admission.admit(body, 0),
+            )
+            for _ in range(count)
+        ]
+        await Submissions(self.database).submit(jobs)
+        return [job.id for job in jobs]
+
+    async def queued(self, count: int = 1, **more: Any) -> list[JobId]:
+        """Submitted and in Redis."""
+        jobs = await self.submit(count, **more)
+        await self.publish()
+        return jobs
+
+    async def publish(self) -> int:
+        published = 0
+        while (result := await self.publisher.run_once()).count:
+            published += result.count
+        return published
+
+    async def job(self, job: JobId) -> Any:
+        return await self.database.fetchrow("SELECT * FROM jobs WHERE id = $1", job)
+
+    async def executions(self, job: JobId) -> list[Any]:
+        return await self.database.fetch("SELECT * FROM executions WHERE job_id = $1 ORDER BY ordinal", job)
+
+    async def ended(self, *jobs: JobId) -> list[str]:
+        """Wait until all are terminal; their states."""
+
+        async def all_ended() -> list[str]:
+            rows = [await self.job(job) for job in jobs]
+            return [row["state"] for row in rows] if all(row["finished_at"] for row in rows) else []
+
+        states: list[str] = await until(all_ended)
+        return states
+
+    async def nothing_left(self) -> None:
+        """Redis holds no message, and no counter that is not zero."""
+
+        async def empty() -> bool:
+            keys = {key async for key in self.transport.redis.scan_iter()}
+            return keys <= {"jobs:epoch", "jobs:dead", "jobs:dead:ids"}
+
+        await until(empty)
+
+    @asynccontextmanager
+    async def worker(self, executor: Any, claims: Any = None) -> AsyncIterator[None]:
+        """A worker that hears of new messages; stopped in order at the end of the block."""
+        services = build_worker(self.transport, claims or self.claims, executor)
+        for service in services:
+            await service.start()
+        try:
+            yield
+        finally:
+            for service in reversed(services):
+                await service.stop()
+
+
+def matrix(questions: int = 1, models: int = 1, regions: int = 1) -> MatrixJob:
+    names = ["llama3.2-1b", "qwen2.5-1.5b", "mistral-7b"]
+    return MatrixJob.model_validate(
+        {
+            "kind": "matrix",
+            "questions": [{"id": f"q{number}", "prompt": "why?"} for number in range(questions)],
+            "models": names[:models],
+            "regions": ["US", "EU", "ASIA"][:regions],
+        }
+    )
+
+
+def pipeline() -> PipelineJob:
+    return PipelineJob(kind="pipeline", feature="text_only", input={"prompt": "a city"}, region="US")

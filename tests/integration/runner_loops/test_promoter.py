@@ -1,0 +1,72 @@
+"""Waiting long raises a job's class. There is one live message before and after."""
+
+from dataclasses import replace
+
+from beacon_contracts.ids import JobId
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.loops.promoter import Promoter
+from tests.integration.runner_loops.bed import LoopBed
+
+MAKE_OLD = "UPDATE jobs SET queued_at = now() - $2 * interval '1 second' WHERE id = $1"
+
+
+def promoter(bed: LoopBed) -> Promoter:
+    return Promoter(bed.live, bed.config.promotion, bed.transport.metrics)
+
+
+async def age(bed: LoopBed, job: JobId, seconds: float) -> None:
+    await bed.database.execute(MAKE_OLD, job, seconds)
+
+
+async def test_a_promoted_job_has_one_message_and_runs_once(bed: LoopBed) -> None:
+    """Promotion once pushed a second message and left the first: the job ran twice."""
+    (old,), (young,) = await bed.queued(), await bed.queued()
+    await age(bed, old, 1_900)
+    assert (await promoter(bed).run_once()).count == 1
+    await bed.publish()
+    medium = await bed.queue.claim([JobClass.MEDIUM], 10, "w")
+    assert [message.job for message in medium] == [old]
+    assert [message.job for message in await bed.queue.claim([JobClass.LOW], 10, "w")] == [young]
+    assert len(await bed.claims.claim(medium, "w")) == 1
+    events = await bed.database.fetch("SELECT events FROM job_events WHERE job_id = $1", old)
+    assert "JOB_PROMOTED" in str(events)
+
+
+async def test_promoting_twice_changes_nothing_more(bed: LoopBed) -> None:
+    (job,) = await bed.queued(tier=Tier.PREMIUM)
+    await age(bed, job, 3_700)
+    assert (await promoter(bed).run_once()).count == 1
+    assert (await promoter(bed).run_once()).count == 0
+    await bed.publish()
+    stats = await bed.transport.desk.stats()
+    assert stats.waiting == {JobClass.HIGH: 1, JobClass.MEDIUM: 0, JobClass.LOW: 0}
+
+
+async def test_low_rises_one_class_at_a_time(bed: LoopBed) -> None:
+    (job,) = await bed.queued()
+    await age(bed, job, 100_000)
+    await promoter(bed).run_once()
+    assert (await bed.job(job))["class"] == "medium"
+    await promoter(bed).run_once()
+    assert (await bed.job(job))["class"] == "high"
+
+
+async def test_a_job_that_was_claimed_meanwhile_is_left_alone(bed: LoopBed) -> None:
+    (job,) = await bed.queued()
+    await age(bed, job, 1_900)
+    messages = await bed.queue.claim([JobClass.LOW], 1, "w")
+    await promoter(bed).run_once()  # the worker has the message, and has not fenced the job yet
+    await bed.publish()
+    assert await bed.queue.claim(list(JobClass), 10, "other") == []
+    assert [one.id for one in await bed.claims.claim(messages, "w")] == [job]
+
+
+async def test_a_late_copy_of_the_first_message_does_not_demote(bed: LoopBed) -> None:
+    (job,) = await bed.submit()
+    async with bed.outbox.take(1) as first:
+        await bed.queue.push(first)
+    await age(bed, job, 1_900)
+    await promoter(bed).run_once()
+    await bed.publish()
+    await bed.queue.push([replace(entry) for entry in first])
+    assert [m.job for m in await bed.queue.claim([JobClass.MEDIUM], 10, "w")] == [job]

@@ -1,0 +1,42 @@
+"""Leases that ended and retries that came due find their way back into a lane."""
+
+from beacon_runner.loops.reaper import LeaseReaper
+from beacon_runner.loops.retries import RetryHandler
+from beacon_runner.loops.rounds import Round
+from beacon_runner.queue import RedisQueue
+from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, failed, until
+
+MAKE_DUE = "UPDATE outbox SET not_before = now() - interval '1 second' WHERE topic = 'jobs:retry'"
+
+
+async def test_the_reaper_returns_what_a_dead_worker_held(bed: LoopBed) -> None:
+    (job,) = await bed.queued()
+    hasty = RedisQueue(bed.transport.redis, bed.transport.layout, lease_s=0.001)
+    await hasty.claim(ALL_CLASSES, 1, "dead")
+    reaper = LeaseReaper(bed.queue, bed.transport.metrics)
+
+    async def something() -> Round | None:
+        result = await reaper.run_once()
+        return result if result.count else None
+
+    assert await until(something) == Round(1)
+    assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 1, "w")] == [job]
+    assert bed.transport.metrics.reclaimed._value.get() == 1
+
+
+async def test_a_failed_job_waits_in_the_retry_set_until_it_is_due(bed: LoopBed) -> None:
+    (job,) = await bed.queued()
+    async with bed.worker(ScriptedExecutor(at_once=lambda *_: failed())):
+        await until(lambda: _outbox(bed))
+    await bed.database.execute(MAKE_DUE)
+    await bed.publish()
+    assert (await bed.transport.desk.stats()).retry == 1
+    handler = RetryHandler(bed.queue, bed.transport.metrics)
+    assert await handler.run_once() == Round(1)
+    assert await handler.run_once() == Round(0)
+    (message,) = await bed.queue.claim(ALL_CLASSES, 5, "w")
+    assert (message.job, message.ticket, message.attempt) == (job, 2, 2)
+
+
+async def _outbox(bed: LoopBed) -> int:
+    return (await bed.outbox.lag()).entries

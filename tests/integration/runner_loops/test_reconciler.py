@@ -1,0 +1,144 @@
+"""Redis can be lost at any time: what is live comes back from Postgres, by itself and soon."""
+
+import pytest
+
+from beacon_contracts.ids import JobId
+from beacon_contracts.jobs import JobState
+from beacon_lifecycle import ManualClock
+from beacon_runner.loops.reconciler import Reconciler
+from tests.integration.runner_loops.bed import (
+    ALL_CLASSES,
+    LoopBed,
+    ScriptedExecutor,
+    completed,
+    failed,
+    until,
+)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def reconciler(bed: LoopBed, clock: ManualClock) -> Reconciler:
+    """One that has seen everything in order."""
+    made = Reconciler(bed.live, bed.queue, bed.transport.metrics, clock, page=2)
+    await sweep(made)
+    return made
+
+
+async def sweep(reconciler: Reconciler) -> int:
+    total = 0
+    while (result := await reconciler.run_once()).more:
+        total += result.count
+    return total + result.count
+
+
+async def flush(bed: LoopBed) -> None:
+    await bed.transport.redis.flushdb()
+
+
+async def test_redis_that_came_back_empty_is_filled_again(bed: LoopBed, reconciler: Reconciler) -> None:
+    """It once came back empty and nobody noticed: the jobs were queued forever."""
+    jobs = await bed.queued(7)
+    await flush(bed)
+    assert await sweep(reconciler) == 7
+    await bed.publish()
+    claimed = await bed.queue.claim(ALL_CLASSES, 100, "w")
+    assert sorted(message.job for message in claimed) == sorted(jobs)
+    assert await bed.queue.epoch() is not None
+    assert await sweep(reconciler) == 0
+
+
+async def test_a_rebuild_that_was_cut_off_starts_over(bed: LoopBed, reconciler: Reconciler) -> None:
+    await bed.queued(5)
+    await flush(bed)
+    assert (await reconciler.run_once()).more
+    another = Reconciler(bed.live, bed.queue, bed.transport.metrics, ManualClock(), page=2)
+    assert await sweep(another) == 5
+    assert await sweep(reconciler) == 3
+    await bed.publish()
+    assert len(await bed.queue.claim(ALL_CLASSES, 100, "w")) == 5
+
+
+async def test_waiting_retries_and_paid_skips_come_back_as_such(bed: LoopBed, reconciler: Reconciler) -> None:
+    ordinary, retried, paid = await bed.queued(3)
+    async with bed.worker(
+        ScriptedExecutor(at_once=lambda job, _: completed() if job.id != retried else failed())
+    ):
+        await until(lambda: _state(bed, retried, JobState.RETRYING))
+    await bed.publish()
+    await bed.database.execute("UPDATE jobs SET state = 'queued', finished_at = NULL WHERE id = $1", ordinary)
+    await bed.database.execute(
+        "UPDATE jobs SET state = 'queued', finished_at = NULL, front = true WHERE id = $1", paid
+    )
+    await flush(bed)
+    assert await sweep(reconciler) == 3
+    await bed.publish()
+    stats = await bed.transport.desk.stats()
+    assert (sum(stats.waiting.values()), sum(stats.front.values()), stats.retry) == (2, 1, 1)
+
+
+async def test_what_a_living_worker_has_is_not_given_to_another(
+    bed: LoopBed, reconciler: Reconciler, clock: ManualClock
+) -> None:
+    executor = ScriptedExecutor()
+    (job,) = await bed.queued()
+    async with bed.worker(executor):
+        (run,) = await executor.started(1)
+        await flush(bed)
+        assert await sweep(reconciler) == 0
+        await until(lambda: _leased(bed))  # by its heartbeat
+        await clock.advance(100)
+        assert await sweep(reconciler) == 0
+        run.done(completed())
+        assert await bed.ended(job) == ["completed"]
+        await bed.nothing_left()
+    assert (await bed.job(job))["deliveries"] == 1
+
+
+async def test_what_a_dead_worker_had_comes_back_after_its_lease(
+    bed: LoopBed, reconciler: Reconciler, clock: ManualClock
+) -> None:
+    (job,) = await bed.queued()
+    await bed.claims.claim(await bed.queue.claim(ALL_CLASSES, 1, "dead"), "dead")
+    await flush(bed)
+    assert await sweep(reconciler) == 0
+    await clock.advance(bed.config.runner.lease_s)
+    assert await sweep(reconciler) == 1
+    await bed.publish()
+    assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 1, "w")] == [job]
+
+
+async def test_single_losses_are_found_by_the_routine_sweep(
+    bed: LoopBed, reconciler: Reconciler, clock: ManualClock
+) -> None:
+    jobs = await bed.queued(3)
+    lost = (await bed.queue.claim(ALL_CLASSES, 1, "w"))[0]
+    await bed.queue.ack([lost])
+    assert await sweep(reconciler) == 0
+    await clock.advance(60)
+    assert await sweep(reconciler) == 1
+    await bed.publish()
+    assert {message.job for message in await bed.queue.claim(ALL_CLASSES, 9, "w")} == set(jobs)
+
+
+async def test_dead_letters_are_mirrored_again(bed: LoopBed, reconciler: Reconciler) -> None:
+    (job,) = await bed.queued()
+    async with bed.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
+        assert await bed.ended(job) == ["failed"]
+    await bed.publish()
+    await flush(bed)
+    await sweep(reconciler)
+    await bed.publish()
+    assert (await bed.transport.desk.stats()).dead == 1
+
+
+async def _state(bed: LoopBed, job: JobId, state: JobState) -> bool:
+    return bool((await bed.job(job))["state"] == state)
+
+
+async def _leased(bed: LoopBed) -> bool:
+    return (await bed.transport.desk.stats()).leased == 1

@@ -1,0 +1,313 @@
+"""From a message to a recorded verdict: what a worker does with jobs, failures, waits and lost fences."""
+
+import asyncio
+from typing import Any
+
+from beacon_contracts.ids import JobId
+from beacon_contracts.jobs import JobState
+from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.loops.retries import RetryHandler
+from beacon_runner.loops.worker.outcomes import NotTaken
+from tests.integration.runner_loops.bed import (
+    ALL_CLASSES,
+    LoopBed,
+    ScriptedExecutor,
+    completed,
+    failed,
+    matrix,
+    pipeline,
+    until,
+)
+
+
+async def test_a_job_runs_once_and_leaves_nothing_in_redis(bed: LoopBed) -> None:
+    executor = ScriptedExecutor(at_once=lambda *_: completed({"text": "meow"}))
+    async with bed.worker(executor):
+        jobs = await bed.queued(5)
+        assert await bed.ended(*jobs) == ["completed"] * 5
+        await bed.nothing_left()
+    assert sorted(run.job.id for run in executor.runs) == sorted(jobs)
+    (execution,) = await bed.executions(jobs[0])
+    assert (execution["state"], execution["output"]) == ("completed", {"text": "meow"})
+    assert (execution["backend"], execution["actual_region"]) == ("us-1", "US")
+
+
+async def test_an_execution_is_seen_to_run_before_it_ends(bed: LoopBed) -> None:
+    executor = ScriptedExecutor()
+    (job,) = await bed.queued()
+    async with bed.worker(executor):
+        (run,) = await executor.started(1)
+        await until(lambda: _execution_states(bed, job, "running"))
+        assert (await bed.job(job))["state"] == "processing"
+        run.done(completed())
+        assert await bed.ended(job) == ["completed"]
+
+
+async def test_a_matrix_runs_as_many_at_once_as_it_may(bed: LoopBed) -> None:
+    executor = ScriptedExecutor()
+    bed.transport.config = bed.config.model_copy(
+        update={"limits": bed.config.limits.model_copy(update={"job_parallelism": 4})}
+    )
+    (job,) = await bed.queued(body=matrix(questions=3, models=3))
+    async with bed.worker(executor):
+        for ended in range(9):
+            await executor.started(min(9, ended + 4))
+            assert len(executor.runs) == min(9, ended + 4)
+            executor.runs[ended].done(completed())
+        assert await bed.ended(job) == ["completed"]
+    assert [row["ordinal"] for row in await bed.executions(job)] == list(range(9))
+
+
+async def test_a_partial_job_is_terminal_only_when_all_has_ended(bed: LoopBed) -> None:
+    executor = ScriptedExecutor()
+    (job,) = await bed.queued(body=matrix(questions=2))
+    async with bed.worker(executor):
+        first, second = await executor.started(2)
+        first.done(failed(retryable=False))
+        await until(lambda: _execution_states(bed, job, "failed", "running"))
+        assert (await bed.job(job))["state"] == "processing"
+        second.done(completed())
+        assert await bed.ended(job) == ["partial"]
+    await bed.publish()
+    assert (await bed.transport.desk.stats()).dead == 1
+
+
+async def test_only_the_failed_executions_run_again(bed: LoopBed) -> None:
+    executor = ScriptedExecutor(
+        at_once=lambda _, due: failed() if due.execution.ordinal == 1 and due.attempt == 1 else completed()
+    )
+    (job,) = await bed.queued(body=matrix(questions=3))
+    async with bed.worker(executor):
+        await until(lambda: _state(bed, job, JobState.RETRYING))
+        await make_due(bed)
+        assert await bed.ended(job) == ["completed"]
+        await bed.nothing_left()
+    assert [(run.due.execution.ordinal, run.due.attempt) for run in executor.runs] == [
+        (0, 1),
+        (1, 1),
+        (2, 1),
+        (1, 2),
+    ]
+
+
+async def test_retries_are_used_up_and_then_it_is_dead(bed: LoopBed) -> None:
+    executor = ScriptedExecutor(at_once=lambda *_: failed())
+    (job,) = await bed.queued()
+    async with bed.worker(executor):
+        for attempt in range(1, bed.config.runner.job_retries + 1):
+            await until(lambda attempt=attempt: _attempt(bed, job, attempt + 1))
+            await make_due(bed)
+        assert await bed.ended(job) == ["failed"]
+    letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
+    assert [row["reason"] for row in letters] == ["attempts_used_up"]
+    assert len(executor.runs) == bed.config.runner.job_retries + 1
+
+
+async def test_a_router_that_is_busy_costs_no_attempt(bed: LoopBed) -> None:
+    answers = iter([NotTaken(30.0, "queue full"), completed()])
+    executor = ScriptedExecutor(at_once=lambda *_: next(answers))
+    (job,) = await bed.queued()
+    async with bed.worker(executor):
+        await until(lambda: _next_attempt(bed, job))
+        row = await bed.job(job)
+        assert (row["state"], row["attempt"], row["ticket"]) == ("queued", 1, 2)
+        await make_due(bed)
+        assert await bed.ended(job) == ["completed"]
+    assert [run.due.attempt for run in executor.runs] == [1, 1]
+
+
+async def test_results_count_even_when_the_rest_of_the_matrix_has_to_wait(bed: LoopBed) -> None:
+    executor = ScriptedExecutor(
+        at_once=lambda job, due: (
+            NotTaken(30.0, "full") if due.execution.ordinal > 0 and job.ticket == 1 else completed()
+        )
+    )
+    (job,) = await bed.queued(body=matrix(questions=3))
+    async with bed.worker(executor):
+        await until(lambda: _next_attempt(bed, job))
+        await make_due(bed)
+        assert await bed.ended(job) == ["completed"]
+    assert [run.due.execution.ordinal for run in executor.runs] == [0, 1, 1, 2]
+
+
+async def test_a_pipeline_goes_on_with_what_the_step_before_gave(bed: LoopBed) -> None:
+    outputs = {
+        "prompt_enhancer": {"enhanced_prompt": "a bright city"},
+        "fast_chat_llm": {"generated_text": "!"},
+    }
+    executor = ScriptedExecutor(at_once=lambda _, due: completed(outputs[due.execution.item]))
+    (job,) = await bed.queued(body=pipeline())
+    async with bed.worker(executor):
+        await until(lambda: _publish_some(bed))
+        assert await bed.ended(job) == ["completed"]
+    assert [run.due.execution.input for run in executor.runs] == [
+        {"prompt": "a city"},
+        {"prompt": "a bright city"},
+    ]
+    assert (await bed.job(job))["context"] == outputs
+
+
+async def test_a_step_that_lacks_its_input_ends_the_job_with_the_reason(bed: LoopBed) -> None:
+    executor = ScriptedExecutor(at_once=lambda *_: completed({"something": "else"}))
+    (job,) = await bed.queued(body=pipeline())
+    async with bed.worker(executor):
+        await until(lambda: _publish_some(bed))
+        assert await bed.ended(job) == ["failed"]
+    assert (await bed.job(job))["failure"]["code"] == "missing_result"
+    assert len(executor.runs) == 1
+
+
+async def test_a_message_that_is_out_of_date_is_dropped(bed: LoopBed) -> None:
+    (job,) = await bed.queued()
+    await bed.control.cancel(job, None)
+    executor = ScriptedExecutor()
+    async with bed.worker(executor):
+        await bed.nothing_left()
+    assert executor.runs == []
+    assert bed.transport.metrics.stale._value.get() == 1
+
+
+async def test_a_job_cancelled_while_it_runs_stays_cancelled(bed: LoopBed) -> None:
+    executor = ScriptedExecutor()
+    (job,) = await bed.queued()
+    async with bed.worker(executor):
+        (run,) = await executor.started(1)
+        await bed.control.cancel(job, None)
+        run.done(completed("too late"))
+        await bed.nothing_left()
+    assert (await bed.job(job))["state"] == "cancelled"
+    assert "too late" not in str(await bed.executions(job))
+
+
+async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(bed: LoopBed) -> None:
+    executor = ScriptedExecutor()
+    (job,) = await bed.queued()
+    async with bed.worker(executor):
+        (run,) = await executor.started(1)
+        messages = [live.message for live in await bed.live.live_page(None, 10)]
+        assert len(await bed.claims.claim(messages, "other")) == 1  # as after a freeze past the lease
+        run.done(completed("from the loser"))
+        await until(lambda: _fence_lost(bed))
+        assert (await bed.job(job))["state"] == "processing"
+    assert "from the loser" not in str(await bed.executions(job))
+
+
+async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> None:
+    (job,) = await bed.queued()
+    for number in range(bed.config.runner.max_deliveries):
+        messages = await bed.queue.claim(ALL_CLASSES, 1, f"victim-{number}")
+        assert len(await bed.claims.claim(messages, f"victim-{number}")) == 1
+        await bed.queue.give_back(messages, f"victim-{number}")
+    executor = ScriptedExecutor()
+    async with bed.worker(executor):
+        assert await bed.ended(job) == ["failed"]
+        await bed.nothing_left()
+    assert executor.runs == []
+    letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
+    assert [row["reason"] for row in letters] == ["poison"]
+
+
+async def test_a_result_that_cannot_be_stored_ends_its_own_job_only(bed: LoopBed) -> None:
+    jobs = await bed.queued(3)
+    executor = ScriptedExecutor(at_once=lambda job, _: completed("\ud800" if job.id == jobs[1] else "fine"))
+    async with bed.worker(executor):
+        assert await bed.ended(*jobs) == ["completed", "failed", "completed"]
+    assert (await bed.job(jobs[1]))["failure"]["code"] == "result_not_recordable"
+
+
+async def test_results_wait_for_a_store_that_is_away(bed: LoopBed) -> None:
+    class Away:
+        def __init__(self) -> None:
+            self.refusals = 2
+            self.claim = bed.claims.claim
+
+        async def record(self, reports: Any) -> frozenset[JobId]:
+            if self.refusals:
+                self.refusals -= 1
+                raise StoreUnavailableError("restarting")
+            return await bed.claims.record(reports)
+
+    (job,) = await bed.queued()
+    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed()), Away()):
+        assert await bed.ended(job) == ["completed"]
+
+
+async def test_a_store_that_is_away_gets_no_claims_and_loses_none(bed: LoopBed) -> None:
+    class Away:
+        def __init__(self) -> None:
+            self.asked = asyncio.Event()
+            self.record = bed.claims.record
+
+        async def claim(self, *_: Any) -> Any:
+            self.asked.set()
+            raise StoreUnavailableError("restarting")
+
+    away = Away()
+    (job,) = await bed.queued()
+    async with bed.worker(ScriptedExecutor(), away):
+        await away.asked.wait()
+        await until(lambda: _waiting(bed))
+    assert (await bed.job(job))["deliveries"] == 0
+
+
+async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(bed: LoopBed) -> None:
+    executor = ScriptedExecutor()
+    (job,) = await bed.queued(body=matrix(questions=2))
+    async with bed.worker(executor):
+        first, second = await executor.started(2)
+        first.done(completed("kept"))
+    assert second.given_up
+    row = await bed.job(job)
+    assert (row["state"], row["attempt"], row["deliveries"], row["ticket"]) == ("queued", 1, 0, 1)
+    assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 5, "next")] == [job]
+    assert (await bed.executions(job))[0]["output"] == "kept"
+
+
+async def test_a_worker_told_to_stop_waits_for_what_is_about_to_end(bed: LoopBed) -> None:
+    executor = ScriptedExecutor()
+    bed.transport.config = bed.config.model_copy(
+        update={"runner": bed.config.runner.model_copy(update={"stop_grace_s": 20.0})}
+    )
+    (job,) = await bed.queued()
+    async with bed.worker(executor):
+        (run,) = await executor.started(1)
+        asyncio.get_running_loop().call_later(0.05, run.done, completed())
+    assert (await bed.job(job))["state"] == "completed"
+    await bed.nothing_left()
+
+
+async def make_due(bed: LoopBed) -> None:
+    """Bring the job's retry forward to now."""
+    due = "UPDATE outbox SET not_before = now() - interval '1 second' WHERE topic = 'jobs:retry'"
+    await bed.database.execute(due)
+    await bed.publish()
+    await RetryHandler(bed.queue, bed.transport.metrics).run_once()
+
+
+async def _publish_some(bed: LoopBed) -> int:
+    return (await bed.publisher.run_once()).count
+
+
+async def _waiting(bed: LoopBed) -> int:
+    return sum((await bed.transport.desk.stats()).waiting.values())
+
+
+async def _fence_lost(bed: LoopBed) -> bool:
+    return bool(bed.transport.metrics.fences_lost._value.get())
+
+
+async def _state(bed: LoopBed, job: JobId, state: JobState) -> bool:
+    return bool((await bed.job(job))["state"] == state)
+
+
+async def _attempt(bed: LoopBed, job: JobId, attempt: int) -> bool:
+    row = await bed.job(job)
+    return bool(row["attempt"] == attempt and row["state"] == JobState.RETRYING)
+
+
+async def _next_attempt(bed: LoopBed, job: JobId) -> Any:
+    return (await bed.job(job))["next_attempt_at"]
+
+
+async def _execution_states(bed: LoopBed, job: JobId, *states: str) -> bool:
+    return [row["state"] for row in await bed.executions(job)] == list(states)
