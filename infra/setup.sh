@@ -30,13 +30,19 @@ make_venv() {
         fail "$base cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"
 }
 
-# uv reads no pip configuration; where only pip was told of a registry, pass it on.
+# uv reads no pip configuration; where only pip was told of a registry or its certificate, pass it on.
 tell_uv_of_the_registry() {
-    index=${PIP_INDEX_URL:-$("$python" -m pip config get global.index-url 2>/dev/null || true)}
+    index=${PIP_INDEX_URL:-$(pip_setting index-url)}
     if [ -n "$index" ] && [ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}" ]; then
         export UV_DEFAULT_INDEX="$index"
     fi
+    certificate=${PIP_CERT:-$(pip_setting cert)}
+    if [ -n "$certificate" ] && [ -z "${SSL_CERT_FILE:-}" ]; then
+        export SSL_CERT_FILE="$certificate"
+    fi
 }
+
+pip_setting() { "$python" -m pip config get "global.$1" 2>/dev/null || true; }
 
 install_uv() {
     # The pinned entry with its hashes: from its name to the first line that does not go on.
