@@ -1,0 +1,131 @@
+"""Leases are kept by a thread of their own; a process that cannot keep them takes nothing new."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from beacon_contracts.tiers import JobClass
+from beacon_lifecycle import ManualClock
+from beacon_runner.domain.messages import Message
+from beacon_runner.loops.worker.heartbeat import Heartbeat
+from beacon_runner.queue import RedisQueue
+from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, completed, until
+
+
+@dataclass
+class Heart:
+    beat: Heartbeat
+    clock: ManualClock
+    lost: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def heart(bed: LoopBed, redis_url: str) -> Iterator[Heart]:
+    clock = ManualClock()
+    transport = bed.transport
+    heartbeat = Heartbeat(
+        transport.address, transport.layout, "w", clock, transport.metrics, lease_s=10, every_s=3600
+    )
+    made = Heart(heartbeat, clock)
+    heartbeat.start(made.lost.extend)
+    yield made
+    heartbeat.stop()
+    heartbeat.stop()
+
+
+@pytest.fixture
+async def message(bed: LoopBed) -> Message:
+    """Leased to `w` for a moment that has passed when anybody looks."""
+    await bed.queued()
+    hasty = RedisQueue(bed.transport.redis, bed.transport.layout, lease_s=0.001)
+    (claimed,) = await hasty.claim(ALL_CLASSES, 1, "w")
+    return claimed
+
+
+async def test_a_beat_renews_what_is_held(bed: LoopBed, heart: Heart, message: Message) -> None:
+    heart.beat.hold([message])
+    heart.beat.beat()
+    assert await bed.queue.reclaim(10) == []
+    assert heart.lost == []
+
+
+async def test_what_another_worker_took_is_told(bed: LoopBed, heart: Heart, message: Message) -> None:
+    await until(lambda: bed.queue.reclaim(10))
+    await bed.queue.claim(ALL_CLASSES, 1, "other")
+    heart.beat.hold([message])
+    heart.beat.beat()
+    assert heart.lost == [message.id]
+
+
+async def test_a_beat_that_crossed_an_acknowledgement_brings_nothing_back(
+    bed: LoopBed, heart: Heart, message: Message
+) -> None:
+    heart.beat.hold([message])
+    held = list(heart.beat._held.items())  # what the thread has read
+    heart.beat.drop([message])
+    await bed.queue.ack([message])
+    heart.beat._renew(held)
+    await bed.nothing_left()
+
+
+async def test_a_beat_that_crossed_a_return_leaves_it_in_its_lane(
+    bed: LoopBed, heart: Heart, message: Message
+) -> None:
+    heart.beat.hold([message])
+    held = list(heart.beat._held.items())
+    heart.beat.drop([message])
+    await bed.queue.give_back([message], "w")
+    heart.beat._renew(held)
+    assert [one.id for one in await bed.queue.claim([JobClass.LOW], 1, "other")] == [message.id]
+
+
+async def test_without_a_beat_for_a_lease_the_process_is_not_alive(heart: Heart) -> None:
+    heart.beat.beat()
+    await heart.clock.advance(9.9)
+    assert heart.beat.alive
+    await heart.clock.advance(0.2)
+    assert not heart.beat.alive
+    heart.beat.beat()
+    assert heart.beat.alive
+
+
+async def test_a_worker_that_is_not_alive_claims_nothing(database_url: str, redis_url: str) -> None:
+    clock = ManualClock()
+    async with LoopBed.on(database_url, redis_url, clock=clock, heartbeat_s=3600.0, lease_s=10.0) as bed:
+        executor = ScriptedExecutor(at_once=lambda *_: completed())
+        async with bed.worker(executor):
+            (first,) = await bed.queued()
+            assert await bed.ended(first) == ["completed"]
+            await clock.advance(11)  # longer than the lease, and no heartbeat has come through
+            (second,) = await bed.queued()
+            await until(lambda: _heard(bed))
+            await clock.advance(2)  # the slow poll looks as well
+            assert (await bed.job(second))["state"] == "queued"
+            assert (await bed.transport.desk.stats()).leased == 0
+
+
+async def test_a_blocked_event_loop_keeps_its_jobs(database_url: str, redis_url: str) -> None:
+    """Its heartbeats were once missed while the loop was busy: its jobs were taken for dead and run twice."""
+    async with LoopBed.on(database_url, redis_url, heartbeat_s=0.05, lease_s=0.5) as bed:
+        executor = ScriptedExecutor()
+        async with bed.worker(executor):
+            (job,) = await bed.queued()
+            (run,) = await executor.started(1)
+            time.sleep(1.0)  # noqa: ASYNC251 - the blocked loop is what this is about
+            assert await bed.queue.reclaim(10) == []
+            run.done(completed())
+            assert await bed.ended(job) == ["completed"]
+        assert (await bed.job(job))["deliveries"] == 1
+
+
+async def test_stopping_leaves_no_thread(bed: LoopBed) -> None:
+    async with bed.worker(ScriptedExecutor()):
+        assert "heartbeat" in {thread.name for thread in threading.enumerate()}
+    assert "heartbeat" not in {thread.name for thread in threading.enumerate()}
+
+
+async def _heard(bed: LoopBed) -> bool:
+    return (await bed.transport.redis.pubsub_numsub("beacon:jobs"))[0][1] > 0

@@ -1,0 +1,87 @@
+"""Nobody polls in a tight loop: a commit wakes the publisher, a push wakes the workers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from beacon_lifecycle import ManualClock, SystemClock, Wakeup
+from beacon_runner.compose import RelayStore, build_relay
+from beacon_runner.loops.bell import OutboxBell
+from beacon_runner.loops.listener import WakeListener
+from beacon_runner.queue import RedisAddress
+from beacon_runner.store.live import PostgresAttic
+from tests.integration.runner_loops.bed import LoopBed, ScriptedExecutor, completed, until
+
+LISTENER = f"listener-{uuid4().hex}"
+
+
+@asynccontextmanager
+async def listening(redis_url: str, heard: list[str]) -> AsyncIterator[asyncio.Event]:
+    told = asyncio.Event()
+
+    def hear(word: str) -> None:
+        heard.append(word)
+        told.set()
+
+    redis = RedisAddress(f"{redis_url}?client_name={LISTENER}").open_listener()
+    listener = WakeListener("test", redis, {"beacon:outbox": hear}, SystemClock())
+    await listener.start()
+    await told.wait()  # it is told once when it has subscribed
+    told.clear()
+    yield told
+    await listener.stop()
+
+
+async def test_the_bell_is_heard_in_another_process(redis_url: str) -> None:
+    heard: list[str] = []
+    async with listening(redis_url, heard) as told, RedisAddress(redis_url).open() as redis:
+        bell = OutboxBell(redis)
+        await bell.start()
+        bell.ring()
+        await asyncio.wait_for(told.wait(), 10)
+        await bell.stop()
+
+
+async def test_the_bell_wakes_a_publisher_of_its_own_process_without_redis() -> None:
+    bell, wakeup = OutboxBell(RedisAddress("redis://127.0.0.1:1/0").open()), Wakeup()
+    bell.also_wake(wakeup)
+    bell.ring()
+    await asyncio.wait_for(wakeup.wait(3600, ManualClock()), 10)
+
+
+async def test_a_listener_comes_back_after_its_connection_broke(redis_url: str) -> None:
+    heard: list[str] = []
+    async with listening(redis_url, heard) as told, RedisAddress(redis_url).open() as redis:
+        (mine,) = [client for client in await redis.client_list() if client["name"] == LISTENER]
+        await redis.client_kill_filter(_id=mine["id"])
+
+        async def publish() -> bool:
+            await redis.publish("beacon:outbox", "again")
+            return told.is_set()
+
+        await until(publish)
+
+
+async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(
+    database_url: str, redis_url: str
+) -> None:
+    """The clock stands still, so no poll ever comes."""
+    async with LoopBed.on(database_url, redis_url, clock=ManualClock()) as bed:
+        store = RelayStore(bed.outbox, bed.live, bed.live, PostgresAttic(bed.database))
+        relay = build_relay(bed.transport, store)
+        for service in relay:
+            await service.start()
+        executor = ScriptedExecutor(at_once=lambda *_: completed())
+        async with bed.worker(executor):
+            await until(lambda: _subscribed(bed))
+            (job,) = await bed.submit()
+            bed.transport.bell.ring()
+            assert await bed.ended(job) == ["completed"]
+        for service in reversed(relay):
+            await service.stop()
+
+
+async def _subscribed(bed: LoopBed) -> bool:
+    channels = await bed.transport.redis.pubsub_numsub("beacon:jobs", "beacon:outbox")
+    return all(count > 0 for _, count in channels)
