@@ -1,0 +1,74 @@
+"""What can go wrong, each as it happens in life: something dies or stands still, and comes back."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from tests.chaos.system import LEASE_S, System
+
+Fault = Callable[[System], Awaitable[None]]
+
+
+def kill(*names: str) -> Fault:
+    async def fault(system: System) -> None:
+        for name in names:
+            await system.kill(name)
+        for name in names:
+            await system.start(name)
+
+    fault.__name__ = f"kill_{'_and_'.join(names)}"
+    return fault
+
+
+def stand_still(name: str, seconds: float) -> Fault:
+    """The moment of a fault is part of it: these pauses are what happens, not a wait for something."""
+
+    async def fault(system: System) -> None:
+        system.freeze(name)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            with suppress(ProcessLookupError):
+                system.thaw(name)
+
+    fault.__name__ = f"freeze_{name}"
+    return fault
+
+
+async def flush_redis(system: System) -> None:
+    async with system.redis() as redis:
+        await redis.flushall()
+
+
+async def restart_redis(system: System) -> None:
+    await system.parts["redis"].stop()
+    await system.start("redis")
+
+
+async def restart_postgres(system: System) -> None:
+    await system.parts["postgres"].stop()
+    await system.start("postgres")
+
+
+SCENARIOS: dict[str, Fault] = {
+    "worker killed": kill("worker-1"),
+    "relay killed": kill("relay"),
+    "api killed": kill("api"),
+    "router killed": kill("router"),
+    "worker and relay killed": kill("worker-2", "relay"),
+    "router and worker killed": kill("router", "worker-1"),
+    "redis killed": kill("redis"),
+    "redis flushed": flush_redis,
+    "redis restarted": restart_redis,
+    "redis stands still": stand_still("redis", 10.0),
+    "postgres restarted": restart_postgres,
+    "worker frozen past its lease": stand_still("worker-1", LEASE_S * 2),
+}
+
+
+async def strike(system: System, faults: list[Fault], rng: random.Random, *, within_s: float) -> None:
+    """One fault after another, at random moments."""
+    for fault in faults:
+        await asyncio.sleep(rng.uniform(0.2, within_s))
+        await fault(system)

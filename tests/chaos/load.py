@@ -1,0 +1,77 @@
+"""Users who submit jobs of every kind and do not give up while the system is away."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+USERS = 4
+PAUSE_S = 0.2
+UNDER_WAY = (httpx.TransportError,)
+
+
+@dataclass
+class Load:
+    url: str
+    admin_key: str
+    seed: int
+    accepted: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+    async def enroll(self) -> None:
+        """Users of a tier without limits: this is about durability."""
+        async with self._http() as http:
+            for _ in range(USERS):
+                new = {"name": f"chaos-{uuid4().hex[:12]}", "tier": "admin"}
+                headers = {"Authorization": f"Bearer {self.admin_key}"}
+                made = await http.post("/admin/users", json=new, headers=headers)
+                self.keys.append(made.raise_for_status().json()["key"])
+
+    async def submit(self, count: int) -> None:
+        """All of them, a few at a time; returns when each has been accepted."""
+        rng = random.Random(self.seed)
+        bodies = [_job(rng, number) for number in range(count)]
+        async with self._http() as http, asyncio.TaskGroup() as group:
+            places = asyncio.Semaphore(8)
+            for number, body in enumerate(bodies):
+                await places.acquire()
+                task = group.create_task(self._submit(http, self.keys[number % USERS], body))
+                task.add_done_callback(lambda _: places.release())
+
+    async def _submit(self, http: httpx.AsyncClient, key: str, body: dict[str, Any]) -> None:
+        headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": uuid4().hex}
+        while True:
+            try:
+                answer = await http.post("/api/v1/jobs", json=body, headers=headers)
+            except UNDER_WAY:
+                await asyncio.sleep(PAUSE_S)  # the client's pause between tries, not a test's wait
+                continue
+            if answer.status_code == 503:
+                await asyncio.sleep(PAUSE_S)
+                continue
+            assert answer.status_code in (200, 202), answer.text
+            self.accepted.append(answer.json()["job_id"])
+            return
+
+    def _http(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url, timeout=30, trust_env=False)
+
+
+def _job(rng: random.Random, number: int) -> dict[str, Any]:
+    prompt = f"question {number}"
+    match rng.randrange(6):
+        case 0:
+            return {
+                "kind": "matrix",
+                "questions": [{"id": "a", "prompt": prompt}, {"id": "b", "prompt": prompt}],
+                "models": ["llama3.2-1b", "qwen2.5-1.5b"],
+                "regions": ["US", "EU", "ASIA"],
+            }
+        case 1:
+            return {"kind": "pipeline", "feature": "text_only", "input": {"prompt": prompt}}
+        case _:
+            region = rng.choice(["US", "EU", "ASIA"])
+            return {"kind": "generation", "model": "llama3.2-1b", "prompt": prompt, "region": region}

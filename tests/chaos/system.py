@@ -1,0 +1,133 @@
+"""The whole system with every role in a process of its own, so that each can die alone."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+from redis.asyncio import Redis
+
+from beacon_devstack.home import Home
+from beacon_devstack.part import Part, PartSpec
+from beacon_devstack.ports import choose_port
+from beacon_devstack.server import EmbeddedServer
+from beacon_devstack.settings import StackSettings
+from beacon_devstack.stack import Stack
+from beacon_lifecycle import SystemClock
+from tests.fixtures.gpusim import read_ledger_file
+from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK
+
+ROLES = {"api": "api", "relay": "relay", "worker-1": "worker", "worker-2": "worker"}
+LEASE_S = 4.0
+
+# Leases and pauses short enough for a test; nothing that changes what is promised.
+HASTE = {
+    "lease_s = 10\nheartbeat_s = 2.5": f"lease_s = {LEASE_S}\nheartbeat_s = 1",
+    "job_retry_delays_s = [60, 120, 180]": "job_retry_delays_s = [1, 1, 1]",
+    "slot_lease_s = 10": "slot_lease_s = 3",
+}
+
+
+class System:
+    def __init__(self, stack: Stack, ledger: Path) -> None:
+        self._stack = stack
+        self._ledger = ledger
+        self.parts: dict[str, Part | EmbeddedServer] = {
+            **stack.parts,
+            **{server.name: server for server in stack.servers.embedded},
+        }
+        self.admin_key = stack.credentials.admin_key
+        self.killed: list[str] = []
+
+    @property
+    def api_url(self) -> str:
+        part = self.parts["api"]
+        assert isinstance(part, Part)
+        return part.url
+
+    async def split_runner(self) -> None:
+        """Replace the runner that plays all roles by one process a role."""
+        runner = self._stack.parts.pop("runner")
+        del self.parts["runner"]
+        await runner.stop()
+        for name, role in ROLES.items():
+            port = choose_port(0, part=name, setting="")
+            environment = {**runner.child.spec.environment, "BEACON_RUNNER_PORT": str(port)}
+            url = f"http://127.0.0.1:{port}"
+            part = Part(
+                PartSpec(name, "beacon_runner", environment, (role,), url),
+                self._stack.home,
+                clock=SystemClock(),
+            )
+            self.parts[name] = part
+            await part.start()
+
+    async def stop_roles(self) -> None:
+        for name in reversed(ROLES):
+            await self.parts[name].stop()
+
+    async def kill(self, name: str) -> None:
+        self.killed.append(name)
+        await self.parts[name].kill()
+
+    async def start(self, name: str) -> None:
+        await self.parts[name].start()
+
+    def freeze(self, name: str) -> None:
+        os.kill(self.parts[name].child.pid, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        os.kill(self.parts[name].child.pid, signal.SIGCONT)
+
+    def redis(self) -> Redis:
+        return Redis.from_url(self._stack.servers.redis_url, decode_responses=True)
+
+    async def rows(self, query: str) -> list[asyncpg.Record]:
+        connection = await asyncpg.connect(self._stack.servers.database_url)
+        try:
+            return list(await connection.fetch(query))
+        finally:
+            await connection.close()
+
+    def gpu_calls(self) -> list[dict[str, Any]]:
+        return read_ledger_file(self._ledger)
+
+    async def gpu_excess(self) -> int:
+        """Calls that came to a GPU beyond its slots."""
+        excess = 0
+        async with httpx.AsyncClient(trust_env=False) as http:
+            for name, part in self.parts.items():
+                if name.startswith("gpusim") and isinstance(part, Part):
+                    excess += (await http.get(f"{part.url}/control/stats")).json()["excess"]
+        return excess
+
+
+@asynccontextmanager
+async def running_system(home: Path) -> AsyncIterator[System]:
+    config, ledger = hasty_config(home), home / "gpu-ledger.jsonl"
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_A_STACK}
+    settings = StackSettings.from_environment(
+        {**kept, **ANY_FREE, "BEACON_CONFIG": str(config), "GPUSIM_LEDGER_FILE": str(ledger)}
+    )
+    async with Stack(Home.at(home), settings) as stack:
+        system = System(stack, ledger)
+        await system.split_runner()
+        try:
+            yield system
+        finally:
+            await system.stop_roles()
+
+
+def hasty_config(home: Path) -> Path:
+    text = Path("config/beacon.toml").read_text(encoding="utf-8")
+    for usual, hasty in HASTE.items():
+        assert text.count(usual) == 1, usual
+        text = text.replace(usual, hasty)
+    home.mkdir(exist_ok=True)
+    config = home / "hasty.toml"
+    config.write_text(text, encoding="utf-8")
+    return config

@@ -1,0 +1,66 @@
+"""Parts die at random moments under load, and every job is accounted for."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.chaos.accounts import check, settle
+from tests.chaos.faults import SCENARIOS, Fault, kill, strike
+from tests.chaos.load import Load
+from tests.chaos.system import System, running_system
+from tests.fixtures.scratch import scratch_path
+
+SEED = int(os.environ.get("BEACON_CHAOS_SEED", "20261116"))
+ROUNDS = int(os.environ.get("BEACON_CHAOS_ROUNDS", "2"))
+
+
+@pytest.fixture
+async def system() -> AsyncIterator[System]:
+    with scratch_path() as home:
+        async with running_system(home) as system:
+            yield system
+
+
+async def survive(
+    system: System, faults: list[Fault], *, jobs: int, seed: int, within_s: float = 1.5
+) -> None:
+    load = Load(system.api_url, system.admin_key, seed)
+    await load.enroll()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(load.submit(jobs))
+        group.create_task(strike(system, faults, random.Random(seed), within_s=within_s))
+    assert len(load.accepted) == jobs
+    await settle(system)
+    await check(system, load)
+
+
+@pytest.mark.stack
+async def test_no_job_is_lost_and_none_runs_twice_whatever_dies(system: System) -> None:
+    """The short version, in one load: everything but the router, whose memory may be lost, dies once."""
+    chosen = ["worker killed", "relay killed", "redis flushed", "api killed", "postgres restarted"]
+    rng = random.Random(SEED)
+    rng.shuffle(chosen)
+    await survive(system, [SCENARIOS[name] for name in chosen], jobs=120, seed=SEED)
+
+
+@pytest.mark.stack
+async def test_no_job_is_lost_when_the_router_forgets_and_a_worker_freezes(system: System) -> None:
+    faults = [SCENARIOS["worker frozen past its lease"], kill("router", "worker-2")]
+    await survive(system, faults, jobs=60, seed=SEED + 1)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_each_fault_again_and_again(system: System, name: str) -> None:
+    faults = [SCENARIOS[name]] * ROUNDS
+    await survive(system, faults, jobs=100 * ROUNDS, seed=SEED, within_s=4.0)
+
+
+@pytest.mark.chaos
+async def test_everything_at_random(system: System) -> None:
+    rng = random.Random(SEED)
+    faults = [rng.choice(list(SCENARIOS.values())) for _ in range(10 * ROUNDS)]
+    await survive(system, faults, jobs=400 * ROUNDS, seed=SEED, within_s=5.0)
