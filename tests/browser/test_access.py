@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.browser.conftest import Console
 from tests.browser.desk import Backstage, Desk
@@ -16,6 +16,12 @@ pytestmark = pytest.mark.stack
 
 PHONE = ViewportSize(width=390, height=844)
 WIDE = ViewportSize(width=1280, height=800)
+VIEWS: tuple[tuple[Literal["light", "dark"], ViewportSize], ...] = (
+    ("dark", PHONE),
+    ("light", PHONE),
+    ("dark", WIDE),
+    ("light", WIDE),
+)
 PLACES = {
     "Jobs": "/jobs",
     "Submit a job": "/submit",
@@ -61,28 +67,11 @@ def generation(model: str) -> dict[str, object]:
     return {"kind": "generation", "name": model, "model": model, "prompt": "A cat"}
 
 
-@pytest.fixture(params=["light", "dark"])
-def theme(request: pytest.FixtureRequest) -> Literal["light", "dark"]:
-    chosen: Literal["light", "dark"] = request.param
-    return chosen
-
-
-@pytest.fixture(params=["wide", "phone"])
-def desk(
-    request: pytest.FixtureRequest,
-    browser: Browser,
-    stack: RunningStack,
-    console: Console,
-    theme: Literal["light", "dark"],
-) -> Iterator[Desk]:
-    size = PHONE if request.param == "phone" else WIDE
-    context = browser.new_context(viewport=size, color_scheme=theme, locale="en-GB")
-    page = context.new_page()
-    console.watch(page)
+@pytest.fixture
+def desk(page: Page, stack: RunningStack, console: Console) -> Desk:
     with Backstage(stack) as behind:
         console.tolerate(*behind.absent("/api/v1/skip-pricing", "/api/queue"))
-    yield Desk(page, stack.credentials.portal_url)
-    context.close()
+    return Desk(page, stack.credentials.portal_url)
 
 
 def check_access(page: Page) -> None:
@@ -91,10 +80,13 @@ def check_access(page: Page) -> None:
 
 
 def check(page: Page) -> None:
-    """axe finds nothing, the page is not wider than the screen, and the heading has the focus."""
+    """The heading has the focus, axe finds nothing in either theme, and nothing is wider than a phone."""
     expect(page.get_by_role("heading", level=1)).to_be_focused()
-    check_access(page)
-    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+    for theme, size in VIEWS:
+        page.emulate_media(color_scheme=theme)
+        page.set_viewport_size(size)
+        check_access(page)
+        assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def test_every_page_can_be_used_by_everybody(desk: Desk, jobs: dict[str, str], stack: RunningStack) -> None:
@@ -114,7 +106,6 @@ def test_every_page_can_be_used_by_everybody(desk: Desk, jobs: dict[str, str], s
         check(desk.page)
 
 
-@pytest.mark.parametrize("desk", ["wide"], indirect=True)
 def test_dialogs_and_menus_can_be_used_by_everybody(
     desk: Desk, jobs: dict[str, str], stack: RunningStack
 ) -> None:
@@ -132,22 +123,23 @@ def test_dialogs_and_menus_can_be_used_by_everybody(
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-@pytest.mark.parametrize("desk", ["wide"], indirect=True)
-def test_a_chosen_theme_outlives_a_reload(desk: Desk, theme: str, stack: RunningStack) -> None:
+@pytest.mark.parametrize(("theme", "other"), [("light", "Dark"), ("dark", "Light")])
+def test_a_chosen_theme_outlives_a_reload(
+    desk: Desk, stack: RunningStack, theme: Literal["light", "dark"], other: str
+) -> None:
     page = desk.page
-    other = "dark" if theme == "light" else "light"
+    page.emulate_media(color_scheme=theme)
     desk.sign_in(stack.credentials.admin_key)
     ground = "() => getComputedStyle(document.body).backgroundColor"
     before = page.evaluate(ground)
     page.get_by_role("button", name="admin", exact=True).click()
-    page.get_by_label(other.capitalize()).check()
+    page.get_by_label(other).check()
     assert page.evaluate(ground) != before
     page.reload()
     expect(desk.heading("Jobs")).to_be_visible()
     assert page.evaluate(ground) != before
 
 
-@pytest.mark.parametrize("desk", ["wide"], indirect=True)
 def test_the_keyboard_is_enough(desk: Desk, stack: RunningStack) -> None:
     page = desk.page
     page.goto(stack.credentials.portal_url)

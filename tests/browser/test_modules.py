@@ -74,14 +74,14 @@ def test_an_event_may_arrive_in_pieces_between_heartbeats(modules: Modules) -> N
         "data: x\r",
         "\n\r\n",
     ]
-    assert modules.run("stream.js", PARSE, pieces) == [
+    assert modules.run("sources.js", PARSE, pieces) == [
         {"id": "4", "type": "JOB_QUEUED", "data": '{"a":1}'},
         {"id": None, "type": "message", "data": "x"},
     ]
 
 
 def test_an_event_of_several_lines_is_one_event(modules: Modules) -> None:
-    assert modules.run("stream.js", PARSE, ["data: a\ndata:b\n\ndata: unfinished\n"]) == [
+    assert modules.run("sources.js", PARSE, ["data: a\ndata:b\n\ndata: unfinished\n"]) == [
         {"id": None, "type": "message", "data": "a\nb"}
     ]
 

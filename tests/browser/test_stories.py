@@ -50,6 +50,7 @@ def test_submit_a_matrix_and_watch_it_to_the_end(desk: Desk, key: str) -> None:
     page = desk.page
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
     desk.sign_in(key)
     desk.go("Submit")
     page.get_by_label("Name", exact=True).first.fill("two by two by three")
@@ -72,7 +73,27 @@ def test_submit_a_matrix_and_watch_it_to_the_end(desk: Desk, key: str) -> None:
     expect(desk.answer(QWEN, "ASIA")).to_contain_text("Is the sea <b>blue</b>?")
     desk.go("Jobs")
     expect(page.get_by_role("row", name="two by two by three")).to_contain_text("Completed")
+    assert [address for address in asked if "/ws/job_" in address]
     assert not [address for address in asked if key in address]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_without_sockets_the_page_follows_the_job_all_the_same(
+    desk: Desk, key: str, backstage: Backstage, console: Console, streams: bool
+) -> None:
+    """Something on the way lets no WebSocket through, and perhaps no stream of events either."""
+    page = desk.page
+    desk.sign_in(key)
+    page.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))
+    if not streams:
+        console.tolerate("501")
+        page.route("**/events", lambda route: route.fulfill(status=501))
+    backstage.run_times(**{LLAMA: 6})
+    desk.open(f"/jobs/{backstage.submit(key, matrix(LLAMA))}")
+    with page.expect_request("**/events"):
+        expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Running")
+    expect(desk.state()).to_have_text(re.compile("Completed"))
+    expect(desk.answer(LLAMA, "US")).to_contain_text(f"{LLAMA} in US")
 
 
 def test_a_pipeline_shows_its_steps_one_after_another(desk: Desk, key: str) -> None:

@@ -73,6 +73,12 @@ export class Api {
     return response;
   }
 
+  socketAddress(path) {
+    const address = new URL(path, BASE);
+    address.protocol = address.protocol.replace("http", "ws");
+    return address;
+  }
+
   async #json(method, path, body, { headers, signal, key } = {}) {
     const sent = body === undefined ? {} : { "Content-Type": "application/json" };
     const response = await this.open(path, {

@@ -1,91 +1,45 @@
-// Server-sent events over fetch: EventSource cannot send an Authorization header, and keys do not belong in URLs.
+// Staying up to date: following a stream over lost connections, and asking again and again.
 
 import { Refused, Unreachable } from "./api.js";
+import { NoStream } from "./sources.js";
 
-const SILENCE_MS = 45_000;
 const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 8_000;
 
-/** Splits a text stream into events; a line or an event may arrive in pieces. */
-export class EventParser {
-  #rest = "";
-  #event = { data: [], id: undefined, type: "message" };
-
-  push(text, onEvent) {
-    const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
-    this.#rest = lines.pop();
-    for (const line of lines) this.#line(line, onEvent);
-  }
-
-  #line(line, onEvent) {
-    if (line === "") return this.#dispatch(onEvent);
-    const colon = line.indexOf(":");
-    if (colon === 0) return undefined; // a comment: the heartbeat
-    const name = colon < 0 ? line : line.slice(0, colon);
-    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
-    if (name === "data") this.#event.data.push(value);
-    if (name === "id") this.#event.id = value;
-    if (name === "event") this.#event.type = value;
-    return undefined;
-  }
-
-  #dispatch(onEvent) {
-    const { data, id, type } = this.#event;
-    this.#event = { data: [], id: undefined, type: "message" };
-    if (data.length) onEvent({ id, type, data: data.join("\n") });
-  }
-}
-
 /**
- * Follows a stream until the signal says stop or the server says that there is none.
+ * Follows the first source that works until the signal says stop.
  *
  * `opened(again)` is called with each connection, before its first event: `again` means that something may have
- * been missed. `received(event)` gets each event and returns the number to go on from, or `null` for "no change".
- * Resolves to "done" when the server ended it and `finished()` agrees, and to "absent" when it cannot stream.
+ * been missed. `received(event)` gets each event and returns the number to go on from.
+ * Resolves to "done" when a connection ended and `finished()` says so, and to "absent" when no source works.
  */
-export async function follow(api, path, { after, opened, received, finished, signal }) {
+export async function follow(sources, { after, opened, received, finished, signal }) {
+  const left = [...sources];
   let pause = FIRST_PAUSE_MS;
   let again = false;
   let from = after;
-  while (!signal.aborted) {
+  const receive = (event) => { from = received(event); pause = FIRST_PAUSE_MS; };
+  while (!signal.aborted && left.length) {
     try {
-      await readOnce(api, path, {
-        from, signal,
-        opened: () => { opened(again); again = true; pause = FIRST_PAUSE_MS; },
-        received: (event) => { from = received(event) ?? from; },
-      });
+      await left[0]({ from, signal, opened: () => opened(again), received: receive });
     } catch (error) {
-      if (error instanceof Refused && (error.absent || error.status === 401 || error.status === 406)) return "absent";
-      again = true;
+      if (error instanceof NoStream || error.absent || error.status === 401) left.shift();
+      else logUnexpected(error, signal);
     }
+    again = true;
     if (signal.aborted) break;
     if (finished()) return "done";
     await sleep(pause * (0.75 + Math.random() / 2), signal);
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   }
-  return "stopped";
+  return left.length ? "stopped" : "absent";
 }
 
-async function readOnce(api, path, { from, signal, opened, received }) {
-  const quiet = new AbortController();
-  let watchdog = setTimeout(() => quiet.abort(), SILENCE_MS);
-  const either = AbortSignal.any([signal, quiet.signal]);
-  try {
-    const headers = { Accept: "text/event-stream", ...(from === undefined ? {} : { "Last-Event-ID": String(from) }) };
-    const response = await api.open(path, { headers, signal: either });
-    opened();
-    const parser = new EventParser();
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      clearTimeout(watchdog);
-      if (done) return;
-      watchdog = setTimeout(() => quiet.abort(), SILENCE_MS);
-      parser.push(value, received);
-    }
-  } finally {
-    clearTimeout(watchdog);
-  }
+const BROKEN = /network error|input stream|load failed/i; // what browsers say of a stream that broke
+
+function logUnexpected(error, signal) {
+  const raised = error instanceof Refused || error instanceof Unreachable || error.name === "AbortError";
+  if (!signal.aborted && !raised && !BROKEN.test(error.message)) console.error(error);
 }
 
 export function sleep(ms, signal) {
@@ -123,8 +77,7 @@ async function succeeds(work, signal) {
     await work();
     return true;
   } catch (error) {
-    const expected = signal.aborted || error instanceof Refused || error instanceof Unreachable;
-    if (!expected) console.error(error);
+    logUnexpected(error, signal);
     return false;
   }
 }

@@ -1,6 +1,7 @@
 // Keeps a job's state current: events while the server streams them, snapshots when something may have been missed.
 
 import { path } from "../api.js";
+import { eventSource, socketSource } from "../sources.js";
 import { follow, poll, sleep } from "../stream.js";
 import { LIVE } from "../words.js";
 import { isCellEvent } from "./state.js";
@@ -42,7 +43,8 @@ export class Feed {
     if (this.#following) return;
     this.#following = true;
     this.#ended = false;
-    const outcome = await follow(this.#api, path`api/v1/jobs/${this.#id}/events`, {
+    const sources = [socketSource(this.#api, this.#id), eventSource(this.#api, this.#id)];
+    const outcome = await follow(sources, {
       after: this.#seq,
       opened: (again) => { if (again) this.refresh(); },
       received: (event) => this.#receive(event),
@@ -79,7 +81,7 @@ export class Feed {
     const event = readEvent(data);
     if (!event) {
       this.refresh();
-      return null;
+      return this.#seq;
     }
     this.#seq = Math.max(this.#seq, event.seq);
     this.#ended = ENDINGS.has(event.type);
