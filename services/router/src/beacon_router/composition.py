@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 
 from beacon_config import BeaconConfig
 from beacon_config.bounds import RouterConfig
-from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock
+from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, Wakeup
 from beacon_lifecycle.http_server import HttpServer
 from beacon_router.api.app import create_app
 from beacon_router.api.asking import AskReader
@@ -33,7 +33,7 @@ from beacon_router.dispatch.limits import RunLimits
 from beacon_router.dispatch.observer import Observers
 from beacon_router.dispatch.shares import LimitShares
 from beacon_router.dispatch.shell import Shell, ShellRules
-from beacon_router.health import HealthChecks, health_urls
+from beacon_router.health import HealthChecks, HealthOnLoss, health_urls
 from beacon_router.limits import RedisLimiter
 from beacon_router.limits.connection import RedisAddress
 from beacon_router.metrics import RouterMetrics, StateCollector
@@ -54,7 +54,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     sender = HttpSender(session, clock, answer_bytes=config.router.body_bytes * _ANSWER_BODIES)
     topology = topology_of(config)
     scheduler = Scheduler(topology, policy_of(config))
-    metrics = RouterMetrics(registry)
+    look = Wakeup()
     limiter = _limiter(settings, config, clock)
     shares = LimitShares(topology, limiter, scheduler=scheduler, clock=clock) if limiter else None
     shell = Shell(
@@ -63,7 +63,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
         shell_rules(config.router, run_limits_of(config)),
         backends=build_backends(config.backends, sender, environ),
         clock=clock,
-        observer=Observers(metrics, shares) if shares else metrics,
+        observer=Observers(RouterMetrics(registry), HealthOnLoss(look.set), *([shares] if shares else [])),
     )
     if shares is not None:
         shares.join(shell.engine)
@@ -85,7 +85,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
         *(shares.services if shares else []),
         ClosedAtStop("chat", chat.close),
         server,
-        Loop("health", checks.run_once, interval_s=config.router.health_every_s, clock=clock),
+        Loop("health", checks.run_once, interval_s=config.router.health_every_s, clock=clock, wakeup=look),
         shell,
     ]
     return Supervisor(services, stop_timeout_s=config.router.stop_grace_s + _STOP_MARGIN_S)

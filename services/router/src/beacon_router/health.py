@@ -8,8 +8,12 @@ import httpx
 from yarl import URL
 
 from beacon_config.topology import BackendConfig
+from beacon_contracts.failures import FailureStage
+from beacon_router.dispatch.inference import Inference, Run
+from beacon_router.dispatch.settling import RunEnd
 
 _CHECK_TIMEOUT_S = 5.0
+_FAILURES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,10 @@ class Checked:
 
 
 class HealthChecks:
-    """A server that answers anything below 500 is up: many have no health page, and say 404."""
+    """A server that answers anything below 500 is up: many have no health page, and say 404.
+
+    One that nobody can connect to is down at once; a slow or failing answer has to come twice in a row.
+    """
 
     def __init__(
         self, urls: Mapping[str, str], client: httpx.AsyncClient, report: Callable[[str, bool], None]
@@ -28,21 +35,28 @@ class HealthChecks:
         self._urls = urls
         self._client = client
         self._report = report
+        self._failures = dict.fromkeys(urls, 0)
 
     async def run_once(self) -> Checked:
         found = await asyncio.gather(*(self._check(name) for name in self._urls))
         return Checked(up=sum(found), down=len(found) - sum(found))
 
     async def _check(self, backend: str) -> bool:
+        self._failures[backend] = await self._failures_after(backend)
+        up = self._failures[backend] < _FAILURES
+        self._report(backend, up)
+        return up
+
+    async def _failures_after(self, backend: str) -> int:
+        """Failed checks in a row, this one included."""
         try:
             async with asyncio.timeout(_CHECK_TIMEOUT_S):
                 answer = await self._client.get(self._urls[backend])
+        except httpx.ConnectError:
+            return _FAILURES
         except (httpx.HTTPError, OSError, TimeoutError):
-            up = False
-        else:
-            up = answer.status_code < 500
-        self._report(backend, up)
-        return up
+            return self._failures[backend] + 1
+        return 0 if answer.status_code < 500 else self._failures[backend] + 1
 
 
 def health_urls(backends: Mapping[str, BackendConfig]) -> dict[str, str]:
@@ -54,3 +68,20 @@ def _health_url(backend: BackendConfig) -> str:
     if backend.health_url is not None:
         return str(backend.health_url)
     return str(URL(str(backend.url)).with_path("/healthz").with_query(None))
+
+
+class HealthOnLoss:
+    """An observer of runs: a connection that fails has the backends looked at now, not at the next tick."""
+
+    def __init__(self, look_now: Callable[[], None]) -> None:
+        self._look_now = look_now
+
+    def started(self, run: Run) -> None:
+        """Nothing to learn yet."""
+
+    def run_ended(self, run: Run, end: RunEnd) -> None:  # noqa: ARG002 - of whichever backend
+        if end.error is not None and end.error.stage is FailureStage.TRANSPORT:
+            self._look_now()
+
+    def ended(self, inference: Inference) -> None:
+        """Runs tell all there is to know."""

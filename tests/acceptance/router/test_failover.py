@@ -1,0 +1,150 @@
+"""Regions that die and come back, retries that move, cancellations that free a slot at once."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+from beacon_contracts.inference import InferenceState, InferenceView
+from tests.acceptance.router.witness import merged, of, refused
+from tests.fixtures.gpusim import Gpusim, eventually, start_gpusim
+from tests.fixtures.router import Router, backend, router_config, start_router
+
+INSTANT = {"default_load": 0, "default_run": 0, "loaded_models": 4}
+
+
+async def test_a_region_that_dies_hands_over_what_may_move_and_keeps_the_rest_waiting() -> None:
+    async with AsyncExitStack() as running:
+        us = await running.enter_async_context(start_gpusim(region="US", slots=2, **INSTANT))
+        eu = await running.enter_async_context(start_gpusim(region="EU", slots=2, **INSTANT))
+        router = await running.enter_async_context(start_router(two_regions(us, eu, health_every_s=0.2)))
+        await us.add_fault(kind="hang")
+        movable = [asyncio.ensure_future(router.infer(f"movable-{number}")) for number in range(4)]
+        await us.wait_running(2)
+        for number in range(3):
+            await router.ask(f"pinned-{number}", failover="pinned", prefer="respond-async")
+
+        us.process.kill()
+        views = await asyncio.gather(*movable)
+
+        assert {view.state for view in views} == {InferenceState.COMPLETED}
+        assert {(view.requested_region, view.actual_region) for view in views} == {("US", "EU")}
+        ran = await merged(eu)
+        assert sorted(call["request_id"] for call in ran) == [f"movable-{number}" for number in range(4)]
+        waiting = [await router.look(f"pinned-{number}") for number in range(3)]
+        assert {view.state for view in waiting} == {InferenceState.QUEUED}
+        assert all(view.waiting_for and "us-1" in view.waiting_for for view in waiting)
+
+        port = us.url.rpartition(":")[2]
+        await running.enter_async_context(start_gpusim(region="US", slots=2, port=port, **INSTANT))
+        done = await asyncio.gather(*(finished(router, f"pinned-{number}") for number in range(3)))
+        assert {(view.state.value, view.actual_region) for view in done} == {("completed", "US")}
+
+
+async def test_a_pinned_run_that_loses_its_region_is_finished_there() -> None:
+    async with AsyncExitStack() as running:
+        us = await running.enter_async_context(start_gpusim(region="US", slots=2, **INSTANT))
+        eu = await running.enter_async_context(start_gpusim(region="EU", slots=2, **INSTANT))
+        router = await running.enter_async_context(start_router(two_regions(us, eu, health_every_s=0.2)))
+        await us.add_fault(kind="hang")
+        pinned = asyncio.ensure_future(router.infer("pinned", failover="pinned"))
+        await us.wait_running(1)
+
+        us.process.kill()
+        port = us.url.rpartition(":")[2]
+        again = await running.enter_async_context(start_gpusim(region="US", slots=2, port=port, **INSTANT))
+        view = await pinned
+
+        assert (view.state, view.actual_region) == (InferenceState.COMPLETED, "US")
+        assert [attempt.outcome for attempt in view.tries] == ["failed", "completed"]
+        assert len(await again.ledger()) == 1
+        assert await eu.ledger() == []
+
+
+async def test_an_idle_region_starts_anothers_retry_when_it_is_due() -> None:
+    async with AsyncExitStack() as running:
+        us = await running.enter_async_context(start_gpusim(region="US", slots=1, **INSTANT))
+        eu = await running.enter_async_context(start_gpusim(region="EU", slots=1, **INSTANT))
+        router = await running.enter_async_context(start_router(two_regions(us, eu)))
+        await us.add_fault(kind="error", status=503, next=1)
+
+        view = await router.infer("retried", region="US")
+
+        (failed,), (retried,) = of(await us.ledger(), "retried"), of(await eu.ledger(), "retried")
+        assert (view.requested_region, view.actual_region) == ("US", "EU")
+        assert failed["outcome"] == "error"
+        assert retried["arrived"] >= failed["ended"] + 2.0
+        waited_s = view.tries[1].timing.queued_s
+        assert 2.0 <= waited_s < 3.0
+
+
+async def test_a_cancelled_run_frees_its_slot_for_the_next_at_once() -> None:
+    async with AsyncExitStack() as running:
+        us = await running.enter_async_context(start_gpusim(region="US", slots=1, **INSTANT))
+        config = router_config({"us-1": backend("US", us.url, slots=1)})
+        router = await running.enter_async_context(start_router(config))
+        for number in range(10):
+            hog, following = f"hog-{number}", f"next-{number}"
+            await us.add_fault(kind="hang", next=1)
+            await router.ask(hog, prefer="respond-async")
+            await us.wait_running(1)
+            waiting = asyncio.ensure_future(router.infer(following))
+            await in_line(router, 1)
+
+            await router.cancel(hog)
+            view = await waiting
+
+            (cancelled,), (ran,) = of(await us.ledger(), hog), of(await us.ledger(), following)
+            assert (cancelled["outcome"], ran["outcome"]) == ("aborted", "completed")
+            assert ran["arrived"] >= cancelled["ended"]
+            assert len(view.tries) == 1
+        assert await refused(us) == 0
+
+
+async def test_a_cold_start_behind_a_proxy_that_cuts_requests_is_no_failure() -> None:
+    async with AsyncExitStack() as running:
+        slow = {"default_load": 1.5, "default_run": 0.1, "proxy_cut_s": 0.2}
+        us = await running.enter_async_context(start_gpusim(region="US", slots=1, **slow))
+        config = router_config(
+            {"us-1": backend("US", us.url, slots=1)},
+            models={"m": {"expected_load_s": 5, "load_timeout_s": 10, "run_timeout_s": 1}},
+        )
+        router = await running.enter_async_context(start_router(config))
+        asked = asyncio.ensure_future(router.infer("cold"))
+        await us.wait_running(1)
+        assert (await router.look("cold")).state is InferenceState.WARMING
+
+        view = await asked
+
+        assert view.state is InferenceState.COMPLETED
+        assert view.timing.load_s >= 1.0
+        assert [call["outcome"] for call in await us.ledger()] == ["completed"]
+
+
+async def test_an_empty_answer_is_a_success() -> None:
+    async with AsyncExitStack() as running:
+        us = await running.enter_async_context(start_gpusim(region="US", slots=1, **INSTANT))
+        config = router_config({"us-1": backend("US", us.url, slots=1)})
+        router = await running.enter_async_context(start_router(config))
+        await us.add_fault(kind="empty", next=1)
+
+        view = await router.infer("empty")
+
+        assert (view.state, view.output, view.failure) == (InferenceState.COMPLETED, "", None)
+
+
+def two_regions(us: Gpusim, eu: Gpusim, **router: Any) -> str:
+    backends = {"us-1": backend("US", us.url, slots=2), "eu-1": backend("EU", eu.url, slots=2)}
+    return router_config(backends, **router)
+
+
+async def finished(router: Router, request_id: str) -> InferenceView:
+    view = await router.look(request_id, prefer="wait=30")
+    assert view.state.terminal, view
+    return view
+
+
+async def in_line(router: Router, count: int) -> None:
+    async def seen() -> bool:
+        return bool((await router.queues())["waiting"] == count)
+
+    await eventually(seen, f"{count} wait")

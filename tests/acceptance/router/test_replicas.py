@@ -1,0 +1,88 @@
+"""Two routers, one cap: shared through Redis, never exceeded, given back by one that is killed."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+from tests.acceptance.router.witness import merged, most_at_once, refused
+from tests.fixtures.gpusim import Gpusim, eventually, start_gpusim
+from tests.fixtures.router import Router, backend, router_config, start_router
+
+CAP = 4
+EACH = 60
+
+
+async def test_replicas_never_exceed_the_cap_they_share_and_take_turns(redis_url: str) -> None:
+    async with AsyncExitStack() as running:
+        gpus = [
+            await running.enter_async_context(
+                start_gpusim(region=region, slots=10, default_load=0, default_run=0.01)
+            )
+            for region in ("US", "EU")
+        ]
+        config = shared(*gpus)
+        a, b = [
+            await running.enter_async_context(start_router(config, REDIS_URL=redis_url)) for _ in range(2)
+        ]
+        hogs = [f"hog-{number}" for number in range(CAP)]
+        await gpus[0].add_fault(kind="hang", next=CAP)
+        for hog in hogs:
+            await a.ask(hog, prefer="respond-async")
+        await gpus[0].wait_running(CAP)
+        for number in range(EACH):
+            region = ("US", "EU")[number % 2]
+            await a.ask(f"a-{number}", region=region, prefer="respond-async")
+            await b.ask(f"b-{number}", region=region, prefer="respond-async")
+
+        for hog in hogs:
+            await a.cancel(hog)
+        for name, router in (("a", a), ("b", b)):
+            for number in range(EACH):
+                assert (await router.look(f"{name}-{number}", prefer="wait=60")).state.value == "completed"
+
+        calls = await merged(*gpus)
+        assert len(calls) == CAP + 2 * EACH
+        assert most_at_once(calls) == CAP
+        assert await refused(*gpus) == 0
+        turns = [call["request_id"][0] for call in calls[CAP:]]
+        assert EACH // 4 <= turns[:EACH].count("a") <= EACH * 3 // 4, turns
+
+
+async def test_a_killed_replica_gives_its_slots_back(redis_url: str) -> None:
+    async with AsyncExitStack() as running:
+        gpu = await running.enter_async_context(
+            start_gpusim(region="US", slots=10, default_load=0, default_run=0)
+        )
+        config = shared(gpu, slot_lease_s=1.0)
+        doomed = await running.enter_async_context(start_router(config, REDIS_URL=redis_url))
+        survivor = await running.enter_async_context(start_router(config, REDIS_URL=redis_url))
+        await gpu.add_fault(kind="hang", next=CAP)
+        for number in range(CAP):
+            await doomed.ask(f"doomed-{number}", prefer="respond-async")
+        await gpu.wait_running(CAP)
+        waiting = [asyncio.ensure_future(survivor.infer(f"waiting-{number}")) for number in range(CAP)]
+        await in_line(survivor, CAP)
+
+        doomed.process.kill()
+        views = await asyncio.gather(*waiting)
+
+        assert {view.state.value for view in views} == {"completed"}
+        calls = await merged(gpu)
+        assert most_at_once(calls) <= CAP
+        first = min(call["arrived"] for call in calls if call["request_id"].startswith("waiting"))
+        assert all(call["ended"] <= first for call in calls if call["request_id"].startswith("doomed"))
+
+
+def shared(*gpus: Gpusim, **router: Any) -> str:
+    backends = {
+        f"{region.lower()}-1": backend(region, gpu.url, slots=10, group="modal")
+        for region, gpu in zip(("US", "EU"), gpus, strict=False)
+    }
+    return router_config(backends, groups={"modal": CAP}, **router)
+
+
+async def in_line(router: Router, count: int) -> None:
+    async def seen() -> bool:
+        return bool((await router.queues())["waiting"] == count)
+
+    await eventually(seen, f"{count} wait")

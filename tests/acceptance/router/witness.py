@@ -1,0 +1,37 @@
+"""What the ledgers of simulated GPUs prove when they are laid side by side."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.fixtures.gpusim import Gpusim
+
+Call = dict[str, Any]
+
+
+async def merged(*gpus: Gpusim) -> list[Call]:
+    """All calls that held a slot, by the moment they came."""
+    calls = [call for gpu in gpus for call in await gpu.ledger() if call["outcome"] != "refused"]
+    return sorted(calls, key=lambda call: call["arrived"])
+
+
+async def refused(*gpus: Gpusim) -> int:
+    """How often a slot too many was asked for."""
+    return sum([(await gpu.stats())["excess"] for gpu in gpus])
+
+
+def most_at_once(calls: Iterable[Call]) -> int:
+    """The most calls that held slots at one moment, over all GPUs."""
+    edges: list[tuple[float, int]] = []
+    for call in calls:
+        edges.append((call["arrived"], 1))
+        if call["ended"] is not None:
+            edges.append((call["ended"], -1))
+    most = now = 0
+    for _, step in sorted(edges):
+        now += step
+        most = max(most, now)
+    return most
+
+
+def of(calls: Iterable[Call], request_id: str) -> list[Call]:
+    return [call for call in calls if call["request_id"] == request_id]
