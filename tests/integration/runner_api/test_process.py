@@ -1,0 +1,140 @@
+"""The API as a process: started, stopped, and killed in the middle of its work."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from beacon_contracts.ids import read_job
+from beacon_runner.store.database import Database
+from tests.integration.runner_api.bed import GENERATION
+from tests.integration.runner_store.bed import Bed
+
+CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
+KEYS = {
+    "BEACON_BOOTSTRAP_USER_KEY": "bk_user_0123456789abcdef",
+    "BEACON_BOOTSTRAP_ADMIN_KEY": "bk_admin_0123456789abcdef",
+}
+START_DEADLINE_S = 60.0
+
+
+async def command(role: str, **environment: str) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "beacon_runner",
+        role,
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()
+
+
+@asynccontextmanager
+async def api_process(
+    database_url: str, redis_url: str, folder: Path
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    ready = folder / "url"
+    environment = {
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
+        "BEACON_CONFIG": str(CONFIG),
+        "BEACON_SERVICE_TOKEN": "service-token",
+        "BEACON_RUNNER_PORT": "0",
+        "BEACON_RUNNER_READY_FILE": str(ready),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "beacon_runner", "api", env={**os.environ, **environment}
+    )
+    try:
+        async with asyncio.timeout(START_DEADLINE_S):
+            while not ready.exists():
+                assert process.returncode is None, "the api ended instead of starting"
+                await asyncio.sleep(0.02)
+        yield process, ready.read_text(encoding="utf-8")
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+def client(url: str) -> httpx.AsyncClient:
+    headers = {"authorization": f"Bearer {KEYS['BEACON_BOOTSTRAP_ADMIN_KEY']}"}  # has no limits
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=30)
+
+
+async def test_bootstrap_makes_a_user_and_an_operator_once(database_url: str) -> None:
+    for _ in range(2):
+        code, output = await command("bootstrap", DATABASE_URL=database_url, **KEYS)
+        assert code == 0, output
+        assert KEYS["BEACON_BOOTSTRAP_USER_KEY"] not in output
+    code, output = await command("bootstrap", DATABASE_URL=database_url)
+    assert (code, "bk_" in output) == (0, False)
+
+
+async def test_bootstrap_without_keys_makes_them_up_and_shows_them_once(database_url: str) -> None:
+    _, first = await command("bootstrap", DATABASE_URL=database_url)
+    assert "demo: bk_" in first
+    assert "admin: bk_" in first
+    _, second = await command("bootstrap", DATABASE_URL=database_url)
+    assert "bk_" not in second
+
+
+async def test_what_is_missing_in_the_environment_is_named() -> None:
+    code, output = await command("api", DATABASE_URL="", REDIS_URL="")
+    assert code == 2
+    assert "DATABASE_URL" in output
+    assert "REDIS_URL" in output
+    assert "Traceback" not in output
+
+
+async def test_told_to_stop_it_answers_what_is_open_and_ends_well(
+    database_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    await command("bootstrap", DATABASE_URL=database_url, **KEYS)
+    async with api_process(database_url, redis_url, tmp_path) as (process, url):
+        async with client(url) as http:
+            assert (await http.get("/readyz")).status_code == 200
+            assert (await http.post("/api/v1/jobs", json=GENERATION)).status_code == 202
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(30):
+            assert await process.wait() == 0
+
+
+async def test_a_job_answered_202_is_there_after_kill_9(
+    database_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    await command("bootstrap", DATABASE_URL=database_url, **KEYS)
+    accepted: list[str] = []
+    async with api_process(database_url, redis_url, tmp_path) as (process, url), client(url) as http:
+
+        async def submit_until_dead() -> None:
+            while True:
+                try:
+                    answer = await http.post("/api/v1/jobs", json=GENERATION)
+                except httpx.HTTPError:
+                    return
+                assert answer.status_code == 202, answer.text
+                accepted.append(answer.json()["job_id"])
+                if len(accepted) == 40:
+                    process.kill()
+
+        await asyncio.gather(*(submit_until_dead() for _ in range(16)))
+    assert len(accepted) >= 40
+    database = Database(database_url, size=1)
+    await database.open()
+    try:
+        bed = Bed(database)
+        stored = [await bed.reader.job(read_job(job_id)) for job_id in accepted]
+        assert all(job is not None for job in stored)
+        queued = {entry.message.job for entry in await bed.published(100_000)}
+        assert {read_job(job_id) for job_id in accepted} <= queued
+    finally:
+        await database.close()
