@@ -32,17 +32,20 @@ make_venv() {
 
 # uv reads no pip configuration; where only pip was told of a registry or its certificate, pass it on.
 tell_uv_of_the_registry() {
-    index=${PIP_INDEX_URL:-$(pip_setting index-url)}
+    index=$(pip_setting index-url)
     if [ -n "$index" ] && [ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}" ]; then
         export UV_DEFAULT_INDEX="$index"
     fi
-    certificate=${PIP_CERT:-$(pip_setting cert)}
+    certificate=$(pip_setting cert)
     if [ -n "$certificate" ] && [ -z "${SSL_CERT_FILE:-}" ]; then
         export SSL_CERT_FILE="$certificate"
     fi
 }
 
-pip_setting() { "$python" -m pip config get "global.$1" 2>/dev/null || true; }
+# From its files and variables alike; a variable is listed first and counts more.
+pip_setting() {
+    "$python" -m pip config list 2>/dev/null | sed -nE "s/^(:env:|global)\.$1='(.*)'\$/\2/p" | head -n 1
+}
 
 install_uv() {
     # The pinned entry with its hashes: from its name to the first line that does not go on.
