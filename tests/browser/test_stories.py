@@ -257,6 +257,45 @@ def test_an_unknown_key_is_refused_and_a_session_ends_for_good(
     expect(desk.heading("Sign in")).to_be_visible()
 
 
+def test_regions_show_what_runs_where(desk: Desk, key: str, backstage: Backstage) -> None:
+    page = desk.page
+    backstage.run_times(**{LLAMA: 600})
+    job = backstage.submit(key, matrix(LLAMA, regions=("EU",)))
+    desk.sign_in(key)
+    desk.go("Regions")
+    europe = page.get_by_role("region", name="EU")
+    expect(europe).to_contain_text("1 of 4 slots")
+    expect(europe).to_contain_text("Healthy")
+    expect(europe).to_contain_text(LLAMA)
+    expect(page.get_by_role("region", name="Shared caps")).to_contain_text("modal")
+    desk.open(f"/jobs/{job}")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    desk.confirm("Cancel the job")
+    expect(desk.state()).to_have_text(re.compile("Cancelled"))
+
+
+def test_a_new_user_gets_a_key_and_credit_and_can_come_in(desk: Desk, stack: RunningStack) -> None:
+    page = desk.page
+    desk.sign_in(stack.credentials.admin_key)
+    desk.open("/admin/users")
+    page.get_by_label("Name", exact=True).fill("grace")
+    page.get_by_label("Tier", exact=True).select_option("premium")
+    page.get_by_role("button", name="Make a user").click()
+    key = page.get_by_role("dialog").get_by_label("Key").input_value()
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    row = page.get_by_role("row", name="grace")
+    row.get_by_label("Credit for grace").fill("25")
+    row.get_by_role("button", name="Give").click()
+    expect(row.get_by_role("cell", name="25", exact=True)).to_be_visible()
+
+    page.get_by_role("button", name="admin", exact=True).click()
+    page.get_by_role("button", name="Sign out").click()
+    desk.sign_in(key)
+    page.get_by_role("button", name="grace").click()
+    expect(page.get_by_text("Premium tier")).to_be_visible()
+    expect(page.get_by_text("25 credits")).to_be_visible()
+
+
 def test_a_class_is_paused_and_resumed(desk: Desk, stack: RunningStack) -> None:
     page = desk.page
     desk.sign_in(stack.credentials.admin_key)

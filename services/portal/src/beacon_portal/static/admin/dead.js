@@ -105,7 +105,7 @@ function deadRow(letter, { choose, requeue }) {
   const node = el("tr", {},
     el("td", {}, box),
     el("th", { scope: "row" }, link, el("small", { class: "mono muted" }, id)),
-    el("td", {}, letter.reason),
+    el("td", {}, titled(letter.reason)),
     el("td", { class: "roomy" }, letter.failure?.message ?? ""),
     died,
     el("td", { class: "number" }, again));

@@ -37,14 +37,15 @@ export function queueView({ api, signal }) {
     const queue = await attempt(said, () => api.get("api/queue", { signal }), "The queue explorer");
     jobs = queue.jobs;
     total = queue.total ?? jobs.length;
+    attr(found, "hidden", false);
     show();
   });
 
   const filters = el("div", { class: "filters", role: "group", "aria-label": "Filters" },
     el("label", {}, el("span", {}, "Tier"), tier), el("label", {}, el("span", {}, "Model"), model));
-  nothing.hidden = true;
-  const node = el("div", {}, pageHead("Queue"), said.node, el("section", { class: "panel", "aria-label": "Sums" }, sums.node),
+  const found = el("div", { hidden: true }, el("section", { class: "panel", "aria-label": "Sums" }, sums.node),
     el("div", { class: "gap" }), filters, nothing, list.node);
+  const node = el("div", {}, pageHead("Queue"), said.node, found);
   return { title: "Queue", node };
 }
 

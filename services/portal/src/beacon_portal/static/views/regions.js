@@ -90,6 +90,7 @@ function backendRow(backend) {
     showSlots(slots, next.busy, next.slots);
     write(use, `${next.busy} of ${next.slots} slots${next.group ? ` · ${next.group}` : ""}`);
     models.show(next.loaded_models, (model) => model);
+    attr(loaded, "hidden", next.loaded_models.length === 0);
     const probe = next.breaker.probe_in_s;
     write(note, probe === null || probe === undefined ? "" : `Next probe in ${span(Math.ceil(probe))}`);
     attr(note, "hidden", !note.textContent);
