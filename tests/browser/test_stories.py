@@ -233,6 +233,28 @@ def test_a_refused_form_says_what_is_wrong_where_it_is_wrong(desk: Desk, key: st
     expect(page.get_by_text("Choose at least one model.")).to_be_visible()
 
 
+def test_limits_are_shown_before_and_explained_after(
+    desk: Desk, backstage: Backstage, console: Console
+) -> None:
+    page = desk.page
+    key = backstage.new_user("poor", tier="free")
+    for _ in range(2):
+        backstage.submit(key, matrix(LLAMA))
+    desk.sign_in(key)
+    desk.go("Submit")
+    forecast = page.get_by_role("complementary")
+    expect(forecast).to_contain_text("Left this hour1 of 3")
+    expect(forecast).to_contain_text("Jobs you may still queue2 of 2")
+    backstage.submit(key, matrix(LLAMA))
+    page.get_by_label("Question", exact=True).fill("One more?")
+    page.get_by_label(LLAMA).check()
+    console.tolerate("429")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_text("Try again in")).to_be_visible()
+    expect(forecast).to_contain_text("Left this hour0 of 3")
+    expect(page.get_by_label("Question", exact=True)).to_have_value("One more?")
+
+
 def test_administration_needs_an_administrator(desk: Desk, key: str, stack: RunningStack) -> None:
     desk.sign_in(key)
     expect(desk.page.get_by_role("link", name="Admin")).to_be_hidden()

@@ -1,5 +1,7 @@
 // States and failures in words. A glyph goes with every colour, so that colour is never the only sign.
 
+import { span } from "./clock.js";
+
 const STATES = {
   queued: ["wait", "◷", "Queued"],
   pending: ["wait", "·", "Pending"],
@@ -52,6 +54,6 @@ export function failureWords(failure) {
 
 /** A refusal in one line, with what can be done about it. */
 export function problemWords(error) {
-  const wait = error.retryAfter ? ` Try again in ${Math.ceil(error.retryAfter)} s.` : "";
+  const wait = error.retryAfter ? ` Try again in ${span(Math.ceil(error.retryAfter))}.` : "";
   return `${error.message.replace(/\.?$/, ".")}${wait}`;
 }
