@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -67,7 +68,15 @@ def _run(role: Role) -> int:
     settings = RunnerSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
     config = load_config(settings.config_path, os.environ)
+    _look_for_garbage_less_often()
     return run_process(lambda: build(role, settings, config))
+
+
+def _look_for_garbage_less_often() -> None:
+    """Almost nothing here is cyclic: the collector's default of every 700 objects cost a fifth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 if __name__ == "__main__":
