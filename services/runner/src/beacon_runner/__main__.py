@@ -73,7 +73,7 @@ def _run(role: Role) -> int:
 
 
 def _look_for_garbage_less_often() -> None:
-    """Almost nothing here is cyclic: the collector's default of every 700 objects cost a fifth of the time."""
+    """Almost nothing here is cyclic: looking after every 700 objects cost a fifth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
