@@ -166,7 +166,7 @@ def test_every_ended_stage_has_exactly_one_right_verdict(
     elif "later" in chosen and attempt <= POLICY.retries:
         assert isinstance(verdict, RetryLater)
         planned = POLICY.delays_s[attempt - 1]
-        assert planned <= verdict.delay_s < planned * (1 + POLICY.jitter)
+        assert planned <= verdict.delay_s <= planned * (1 + POLICY.jitter)
     else:
         assert isinstance(verdict, Dead)
         assert verdict.state is (JobState.PARTIAL if "ok" in chosen else JobState.FAILED)
