@@ -1,6 +1,7 @@
 """Owned tasks: none is lost, none dies unnoticed, all end with their owner."""
 
 import asyncio
+import contextlib
 import inspect
 
 import pytest
@@ -102,3 +103,19 @@ async def test_an_owned_task_may_close_its_owner() -> None:
     tasks.spawn("closer", close_all())
     await asyncio.wait_for(closed.wait(), 5)
     assert other.cancelled()
+
+
+async def test_a_task_that_swallowed_its_cancellation_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beacon_lifecycle.tasks.CANCEL_AGAIN_S", 0.01)
+    tasks, begun = OwnedTasks("owner"), asyncio.Event()
+
+    async def deaf_once() -> None:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    task = tasks.spawn("deaf", deaf_once())
+    await begun.wait()
+    await tasks.close()
+    assert task.cancelled()

@@ -8,6 +8,8 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
+CANCEL_AGAIN_S = 3.0  # longer than any clean-up should take
+
 
 class OwnedTasks:
     """A set of named tasks that ends with its owner; the first unexpected death is kept in `failure`."""
@@ -43,9 +45,11 @@ class OwnedTasks:
         """Cancel what still runs and wait for it; idempotent. Its own tasks may call it: they end last."""
         self._closed = True
         tasks = self._tasks - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            # A library may swallow a cancellation that comes while it connects: then it is told again.
+            _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN_S)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
