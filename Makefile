@@ -73,7 +73,7 @@ fmt: setup ## Format the code and fix what can be fixed
 bench: setup ## Measure Beacon against its limits (NAME=runner runs benchmarks/runner alone)
 	@$(PY) -m benchmarks$(if $(NAME),.$(NAME)) $(ARGS)
 
-bench-peers: setup ## Measure Beacon beside other queues and routers
+bench-peers: setup ## Install other queues beside the project and measure Beacon among them
 	@$(PY) -m benchmarks.peers $(ARGS)
 
 chaos: setup ## Kill parts of the system at random moments, and count what is lost
@@ -85,4 +85,4 @@ clean: ## Remove the data of `make up` and all caches
 	@find . -name __pycache__ -not -path './$(VENV)/*' -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the virtual environment too
-	@rm -rf $(VENV)
+	@rm -rf $(VENV) .venv-peers*

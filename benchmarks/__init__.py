@@ -1,0 +1,1 @@
+"""Measurements: each part runs by itself with `python -m benchmarks.<part>`."""

@@ -1,0 +1,65 @@
+"""`python -m benchmarks.fairness`: measure every lane strategy and write `benchmarks/results/fairness.md`."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from beacon_config.tenancy import LaneStrategy
+from benchmarks.fairness.report import Waits, write_report
+from benchmarks.harness.machine import machine_facts
+from benchmarks.harness.process import Program, running
+from benchmarks.harness.rounds import shuffled_rounds
+from benchmarks.harness.servers import Arena, arena
+
+BULK, NEWCOMERS = 1_000, 20
+SLOTS, SERVICE_S = 5, 0.02
+READY_S, WORK_S = 60.0, 120.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.fairness", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen, _ = parser.parse_known_args(arguments)
+    found = asyncio.run(_measure(chosen.rounds, chosen.seed))
+    how = (
+        f"{chosen.rounds} shuffled rounds, seed {chosen.seed}; one worker with {SLOTS} slots, a job takes "
+        f"{SERVICE_S * 1000:g} ms"
+    )
+    print(f"written: {write_report(found, how, machine_facts())}")
+    return 0
+
+
+async def _measure(rounds: int, seed: int) -> dict[str, list[Waits]]:
+    found: dict[str, list[Waits]] = {strategy: [] for strategy in LaneStrategy}
+    async with arena() as servers:
+        for order in shuffled_rounds([*LaneStrategy], rounds, seed):
+            for strategy in order:
+                waits = await _one(servers, strategy)
+                found[strategy].append(waits)
+                print(f"  {strategy}: {max(waits.jobs):.0f} jobs before the last", flush=True)
+    return found
+
+
+async def _one(servers: Arena, strategy: str) -> Waits:
+    settings: dict[str, Any] = {"strategy": strategy, "slots": SLOTS, "service_s": SERVICE_S}
+    program = Program(Path(sys.executable), "benchmarks.fairness.contender", settings)
+    async with (
+        servers.place("fairness", migrated=True) as place,
+        running(
+            program, database_url=place.database_url, redis_url=place.redis_url, log=place.log
+        ) as contender,
+    ):
+        await contender.ask("prepare", within_s=READY_S)
+        await contender.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)  # warms everything up
+        alone = await contender.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)
+        crowded = await contender.ask("crowded", within_s=WORK_S, bulk=BULK, newcomers=NEWCOMERS)
+        await contender.ask("close", within_s=READY_S)
+    return Waits(crowded["jobs"], crowded["seconds"], alone["seconds"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What every measurement needs: fresh servers, contenders in processes, fair rounds, honest statistics."""

@@ -1,0 +1,134 @@
+"""A contender as seen from inside its own process. Standard library only, for all environments."""
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+LOOK_EVERY_S = 0.01
+
+
+class Contender(Protocol):
+    """Times are seconds. Each method is called once, in this order; those that do not apply are left out."""
+
+    async def prepare(self) -> None:
+        """Make what is needed before jobs can be queued."""
+
+    async def fill(self, count: int) -> None:
+        """Queue so many jobs that do nothing; nobody works on them yet."""
+
+    async def drain(self, count: int) -> float:
+        """Work on all of them: from the start of the first until the last result is recorded."""
+
+    async def pickup(self, count: int) -> list[float]:
+        """Queue one job at a time on an idle system: from the call that queues it until its body runs."""
+
+    async def close(self) -> None: ...
+
+
+class Progress:
+    """Counts bodies and results in the process that works."""
+
+    def __init__(self) -> None:
+        self.first: float | None = None
+        self.done = 0
+        self.wanted = 0
+        self.last = 0.0
+        self.complete = asyncio.Event()
+
+    def body(self) -> None:
+        if self.first is None:
+            self.first = time.monotonic()
+
+    def recorded(self, count: int = 1) -> None:
+        self.done += count
+        if self.done >= self.wanted:
+            self.last = time.monotonic()
+            self.complete.set()
+
+    def seconds(self) -> float:
+        if self.first is None:
+            raise RuntimeError("no job was started")
+        return (self.last or time.monotonic()) - self.first
+
+
+_started = False
+
+
+def note_start() -> None:
+    """Called by bodies that may run in other processes: notes when the first of each process started."""
+    global _started  # noqa: PLW0603 - once a process, at the price of one comparison
+    if not _started:
+        _started = True
+        with Path(os.environ["BENCH_STARTS"]).open("a", encoding="ascii") as starts:
+            starts.write(f"{time.monotonic()}\n")
+
+
+async def until_recorded(count: int, results: Callable[[], int | Awaitable[int]]) -> float:
+    """The seconds of a drain whose bodies call `note_start`, by looking at what is recorded so far."""
+
+    async def complete() -> bool:
+        found = results()
+        return (found if isinstance(found, int) else await found) >= count
+
+    await until(complete, LOOK_EVERY_S)
+    return time.monotonic() - _first_start()
+
+
+async def until(condition: Callable[[], Awaitable[bool]], every_s: float) -> None:
+    """Look again and again: what is awaited happens in another process, which cannot tell us."""
+    while not await condition():  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(every_s)
+
+
+def _first_start() -> float:
+    return min(map(float, Path(os.environ["BENCH_STARTS"]).read_text(encoding="ascii").split()))
+
+
+def options() -> Mapping[str, Any]:
+    """The settings of this contender's variant."""
+    found: Mapping[str, Any] = json.loads(os.environ.get("BENCH_OPTIONS", "{}"))
+    return found
+
+
+def run(contender: Callable[[], object], work: Callable[[], object]) -> None:
+    """The entry of a contender's module: answer commands, or be the worker when asked to `work`."""
+    if sys.argv[1:2] == ["work"]:
+        worked = work()
+        if inspect.iscoroutine(worked):
+            _loop_run(worked)
+    else:
+        serve(contender())
+
+
+def serve(contender: object) -> None:
+    """Answer one command a line until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever libraries print must not be taken for an answer
+    _loop_run(_serve(contender, answers.write))
+
+
+def _loop_run(main: Coroutine[Any, Any, Any]) -> None:
+    """On uvloop, which every asyncio contender gets: Beacon runs on it too."""
+    uvloop: Any = importlib.import_module("uvloop")
+    uvloop.run(main)
+
+
+async def _serve(contender: object, write: Any) -> None:
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        command = json.loads(line)
+        try:
+            answer = getattr(contender, command["do"])(**command.get("with", {}))
+            if inspect.isawaitable(answer):
+                answer = await answer
+            write(json.dumps({"answer": answer}) + "\n")
+        except Exception as error:  # noqa: BLE001 - told to the parent, which decides
+            traceback.print_exc()
+            write(json.dumps({"error": repr(error)}) + "\n")

@@ -1,0 +1,13 @@
+"""The order of measurements: everyone once a round, in an order that no one can profit from."""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+
+def shuffled_rounds(names: Sequence[str], rounds: int, seed: int) -> Iterator[list[str]]:
+    """As many rounds as asked for, each with every name once, shuffled by the seed."""
+    random = Random(seed)
+    for _ in range(rounds):
+        order = list(names)
+        random.shuffle(order)
+        yield order

@@ -1,0 +1,10 @@
+"""`python -m benchmarks.peers`: install the other queues, then measure the runner beside them."""
+
+import sys
+
+from benchmarks.peers.entries import install
+from benchmarks.runner.__main__ import main
+
+if __name__ == "__main__":
+    install()
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The runner beside its peers and the physical limits."""

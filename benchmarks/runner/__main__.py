@@ -1,0 +1,55 @@
+"""`python -m benchmarks.runner`: measure, and write the table and the picture to `benchmarks/results/`."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from benchmarks.harness.machine import machine_facts
+from benchmarks.harness.servers import Arena, arena
+from benchmarks.peers.entries import versions
+from benchmarks.runner.findings import Findings
+from benchmarks.runner.plan import Plan, Section
+from benchmarks.runner.report import write_report
+from benchmarks.runner.sections import drain, growth, pickup, recovery, submit
+
+SECTIONS: dict[str, Callable[[Arena, Plan], Awaitable[Section]]] = {
+    drain.NAME: drain.measure,
+    submit.NAME: submit.measure,
+    pickup.NAME: pickup.measure,
+    growth.NAME: growth.measure,
+    recovery.NAME: recovery.measure,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.runner", description=__doc__)
+    parser.add_argument(
+        "--sections", default=",".join(SECTIONS), help="which to measure, separated by commas"
+    )
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scale", type=float, default=1.0, help="0.1 measures with a tenth of the jobs")
+    parser.add_argument("--no-peers", action="store_true", help="leave out the other queues")
+    parser.add_argument("--report-only", action="store_true", help="write the report from what was measured")
+    chosen = parser.parse_args(arguments)
+    findings = Findings.kept()
+    if not chosen.report_only:
+        plan = Plan(chosen.rounds, chosen.seed, chosen.scale, peers=not chosen.no_peers)
+        asyncio.run(_measure(plan, chosen.sections.split(","), findings))
+    for path in write_report(findings):
+        print(f"written: {path}")
+    return 0
+
+
+async def _measure(plan: Plan, names: Sequence[str], findings: Findings) -> None:
+    async with arena() as servers:
+        facts = {**machine_facts(), **await servers.versions()}
+        for name in names:
+            print(f"==> {name}: {plan.rounds} rounds, seed {plan.seed}", flush=True)
+            section = await SECTIONS[name](servers, plan)
+            findings.keep(section, plan, facts, versions() if plan.peers else {})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

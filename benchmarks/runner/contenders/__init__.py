@@ -1,0 +1,1 @@
+"""Beacon and the bare limits, each in its own process."""

@@ -1,0 +1,97 @@
+"""Beacon's worker on a filled queue: real queue, real store, real loops; only the router answers at once."""
+
+import os
+from collections.abc import Sequence
+
+from beacon_contracts.ids import JobId
+from beacon_lifecycle import Service
+from beacon_runner.compose import RelayStore, build_relay, build_worker
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.work import ClaimedJob, StageReport
+from beacon_runner.loops.worker.executor import Executor, RouterExecutor
+from beacon_runner.store.claims import PostgresClaims
+from beacon_runner.store.live import PostgresAttic, PostgresLive
+from beacon_runner.store.outbox import PostgresOutbox
+from benchmarks.harness.contender import Progress, options, run
+from benchmarks.runner.contenders.instant import InstantExecutor, InstantRouter
+from benchmarks.runner.contenders.setting import Filler, new_users, open_database, open_transport, wide_config
+
+COMPLETED = "SELECT count(*) FROM jobs j JOIN executions e ON e.job_id = j.id WHERE j.state = 'completed'"
+
+
+class CountingClaims:
+    """The store, and a count of what it has recorded."""
+
+    def __init__(self, claims: PostgresClaims, progress: Progress) -> None:
+        self._claims = claims
+        self._progress = progress
+
+    async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
+        return await self._claims.claim(messages, worker)
+
+    async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
+        applied = await self._claims.record(reports)
+        self._progress.recorded(sum(1 for report in reports if report.verdict and report.job in applied))
+        return applied
+
+
+class BeaconDrain:
+    """Options: `slots`, `batch`, `users`, `executor` (router or instant), `outbox` (drain begins there)."""
+
+    def __init__(self) -> None:
+        self._options = {"slots": 1000, "batch": 500, "users": 1, "executor": "router", **options()}
+        self._config = wide_config(self._options["slots"], self._options["batch"])
+        self._progress = Progress()
+
+    async def prepare(self) -> None:
+        self._database = open_database()
+        await self._database.open()
+        self._transport = open_transport(self._config)
+        await self._transport.start()
+
+    async def fill(self, count: int) -> None:
+        filler = Filler(self._config, self._database, self._transport)
+        await filler.submit(count, new_users(self._options["users"]))
+        if not self._options.get("outbox"):
+            await filler.publish()
+
+    async def drain(self, count: int) -> float:
+        self._progress.wanted = count
+        claims = PostgresClaims(self._database, max_deliveries=self._config.runner.max_deliveries)
+        services = build_worker(self._transport, CountingClaims(claims, self._progress), self._executor())
+        if self._options.get("outbox"):
+            services += self._relay()
+        for service in services:
+            await service.start()
+        await self._progress.complete.wait()
+        for service in reversed(services):
+            await service.stop()
+        await self._check(count)
+        return self._progress.seconds()
+
+    async def close(self) -> None:
+        await self._transport.stop()
+        await self._database.close()
+
+    def _executor(self) -> Executor:
+        if self._options["executor"] == "instant":
+            return InstantExecutor(self._body)
+        return RouterExecutor(InstantRouter(self._body), timeout_s=60)
+
+    def _body(self, _: str) -> None:
+        self._progress.body()
+
+    def _relay(self) -> list[Service]:
+        live = PostgresLive(self._database)
+        store = RelayStore(PostgresOutbox(self._database), live, live, PostgresAttic(self._database))
+        return build_relay(self._transport, store)
+
+    async def _check(self, count: int) -> None:
+        completed = await self._database.fetchval(COMPLETED)
+        if completed != count:
+            raise RuntimeError(f"{completed} of {count} jobs are recorded as completed")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("BEACON_LOG_LEVEL", "warning")
+    run(BeaconDrain, lambda: None)

@@ -1,0 +1,88 @@
+"""Beacon's processes with a router that answers at once: `work` is worker and relay, `all` the API too."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from beacon_config import BeaconConfig
+from beacon_lifecycle import Service, Supervisor, SystemClock, run_process
+from beacon_runner.api.compose import build_api
+from beacon_runner.compose import RelayStore, Transport, build_relay, build_worker
+from beacon_runner.domain.ports import Router
+from beacon_runner.loops.worker.executor import RouterExecutor
+from beacon_runner.queue import RedisAddress
+from beacon_runner.resources import Resource
+from beacon_runner.roles import RELAY_POOL, WORKER_POOL
+from beacon_runner.settings import RunnerSettings
+from beacon_runner.store.claims import PostgresClaims
+from beacon_runner.store.database import Database
+from beacon_runner.store.live import PostgresAttic, PostgresLive
+from beacon_runner.store.outbox import PostgresOutbox
+from beacon_telemetry import configure_logging, new_registry
+from benchmarks.harness.pickup import arrived
+from benchmarks.runner.contenders.instant import HangingRouter, InstantRouter
+from benchmarks.runner.contenders.setting import shipped_config, wide_config
+
+
+def body(prompt: str) -> None:
+    """A prompt that is a number is the moment it was sent."""
+    if prompt[0].isdigit():
+        arrived(float(prompt))
+
+
+def services(role: str, config: BeaconConfig, router: Router) -> list[Service]:
+    """Composed as `beacon_runner.roles` does, except for the router."""
+    settings, clock, registry = RunnerSettings(), SystemClock(), new_registry()
+    transport = Transport(config, RedisAddress(settings.redis_url), registry, clock)
+    made: list[Service] = [transport]
+    if role in {"work", "relay", "all"}:
+        made += _relay(settings, transport)
+    if role in {"work", "worker", "all"}:
+        made += _worker(settings, transport, router)
+    if role == "all":
+        made += build_api(settings, config, clock, ring=transport.bell.ring, registry=registry)
+    return made
+
+
+def run_services(make: Callable[[], list[Service]]) -> int:
+    configure_logging("runner", "console", "warning")
+
+    async def build() -> Supervisor:
+        return Supervisor(make(), stop_timeout_s=5)
+
+    return run_process(build)
+
+
+def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
+    database = Database(settings.database_url, size=RELAY_POOL)
+    live = PostgresLive(database)
+    store = RelayStore(PostgresOutbox(database), live, live, PostgresAttic(database))
+    return [
+        Resource("relay-database", open_it=database.open, close_it=database.close),
+        *build_relay(transport, store),
+    ]
+
+
+def _worker(settings: RunnerSettings, transport: Transport, router: Router) -> list[Service]:
+    database = Database(settings.database_url, size=WORKER_POOL)
+    claims = PostgresClaims(database, max_deliveries=transport.config.runner.max_deliveries)
+    executor = RouterExecutor(router, timeout_s=transport.config.runner.execution_timeout_s)
+    return [
+        Resource("worker-database", open_it=database.open, close_it=database.close),
+        *build_worker(transport, claims, executor),
+    ]
+
+
+def main() -> int:
+    role, width, *manner = sys.argv[1:]
+    config = wide_config(1_000, 500) if width == "wide" else shipped_config()
+    router = HangingRouter(body) if manner == ["hang"] else InstantRouter(body)
+    return run_services(lambda: services(role, config, router))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.chdir(Path(__file__).resolve().parents[3])
+    sys.exit(main())

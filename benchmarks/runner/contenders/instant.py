@@ -1,0 +1,74 @@
+"""A router that answers at once: what remains is the runner's own cost."""
+
+import asyncio
+from collections.abc import Callable
+
+from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
+from beacon_runner.domain.plan import Due
+from beacon_runner.domain.work import ClaimedJob
+from beacon_runner.loops.worker.outcomes import Outcome
+
+OUTPUT = {"text": "done"}
+
+
+class InstantRouter:
+    """The `Router` port without a network and without a GPU; `body` hears the prompt of each execution."""
+
+    def __init__(self, body: Callable[[str], None]) -> None:
+        self._body = body
+
+    async def infer(self, request: InferenceRequest) -> InferenceView:
+        self._body(request.input["prompt"])
+        return InferenceView(
+            request_id=request.request_id,
+            state=InferenceState.COMPLETED,
+            model=request.model,
+            requested_region=request.region,
+            actual_region=request.region,
+            backend="instant",
+            fence=request.fence,
+            output=OUTPUT,
+        )
+
+    async def cancel(self, request_id: str, region: str) -> None:
+        """Nothing ever runs long enough."""
+
+
+class HangingRouter:
+    """The `Router` port with executions that never end: whoever started one can be killed amid it."""
+
+    def __init__(self, body: Callable[[str], None]) -> None:
+        self._body = body
+
+    async def infer(self, request: InferenceRequest) -> InferenceView:
+        self._body(request.input["prompt"])
+        await asyncio.Event().wait()
+        raise AssertionError("an event that nobody sets was set")
+
+    async def cancel(self, request_id: str, region: str) -> None:
+        """Nothing to do: the task ends with its worker."""
+
+
+class InstantExecutor:
+    """The `Executor` port itself, called and answered in one step: the no-op job of the other queues."""
+
+    def __init__(self, body: Callable[[str], None]) -> None:
+        self._body = body
+        self._outcome = InferenceView(
+            request_id="",
+            state=InferenceState.COMPLETED,
+            model="",
+            requested_region="",
+            actual_region="",
+            backend="instant",
+            fence=0,
+            output=OUTPUT,
+        )
+        self.failed = asyncio.Event()
+
+    def start(self, job: ClaimedJob, started: Due, done: Callable[[Outcome], None]) -> None:  # noqa: ARG002
+        self._body(started.execution.input["prompt"])
+        done(self._outcome)
+
+    async def close(self) -> None:
+        """Nothing is open."""

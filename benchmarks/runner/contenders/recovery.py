@@ -1,0 +1,83 @@
+"""What an outage costs: Redis emptied under many live jobs, and a worker killed in the middle of one."""
+
+import time
+
+from beacon_runner.compose import Transport
+from beacon_runner.store.database import Database
+from benchmarks.harness.contender import run, until
+from benchmarks.harness.pickup import recover
+from benchmarks.runner.contenders.children import start
+from benchmarks.runner.contenders.setting import (
+    Filler,
+    new_users,
+    open_database,
+    open_transport,
+    shipped_config,
+)
+
+PROCESS = "benchmarks.runner.contenders.beacon_process"
+LIVE = "jobs:live"
+ACCOUNT = (
+    "SELECT count(*) FILTER (WHERE state = 'completed') AS completed, sum(lease) AS claims, "
+    "(SELECT count(*) FROM executions) AS executions FROM jobs"
+)
+
+
+class Recovery:
+    """With the shipped settings: relay and workers are processes of their own."""
+
+    _database: Database
+    _transport: Transport
+
+    async def prepare(self) -> None:
+        self._database = open_database()
+        await self._database.open()
+        config = shipped_config()
+        self._transport = open_transport(config)
+        await self._transport.start()
+        self._filler = Filler(config, self._database, self._transport)
+        await start(PROCESS, "relay", "shipped")
+
+    async def fill(self, count: int) -> None:
+        await self._filler.submit(count, new_users(100))
+        await self._until_live(count)
+
+    async def flushed(self, count: int) -> float:
+        """Empty Redis; the seconds until every live job is back."""
+        emptied = time.monotonic()
+        await self._transport.redis.flushdb()
+        await self._until_live(count)
+        return time.monotonic() - emptied
+
+    async def account(self, count: int) -> dict[str, int]:
+        """Let a worker run all of it: nothing may be lost, nothing claimed or recorded twice."""
+        await start(PROCESS, "worker", "wide")
+        await until(lambda: self._completed(count), 0.2)
+        row = await self._database.fetchrow(ACCOUNT)
+        return {} if row is None else {name: int(value) for name, value in row.items()}
+
+    async def recover(self, seed: int) -> float:
+        async def send(sent: float) -> None:
+            await self._filler.submit(1, new_users(1), repr(sent))
+            self._transport.bell.ring()
+
+        return await recover(send, PROCESS, "worker", "shipped", "hang", seed=seed)
+
+    async def close(self) -> None:
+        await self._transport.stop()
+        await self._database.close()
+
+    async def _until_live(self, count: int) -> None:
+        self._transport.bell.ring()
+        await until(lambda: self._live(count), 0.01)
+
+    async def _live(self, count: int) -> bool:
+        return bool(await self._transport.redis.hlen(LIVE) >= count)
+
+    async def _completed(self, count: int) -> bool:
+        row = await self._database.fetchrow(ACCOUNT)
+        return row is not None and row["completed"] >= count
+
+
+if __name__ == "__main__":
+    run(Recovery, lambda: None)

@@ -1,0 +1,103 @@
+"""What Beacon's contenders share: configuration, users, and a filled queue made by Beacon's own parts."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from beacon_config import BeaconConfig, load_config
+from beacon_contracts.ids import JobId, UserId, new_uuid
+from beacon_contracts.jobs import GenerationJob
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_lifecycle import SystemClock
+from beacon_runner.compose import Transport
+from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.lanes import lane_at_submission
+from beacon_runner.loops.publisher import OutboxPublisher
+from beacon_runner.queue import RedisAddress
+from beacon_runner.store.database import Database
+from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.submissions import NewJob, Submissions
+from beacon_telemetry import new_registry
+
+CONFIG = Path("config/beacon.toml")
+MODEL = "llama3.2-1b"
+CHUNK = 1_000
+
+
+def shipped_config(changes: dict[str, dict[str, Any]] | None = None) -> BeaconConfig:
+    """The shipped defaults, with whole settings replaced by name: `{"runner": {"claim_batch": 500}}`."""
+    config = load_config(CONFIG, os.environ)
+    update = {
+        section: getattr(config, section).model_copy(update=values)
+        for section, values in (changes or {}).items()
+    }
+    return config.model_copy(update=update)
+
+
+def wide_config(slots: int, claim_batch: int) -> BeaconConfig:
+    """One pool with many slots: the shipped 13 are for work that takes seconds."""
+    config = shipped_config({"runner": {"claim_batch": claim_batch}})
+    pool = config.pools["high"].model_copy(update={"slots": slots, "classes": list(JobClass)})
+    return config.model_copy(update={"pools": {"high": pool}})
+
+
+def open_transport(config: BeaconConfig) -> Transport:
+    return Transport(config, RedisAddress(os.environ["REDIS_URL"]), new_registry(), SystemClock())
+
+
+def open_database(size: int = 6) -> Database:
+    return Database(os.environ["DATABASE_URL"], size=size)
+
+
+class Filler:
+    """Puts jobs where the API and the publisher put them, by the same code."""
+
+    def __init__(self, config: BeaconConfig, database: Database, transport: Transport) -> None:
+        self._config = config
+        self._admission = Admission(config)
+        self._submissions = Submissions(database)
+        self._publisher = OutboxPublisher(PostgresOutbox(database), transport.queue, transport.metrics)
+
+    async def submit(self, count: int, users: Sequence[UserId], prompt: str = "x") -> None:
+        """So many jobs, the users in turn."""
+        for start in range(0, count, CHUNK):
+            size = min(CHUNK, count - start)
+            await self._submissions.submit(
+                [self.job(users[(start + n) % len(users)], prompt) for n in range(size)]
+            )
+
+    async def submit_batch(self, count: int, user: UserId, prompt: str) -> None:
+        """So many jobs of one user as one batch, which stays in one lane."""
+        batch = new_uuid().hex
+        for start in range(0, count, CHUNK):
+            jobs = [self.job(user, prompt) for _ in range(min(CHUNK, count - start))]
+            await self._submissions.submit([replace(job, batch=batch) for job in jobs])
+
+    async def submit_each(self, prompts: Mapping[UserId, str]) -> None:
+        """One job of each user, all at the same moment."""
+        await self._submissions.submit([self.job(user, prompt) for user, prompt in prompts.items()])
+
+    async def publish(self) -> None:
+        """Everything in the outbox goes to Redis."""
+        while (await self._publisher.run_once()).count:
+            pass
+
+    def job(self, user: UserId, prompt: str) -> NewJob:
+        job_id = new_uuid()
+        tier = Tier.ADMIN  # no limits
+        return NewJob(
+            id=JobId(job_id),
+            user=user,
+            tier=tier,
+            job_class=self._config.tiers[tier].job_class,
+            lane=lane_at_submission(self._config.lanes, user),
+            admitted=self._admission.admit(
+                GenerationJob(kind="generation", model=MODEL, prompt=prompt), job_id.int
+            ),
+        )
+
+
+def new_users(count: int) -> list[UserId]:
+    return [UserId(new_uuid()) for _ in range(count)]

@@ -1,0 +1,33 @@
+"""Beacon itself, in the settings that it is measured in."""
+
+import sys
+from pathlib import Path
+
+from benchmarks.harness.entry import Entry
+
+_PYTHON = Path(sys.executable)
+_DRAIN = "benchmarks.runner.contenders.beacon_drain"
+
+BEACON = "Beacon"
+ROUTER_PORT = "Beacon, through its router port"
+MANY_LANES = "Beacon, lanes of 20 users"
+FROM_OUTBOX = "Beacon, from the outbox on"
+
+DRAINS = (
+    Entry(BEACON, _PYTHON, _DRAIN, ({"executor": "instant"},), jobs=30_000),
+    Entry(ROUTER_PORT, _PYTHON, _DRAIN, ({"executor": "router"},), jobs=15_000),
+    Entry(MANY_LANES, _PYTHON, _DRAIN, ({"executor": "instant", "users": 20},), jobs=30_000),
+    Entry(FROM_OUTBOX, _PYTHON, _DRAIN, ({"executor": "instant", "outbox": True},), jobs=30_000),
+)
+
+HTTP = "benchmarks.runner.contenders.http"
+APART, ALL = "Beacon", "Beacon, all in one process"
+PICKUPS = (
+    Entry(APART, _PYTHON, HTTP, ({"server": "api", "width": "shipped"},), pickups=200),
+    Entry(ALL, _PYTHON, HTTP, ({"server": "all", "width": "shipped"},), pickups=200),
+)
+
+
+def of_beacon(module: str, **options: object) -> Entry:
+    """A contender of ours by its module."""
+    return Entry(module, _PYTHON, f"benchmarks.runner.contenders.{module}", (options,))

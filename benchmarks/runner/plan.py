@@ -1,0 +1,40 @@
+"""How much is measured: enough to trust a median, little enough to wait for."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Rounds = list[dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`scale` shrinks every count, for a quick look or a test of the benchmark itself."""
+
+    rounds: int = 7
+    seed: int = 1
+    scale: float = 1.0
+    peers: bool = True
+
+    def jobs(self, count: int) -> int:
+        """Whole hundreds, because batches have a hundred."""
+        return max(100, round(count * self.scale / 100) * 100)
+
+    def samples(self, count: int) -> int:
+        return max(10, round(count * self.scale))
+
+
+@dataclass(slots=True)
+class Section:
+    """What one measurement found: by round and name, with what is to be said about it."""
+
+    name: str
+    rounds: Rounds = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        return {"rounds": self.rounds, "settings": self.settings, "failures": self.failures}
+
+
+def setting_text(variant: Any) -> str:
+    return ", ".join(f"{name} {value}" for name, value in dict(variant).items()) or "defaults"

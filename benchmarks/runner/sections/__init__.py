@@ -1,0 +1,1 @@
+"""The measurements, each in interleaved, shuffled rounds."""

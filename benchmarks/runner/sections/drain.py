@@ -1,0 +1,82 @@
+"""How fast a filled queue is worked off when the work itself takes no time."""
+
+from collections.abc import Mapping
+from random import Random
+from statistics import median
+from typing import Any
+
+from benchmarks.harness.entry import Entry
+from benchmarks.harness.process import ContenderError
+from benchmarks.harness.rounds import shuffled_rounds
+from benchmarks.harness.servers import Arena
+from benchmarks.harness.trial import Drained, drain
+from benchmarks.peers.entries import installed
+from benchmarks.runner.entries import DRAINS
+from benchmarks.runner.plan import Plan, Section, setting_text
+from benchmarks.runner.sections.limits import BARE, RESULTS, rate
+
+NAME = "drain"
+CPU = " CPU µs"
+TRIALS = 2
+
+
+async def measure(arena: Arena, plan: Plan) -> Section:
+    entries = [*DRAINS, *(installed() if plan.peers else ())]
+    section = Section(NAME)
+    best = {entry.name: await _best(arena, plan, entry, section) for entry in entries}
+    by_name = {entry.name: entry for entry in entries if best[entry.name] is not None}
+    for order in shuffled_rounds([*by_name, RESULTS], plan.rounds, plan.seed):
+        values: dict[str, float] = {}
+        for name in order:
+            if name == RESULTS:
+                values[name] = await rate(arena, plan, BARE[RESULTS])
+            else:
+                values |= await _one(arena, plan, by_name[name], best[name] or {}, section)
+        section.rounds.append(values)
+        _tell(values)
+    return section
+
+
+async def _one(
+    arena: Arena, plan: Plan, entry: Entry, variant: Mapping[str, Any], section: Section
+) -> dict[str, float]:
+    drained = await _try(arena, plan, entry, variant, section)
+    if drained is None:
+        return {}
+    return {entry.name: drained.rate, entry.name + CPU: drained.worker_us + drained.servers_us}
+
+
+def _tell(values: Mapping[str, float]) -> None:
+    shown = (f"{name} {rate:,.0f}" for name, rate in values.items() if CPU not in name)
+    print("  " + ", ".join(shown), flush=True)
+
+
+async def _best(arena: Arena, plan: Plan, entry: Entry, section: Section) -> Mapping[str, Any] | None:
+    """The variant with the best median of a few short trials, in shuffled order; None when none works."""
+    if len(entry.variants) == 1:
+        chosen = entry.variants[0]
+    else:
+        rates: dict[int, list[float]] = {}
+        trials = [number for number in range(len(entry.variants)) for _ in range(TRIALS)]
+        Random(plan.seed).shuffle(trials)
+        for number in trials:
+            drained = await _try(arena, plan, entry, entry.variants[number], section)
+            if drained is not None:
+                rates.setdefault(number, []).append(drained.rate)
+        if not rates:
+            return None
+        chosen = entry.variants[max(rates, key=lambda number: median(rates[number]))]
+    section.settings[entry.name] = setting_text(chosen)
+    return chosen
+
+
+async def _try(
+    arena: Arena, plan: Plan, entry: Entry, variant: Mapping[str, Any], section: Section
+) -> Drained | None:
+    """A peer that fails is left out of the round, and the report says so."""
+    try:
+        return await drain(arena, entry, variant, plan.jobs(entry.jobs))
+    except ContenderError as error:
+        section.failures[entry.name] = str(error).splitlines()[0]
+        print(f"  {entry.name}: {error}", flush=True)
+        return None

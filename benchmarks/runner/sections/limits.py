@@ -1,0 +1,52 @@
+"""The bare resources, and how a rate is asked of any contender."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.harness.entry import Entry
+from benchmarks.harness.process import running
+from benchmarks.harness.servers import Arena
+from benchmarks.harness.trial import READY_S, WORK_S
+from benchmarks.runner.entries import of_beacon
+from benchmarks.runner.plan import Plan
+
+INSERT_MANY = "bare asyncpg, insert in batches of 100"
+INSERT_1, INSERT_32 = "bare asyncpg, insert on 1 connection", "bare asyncpg, insert on 32 connections"
+RESULTS, REDIS = "bare asyncpg, results in batches of 100", "bare Redis, push, claim and acknowledge by 100"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One command of one contender; its answer is a rate."""
+
+    entry: Entry
+    command: str
+    jobs: int
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+BARE = {
+    INSERT_MANY: Task(of_beacon("limits"), "insert_many", 60_000, {"connections": 4}),
+    INSERT_1: Task(of_beacon("limits"), "insert_one", 2_000, {"connections": 1}),
+    INSERT_32: Task(of_beacon("limits"), "insert_one", 10_000, {"connections": 32}),
+    RESULTS: Task(of_beacon("limits"), "record_many", 40_000, {"connections": 4}),
+    REDIS: Task(of_beacon("limits"), "redis_queue", 100_000),
+}
+
+
+async def rate(arena: Arena, plan: Plan, task: Task) -> float:
+    program = task.entry.program(task.entry.variants[0])
+    async with (
+        arena.place(task.entry.name, migrated=True) as place,
+        running(
+            program, database_url=place.database_url, redis_url=place.redis_url, log=place.log
+        ) as contender,
+    ):
+        await contender.ask("prepare", within_s=READY_S)
+        await arena.settle(place)
+        found: float = await contender.ask(
+            task.command, within_s=WORK_S, count=plan.jobs(task.jobs), **task.arguments
+        )
+        await contender.ask("close", within_s=READY_S)
+    return found

@@ -1,0 +1,40 @@
+"""How soon a job's body runs on an idle system."""
+
+from benchmarks.harness.entry import Entry
+from benchmarks.harness.process import ContenderError
+from benchmarks.harness.rounds import shuffled_rounds
+from benchmarks.harness.servers import Arena
+from benchmarks.harness.statistics import percentile
+from benchmarks.harness.trial import pickup
+from benchmarks.peers.entries import installed
+from benchmarks.runner.entries import PICKUPS
+from benchmarks.runner.plan import Plan, Section
+
+NAME = "pickup"
+PERCENTS = (50, 95, 99)
+
+
+def key(name: str, percent: int) -> str:
+    return f"{name} p{percent}"
+
+
+async def measure(arena: Arena, plan: Plan) -> Section:
+    entries = {entry.name: entry for entry in (*PICKUPS, *(installed() if plan.peers else ()))}
+    section = Section(NAME)
+    for order in shuffled_rounds(list(entries), plan.rounds, plan.seed):
+        values: dict[str, float] = {}
+        for name in order:
+            values |= await _one(arena, plan, entries[name], section)
+        section.rounds.append(values)
+        print("  " + ", ".join(f"{name} {value:.1f} ms" for name, value in values.items()), flush=True)
+    return section
+
+
+async def _one(arena: Arena, plan: Plan, entry: Entry, section: Section) -> dict[str, float]:
+    """Milliseconds at each percentile."""
+    try:
+        latencies = await pickup(arena, entry, entry.variants[0], plan.samples(entry.pickups))
+    except ContenderError as error:
+        section.failures[entry.name] = str(error).splitlines()[0]
+        return {}
+    return {key(entry.name, percent): 1000 * percentile(latencies, percent) for percent in PERCENTS}
