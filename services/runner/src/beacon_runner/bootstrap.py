@@ -21,7 +21,8 @@ async def bootstrap(
     await database.open()
     try:
         users = Users(database)
-        made = await _ensure(users, USER, Tier.CREATOR, [Scope.USER], user_key)
+        # The owner of the machine has no limits to run into; `beacon users add` makes users who have.
+        made = await _ensure(users, USER, Tier.ADMIN, [Scope.USER], user_key)
         return made | await _ensure(users, ADMIN, Tier.ADMIN, [Scope.ADMIN, Scope.USER], admin_key)
     finally:
         await database.close()

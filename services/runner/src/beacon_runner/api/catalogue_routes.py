@@ -25,8 +25,10 @@ from beacon_runner.api.documents import problems
 from beacon_runner.api.job_desk import RouterDesk
 from beacon_runner.api.replies import view_response
 from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.allowances import Allowance, Limit
 from beacon_runner.domain.template import references
-from beacon_runner.store.users import Principal
+from beacon_runner.store.intake import Intake
+from beacon_runner.store.users import Principal, Users
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Catalogue:
     config: BeaconConfig
     admission: Admission
     router: RouterDesk
+    intake: Intake
+    users: Users
 
     def models(self) -> ModelList:
         return ModelList(
@@ -84,21 +88,30 @@ class Catalogue:
         ]
         return RegionList(regions=regions, groups=groups, global_retry=waiting)
 
-    def me(self, principal: Principal) -> Me:
-        tier = self.config.tiers[principal.tier]
+    async def me(self, principal: Principal) -> Me:
+        """Asked of the database each time: what is left must not be a memory of what was."""
+        user = await self.users.get(principal.user)
+        tier = self.config.tiers[user.tier]
+        use = await self.intake.use_of(user.id, Allowance.of(tier))
         return Me(
-            user_id=show(USER, principal.user),
-            name=principal.name,
-            tier=principal.tier,
+            user_id=show(USER, user.id),
+            name=user.name,
+            tier=user.tier,
             priority=tier.job_class,
             scopes=sorted(principal.scopes),
-            credit=principal.credit,
+            credit=user.credit,
             max_duration_s=tier.max_duration_s,
             limits={
-                "pending_jobs": LimitUse(limit=tier.pending_jobs, left=tier.pending_jobs),
-                "jobs_per_hour": LimitUse(limit=tier.jobs_per_hour, left=tier.jobs_per_hour),
+                Limit.PENDING_JOBS: _limit_use(tier.pending_jobs, use.pending),
+                Limit.JOBS_PER_HOUR: _limit_use(tier.jobs_per_hour, use.this_hour, use.hour_frees_in_s),
             },
         )
+
+
+def _limit_use(limit: int | None, used: int, resets_in_s: float | None = None) -> LimitUse:
+    if limit is None:
+        return LimitUse(used=used)
+    return LimitUse(limit=limit, used=used, left=max(limit - used, 0), resets_in_s=resets_in_s)
 
 
 def _inputs(feature: FeatureConfig) -> list[str]:
@@ -130,6 +143,6 @@ def catalogue_routes(catalogue: Catalogue, keys: KeyRing) -> APIRouter:
     @routes.get("/api/v1/me", responses={200: {"model": Me}, **problems(401, 403, 503)})
     async def me(request: Request) -> Response:
         """Who the key is: tier, limits and credit."""
-        return view_response(catalogue.me(await keys.require(request.scope, Scope.USER)))
+        return view_response(await catalogue.me(await keys.require(request.scope, Scope.USER)))
 
     return routes

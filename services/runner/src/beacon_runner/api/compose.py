@@ -32,11 +32,10 @@ from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.store.control import JobControl
 from beacon_runner.store.database import Database
-from beacon_runner.store.group_commit import GroupCommit
+from beacon_runner.store.intake import Intake
 from beacon_runner.store.letters import DeadLetters
 from beacon_runner.store.outbox import PostgresOutbox
 from beacon_runner.store.reading import Reader
-from beacon_runner.store.submissions import Answer, NewJob, Submissions
 from beacon_runner.store.users import Users
 
 POOL = 8
@@ -60,8 +59,7 @@ class ApiParts:
         access_log: bool,
     ) -> None:
         admission, reader, users = Admission(config), Reader(database), Users(database)
-        submissions = Submissions(database)
-        self.commits: GroupCommit[NewJob, Answer] = GroupCommit("submissions", submissions.submit)
+        self.intake = Intake(database, clock, config.limits.queue_size)
         self.outlook = Outlook(queue, config, clock)
         keys = KeyRing(users.principal, clock)
         policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
@@ -70,13 +68,13 @@ class ApiParts:
         events = EventDesk(jobs, watchers, clock)
         operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
         self.app = create_app(
-            SubmissionDesk(config, admission, keys, submissions, self.commits, self.outlook, ring),
+            SubmissionDesk(config, admission, keys, self.intake, self.outlook, ring),
             [
                 job_routes(jobs, Explainer(jobs, clock), keys),
                 event_routes(events, keys),
                 socket_routes(events, keys, tickets),
                 execution_routes(jobs, keys),
-                catalogue_routes(Catalogue(config, admission, router), keys),
+                catalogue_routes(Catalogue(config, admission, router, self.intake, users), keys),
                 admin_routes(operations, keys),
                 key_routes(users, keys),
                 user_routes(users, keys),
@@ -89,7 +87,7 @@ class ApiParts:
 
     async def close(self) -> None:
         """What was accepted is written before the connections go."""
-        await self.commits.close()
+        await self.intake.close()
         await self.outlook.close()
 
 

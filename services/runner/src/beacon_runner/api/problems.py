@@ -38,6 +38,7 @@ _FRAMEWORK_CODES = {
     405: "method_not_allowed",
     413: "body_too_large",
 }
+_OWN_CODES = frozenset({"duration_too_long"})  # told by the problem's own code when nothing else is wrong
 _UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
 
 _SIMPLE: dict[type[Exception], tuple[int, str, str]] = {
@@ -160,7 +161,9 @@ async def on_error(request: Request, error: Exception) -> Response:
 def refused_fields(fields: list[FieldProblem]) -> Problem:
     first = fields[0]
     more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
-    return make_problem(422, "invalid_field", f"{first.field}: {first.message}{more}", errors=fields)
+    codes = {field.code for field in fields}
+    code = first.code if len(codes) == 1 and codes <= _OWN_CODES else "invalid_field"
+    return make_problem(422, code, f"{first.field}: {first.message}{more}", errors=fields)
 
 
 def _invalid(error: ValidationError | RequestValidationError) -> Problem:

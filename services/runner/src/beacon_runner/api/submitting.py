@@ -14,16 +14,20 @@ from beacon_contracts import accounts
 from beacon_contracts.ids import JobId, new_uuid, show_job
 from beacon_contracts.jobs import BatchSubmission, JobState, job_submission
 from beacon_contracts.problem import FieldProblem
+from beacon_contracts.tiers import Tier
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.bodies import read_body
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.problems import HttpProblemError
+from beacon_runner.api.refusals import refused
 from beacon_runner.api.replies import Reply
 from beacon_runner.api.views import links_of
 from beacon_runner.domain.admission import Admission, AdmittedJob, RefusedJobError, Submission
+from beacon_runner.domain.allowances import Allowance, LimitReached
 from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.store.group_commit import GroupCommit
-from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submissions, Submitted
+from beacon_runner.domain.plan import places
+from beacon_runner.store.intake import Intake
+from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.store.users import Principal
 
 _LONGEST_KEY = 200
@@ -35,8 +39,7 @@ class SubmissionDesk:
     config: BeaconConfig
     admission: Admission
     keys: KeyRing
-    submissions: Submissions
-    commits: GroupCommit[NewJob, Answer]
+    intake: Intake
     outlook: Outlook
     on_submitted: Callable[[], None]
 
@@ -51,12 +54,10 @@ class SubmissionDesk:
         """Accept one job that has the right form."""
         self.outlook.begin()
         job_id = new_uuid()
-        admitted = self.admission.admit(submission, job_id.int)
-        job = self._new_job(job_id, principal, admitted)
+        job = self._new_job(job_id, principal, self._admit(submission, job_id, principal.tier))
         if key is not None:
             job = replace(job, idempotency_key=key, request_hash=_hash([submission]))
-        (answer,) = await self.commits.submit([job])
-        accepted = _checked(answer)
+        (accepted,) = await self._checked([job], await self.intake.submit([job]))
         self.on_submitted()
         document = await self._document(job, accepted)
         location = links_of(show_job(accepted.id))["self"].encode()
@@ -72,10 +73,10 @@ class SubmissionDesk:
         jobs = self._admit_all(principal, submissions)
         key = idempotency_key(scope)
         if key is None:
-            answers = await self.commits.submit(jobs)
+            answers = await self.intake.submit(jobs)
         else:
-            answers = await self.submissions.submit_batch(jobs, key, _hash(submissions))
-        accepted = [_checked(answer) for answer in answers]
+            answers = await self.intake.submit_batch(jobs, key, _hash(submissions))
+        accepted = await self._checked(jobs, answers)
         self.on_submitted()
         documents = [await self._document(job, one) for job, one in zip(jobs, accepted, strict=True)]
         return Reply(202 if accepted[0].created else 200, orjson.dumps({"jobs": documents}))
@@ -94,7 +95,7 @@ class SubmissionDesk:
         for number, submission in enumerate(submissions):
             job_id = new_uuid()
             try:
-                admitted = self.admission.admit(submission, job_id.int)
+                admitted = self._admit(submission, job_id, principal.tier)
             except RefusedJobError as error:
                 problems += [_in_batch(problem, number) for problem in error.problems]
             else:
@@ -103,17 +104,50 @@ class SubmissionDesk:
             raise RefusedJobError(problems)
         return jobs
 
+    def _admit(self, submission: Submission, job_id: UUID, tier: Tier) -> AdmittedJob:
+        """In normal form, and no longer than the tier may ask for."""
+        admitted = self.admission.admit(submission, job_id.int)
+        longest = self.config.tiers[tier].max_duration_s
+        if longest is not None and admitted.duration_s is not None and admitted.duration_s > longest:
+            message = f"tier {tier} may ask for at most {longest:g} seconds"
+            raise RefusedJobError([FieldProblem(field="duration", message=message, code="duration_too_long")])
+        return admitted
+
+    async def _checked(self, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> list[Submitted]:
+        """What was accepted; the refusal, when any was not."""
+        accepted: list[Submitted] = []
+        met: dict[int, LimitReached] = {}
+        for place, answer in enumerate(answers):
+            if isinstance(answer, KeyTaken):
+                raise _key_reused(answer)
+            if isinstance(answer, LimitReached):
+                met[place] = answer
+            else:
+                accepted.append(answer)
+        if met:
+            first = jobs[0]
+            raise refused(met, first.tier, await self._turn_s(first), batch=first.batch is not None)
+        return accepted
+
+    async def _turn_s(self, job: NewJob) -> float:
+        """About how long until one of the user's jobs is done: the wait of its lane, and a run."""
+        position = await self.outlook.newcomer(job.job_class, job.lane)
+        waits = self.outlook.wait_s(job.admitted.spec, position) or 0.0
+        return waits + self.config.models[next(places(job.admitted.spec)).model].expected_run_s
+
     def _new_job(
         self, job_id: UUID, principal: Principal, admitted: AdmittedJob, batch: str | None = None
     ) -> NewJob:
+        tier = self.config.tiers[principal.tier]
         return NewJob(
             id=JobId(job_id),
             user=principal.user,
             tier=principal.tier,
-            job_class=self.config.tiers[principal.tier].job_class,
+            job_class=tier.job_class,
             lane=lane_at_submission(self.config.lanes, principal.user),
             admitted=admitted,
             batch=batch,
+            allowance=Allowance.of(tier),
         )
 
     async def _document(self, job: NewJob, accepted: Submitted) -> dict[str, object]:
@@ -145,12 +179,10 @@ def idempotency_key(scope: Scope) -> str | None:
     return None
 
 
-def _checked(answer: Answer) -> Submitted:
-    if isinstance(answer, KeyTaken):
-        earlier = show_job(answer.job)
-        detail = f"this Idempotency-Key was used for {earlier}, which was asked for differently"
-        raise HttpProblemError(409, "idempotency_key_reused", detail, job_id=earlier)
-    return answer
+def _key_reused(answer: KeyTaken) -> HttpProblemError:
+    earlier = show_job(answer.job)
+    detail = f"this Idempotency-Key was used for {earlier}, which was asked for differently"
+    return HttpProblemError(409, "idempotency_key_reused", detail, job_id=earlier)
 
 
 def _hash(submissions: Sequence[Submission]) -> bytes:

@@ -65,7 +65,7 @@ class Watchers:
         await self._redis.aclose()
 
     async def _listen(self) -> None:
-        while True:
+        while not self.closed:
             try:
                 await self._hear()
             except* (RedisError, OSError) as errors:
@@ -76,6 +76,8 @@ class Watchers:
     async def _hear(self) -> None:
         async with self._redis.pubsub() as subscription, asyncio.TaskGroup() as both:
             await subscription.subscribe(_KEPT_OPEN)
+            if self.closed:
+                return  # the client swallows a cancellation that comes while it connects
             self._changed.set()
             both.create_task(self._follow(subscription))
             both.create_task(self._read(subscription))

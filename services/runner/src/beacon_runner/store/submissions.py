@@ -8,12 +8,14 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
+from beacon_runner.domain.allowances import Allowance, LimitReached
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.store.database import Database
 from beacon_runner.store.statements import statements
 
 _SQL = statements("submit")
-_LOOKS = 3
+LOOKS = 3
+RESTLESS_KEY = "the holder of the idempotency key comes and goes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class NewJob:
     batch: str | None = None
     idempotency_key: str | None = None
     request_hash: bytes | None = None
+    allowance: Allowance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class KeyTaken:
     job: JobId
 
 
-Answer = Submitted | KeyTaken
+Known = Submitted | KeyTaken
+Answer = Known | LimitReached
 
 
 class Submissions:
@@ -57,37 +61,45 @@ class Submissions:
     async def submit(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """Store all of them in one transaction; the answers are in the order of the jobs."""
         if all(job.idempotency_key is None for job in jobs):
-            await self._database.execute(_SQL["submit"], *_columns(jobs))
-            return [_created(job) for job in jobs]
+            await self._database.execute(_SQL["submit"], *columns_of(jobs))
+            return [created(job) for job in jobs]
         keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
-        rows = await self._database.fetch(_SQL["submit_keyed"], *_columns(jobs), *keys)
+        rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), *keys)
         stored = {row["id"] for row in rows}
-        answers: list[Answer | None] = [_created(job) if job.id in stored else None for job in jobs]
+        answers: list[Answer | None] = [created(job) if job.id in stored else None for job in jobs]
         return await self._with_earlier(jobs, answers)
 
-    async def submit_batch(self, jobs: Sequence[NewJob], key: str, request_hash: bytes) -> list[Answer]:
+    async def submit_batch(self, jobs: Sequence[NewJob], key: str, request_hash: bytes) -> Sequence[Answer]:
         """A batch under one key, which its first job holds: all are stored, or none when the key is taken."""
         first = replace(jobs[0], idempotency_key=key, request_hash=request_hash)
-        for _ in range(_LOOKS):
+        for _ in range(LOOKS):
             if await self._store_batch(first, jobs):
-                return [_created(job) for job in jobs]
-            holders = await self._database.fetch(_SQL["by_idempotency_keys"], [0], [first.user], [key])
-            if holders:
-                earlier = _earlier(first, holders[0])
-                if isinstance(earlier, KeyTaken):
-                    return [earlier]
-                rows = await self._database.fetch(_SQL["batch_of"], earlier.id, len(jobs))
-                return [_stored(row) for row in rows]
-        raise StoreUnavailableError("the holder of the idempotency key comes and goes")
+                return [created(job) for job in jobs]
+            earlier = await self.earlier_batch(first, len(jobs))
+            if earlier is not None:
+                return earlier
+        raise StoreUnavailableError(RESTLESS_KEY)
+
+    async def earlier_batch(self, first: NewJob, size: int) -> Sequence[Known] | None:
+        """What an earlier request with the first job's key has made; None when the key is free."""
+        owner, key = first.user, first.idempotency_key
+        holders = await self._database.fetch(_SQL["by_idempotency_keys"], [0], [owner], [key])
+        if not holders:
+            return None
+        earlier = earlier_of(first, holders[0])
+        if isinstance(earlier, KeyTaken):
+            return [earlier]
+        rows = await self._database.fetch(_SQL["batch_of"], earlier.id, size)
+        return [_stored(row) for row in rows]
 
     async def _store_batch(self, first: NewJob, jobs: Sequence[NewJob]) -> bool:
         """False, and nothing stored, when the first one's key is taken."""
-        keyed = *_columns([first]), [first.idempotency_key], [first.request_hash]
+        keyed = *columns_of([first]), [first.idempotency_key], [first.request_hash]
         async with self._database.transaction() as connection:
             if not await connection.fetch(_SQL["submit_keyed"], *keyed):
                 return False
             if len(jobs) > 1:
-                await connection.execute(_SQL["submit"], *_columns(jobs[1:]))
+                await connection.execute(_SQL["submit"], *columns_of(jobs[1:]))
             return True
 
     async def _with_earlier(self, jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[Answer]:
@@ -97,7 +109,7 @@ class Submissions:
             owners = [jobs[place].user for place in missing]
             keys = [jobs[place].idempotency_key for place in missing]
             for row in await self._database.fetch(_SQL["by_idempotency_keys"], missing, owners, keys):
-                answers[row["place"]] = _earlier(jobs[row["place"]], row)
+                answers[row["place"]] = earlier_of(jobs[row["place"]], row)
         return [
             answer if answer is not None else await self._again(job) for job, answer in _pairs(jobs, answers)
         ]
@@ -112,7 +124,7 @@ def _pairs(jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[tuple[N
     return list(zip(jobs, answers, strict=True))
 
 
-def _columns(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
+def columns_of(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
     admitted = [job.admitted for job in jobs]
     return (
         [job.id for job in jobs],
@@ -129,11 +141,11 @@ def _columns(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
     )
 
 
-def _created(job: NewJob) -> Submitted:
+def created(job: NewJob) -> Submitted:
     return Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, created=True)
 
 
-def _earlier(job: NewJob, row: Any) -> Answer:
+def earlier_of(job: NewJob, row: Any) -> Known:
     if row["request_hash"] != job.request_hash:
         return KeyTaken(JobId(row["id"]))
     return _stored(row)

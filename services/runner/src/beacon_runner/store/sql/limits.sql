@@ -1,0 +1,38 @@
+-- name: lock_users
+-- Hold these users against each other's submissions: what is counted next stays true until the commit.
+SELECT id FROM users WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: used
+-- What users have: live jobs, jobs of the last hour, and when a place of the hour is free again if none is.
+-- Counts stop at the given bounds: nobody needs to know by how much they are exceeded.
+SELECT u.id AS user_id, live.pending, recent.this_hour, recent.frees_in_s
+FROM unnest($1::uuid[], $2::integer[], $3::integer[]) AS u (id, most_pending, most_this_hour)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS pending
+    FROM (
+        SELECT FROM jobs j WHERE j.user_id = u.id AND j.finished_at IS NULL LIMIT u.most_pending
+    ) AS counted
+) AS live
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) AS this_hour,
+        CASE
+            WHEN count(*) >= u.most_this_hour
+                THEN extract(EPOCH FROM min(counted.created_at) + interval '1 hour' - now())::double precision
+        END AS frees_in_s
+    FROM (
+        SELECT j.created_at
+        FROM jobs j
+        WHERE j.user_id = u.id AND j.id >= id_at(now() - interval '1 hour')
+        ORDER BY j.id DESC
+        LIMIT u.most_this_hour
+    ) AS counted
+) AS recent;
+
+-- name: lock_queue
+-- One submission at a time may fill the last places of the whole queue.
+SELECT pg_advisory_xact_lock(hashtextextended('beacon.queue_size', 0));
+
+-- name: live_jobs
+-- How many jobs live, counted up to a bound.
+SELECT count(*) FROM (SELECT FROM jobs WHERE finished_at IS NULL LIMIT $1) AS counted;

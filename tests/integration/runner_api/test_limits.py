@@ -1,0 +1,158 @@
+"""What a tier may ask for, counted where the job is stored."""
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from beacon_contracts.tiers import Tier
+from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed
+from tests.integration.runner_store.statements import AGE_JOB
+
+SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
+
+
+async def submit(caller: Caller, body: dict[str, Any] = GENERATION, **headers: str) -> Any:
+    return await caller.http.post("/api/v1/jobs", json=body, headers=headers)
+
+
+async def test_a_tier_has_so_many_pending_jobs_and_a_finished_one_makes_room(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.FREE)
+    await anna.submit(GENERATION)
+    await anna.submit(GENERATION)
+    answer = await submit(anna)
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (429, "pending_jobs_limit")
+    assert (problem["limit_name"], problem["limit"], problem["used"]) == ("pending_jobs", 2, 2)
+    assert int(answer.headers["retry-after"]) >= 1
+    assert len((await anna.get("/api/v1/jobs"))["jobs"]) == 2
+
+    await api.run("done")
+    await anna.submit(GENERATION)
+
+
+async def test_an_hour_has_so_many_jobs_and_the_answer_says_when_the_oldest_falls_out(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.FREE)
+    for _ in range(3):
+        await anna.submit(GENERATION)
+        await api.run("done")
+    await _age(api, minutes=40)
+    answer = await submit(anna)
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (429, "jobs_per_hour_limit")
+    assert (problem["limit"], problem["used"]) == (3, 3)
+    assert 1100 < int(answer.headers["retry-after"]) <= 1200
+
+    await _age(api, minutes=21)
+    await anna.submit(GENERATION)
+
+
+async def test_of_fifty_at_the_last_free_place_exactly_one_passes(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.PREMIUM)
+    for _ in range(9):
+        await anna.submit(GENERATION)
+    answers = await asyncio.gather(*(submit(anna) for _ in range(50)))
+    assert Counter(answer.status_code for answer in answers) == {202: 1, 429: 49}
+    assert len((await anna.get("/api/v1/jobs"))["jobs"]) == 10
+
+
+async def test_two_processes_cannot_both_give_the_last_place(
+    api: ApiBed, database_url: str, redis_url: str
+) -> None:
+    anna = await api.user(tier=Tier.PREMIUM)
+    for _ in range(9):
+        await anna.submit(GENERATION)
+    async with api_bed(database_url, redis_url) as other:
+        there = Caller(other.caller(None).http)
+        there.http.headers = anna.http.headers
+        answers = await asyncio.gather(*(submit(caller) for caller in (anna, there) for _ in range(25)))
+    assert Counter(answer.status_code for answer in answers) == {202: 1, 429: 49}
+
+
+async def test_one_users_limit_is_nobody_elses(api: ApiBed) -> None:
+    anna, bert = await api.user("anna", Tier.FREE), await api.user("bert", Tier.FREE)
+    callers = [anna] * 5 + [bert] * 2
+    answers = await asyncio.gather(*(submit(caller) for caller in callers))
+    assert Counter(answer.status_code for answer in answers[:5]) == {202: 2, 429: 3}
+    assert [answer.status_code for answer in answers[5:]] == [202, 202]
+
+
+async def test_a_repeated_request_costs_no_place(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.FREE)
+    keyed = {"idempotency-key": "once"}
+    await anna.submit(GENERATION)
+    answers = await asyncio.gather(*(submit(anna, **keyed) for _ in range(10)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 9 + [202]
+    assert len({answer.json()["job_id"] for answer in answers}) == 1
+    assert (await submit(anna, **keyed)).status_code == 200
+    assert (await submit(anna)).status_code == 429
+
+
+async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.SUPPORTER)
+    problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 7}, 429)
+    assert problem["code"] == "pending_jobs_limit"
+    assert {error["code"] for error in problem["errors"]} == {"pending_jobs_limit"}
+    assert {"jobs[5]", "jobs[6]"} <= {error["field"] for error in problem["errors"]}
+    assert (await anna.get("/api/v1/jobs"))["jobs"] == []
+    await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 202)
+
+
+async def test_a_batch_under_a_key_is_counted_once(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.SUPPORTER)
+    body, key = {"jobs": [GENERATION] * 5}, {"idempotency-key": "bulk"}
+    first = await anna.post("/api/v1/jobs/batch", body, 202, **key)
+    again = await anna.post("/api/v1/jobs/batch", body, 200, **key)
+    assert [job["job_id"] for job in first["jobs"]] == [job["job_id"] for job in again["jobs"]]
+    await anna.post("/api/v1/jobs/batch", body, 429, **{"idempotency-key": "more"})
+
+
+async def test_a_duration_over_the_tiers_maximum_is_named(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.FREE)
+    problem = await anna.post("/api/v1/jobs", SONG | {"duration": 31}, 422)
+    assert problem["code"] == "duration_too_long"
+    assert "free" in problem["detail"]
+    assert "30" in problem["detail"]
+    await anna.submit(SONG | {"duration": 30})
+
+
+async def test_a_full_queue_refuses_everybody(database_url: str, redis_url: str) -> None:
+    limits = CONFIG.limits.model_copy(update={"queue_size": 5})
+    async with api_bed(database_url, redis_url, CONFIG.model_copy(update={"limits": limits})) as api:
+        root, anna = await api.admin(), await api.user()
+        answers = await asyncio.gather(*(submit(caller) for caller in (root, anna) for _ in range(10)))
+        assert Counter(answer.status_code for answer in answers) == {202: 5, 429: 15}
+        problem = (await submit(root)).json()
+        assert (problem["code"], problem["limit"], problem["used"]) == ("queue_full", 5, 5)
+        await api.run("done")
+        await root.submit(GENERATION)
+
+
+async def test_me_says_what_is_left(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.FREE)
+    await anna.submit(GENERATION)
+    await api.run("done")
+    await anna.submit(GENERATION)
+    me = await anna.get("/api/v1/me")
+    assert me["limits"]["pending_jobs"] == {"limit": 2, "used": 1, "left": 1, "resets_in_s": None}
+    assert me["limits"]["jobs_per_hour"] == {"limit": 3, "used": 2, "left": 1, "resets_in_s": None}
+    assert me["max_duration_s"] == 30
+    await anna.submit(GENERATION)
+    hour = (await anna.get("/api/v1/me"))["limits"]["jobs_per_hour"]
+    assert hour["left"] == 0
+    assert 3590 < hour["resets_in_s"] <= 3600
+
+    root = await api.admin()
+    await root.submit(GENERATION)
+    assert (await root.get("/api/v1/me"))["limits"]["pending_jobs"] == {
+        "limit": None,
+        "used": 1,
+        "left": None,
+        "resets_in_s": None,
+    }
+
+
+async def _age(api: ApiBed, *, minutes: int) -> None:
+    """As if all jobs had been submitted earlier."""
+    for job in await api.store.reader.page(None, after=None, states=None, kind=None, limit=100):
+        await api.store.database.execute(AGE_JOB, job.id, timedelta(minutes=minutes))
