@@ -193,7 +193,7 @@ def test_the_page_shows_the_present_after_the_api_was_away(
     desk.open(f"/jobs/{job}")
     expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Running")
 
-    console.tolerate("Failed to load resource", "net::ERR")
+    console.tolerate("Failed to load resource", "net::ERR", "WebSocket connection to")
     stack.kill("runner")
     expect(page.get_by_text("Reconnecting…")).to_be_visible()
     stack.start("runner")
@@ -210,7 +210,7 @@ def test_what_is_half_written_survives_a_restart_and_a_reload(
     desk.go("Submit")
     page.get_by_label("Question", exact=True).fill("Half a thou")
     page.get_by_label(QWEN).check()
-    console.tolerate("Failed to load resource", "net::ERR")
+    console.tolerate("Failed to load resource", "net::ERR", "WebSocket connection to")
     stack.kill("runner")
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page.get_by_text("The server does not answer.")).to_be_visible()
