@@ -22,6 +22,9 @@ log = structlog.get_logger(__name__)
 # table when it has a million rows, so plans that do are ruled out from the start.
 _PLANNER = {"enable_seqscan": "off", "jit": "off"}
 
+# A process that freezes in the middle of a transaction must not keep others from the rows it has locked.
+_FROZEN = {"idle_in_transaction_session_timeout": "5000"}
+
 
 class Database:
     """Connections to Postgres; `acquire` waits for a free one."""
@@ -37,7 +40,7 @@ class Database:
             command_timeout=60,
             statement_cache_size=256,
             max_cached_statement_lifetime=0,
-            server_settings={**_PLANNER, "application_name": name},
+            server_settings={**_PLANNER, **_FROZEN, "application_name": name},
         )
 
     async def open(self) -> None:
