@@ -200,7 +200,7 @@ class LoopBed:
             rows = [await self.job(job) for job in jobs]
             return [row["state"] for row in rows] if all(row["finished_at"] for row in rows) else []
 
-        states: list[str] = await until(all_ended)
+        states: list[str] = await until(all_ended, within_s=60.0)
         return states
 
     async def nothing_left(self) -> None:
@@ -208,7 +208,8 @@ class LoopBed:
 
         async def empty() -> bool:
             keys = {key async for key in self.transport.redis.scan_iter()}
-            return keys <= {"jobs:epoch", "jobs:dead", "jobs:dead:ids"}
+            ours = {key for key in keys if key.startswith(("jobs", "queue:"))}
+            return ours <= {"jobs:epoch", "jobs:dead", "jobs:dead:ids"}
 
         await until(empty)
 

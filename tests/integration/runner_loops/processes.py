@@ -1,0 +1,137 @@
+"""Router, relay and workers as processes of their own, so that a test can kill or freeze them."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fixtures.gpusim import Gpusim, start_gpusim
+from tests.integration.runner_loops.bed import until
+
+CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
+SHORT_LEASES = ("lease_s = 10\nheartbeat_s = 2.5", "lease_s = 2\nheartbeat_s = 0.5")
+PROCESS_DEADLINE_S = 90.0  # starting one is mostly importing, which a busy machine makes slow
+
+
+@dataclass
+class Process:
+    name: str
+    log_file: Path
+    popen: subprocess.Popen[bytes]
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(encoding="utf-8", errors="replace")
+
+    def send(self, number: signal.Signals) -> None:
+        self.popen.send_signal(number)
+
+    def must_be_alive(self) -> None:
+        if self.popen.poll() is not None:
+            raise RuntimeError(f"{self.name} ended with {self.popen.returncode}:\n{self.log}")
+
+    async def says(self, words: str) -> None:
+        async def said() -> bool:
+            self.must_be_alive()
+            return words in self.log
+
+        await until(said, within_s=PROCESS_DEADLINE_S)
+
+    async def exited(self) -> int:
+        return await asyncio.to_thread(self.popen.wait, PROCESS_DEADLINE_S)
+
+    def end(self) -> None:
+        """Leave nothing behind, frozen or not."""
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+
+
+@dataclass
+class Stage:
+    """Where the processes of one test play: their servers, their files, and the simulated GPU."""
+
+    folder: Path
+    environment: dict[str, str]
+    gpu: Gpusim
+    processes: list[Process] = field(default_factory=list)
+
+    def start(self, name: str, *arguments: str, **environment: str) -> Process:
+        log_file = self.folder / f"{name}.log"
+        with log_file.open("wb") as log:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                env={**os.environ, **self.environment, **environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        process = Process(name, log_file, popen)
+        self.processes.append(process)
+        return process
+
+    def change_config(self, old: str, new: str) -> None:
+        """For processes that start from now on."""
+        config = self.folder / "beacon.toml"
+        text = config.read_text(encoding="utf-8")
+        assert old in text
+        config.write_text(text.replace(old, new), encoding="utf-8")
+
+    async def worker(self, name: str) -> Process:
+        """A worker that has begun to claim."""
+        return await self._runner(name, "worker")
+
+    async def relay(self, name: str) -> Process:
+        return await self._runner(name, "relay")
+
+    async def router(self) -> str:
+        """Its address."""
+        ready = self.folder / "router.url"
+        started = {"BEACON_ROUTER_PORT": "0", "BEACON_ROUTER_READY_FILE": str(ready)}
+        return await self._serves(self.start("router", "beacon_router", **started), ready)
+
+    async def _runner(self, name: str, role: str) -> Process:
+        ready = self.folder / f"{name}.url"
+        started = {"BEACON_RUNNER_PORT": "0", "BEACON_RUNNER_READY_FILE": str(ready)}
+        process = self.start(name, "beacon_runner", role, **started)
+        await self._serves(process, ready)
+        return process
+
+    async def _serves(self, process: Process, ready: Path) -> str:
+        async def address() -> str:
+            process.must_be_alive()
+            return _content(ready)
+
+        return str(await until(address, within_s=PROCESS_DEADLINE_S))
+
+
+def _content(file: Path) -> str:
+    return file.read_text(encoding="utf-8").strip() if file.exists() else ""
+
+
+@asynccontextmanager
+async def stage(database_url: str, redis_url: str, folder: Path) -> AsyncIterator[Stage]:
+    """A GPU and a router that run; relays and workers are for the test to start."""
+    shutil.copy(CONFIG, folder / "beacon.toml")
+    async with AsyncExitStack() as running:
+        gpu = await running.enter_async_context(
+            start_gpusim(region="US", slots=4, default_load=0, default_run=0)
+        )
+        environment = {
+            "DATABASE_URL": database_url,
+            "REDIS_URL": redis_url,
+            "BEACON_CONFIG": str(folder / "beacon.toml"),
+            "BEACON_SERVICE_TOKEN": "a-token-for-tests",
+            "BEACON_BACKEND_US_1_URL": f"{gpu.url}/modal",
+            "BEACON_LOG_FORMAT": "json",
+        }
+        made = Stage(folder, environment, gpu)
+        made.change_config(*SHORT_LEASES)
+        running.callback(lambda: [process.end() for process in made.processes])
+        environment["BEACON_ROUTER_URLS"] = await made.router()
+        yield made

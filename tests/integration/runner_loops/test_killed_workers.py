@@ -1,0 +1,114 @@
+"""Workers that die or freeze in the middle of a job, as real processes with a real router and GPU behind."""
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from beacon_contracts.ids import JobId, show_execution
+from tests.integration.runner_loops.bed import LoopBed, until
+from tests.integration.runner_loops.processes import PROCESS_DEADLINE_S, Process, Stage, stage
+
+
+@pytest.fixture
+async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    async with stage(database_url, redis_url, tmp_path) as made:
+        await made.relay("relay")
+        yield made
+
+
+async def runs_take(scene: Stage, seconds: float) -> None:
+    await scene.gpu.set_models({"flux": {"load": 0, "run": seconds}})
+
+
+async def delivered(bed: LoopBed, job: JobId, times: int) -> None:
+    async def so_often() -> bool:
+        return bool((await bed.job(job))["deliveries"] == times)
+
+    await until(so_often, within_s=PROCESS_DEADLINE_S)
+
+
+async def holder(bed: LoopBed, job: JobId, *workers: Process) -> Process:
+    """The one of the workers that has the job."""
+    name = (await bed.job(job))["worker"]
+    (found,) = [worker for worker in workers if f"-{worker.popen.pid}-" in name]
+    return found
+
+
+async def runs(scene: Stage, job: JobId) -> int:
+    return len(await scene.gpu.ledger(request_id=show_execution(job, 0, 0)))
+
+
+async def test_a_job_whose_worker_was_killed_is_finished_by_another(bed: LoopBed, scene: Stage) -> None:
+    """With late acknowledgement a crashed task once met its own lock on redelivery, and never ran again."""
+    await runs_take(scene, 5)
+    workers = await scene.worker("first"), await scene.worker("second")
+    (job,) = await bed.submit()
+    await scene.gpu.wait_running(1)
+    (await holder(bed, job, *workers)).send(signal.SIGKILL)
+    assert await bed.ended(job) == ["completed"]
+    assert (await bed.job(job))["deliveries"] == 2
+    assert await runs(scene, job) == 1  # the second joined the run that the first had started
+    await bed.nothing_left()  # and no counter leaked
+
+
+async def test_a_worker_frozen_past_its_lease_and_woken_changes_nothing(bed: LoopBed, scene: Stage) -> None:
+    await runs_take(scene, 8)
+    workers = await scene.worker("first"), await scene.worker("second")
+    (job,) = await bed.submit()
+    await scene.gpu.wait_running(1)
+    frozen = await holder(bed, job, *workers)
+    frozen.send(signal.SIGSTOP)
+    await delivered(bed, job, 2)
+    frozen.send(signal.SIGCONT)  # both believe to hold it, until the first heartbeat or write
+    await frozen.says("lost")
+    assert await bed.ended(job) == ["completed"]
+    assert (await bed.job(job))["deliveries"] == 2
+    assert [execution["state"] for execution in await bed.executions(job)] == ["completed"]
+    assert await runs(scene, job) == 1
+    await bed.nothing_left()
+    for worker in workers:
+        worker.must_be_alive()
+
+
+async def test_a_deploy_is_not_a_failure(bed: LoopBed, scene: Stage) -> None:
+    await runs_take(scene, 3600)
+    scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
+    first = await scene.worker("first")
+    (job,) = await bed.submit()
+    await scene.gpu.wait_running(1)
+    first.send(signal.SIGTERM)
+    assert await first.exited() == 0
+    row = await bed.job(job)
+    assert (row["state"], row["attempt"], row["deliveries"]) == ("queued", 1, 0)
+    await scene.worker("second")
+    await delivered(bed, job, 1)
+    assert await runs(scene, job) == 1
+
+
+async def test_a_killed_relay_loses_nothing(bed: LoopBed, scene: Stage) -> None:
+    await runs_take(scene, 0)
+    relay, _ = scene.processes[-1], await scene.worker("worker")
+    jobs = await bed.submit(50)
+    relay.send(signal.SIGKILL)
+    await relay.exited()
+    jobs += await bed.submit(50)
+    await scene.relay("relay-2")
+    assert await bed.ended(*jobs) == ["completed"] * 100
+    ledger = await scene.gpu.ledger()
+    assert len({call["request_id"] for call in ledger}) == len(ledger) == 100
+    await bed.nothing_left()
+
+
+async def test_redis_emptied_under_load_is_an_ordinary_event(bed: LoopBed, scene: Stage) -> None:
+    await runs_take(scene, 0.2)
+    await scene.worker("one")
+    jobs = await bed.submit(60)
+    await scene.gpu.wait_running(1)
+    await bed.transport.redis.flushdb()
+    jobs += await bed.submit(20)
+    assert await bed.ended(*jobs) == ["completed"] * 80
+    ledger = await scene.gpu.ledger()
+    assert len({call["request_id"] for call in ledger}) == len(ledger) == 80
+    await bed.nothing_left()
