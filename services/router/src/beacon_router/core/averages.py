@@ -22,31 +22,52 @@ class Average:
         self.value += (measured - self.value) * max(_WEIGHT, 1 / self._seen)
 
 
-class Durations:
-    """Expected seconds per model, over all backends, and the start of a backend's own averages."""
+class Averages:
+    """Expected seconds per model, over all backends."""
 
-    __slots__ = ("loads", "runs")
+    __slots__ = ("_of_model", "longest")
 
-    def __init__(self, models: tuple[ModelSpec, ...]) -> None:
-        self.runs = {model.name: Average(model.expected_run_s) for model in models}
-        self.loads = {model.name: Average(model.expected_load_s) for model in models}
+    def __init__(self, guesses: Mapping[str, float]) -> None:
+        self._of_model = {model: Average(guess) for model, guess in guesses.items()}
+        self.longest = max(guesses.values(), default=0.0)
+        """No average of a model, of all backends or of one, was ever longer."""
+
+    def of(self, model: str) -> float:
+        return self._of_model[model].value
+
+    def add(self, model: str, seconds: float) -> None:
+        average = self._of_model[model]
+        average.add(seconds)
+        self.longest = max(self.longest, average.value)
 
 
 class OwnAverages:
     """What one backend takes; as long as it has not done a thing, it is expected to be like the others."""
 
-    __slots__ = ("_all", "_own")
+    __slots__ = ("_own", "of_all")
 
-    def __init__(self, of_all: Mapping[str, Average]) -> None:
-        self._all = of_all
+    def __init__(self, of_all: Averages) -> None:
+        self.of_all = of_all
         self._own: dict[str, Average] = {}
 
     def of(self, model: str) -> float:
-        return (self._own.get(model) or self._all[model]).value
+        own = self._own.get(model)
+        return self.of_all.of(model) if own is None else own.value
 
     def add(self, model: str, seconds: float) -> None:
         own = self._own.get(model)
         if own is None:
-            own = self._own[model] = Average(self._all[model].value)
+            own = self._own[model] = Average(self.of_all.of(model))
         own.add(seconds)
-        self._all[model].add(seconds)
+        self.of_all.add(model, seconds)
+        self.of_all.longest = max(self.of_all.longest, own.value)
+
+
+class Durations:
+    """Where the averages begin: with what the configuration expects."""
+
+    __slots__ = ("loads", "runs")
+
+    def __init__(self, models: tuple[ModelSpec, ...]) -> None:
+        self.runs = Averages({model.name: model.expected_run_s for model in models})
+        self.loads = Averages({model.name: model.expected_load_s for model in models})

@@ -6,6 +6,7 @@ from beacon_router.core.decisions import Decision, Expired, RequestId, Start
 from beacon_router.core.estimates import Estimator
 from beacon_router.core.fleet import Pick
 from beacon_router.core.floor import Floor
+from beacon_router.core.lanes import Lane, Ticket
 from beacon_router.core.limits import Limit
 from beacon_router.core.machines import Region, Run
 from beacon_router.core.queues import Queues
@@ -25,15 +26,27 @@ class Dispatcher:
         self._freed: dict[Limit, None] = {}
         """Limits of which a token came back since the last `next`."""
 
-    def stir(self, regions: Iterable[Region]) -> None:
+    def stir(self, lane: Lane) -> None:
+        """Look at the lane when asked next: who comes first in it may have changed."""
+        for fleet in lane.fleets:
+            self._stirred[fleet.region] = None
+
+    def stir_regions(self, regions: Iterable[Region]) -> None:
         """Look at these regions when asked next."""
-        for region in regions:
-            self._stirred[region] = None
+        self._stirred.update(dict.fromkeys(regions))
+
+    def forget(self, ticket: Ticket, lane: Lane) -> None:
+        """It no longer waits, and has not started."""
+        self._queues.leave(ticket, lane)
+        self.stir(lane)
 
     def next(self, now: float) -> list[Decision]:
-        decisions: list[Decision] = [Expired(request) for request in self._queues.expire(now)]
+        decisions: list[Decision] = []
+        for ticket, lane in self._queues.expired(now):
+            self.forget(ticket, lane)
+            decisions.append(Expired(ticket.request.id))
         for lane in self._floor.patience.over(now):
-            self.stir(fleet.region for fleet in lane.fleets)
+            self.stir(lane)
         if self._stirred:
             regions = self._in_turn()
             while regions:
@@ -61,15 +74,17 @@ class Dispatcher:
         if limit.full:
             return
         self._freed[limit] = None
-        self.stir(limit.regions)
+        self.stir_regions(limit.regions)
         if limit.model is not None:
             for region in limit.regions:
                 region.guards[limit.model].reopen()
 
     def _in_turn(self) -> list[Region]:
         """The regions to look at; a token that was freed goes to the one that has gone longest without."""
-        regions = list(self._stirred)
-        if len(regions) > 1 and self._freed:
+        if len(self._stirred) == 1:
+            return list(self._stirred)
+        regions = [region for region in self._floor.regions.values() if region in self._stirred]
+        if self._freed:
             regions.sort(key=lambda region: [limit.served.get(region, 0) for limit in self._freed])
         return regions
 

@@ -31,7 +31,7 @@ class Estimator:
     def _estimate(self, now: float, pool: Pool, ahead: int) -> Eta:
         backends = [b for fleet in pool.fleets for b in fleet.backends if b.health is not Health.OPEN]
         slots = sum(backend.slots for backend in backends) or 1
-        work = sum(self._floor.durations.runs[model].value * n for model, n in pool.by_model.items())
+        work = sum(self._floor.durations.runs.of(model) * n for model, n in pool.by_model.items())
         mean = work / (sum(pool.by_model.values()) or 1)
         left = sum(max(0.0, run.ends - now) for backend in backends for run in backend.runs.values())
         p50 = (left + ahead * mean) / slots

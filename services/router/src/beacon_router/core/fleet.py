@@ -45,7 +45,7 @@ class Fleet:
         self.models = models
         self.backends: list[Backend] = []
         self.free: dict[Backend, None] = {}
-        """Those with a slot, in the order in which they got it."""
+        """Those with a slot."""
         self.served_at = 0
         """The number of its last dispatch."""
         self.waiting = 0
@@ -89,22 +89,17 @@ class Fleet:
         free = [backend for backend in self.free if backend.group is None or not backend.group.full]
         if not free:
             return None
-        tops: list[Lane] = []
-        overdue: list[Lane] = []
-        for heads, bound_s in self._ranks:
-            if heads.entries and (lane := heads.first()) is not None:
-                tops.append(lane)
-                if now - lane.head.arrived >= bound_s:
-                    overdue.append(lane)
+        if len(free) > 1:
+            free.sort(key=_rested)
+        tops = [lane for heads, _ in self._ranks if heads.entries and (lane := heads.first()) is not None]
+        overdue = [lane for lane in tops if now - lane.head.arrived >= self._ranks[lane.rank][1]]
         if not overdue or self._express_run < self._express_limit:
             for heads, reason in self._express:
                 if heads.entries and (lane := heads.first()) is not None:
                     return Pick(lane, self._place(lane.model, free), reason)
         if overdue:
             return self._starvation(overdue, free, now)
-        if tops:
-            return self._affinity(tops, free, now) or self._order(free, now)
-        return None
+        return (self._affinity(tops, free, now) or self._order(free, now)) if tops else None
 
     def take(self, pick: Pick, number: int) -> None:
         """The pick is carried out as dispatch `number`."""
@@ -155,12 +150,16 @@ class Fleet:
 
     def _order(self, free: list[Backend], now: float) -> Pick | None:
         """The first by rank and arrival of those that do not stand aside."""
-        waits: dict[str, list[float]] = {}
+        claims: dict[str, list[float]] = {}
+        aside: dict[str, Lane] = {}
+        stands_aside = self._patience.stands_aside
         for heads, _ in self._ranks:
             for lane in heads.in_order():
                 backend = self._place(lane.model, free)
-                if lane.model in backend.loaded or not self._patience.stands_aside(lane, backend, waits, now):
-                    return Pick(lane, backend, Reason.ORDER)
+                if lane.model in backend.loaded or not stands_aside(lane, backend, claims, now):
+                    # A load is worth it for the model, so the first that waits for it goes.
+                    return Pick(aside.get(lane.model, lane), backend, Reason.ORDER)
+                aside.setdefault(lane.model, lane)
         return None
 
     def _loaded(self, free: list[Backend]) -> Iterator[tuple[Backend, tuple[list[Lane], ...]]]:
@@ -178,18 +177,20 @@ class Fleet:
         batch_s = min(lane.live, self._batch_limit - backend.batch) * backend.runs_s.of(lane.model)
         for top in tops:
             heads, bound_s = self._ranks[top.rank]
-            other = top if top.model != lane.model else heads.first_but(lane.model)
-            if other is not None:
-                remaining = other.head.arrived + bound_s - now
-                if remaining < batch_s + backend.loads_s.of(other.model):
-                    return True
+            earliest = top.head.arrived + bound_s - now
+            if earliest < batch_s + backend.loads_s.of_all.longest and any(
+                other.head.arrived + bound_s - now < batch_s + backend.loads_s.of(other.model)
+                for other in heads.in_order()
+                if other.model != lane.model
+            ):
+                return True
         return False
 
     def _place(self, model: str, free: list[Backend]) -> Backend:
-        """Where it costs least."""
+        """Where it costs least, and of those the one that has rested longest."""
         return free[0] if len(free) == 1 else min(free, key=lambda backend: self._cost(model, backend))
 
-    def _cost(self, model: str, backend: Backend) -> tuple[bool, int, int]:
+    def _cost(self, model: str, backend: Backend) -> tuple[bool, int]:
         """Loaded there, else where nothing has to go, else where what has to go is held elsewhere, too."""
         if model in backend.loaded:
             harm = 0
@@ -197,7 +198,11 @@ class Fleet:
             harm = 1
         else:
             harm = 2 if len(self.region.holders[backend.loaded[0]]) > 1 else 3
-        return backend.health is not Health.CLOSED, harm, backend.used_at
+        return backend.health is not Health.CLOSED, harm
+
+
+def _rested(backend: Backend) -> tuple[int, str]:
+    return backend.used_at, backend.name
 
 
 def _earliest(lanes: list[Lane]) -> Lane | None:

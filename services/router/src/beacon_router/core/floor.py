@@ -26,7 +26,7 @@ class Floor:
         self.models = {model.name: model for model in topology.models}
         self.limits = _limits(topology)
         self.regions = {spec.name: self._region(spec) for spec in topology.regions}
-        self.patience = Patience(policy.patience, self.durations)
+        self.patience = Patience(policy, self.durations)
         self.backends: dict[str, Backend] = {}
         for spec in topology.backends:
             self._add_backend(spec)

@@ -80,13 +80,6 @@ class Heads:
             heappop(heap)
         return None
 
-    def first_but(self, model: str) -> Lane | None:
-        """Like `first`, among the lanes of other models."""
-        lane = self.first()
-        if lane is None or lane.model != model:
-            return lane
-        return next((other for other in self.in_order() if other.model != model), None)
-
     def in_order(self) -> Iterator[Lane]:
         """`first`, then the others, as far as the caller wants to know."""
         first = self.first()
@@ -95,7 +88,7 @@ class Heads:
         yield first
         entries, last = self.entries, first.head.seq
         size = len(entries)
-        nearest = [(entries[child][0], child) for child in (1, 2) if child < size]
+        nearest = sorted((entries[child][0], child) for child in (1, 2) if child < size)
         while nearest:
             seq, index = heappop(nearest)
             for child in (2 * index + 1, 2 * index + 2):

@@ -12,13 +12,11 @@ from beacon_router.core.topology import BackendSpec, ModelSpec
 if TYPE_CHECKING:
     from beacon_router.core.fleet import Fleet
 
-_OVERRUN = 0.3
-
 
 class Run:
     """A request that has a slot."""
 
-    __slots__ = ("backend", "began", "ends", "limits", "loading", "request", "started", "typical")
+    __slots__ = ("backend", "began", "ends", "limits", "loading", "request", "started")
 
     def __init__(self, request: Request, backend: "Backend", started: float, *, loading: bool) -> None:
         self.request = request
@@ -27,30 +25,23 @@ class Run:
         self.loading = loading
         self.limits: tuple[Limit, ...] = ()
         """Those of which it holds a token."""
-        self.typical = backend.runs_s.of(request.model)
-        if loading:
-            self.typical += backend.loads_s.of(request.model)
         self.began = started
         """When the run without the load began."""
-        self.ends = started + self.typical
+        self.ends = started + backend.runs_s.of(request.model)
         """When it is expected to."""
+        if loading:
+            self.ends += backend.loads_s.of(request.model)
 
     def loaded(self, now: float) -> None:
         """Its model is there: what remains is the run."""
         self.loading = False
-        self.typical = self.backend.runs_s.of(self.request.model)
         self.began = now
-        self.ends = now + self.typical
+        self.ends = now + self.backend.runs_s.of(self.request.model)
         self.backend.expect_slot()
-
-
-def _end(run: Run) -> float:
-    return run.ends
 
 
 class Backend:
     __slots__ = (
-        "_least_wait",
         "batch",
         "fleet",
         "free_at",
@@ -85,8 +76,12 @@ class Backend:
         self.used_at = 0
         """The number of its last dispatch."""
         self.free_at = 0.0
-        """When a slot is expected to be free, if none is."""
-        self._least_wait = 0.0
+        """When a slot is expected to be free; 0 when one is."""
+
+    @property
+    def may_start(self) -> bool:
+        """A slot is free, and so is a token of its group."""
+        return self.has_slot and (self.group is None or not self.group.full)
 
     @property
     def has_slot(self) -> bool:
@@ -119,17 +114,8 @@ class Backend:
 
     def expect_slot(self) -> None:
         """Runs or their expected ends have changed."""
-        if len(self.runs) < self.slots:
-            self.free_at = self._least_wait = 0.0
-        else:
-            first = min(self.runs.values(), key=_end) if self.slots > 1 else next(iter(self.runs.values()))
-            self.free_at = first.ends
-            self._least_wait = _OVERRUN * first.typical
-
-    def free_in(self, now: float) -> float:
-        """Expected seconds until it has a slot; a run that takes long will take a while longer still."""
-        wait = self.free_at - now
-        return max(self._least_wait, wait)
+        free = len(self.runs) < self.slots
+        self.free_at = 0.0 if free else min([run.ends for run in self.runs.values()])
 
     def touch(self, model: str) -> None:
         """The model is in use: loaded, most recently used, and the oldest gone if there is no room."""

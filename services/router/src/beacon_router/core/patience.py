@@ -7,19 +7,21 @@ from beacon_router.core.averages import Durations
 from beacon_router.core.decisions import Health
 from beacon_router.core.lanes import Lane, Ticket
 from beacon_router.core.machines import Backend
+from beacon_router.core.topology import Policy
 
 
 class Patience:
     """A load costs its own time and, later, the return of the model that has to go for it.
 
     A head stands aside as long as a backend that holds its model is expected to be free before that much time
-    has passed since it first could have forced a load. So it never loses more than a load would have cost.
+    has passed since it first could have forced a load. So it never loses more than a load would have cost,
+    and it never waits past its bound.
     """
 
-    __slots__ = ("_durations", "_ends", "_factor")
+    __slots__ = ("_durations", "_ends", "_policy")
 
-    def __init__(self, factor: float, durations: Durations) -> None:
-        self._factor = factor
+    def __init__(self, policy: Policy, durations: Durations) -> None:
+        self._policy = policy
         self._durations = durations
         self._ends: list[tuple[float, int, Ticket]] = []
 
@@ -37,21 +39,21 @@ class Patience:
             heappop(self._ends)
         return self._ends[0][0] if self._ends else None
 
-    def stands_aside(self, lane: Lane, backend: Backend, waits: dict[str, list[float]], now: float) -> bool:
+    def stands_aside(self, lane: Lane, backend: Backend, claims: dict[str, list[float]], now: float) -> bool:
         """Whether the lane's head waits for another backend rather than be loaded on this one.
 
-        `waits` belongs to one decision: the second head of a model waits for the second backend that is free.
+        `claims` belongs to one decision: the second head of a model waits for the second backend to be free.
         """
         model, ticket = lane.model, lane.head
-        soonest = waits.get(model)
+        soonest = claims.get(model)
         if soonest is None:
-            soonest = waits[model] = _waits(backend.fleet.region.holders[model], now)
+            soonest = claims[model] = _free_at(backend.fleet.region.holders[model])
         if not soonest:
             return False
         until = ticket.patient_until
         if until is None:
-            until = self._until(model, backend, now)
-        if now + soonest[-1] >= until:
+            until = self._until(lane, backend, now)
+        if max(soonest[-1], now) >= until:
             return False
         soonest.pop()
         if ticket.patient_until is None:
@@ -59,17 +61,22 @@ class Patience:
             heappush(self._ends, (until, ticket.seq, ticket))
         return True
 
-    def _until(self, model: str, backend: Backend, now: float) -> float:
-        """The end of the patience of somebody who could load the model on this backend now."""
-        cost_s = self._durations.loads[model].value
+    def _until(self, lane: Lane, backend: Backend, now: float) -> float:
+        """The end of the patience of a head that could force a load on this backend now."""
+        cost_s = self._durations.loads.of(lane.model)
         if len(backend.loaded) >= backend.spec.loaded_models:
-            cost_s += self._durations.loads[backend.loaded[0]].value
-        return now + self._factor * cost_s
+            cost_s += self._durations.loads.of(backend.loaded[0])
+        bound = lane.head.arrived + self._policy.tiers[lane.rank].starvation_bound_s
+        return min(now + self._policy.patience * cost_s, bound)
 
 
-def _waits(holders: Iterable[Backend], now: float) -> list[float]:
-    """Seconds until these backends are expected to be free, the soonest last."""
-    waits = [holder.free_in(now) for holder in holders if holder.health is Health.CLOSED]
-    if len(waits) > 1:
-        waits.sort(reverse=True)
-    return waits
+def _free_at(holders: Iterable[Backend]) -> list[float]:
+    """The moments at which these backends are expected to take work, the soonest last."""
+    moments = [
+        holder.free_at
+        for holder in holders
+        if holder.health is Health.CLOSED and (holder.free_at or holder.may_start)
+    ]
+    if len(moments) > 1:
+        moments.sort(reverse=True)
+    return moments

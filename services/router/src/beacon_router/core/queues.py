@@ -1,5 +1,6 @@
 """Everything that waits: by id, by lane, by deadline, by place in its line."""
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from beacon_router.core.decisions import Request, RequestId
@@ -60,16 +61,13 @@ class Queues:
             return self.global_retry.ahead(ticket.place)
         return lane.pool.ahead(ticket, lane.queue)
 
-    def expire(self, now: float) -> list[RequestId]:
-        """Forget everything whose `start_by` has come."""
-        gone: list[RequestId] = []
+    def expired(self, now: float) -> Iterator[tuple[Ticket, Lane]]:
+        """Those whose `start_by` has come; the caller takes each out."""
         deadlines = self._deadlines
         while deadlines and (deadlines[0][0] <= now or deadlines[0][2].lane is None):
             ticket = heappop(deadlines)[2]
             if ticket.lane is not None:
-                self.leave(ticket, ticket.lane)
-                gone.append(ticket.request.id)
-        return gone
+                yield ticket, ticket.lane
 
     def next_deadline(self) -> float | None:
         while self._deadlines and self._deadlines[0][2].lane is None:
@@ -112,7 +110,7 @@ class Queues:
 
     def _enter(self, ticket: Ticket, lane: Lane) -> bool:
         """True when it is the lane's new head."""
-        ticket.work = self._floor.durations.runs[lane.model].value
+        ticket.work = self._floor.durations.runs.of(lane.model)
         if lane.queue is Queue.GLOBAL_RETRY:
             ticket.place = self.global_retry.join(ticket.work)
             self._count_moving(lane.model, 1)

@@ -59,7 +59,7 @@ class Scheduler:
         del now
         found = self._find(request)
         if found is not None:
-            self._queues.leave(*found)
+            self._dispatcher.forget(*found)
         return found is not None
 
     def to_front(self, now: float, request: RequestId) -> bool:
@@ -70,6 +70,7 @@ class Scheduler:
         del now
         found = self._find(request)
         if found is not None and found[1].queue is Queue.MAIN:
+            self._dispatcher.stir(found[1])
             self._new_head(self._queues.to_front(*found))
         return found is not None
 
@@ -105,6 +106,7 @@ class Scheduler:
         for run in machine.runs.values():
             if run.loading and run.request.model == model:
                 run.loaded(now)
+        self._dispatcher.stir_regions([machine.fleet.region])
 
     def model_lost(self, now: float, backend: str, model: str | None = None) -> None:
         """The backend no longer holds the model; None: it holds none (it was restarted)."""
@@ -113,7 +115,7 @@ class Scheduler:
         for held in list(machine.loaded):
             if model is None or held == model:
                 machine.lose(held)
-        self._dispatcher.stir([machine.fleet.region])
+        self._dispatcher.stir_regions([machine.fleet.region])
 
     def set_health(self, now: float, backend: str, health: Health) -> None:
         """What the breaker of a backend says. All are closed at first."""
@@ -123,7 +125,7 @@ class Scheduler:
         machine.probe = None
         machine.refresh()
         self._queues.entitle_again(machine.spec.models)
-        self._dispatcher.stir(self._floor.regions.values())
+        self._dispatcher.stir_regions(self._floor.regions.values())
 
     def set_capacity(self, now: float, limit: LimitName, held: int) -> None:
         """How many tokens of a shared cap the shell holds now, those in use included.
@@ -208,4 +210,4 @@ class Scheduler:
 
     def _new_head(self, lane: Lane | None) -> None:
         if lane is not None:
-            self._dispatcher.stir([fleet.region for fleet in lane.fleets])
+            self._dispatcher.stir(lane)

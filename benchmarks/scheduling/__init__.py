@@ -1,0 +1,1 @@
+"""The router's scheduling core in virtual time, against simpler policies."""

@@ -1,0 +1,111 @@
+"""Runs a workload through a policy in virtual time and writes down what happened to each request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Protocol
+
+from beacon_router.core import Decision, Eta, Expired, Outcome, Request, RequestId, Scheduler, Start, Topology
+from benchmarks.scheduling.workload import Arrival
+
+
+class PolicyUnderTest(Protocol):
+    def submit(self, now: float, request: Request) -> None: ...
+    def next(self, now: float) -> list[Decision]: ...
+    def model_loaded(self, now: float, backend: str, model: str) -> None: ...
+    def finished(
+        self, now: float, request: RequestId, outcome: Outcome, *, load_s: float | None, run_s: float | None
+    ) -> None: ...
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one request went through."""
+
+    arrival: Arrival
+    started_s: float = -1.0
+    load_s: float = 0.0
+    reason: str = ""
+    eta: Eta | None = None
+
+    @property
+    def wait_s(self) -> float:
+        return self.started_s - self.arrival.arrival_s
+
+    @property
+    def ended_s(self) -> float:
+        return self.started_s + self.load_s + self.arrival.run_s
+
+
+class Simulator:
+    def __init__(self, topology: Topology, policy: PolicyUnderTest) -> None:
+        self._policy = policy
+        self._loads = {model.name: model.expected_load_s for model in topology.models}
+        self._loaded: dict[str, str] = {}
+        self._events: list[tuple[float, int, str, str]] = []
+        self._number = 0
+        self._backend_of: dict[str, str] = {}
+        self.requests: dict[str, Seen] = {}
+
+    def run(self, arrivals: Sequence[Arrival]) -> list[Seen]:
+        """Everything arrives, everything runs to its end."""
+        for arrival in arrivals:
+            self._until(arrival.arrival_s)
+            self._arrive(arrival)
+        self._until(float("inf"))
+        return list(self.requests.values())
+
+    def _arrive(self, arrival: Arrival) -> None:
+        now = arrival.arrival_s
+        request = RequestId(f"r{len(self.requests)}")
+        self.requests[request] = Seen(arrival)
+        self._policy.submit(now, Request(request, arrival.model, arrival.region, arrival.rank))
+        self._carry_out(now)
+        if isinstance(self._policy, Scheduler):
+            self.requests[request].eta = self._policy.eta(now, request)
+
+    def _until(self, moment: float) -> None:
+        while self._events and self._events[0][0] <= moment:
+            now, _, kind, subject = heappop(self._events)
+            if kind == "wake":
+                self._carry_out(now)
+                continue
+            seen = self.requests[subject]
+            if kind == "loaded":
+                self._policy.model_loaded(now, self._backend_of[subject], seen.arrival.model)
+                continue
+            self._policy.finished(
+                now,
+                RequestId(subject),
+                Outcome.COMPLETED,
+                load_s=seen.load_s or None,
+                run_s=seen.arrival.run_s,
+            )
+            self._carry_out(now)
+
+    def _carry_out(self, now: float) -> None:
+        for decision in self._policy.next(now):
+            if isinstance(decision, Expired):
+                continue
+            self._start(now, decision)
+        if isinstance(self._policy, Scheduler):
+            wake = self._policy.next_wakeup()
+            if wake is not None:
+                self._push(wake, "wake", "")
+
+    def _start(self, now: float, start: Start) -> None:
+        seen = self.requests[start.id]
+        assert seen.started_s < 0
+        seen.started_s = now
+        seen.reason = start.reason
+        if self._loaded.get(start.backend) != seen.arrival.model:
+            assert start.needs_load
+            seen.load_s = self._loads[seen.arrival.model]
+            self._loaded[start.backend] = seen.arrival.model
+            self._backend_of[start.id] = start.backend
+            self._push(now + seen.load_s, "loaded", start.id)
+        self._push(seen.ended_s, "finished", start.id)
+
+    def _push(self, at: float, kind: str, subject: str) -> None:
+        self._number += 1
+        heappush(self._events, (at, self._number, kind, subject))

@@ -1,0 +1,215 @@
+"""A scheduler under test with everyone who watches it: each fact is told to all."""
+
+from collections.abc import Iterator
+
+from beacon_router.core import (
+    BackendSpec,
+    Decision,
+    Expired,
+    GroupSpec,
+    Health,
+    LimitName,
+    ModelSpec,
+    Outcome,
+    Policy,
+    RegionSpec,
+    Request,
+    RequestId,
+    Scheduler,
+    Start,
+    TierRule,
+    Topology,
+)
+from benchmarks.scheduling.invariants import Watch
+from benchmarks.scheduling.world import World
+from tests.unit.router_core.reference import Reference
+
+SMALL_TIERS = (TierRule(6.0, 4), TierRule(9.0, 2), TierRule(12.0, 1))
+
+
+def small_policy() -> Policy:
+    """Bounds of seconds, so that a short story has starving tiers in it."""
+    return Policy(batch_limit=2, tiers=SMALL_TIERS, express_limit=2)
+
+
+def mixed_topology() -> Topology:
+    """Three regions; shared and own models, an exclusive one, a limited one, a group over two regions."""
+    return Topology(
+        regions=(RegionSpec("US"), RegionSpec("EU", concurrency=2), RegionSpec("ASIA")),
+        groups=(GroupSpec("cloud", 3),),
+        models=(
+            ModelSpec("a", expected_load_s=2.0, expected_run_s=1.0),
+            ModelSpec("b", expected_load_s=3.0, expected_run_s=2.0),
+            ModelSpec("c", expected_load_s=1.0, expected_run_s=1.0, exclusive=True),
+            ModelSpec("d", expected_load_s=1.0, expected_run_s=3.0, limit=2),
+        ),
+        backends=(
+            BackendSpec("us-1", "US", frozenset("abc"), group="cloud"),
+            BackendSpec("us-2", "US", frozenset("abc"), group="cloud"),
+            BackendSpec("us-3", "US", frozenset("cd"), slots=2, loaded_models=2),
+            BackendSpec("eu-1", "EU", frozenset("abcd"), slots=2, group="cloud"),
+            BackendSpec("eu-2", "EU", frozenset("abcd")),
+            BackendSpec("asia-1", "ASIA", frozenset("ab")),
+        ),
+    )
+
+
+def two_gpus() -> Topology:
+    """One region, two GPUs, three models: enough for affinity, patience and starvation to matter."""
+    models = tuple(ModelSpec(name, expected_load_s=2.0, expected_run_s=1.0) for name in "abc")
+    backends = tuple(BackendSpec(f"gpu-{number}", "US", frozenset("abc")) for number in (1, 2))
+    return Topology(regions=(RegionSpec("US"),), models=models, backends=backends)
+
+
+class Rig:
+    def __init__(self, topology: Topology, policy: Policy, *, compare: bool) -> None:
+        self.topology = topology
+        self.now = 0.0
+        self.scheduler = Scheduler(topology, policy)
+        self.watch = Watch(topology, policy)
+        self.reference = Reference(topology, policy) if compare else None
+        self._count = 0
+
+    @property
+    def waiting(self) -> list[RequestId]:
+        return list(self.watch.world.waiting)
+
+    @property
+    def running(self) -> list[RequestId]:
+        return list(self.watch.world.running)
+
+    def submit(
+        self,
+        model: str,
+        region: str,
+        rank: int,
+        *,
+        pinned: bool = False,
+        front: bool = False,
+        patience_s: float | None = None,
+    ) -> RequestId:
+        start_by = None if patience_s is None else self.now + patience_s
+        request = Request(self._name(), model, region, rank, pinned, front, start_by)
+        self.scheduler.submit(self.now, request)
+        for world in self._worlds():
+            world.submitted(self.now, request)
+        return request.id
+
+    def fail_and_retry(self, request: RequestId, *, after_s: float = 0.0) -> None:
+        """A run fails; its backoff passes; it joins the retry queue."""
+        run = self.watch.world.running[request]
+        failed_in = self.watch.world.machines[run.backend].spec.region
+        self.finish(request, Outcome.FAILED)
+        if after_s:
+            self.pass_time(after_s)
+        self.scheduler.retry(self.now, run.request, failed_in)
+        for world in self._worlds():
+            world.retried(self.now, run.request, failed_in)
+
+    def finish(
+        self,
+        request: RequestId,
+        outcome: Outcome = Outcome.COMPLETED,
+        *,
+        load_s: float | None = None,
+        run_s: float | None = None,
+    ) -> None:
+        backend = self.watch.world.running[request].backend
+        model = self.watch.world.running[request].request.model
+        self.scheduler.finished(self.now, request, outcome, load_s=load_s, run_s=run_s)
+        self.watch.finished(self.now, request, outcome, load_s, run_s)
+        if self.reference is not None:
+            self.reference.world.finished(self.now, request, outcome, load_s, run_s)
+            for limit in self.reference.world.limits_of(backend, model):
+                self._freed(limit)
+
+    def cancel(self, request: RequestId) -> None:
+        assert self.scheduler.cancel(self.now, request)
+        for world in self._worlds():
+            world.leaves(request)
+
+    def to_front(self, request: RequestId) -> None:
+        assert self.scheduler.to_front(self.now, request)
+        for world in self._worlds():
+            world.moved_to_front(request)
+
+    def set_health(self, backend: str, health: Health) -> None:
+        self.scheduler.set_health(self.now, backend, health)
+        for world in self._worlds():
+            world.health_is(backend, health)
+
+    def set_capacity(self, limit: LimitName, held: int) -> None:
+        self.scheduler.set_capacity(self.now, limit, held)
+        for world in self._worlds():
+            world.held[limit] = held
+        if self.reference is not None:
+            self._freed(limit)
+
+    def model_loaded(self, backend: str, model: str) -> None:
+        self.scheduler.model_loaded(self.now, backend, model)
+        for world in self._worlds():
+            world.model_loaded(self.now, backend, model)
+
+    def model_lost(self, backend: str, model: str | None = None) -> None:
+        self.scheduler.model_lost(self.now, backend, model)
+        for world in self._worlds():
+            world.model_lost(backend, model)
+
+    def next(self) -> list[Decision]:
+        """Ask, let everybody check, and see that the reference would have said the same."""
+        decisions = self.scheduler.next(self.now)
+        self.watch.decided(
+            self.now, decisions, waiting=self.scheduler.waiting(), running=self.scheduler.running()
+        )
+        if self.reference is not None:
+            assert _by_kind(decisions) == _by_kind(self.reference.next(self.now))
+        return decisions
+
+    def pass_time(self, seconds: float) -> None:
+        """Time goes on, and the shell wakes when the scheduler asked to be woken."""
+        self.next()
+        end = self.now + seconds
+        while (wakeup := self.scheduler.next_wakeup()) is not None and wakeup <= end:
+            assert wakeup >= self.now, "the scheduler wants to be woken in the past"
+            self.now = wakeup
+            self.next()
+        self.now = end
+        self.next()
+
+    def drain(self) -> None:
+        """Everything works again: all that waits must come to run."""
+        for spec in self.topology.backends:
+            self.set_health(spec.name, Health.CLOSED)
+        for limit, cap in self.topology.limits.items():
+            self.set_capacity(limit, cap)
+        self.next()
+        while self.running:
+            for request in self.running:
+                self.finish(request)
+            self.pass_time(0.5)
+        servable = [request for request in self.waiting if self._can_serve(request)]
+        assert not servable, f"{servable} never ran"
+
+    def _can_serve(self, request: RequestId) -> bool:
+        wanted = self.watch.world.waiting[request].request
+        return self.scheduler.can_serve(wanted.model, wanted.region, pinned=wanted.pinned)
+
+    def _freed(self, limit: LimitName) -> None:
+        assert self.reference is not None
+        if self.reference.world.used(limit) < self.reference.world.held[limit]:
+            self.reference.freed.append(limit)
+
+    def _worlds(self) -> Iterator[World]:
+        yield self.watch.world
+        if self.reference is not None:
+            yield self.reference.world
+
+    def _name(self) -> RequestId:
+        self._count += 1
+        return RequestId(f"r{self._count}")
+
+
+def _by_kind(decisions: list[Decision]) -> tuple[set[RequestId], list[Start]]:
+    """Those that expire together do so in no order."""
+    expired = {decision.id for decision in decisions if isinstance(decision, Expired)}
+    return expired, [decision for decision in decisions if isinstance(decision, Start)]

@@ -1,0 +1,121 @@
+"""The scheduler and a slow, obvious model of it are told the same facts and must decide the same."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from beacon_router.core import Health, Outcome, Topology
+from tests.unit.router_core.rig import Rig, mixed_topology, small_policy, two_gpus
+
+SETTINGS = settings(
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    topology: Topology
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rig = Rig(self.topology, small_policy(), compare=True)
+
+    @rule(data=st.data(), rank=st.integers(0, 2), pinned=st.booleans(), front=st.integers(0, 9))
+    def submit(self, data: st.DataObject, rank: int, pinned: bool, front: int) -> None:
+        model = data.draw(st.sampled_from([model.name for model in self.topology.models]))
+        region = data.draw(st.sampled_from([region.name for region in self.topology.regions]))
+        patience_s = data.draw(st.sampled_from([None, None, None, 1.0, 5.0]))
+        self.rig.submit(model, region, rank, pinned=pinned, front=front == 0, patience_s=patience_s)
+
+    @rule(data=st.data(), number=st.integers(2, 8), rank=st.integers(0, 2))
+    def submit_many(self, data: st.DataObject, number: int, rank: int) -> None:
+        for _ in range(number):
+            model = data.draw(st.sampled_from([model.name for model in self.topology.models]))
+            self.rig.submit(model, self.topology.regions[0].name, rank)
+        self.rig.next()
+
+    @precondition(lambda self: self.rig.running)
+    @rule(data=st.data(), measured=st.sampled_from([None, 0.5, 4.0]), loaded=st.sampled_from([None, 1.5]))
+    def finish(self, data: st.DataObject, measured: float | None, loaded: float | None) -> None:
+        request = data.draw(st.sampled_from(self.rig.running))
+        self.rig.finish(request, load_s=loaded, run_s=measured)
+
+    @precondition(lambda self: self.rig.running)
+    @rule(data=st.data(), after_s=st.sampled_from([0.0, 2.0]))
+    def fail_and_retry(self, data: st.DataObject, after_s: float) -> None:
+        self.rig.fail_and_retry(data.draw(st.sampled_from(self.rig.running)), after_s=after_s)
+
+    @precondition(lambda self: self.rig.running)
+    @rule(data=st.data())
+    def cancel_a_run(self, data: st.DataObject) -> None:
+        self.rig.finish(data.draw(st.sampled_from(self.rig.running)), Outcome.CANCELLED)
+
+    @precondition(lambda self: self.rig.waiting)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        self.rig.cancel(data.draw(st.sampled_from(self.rig.waiting)))
+
+    @precondition(lambda self: self.rig.waiting)
+    @rule(data=st.data())
+    def pay_for_the_front(self, data: st.DataObject) -> None:
+        self.rig.to_front(data.draw(st.sampled_from(self.rig.waiting)))
+
+    @rule(data=st.data(), health=st.sampled_from(Health))
+    def breaker(self, data: st.DataObject, health: Health) -> None:
+        self.rig.set_health(data.draw(st.sampled_from(self.topology.backends)).name, health)
+
+    @precondition(lambda self: self.topology.limits)
+    @rule(data=st.data())
+    def share_of_a_cap(self, data: st.DataObject) -> None:
+        limit = data.draw(st.sampled_from(sorted(self.topology.limits)))
+        self.rig.set_capacity(limit, data.draw(st.integers(0, self.topology.limits[limit])))
+
+    @rule(data=st.data(), loses=st.booleans())
+    def a_backend_says_what_it_holds(self, data: st.DataObject, loses: bool) -> None:
+        backend = data.draw(st.sampled_from(self.topology.backends))
+        model = data.draw(st.sampled_from(sorted(backend.models)))
+        if loses:
+            self.rig.model_lost(backend.name, data.draw(st.sampled_from([None, model])))
+        else:
+            self.rig.model_loaded(backend.name, model)
+
+    @rule(seconds=st.sampled_from([0.0, 0.3, 1.0, 3.0, 7.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.rig.pass_time(seconds)
+
+    @rule()
+    def ask(self) -> None:
+        self.rig.next()
+
+    @invariant()
+    def positions_agree(self) -> None:
+        assert self.rig.reference is not None
+        for request in self.rig.waiting:
+            assert self.rig.scheduler.position(request) == self.rig.reference.position(request)
+
+    @invariant()
+    def questions_have_answers(self) -> None:
+        for request in self.rig.waiting:
+            eta = self.rig.scheduler.eta(self.rig.now, request)
+            assert eta is not None
+            assert 0 <= eta.p50_s <= eta.p90_s
+            assert str(self.rig.scheduler.why(self.rig.now, request))
+
+    def teardown(self) -> None:
+        self.rig.drain()
+
+
+class OnMixedBackends(SchedulerMachine):
+    topology = mixed_topology()
+
+
+class OnTwoGpus(SchedulerMachine):
+    topology = two_gpus()
+
+
+TestOnMixedBackends = OnMixedBackends.TestCase
+TestOnMixedBackends.settings = SETTINGS
+TestOnTwoGpus = OnTwoGpus.TestCase
+TestOnTwoGpus.settings = SETTINGS
