@@ -38,6 +38,26 @@ class Me(View):
     limits: dict[str, LimitUse] = Field(default_factory=dict)
 
 
+class LedgerEntry(View):
+    """One change of a user's credit; `refunds` is the id of the entry that it gives back."""
+
+    id: int
+    at: datetime
+    entry: str
+    amount: int
+    balance: int
+    job_id: str | None = None
+    refunds: int | None = None
+    note: str = ""
+
+
+class Ledger(View):
+    """Newest first."""
+
+    entries: list[LedgerEntry]
+    next_cursor: str | None = None
+
+
 UserName = Annotated[Text, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
 
 

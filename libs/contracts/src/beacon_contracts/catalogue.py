@@ -53,7 +53,7 @@ class RegionList(View):
 
 
 class SkipPriceView(View):
-    """The price for a wait of at most `up_to_s` seconds; the last one has no bound."""
+    """The price for a job of at most `up_to_s` seconds; the last one has no bound."""
 
     up_to_s: float | None = None
     price: int

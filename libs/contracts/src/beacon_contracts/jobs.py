@@ -168,9 +168,19 @@ class JobView(JobSummary):
     position: int | None = None
     estimated_wait_s: float | None = None
     price_paid: int = 0
+    skip_price: int | None = None
+    """What going first costs now; None when it cannot: it runs, is over, or has paid already."""
     promoted_at: datetime | None = None
     next_attempt_at: datetime | None = None
     links: dict[str, str] = Field(default_factory=dict)
+
+
+class SkipView(JobView):
+    """The job after it was paid to go first: what it cost, what is left, and how many it passed."""
+
+    cost: int
+    credit: int
+    places_gained: int | None = None
 
 
 class JobPage(View):

@@ -106,7 +106,7 @@ def resume(job_id: JobId, _json: AsJson = False) -> None:
 
 
 def skip(job_id: JobId, _json: AsJson = False) -> None:
-    """Pay to go first. The price depends on the expected wait and comes back if it was too late."""
+    """Pay to go first. The price depends on how long the job is, and comes back if nothing of it runs."""
     _show(ask(lambda client: client.skip(job_id)))
 
 

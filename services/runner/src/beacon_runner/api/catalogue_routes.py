@@ -16,6 +16,8 @@ from beacon_contracts.catalogue import (
     ModelView,
     RegionList,
     RegionView,
+    SkipPriceView,
+    SkipPricing,
     StepView,
 )
 from beacon_contracts.ids import USER, show
@@ -88,6 +90,11 @@ class Catalogue:
         ]
         return RegionList(regions=regions, groups=groups, global_retry=waiting)
 
+    def prices(self) -> SkipPricing:
+        return SkipPricing(
+            prices=[SkipPriceView(up_to_s=one.up_to_s, price=one.price) for one in self.config.skip_prices]
+        )
+
     async def me(self, principal: Principal) -> Me:
         """Asked of the database each time: what is left must not be a memory of what was."""
         user = await self.users.get(principal.user)
@@ -139,6 +146,12 @@ def catalogue_routes(catalogue: Catalogue, keys: KeyRing) -> APIRouter:
         """The regions with their live state: depth, slots, breakers."""
         await keys.require(request.scope, Scope.USER)
         return view_response(await catalogue.regions())
+
+    @routes.get("/api/v1/skip-pricing", responses={200: {"model": SkipPricing}, **problems(401, 403, 503)})
+    async def skip_pricing(request: Request) -> Response:
+        """What going first costs, by how long the job is."""
+        await keys.require(request.scope, Scope.USER)
+        return view_response(catalogue.prices())
 
     @routes.get("/api/v1/me", responses={200: {"model": Me}, **problems(401, 403, 503)})
     async def me(request: Request) -> Response:

@@ -1,6 +1,7 @@
 """Puts the API together: the one place that knows all of its parts."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -17,13 +18,16 @@ from beacon_runner.api.events import EventDesk
 from beacon_runner.api.health_routes import ReadinessCheck, health_routes
 from beacon_runner.api.job_desk import JobDesk, RouterDesk
 from beacon_runner.api.job_routes import execution_routes, job_routes
+from beacon_runner.api.ledger_routes import ledger_routes
 from beacon_runner.api.live_routes import event_routes, socket_routes
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.user_routes import key_routes, user_routes
 from beacon_runner.api.why import Explainer
 from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.classes import front_class
 from beacon_runner.domain.ports import QueueDesk
+from beacon_runner.domain.pricing import skip_price
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.live import Tickets, Watchers
 from beacon_runner.migrations import migrate
@@ -31,6 +35,7 @@ from beacon_runner.queue import Layout, RedisAddress, RedisDesk
 from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.store.control import JobControl
+from beacon_runner.store.credit import Credit
 from beacon_runner.store.database import Database
 from beacon_runner.store.intake import Intake
 from beacon_runner.store.letters import DeadLetters
@@ -64,7 +69,9 @@ class ApiParts:
         keys = KeyRing(users.principal, clock)
         policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
         control = JobControl(database, policy, router_cancels=config.limits.job_parallelism)
-        jobs = JobDesk(reader, control, queue, router, self.outlook, ring)
+        price_of = partial(skip_price, config)
+        credit = Credit(database, price_of, front_class(config.pools))
+        jobs = JobDesk(reader, control, queue, router, self.outlook, credit, price_of, ring)
         events = EventDesk(jobs, watchers, clock)
         operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
         self.app = create_app(
@@ -76,6 +83,7 @@ class ApiParts:
                 execution_routes(jobs, keys),
                 catalogue_routes(Catalogue(config, admission, router, self.intake, users), keys),
                 admin_routes(operations, keys),
+                ledger_routes(credit, users, keys),
                 key_routes(users, keys),
                 user_routes(users, keys),
                 health_routes(ReadinessCheck(reader.version, migrate.head(), queue.ping), registry),

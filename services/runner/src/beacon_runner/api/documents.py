@@ -66,6 +66,7 @@ IDEMPOTENCY_HEADER: dict[str, Any] = {
 _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     400: ("invalid_json", "the body is not JSON: EOF while parsing a value at line 1 column 8"),
     401: ("unknown_key", "this key is unknown, expired or revoked"),
+    402: ("not_enough_credit", "going first costs 3, and you have 1"),
     403: ("scope_missing", "this needs a key with the scope admin"),
     404: ("unknown_job", "there is no such job among yours"),
     409: ("wrong_state", "a job that is completed cannot be cancelled"),

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from beacon_client.router import RouterStatus
 from beacon_contracts.ids import JobId, UserId, show_execution
 from beacon_contracts.inference import InferenceView
-from beacon_contracts.jobs import ExecutionView, JobState, JobView
+from beacon_contracts.jobs import ExecutionView, JobState, JobView, SkipView
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.views import execution_view, job_view
 from beacon_runner.domain.plan import Place, places
@@ -23,6 +23,7 @@ from beacon_runner.store.control import (
     NoSuchJobError,
     RetriedExecution,
 )
+from beacon_runner.store.credit import Credit, Pricing
 from beacon_runner.store.reading import JobRecord, Reader
 
 log = structlog.get_logger(__name__)
@@ -45,6 +46,8 @@ class JobDesk:
     queue: QueueDesk
     router: RouterDesk
     outlook: Outlook
+    credit: Credit
+    price_of: Pricing
     on_queued: Callable[[], None]
 
     async def record(self, job: JobId, owner: UserId | None) -> JobRecord:
@@ -64,6 +67,7 @@ class JobDesk:
             executions,
             position=position,
             estimated_wait_s=self.outlook.wait_s(record.spec, position),
+            skip_price=self.price_of(record.spec) if waits and not record.front else None,
         )
 
     async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionView:
@@ -84,6 +88,36 @@ class JobDesk:
         await self.control.resume(job, owner)
         self.on_queued()
         await self._tell(job)
+
+    async def skip(self, job: JobId, owner: UserId | None, payer: UserId) -> SkipView:
+        """Durable first; the message moves when the publisher carries the order to Redis."""
+        before = await self.record(job, owner)
+        ahead, in_front = await self._ahead(before)
+        paid = await self.credit.skip(job, owner, payer)
+        self.on_queued()
+        await self._tell(job)
+        view = await self.view(job, owner)
+        gained = None if ahead is None or in_front is None else max(ahead - in_front, 0)
+        position = view.position if in_front is None else in_front + 1
+        return SkipView(
+            **view.model_dump(exclude={"position", "estimated_wait_s"}),
+            position=position,
+            estimated_wait_s=self.outlook.wait_s(before.spec, position),
+            cost=paid.price,
+            credit=paid.credit,
+            places_gained=gained,
+        )
+
+    async def _ahead(self, record: JobRecord) -> tuple[int | None, int | None]:
+        """How many are served before the job now, and after it has paid; None when nobody knows."""
+        try:
+            place = await self.queue.place(record.message)
+            if place is None:
+                return None, None
+            return place.ahead, sum((await self.queue.stats()).front.values())
+        except (RedisError, OSError) as error:
+            log.info("position_unknown", error=str(error))
+            return None, None
 
     async def retry(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> RetriedExecution:
         answer = await self.control.retry_execution(job, stage, ordinal, owner)

@@ -17,6 +17,7 @@ from beacon_contracts.jobs import (
     JobPage,
     JobState,
     JobView,
+    SkipView,
 )
 from beacon_contracts.model import View
 from beacon_contracts.waiting import WhyView
@@ -137,6 +138,15 @@ def job_routes(jobs: JobDesk, explainer: Explainer, keys: KeyRing) -> APIRouter:
         job, asking = read_job(job_id), await owner(request)
         await jobs.resume(job, asking)
         return view_response(await jobs.view(job, asking), 202)
+
+    @routes.post(
+        "/api/v1/jobs/{job_id}/skip",
+        responses={200: {"model": SkipView}, **problems(401, 402, 403, 404, 409, 422, 503)},
+    )
+    async def skip(request: Request, job_id: JobPath) -> Response:
+        """Pay to go first, here and on the GPUs; comes back by itself when nothing of the job ever runs."""
+        job, principal = read_job(job_id), await keys.require(request.scope, Scope.USER)
+        return view_response(await jobs.skip(job, owner_of(principal), principal.user))
 
     return routes
 

@@ -15,13 +15,14 @@ from beacon_contracts.problem import FieldProblem, Problem
 from beacon_runner.api.replies import Headers, Reply, problem_reply
 from beacon_runner.domain.admission import RefusedJobError
 from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.store import control, users
+from beacon_runner.store import control, credit, users
 
 log = structlog.get_logger(__name__)
 
 TITLES = {
     400: "Not understood",
     401: "Who are you?",
+    402: "Not enough credit",
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
@@ -44,6 +45,7 @@ _UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "con
 _SIMPLE: dict[type[Exception], tuple[int, str, str]] = {
     control.NoSuchJobError: (404, "unknown_job", "there is no such job among yours"),
     control.NoSuchExecutionError: (404, "unknown_execution", "the job has no such execution"),
+    credit.AlreadyFirstError: (409, "already_first", "this job has paid to go first already"),
     users.NoSuchUserError: (404, "unknown_user", "there is no such user"),
     users.NoSuchKeyError: (404, "unknown_key", "this user has no such key"),
     users.NameTakenError: (409, "name_taken", "another user has that name"),
@@ -65,6 +67,7 @@ EXPECTED: tuple[type[Exception], ...] = (
     control.WrongStateError,
     control.NotRetryableError,
     control.RetriesUsedUpError,
+    credit.NotEnoughToSkipError,
     StoreUnavailableError,
     RedisError,
     OSError,
@@ -118,6 +121,9 @@ def _problem_with_details(error: Exception) -> Problem:
             return _invalid(error)
         case InvalidIdError():
             return make_problem(404, "unknown_id", str(error))
+        case credit.NotEnoughToSkipError():
+            more = {"price": error.price, "credit": error.credit}
+            return make_problem(402, "not_enough_credit", str(error), **more)
         case control.WrongStateError() | control.NotRetryableError() | control.RetriesUsedUpError():
             return _not_as_it_stands(error)
         case _:

@@ -67,6 +67,7 @@ def job_view(
     *,
     position: int | None,
     estimated_wait_s: float | None,
+    skip_price: int | None,
 ) -> JobView:
     views = execution_views(job, recorded)
     running = sum(view.state is ExecutionState.RUNNING for view in views)
@@ -80,6 +81,7 @@ def job_view(
         position=position,
         estimated_wait_s=estimated_wait_s,
         price_paid=job.price_paid,
+        skip_price=skip_price,
         promoted_at=job.promoted_at,
         next_attempt_at=job.next_attempt_at if job.head.state in LIVE else None,
         links=links_of(known["job_id"]),

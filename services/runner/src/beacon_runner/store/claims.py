@@ -14,6 +14,7 @@ from beacon_runner.domain.work import ClaimedJob, KnownExecution, StageReport
 from beacon_runner.store.conflicts import retried
 from beacon_runner.store.database import Database
 from beacon_runner.store.records import Records
+from beacon_runner.store.refunds import refund
 from beacon_runner.store.statements import statements
 
 _SQL = statements("claim")
@@ -76,7 +77,9 @@ class PostgresClaims:
                 failure.model_dump(mode="json", exclude_none=True),
             )
             if rows:
-                await connection.execute(_RECOUNT, [row["id"] for row in rows])
+                buried = [row["id"] for row in rows]
+                await refund(connection, buried)
+                await connection.execute(_RECOUNT, buried)
 
 
 def _by_job(message: Message) -> int:

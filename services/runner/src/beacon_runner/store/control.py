@@ -16,6 +16,7 @@ from beacon_runner.domain.verdict import RetryPolicy, allowed_attempts
 from beacon_runner.domain.work import EventDraft
 from beacon_runner.store.columns import encode_events
 from beacon_runner.store.database import Database
+from beacon_runner.store.refunds import refund
 from beacon_runner.store.statements import statements
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class JobControl:
             at_router = await self._maybe_at_router(connection, row)
             seq = await connection.fetchval(_SQL["cancel"], job)
             await connection.execute(_SQL["cancel_executions"], job)
+            if state is not JobState.PROCESSING:
+                await refund(connection, [job])
             await connection.execute(
                 _SQL["tell"], job, seq, encode_events([EventDraft(EventType.JOB_CANCELLED)])
             )

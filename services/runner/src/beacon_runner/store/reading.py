@@ -19,7 +19,6 @@ from beacon_runner.store.database import Database
 from beacon_runner.store.statements import statements
 
 _SQL = statements("read")
-AT_ONCE = 4  # events of a job that completed in one go: queued, started, completed, done
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ class Reader:
         rows = await self._database.fetch(_SQL["events"], job.head.id, after, limit)
         for row in rows:
             found += _events(row)
-        if not rows and _told_by_itself(job, after):
+        if len(rows) < limit and _told_by_itself(job, rows[-1]["seq"] if rows else after):
             found += _at_once(job, await self.executions(job.head.id))
         return [event for event in found if event.seq > after]
 
@@ -236,9 +235,10 @@ def _queued_event(job: JobRecord) -> EventRecord:
     return EventRecord(1, EventType.JOB_QUEUED, job.head.created_at, data)
 
 
-def _told_by_itself(job: JobRecord, after: int) -> bool:
-    """A job that completed in one go has no rows of events: they follow from its execution."""
-    return job.head.state is JobState.COMPLETED and job.event_seq == AT_ONCE and after < AT_ONCE
+def _told_by_itself(job: JobRecord, last: int) -> bool:
+    """What a generation that completed in one go did last has no rows: it follows from its execution."""
+    head = job.head
+    return head.state is JobState.COMPLETED and head.kind == "generation" and last < job.event_seq
 
 
 def _at_once(job: JobRecord, executions: Sequence[ExecutionRecord]) -> list[EventRecord]:
@@ -254,7 +254,8 @@ def _at_once(job: JobRecord, executions: Sequence[ExecutionRecord]) -> list[Even
         started_at=run.started_at,
     )
     drafts = events_at_once(job.head.id, report)
-    return [EventRecord(seq, one.type, one.at or at, one.data) for seq, one in enumerate(drafts, 2)]
+    first = job.event_seq - len(drafts) + 1  # after what came before: a skip, a promotion
+    return [EventRecord(seq, one.type, one.at or at, one.data) for seq, one in enumerate(drafts, first)]
 
 
 def _events(row: Any) -> list[EventRecord]:

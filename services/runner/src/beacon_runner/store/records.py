@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.work import Finished, RetryLater, StageReport
+from beacon_runner.domain.work import Dead, Finished, RetryLater, StageReport
 from beacon_runner.store.columns import execution_columns, job_columns, newest, single_columns
 from beacon_runner.store.conflicts import retried
 from beacon_runner.store.database import Database
+from beacon_runner.store.refunds import refund
 from beacon_runner.store.statements import statements
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ async def _record_general(connection: "Connection", reports: Sequence[StageRepor
     again = [report.job for report in held if isinstance(report.verdict, RetryLater)]
     if again:
         await connection.execute(_SQL["try_again"], again, False)
+    ended = [report.job for report in held if report.claimed.front and isinstance(report.verdict, Dead)]
+    if ended:
+        await refund(connection, ended)
     counted = [report.job for report in held if executions or report.verdict is not None]
     if counted:
         await connection.execute(_SQL["recount"], counted)

@@ -1,4 +1,5 @@
--- Leases up to n messages: of each class in the given order the paid front first, then its lanes in turn.
+-- Leases up to n messages: what was paid to go first, whatever its class, then of each class in the given
+-- order its lanes in turn.
 -- KEYS 1-5 as in places.inc.lua
 -- ARGV 1-3 as in places.inc.lua, 4 lease in ms, 5 holder, 6 limit, then the classes in order
 -- Returns the messages as `id:stage:attempt:class:lane`.
@@ -27,10 +28,16 @@ local function take_in_turn(class, ring)
   return #lanes > 0
 end
 
+local open = {}
 for i = 7, #ARGV do
-  if left > 0 and redis.call('SISMEMBER', paused, ARGV[i]) == 0 then
-    take_many(front_of(ARGV[i]), 'k')
-    while left > 0 and take_in_turn(ARGV[i], ring_of(ARGV[i])) do end
+  if redis.call('SISMEMBER', paused, ARGV[i]) == 0 then open[#open + 1] = ARGV[i] end
+end
+for _, class in ipairs(open) do
+  if left > 0 then take_many(front_of(class), 'k') end
+end
+for _, class in ipairs(open) do
+  if left > 0 then
+    while left > 0 and take_in_turn(class, ring_of(class)) do end
   end
 end
 if #ids == 0 then return {} end

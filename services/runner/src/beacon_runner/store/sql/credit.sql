@@ -1,0 +1,90 @@
+-- name: lock_waiting
+-- A job that somebody wants to pay for, held against changes until the transaction ends.
+SELECT id, user_id, state, spec, ticket, stage, attempt, class, lane, front, next_attempt_at
+FROM jobs
+WHERE id = $1
+FOR UPDATE;
+
+-- name: charge
+-- Take a price from a user's credit, with an entry in the ledger; nothing when there is not enough.
+WITH paid AS (
+    UPDATE users
+    SET credit = credit - $2::integer
+    WHERE id = $1 AND credit >= $2
+    RETURNING id, credit
+)
+INSERT INTO credit_ledger (user_id, job_id, amount, balance, entry)
+SELECT id, $3, -$2, credit, 'skip'
+FROM paid
+RETURNING balance;
+
+-- name: credit_of
+-- What a user has.
+SELECT credit FROM users WHERE id = $1;
+
+-- name: go_first
+-- The job goes first from now on, in the class that is served soonest: the order to move its one message goes
+-- through the outbox.
+WITH skipped AS (
+    UPDATE jobs
+    SET front = true, price_paid = $2, class = $3, event_seq = event_seq + 1
+    WHERE id = $1
+    RETURNING id, ticket, stage, attempt, class, lane, batch, event_seq
+), moved AS (
+    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, front, batch)
+    SELECT id, ticket, stage, attempt, class, lane, true, batch
+    FROM skipped
+)
+INSERT INTO job_events (job_id, seq, events)
+SELECT
+    id, event_seq,
+    json_build_array(json_build_object('type', 'JOB_SKIPPED', 'data', json_build_object('price', $2::integer)))
+FROM skipped;
+
+-- name: refund
+-- Give back what was paid for jobs that have ended without anything of them having run. An entry of the
+-- ledger can be refunded once, so asking again gives nothing.
+WITH due AS (
+    SELECT l.id, l.user_id, l.job_id, -l.amount AS amount
+    FROM unnest($1::uuid[]) AS ended (id)
+    JOIN jobs j ON j.id = ended.id AND j.price_paid > 0
+    JOIN credit_ledger l ON l.job_id = j.id AND l.entry = 'skip'
+    WHERE
+        NOT EXISTS (SELECT FROM credit_ledger r WHERE r.refunds = l.id)
+        AND NOT EXISTS (
+            SELECT FROM executions e
+            WHERE e.job_id = j.id AND (e.state = 'completed' OR e.backend IS NOT NULL)
+        )
+        AND NOT EXISTS (SELECT FROM attempts a WHERE a.job_id = j.id AND a.backend IS NOT NULL)
+), owed AS (
+    SELECT user_id, sum(amount)::integer AS amount FROM due GROUP BY user_id
+), paid AS (
+    UPDATE users u
+    SET credit = u.credit + o.amount
+    FROM owed o
+    WHERE u.id = o.user_id
+    RETURNING u.id, u.credit, o.amount
+), undone AS (
+    UPDATE jobs j
+    SET
+        front = false,
+        price_paid = 0,
+        class = CASE WHEN j.promoted_at IS NULL THEN j.original_class ELSE j.class END
+    FROM due d
+    WHERE j.id = d.job_id
+)
+INSERT INTO credit_ledger (user_id, job_id, refunds, amount, balance, entry)
+SELECT
+    d.user_id, d.job_id, d.id, d.amount,
+    p.credit - p.amount + sum(d.amount) OVER (PARTITION BY d.user_id ORDER BY d.id), 'refund'
+FROM due d
+JOIN paid p ON p.id = d.user_id
+ORDER BY d.id;
+
+-- name: ledger_page
+-- A user's entries, newest first, before a given one.
+SELECT id, created_at, entry, amount, balance, job_id, refunds, note
+FROM credit_ledger
+WHERE user_id = $1 AND ($2::bigint IS NULL OR id < $2)
+ORDER BY id DESC
+LIMIT $3;

@@ -1,0 +1,242 @@
+"""Paying to go first: what it costs, what it does, and when the money comes back by itself."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from beacon_contracts.ids import read_job
+from beacon_contracts.tiers import Tier
+from beacon_runner.domain.work import Dead
+from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller
+from tests.integration.runner_store.bed import MAX_DELIVERIES
+
+SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
+
+
+async def rich(api: ApiBed, credit: int = 20, name: str = "anna", tier: Tier = Tier.CREATOR) -> Caller:
+    caller = await api.user(name, tier)
+    user = next(one for one in await api.users.page(None, 100) if one.name == name)
+    if credit:
+        await api.users.change_credit(user.id, credit, "for the test")
+    return caller
+
+
+async def credit_of(caller: Caller) -> int:
+    credit: int = (await caller.get("/api/v1/me"))["credit"]
+    return credit
+
+
+async def entries(caller: Caller) -> list[tuple[str, int]]:
+    ledger = await caller.get("/api/v1/me/ledger")
+    return [(entry["entry"], entry["amount"]) for entry in ledger["entries"]]
+
+
+async def skip(caller: Caller, job_id: str, status: int = 200) -> Any:
+    return await caller.post(f"/api/v1/jobs/{job_id}/skip", None, status)
+
+
+@pytest.mark.parametrize(
+    ("duration", "price"),
+    [(1, 1), (10, 1), (11, 3), (30, 3), (31, 5), (60, 5), (61, 10), (120, 10), (121, 15), (180, 15)],
+)
+async def test_the_price_follows_the_duration(api: ApiBed, duration: int, price: int) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(SONG | {"duration": duration})
+    assert (await anna.job(job_id))["skip_price"] == price
+    assert (await skip(anna, job_id))["cost"] == price
+
+
+async def test_without_a_duration_it_is_what_the_executions_are_expected_to_run(api: ApiBed) -> None:
+    anna = await rich(api)
+    questions = [{"id": f"q{number}", "prompt": "?"} for number in range(100)]
+    job_id = await anna.submit(MATRIX | {"questions": questions, "regions": ["US"]})
+    assert (await anna.job(job_id))["skip_price"] == 3, "100 runs of 0.15 s"
+
+
+async def test_the_price_list_is_public_to_users(api: ApiBed) -> None:
+    anna = await api.user()
+    prices = (await anna.get("/api/v1/skip-pricing"))["prices"]
+    assert [(one["up_to_s"], one["price"]) for one in prices] == [
+        (10, 1),
+        (30, 3),
+        (60, 5),
+        (120, 10),
+        (None, 15),
+    ]
+
+
+async def test_a_paid_job_is_served_before_all_others_of_any_class(api: ApiBed) -> None:
+    anna, bert = await rich(api, name="anna", tier=Tier.FREE), await rich(api, name="bert", tier=Tier.ADMIN)
+    for _ in range(3):
+        await bert.submit(GENERATION)
+    await anna.submit(GENERATION)
+    paid = await anna.submit(GENERATION)
+    await api.publish()
+    answer = await skip(anna, paid)
+    assert (answer["cost"], answer["credit"], answer["places_gained"]) == (1, 19, 1)
+    assert (answer["position"], answer["price_paid"], answer["skip_price"]) == (1, 1, None)
+    await api.publish()
+
+    (first,) = await api.claim()
+    assert first.id == read_job(paid)
+    assert first.front, "so that the router serves it first, too"
+    assert len(await api.claim(5)) == 4, "one message each: nothing was doubled"
+    assert [event["type"] for event in (await anna.get(f"/api/v1/jobs/{paid}/events"))["events"]] == [
+        "JOB_QUEUED",
+        "JOB_SKIPPED",
+    ]
+
+
+async def test_a_skip_before_the_first_message_is_published_works_the_same(api: ApiBed) -> None:
+    anna = await rich(api)
+    await anna.submit(GENERATION)
+    paid = await anna.submit(GENERATION)
+    await skip(anna, paid)
+    (first,) = await api.claim()
+    assert first.id == read_job(paid)
+    assert len(await api.claim(3)) == 1
+
+
+async def test_a_skipped_job_that_completes_at_once_tells_its_end(api: ApiBed) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(GENERATION)
+    await skip(anna, job_id)
+    await api.run("a cat")
+    page = await anna.get(f"/api/v1/jobs/{job_id}/events")
+    assert [(event["seq"], event["type"]) for event in page["events"]] == [
+        (1, "JOB_QUEUED"),
+        (2, "JOB_SKIPPED"),
+        (3, "EXECUTION_START"),
+        (4, "EXECUTION_COMPLETE"),
+        (5, "JOB_COMPLETE"),
+    ]
+    assert not page["more"]
+    assert await entries(anna) == [("skip", -1), ("grant", 20)]
+    assert (await anna.job(job_id))["price_paid"] == 1
+
+
+async def test_without_enough_credit_nothing_happens(api: ApiBed) -> None:
+    anna = await rich(api, credit=2)
+    job_id = await anna.submit(SONG | {"duration": 30})
+    problem = await skip(anna, job_id, 402)
+    assert (problem["code"], problem["price"], problem["credit"]) == ("not_enough_credit", 3, 2)
+    assert await credit_of(anna) == 2
+    assert (await anna.job(job_id))["price_paid"] == 0
+
+
+async def test_many_skips_at_once_never_bring_the_credit_below_zero(api: ApiBed) -> None:
+    anna = await rich(api, credit=5)
+    jobs = [await anna.submit(GENERATION) for _ in range(12)]
+    answers = await asyncio.gather(*(anna.http.post(f"/api/v1/jobs/{job}/skip") for job in jobs))
+    assert Counter(answer.status_code for answer in answers) == {200: 5, 402: 7}
+    assert await credit_of(anna) == 0
+    ledger = (await anna.get("/api/v1/me/ledger"))["entries"]
+    assert [entry["balance"] for entry in reversed(ledger)] == [5, 4, 3, 2, 1, 0]
+
+
+async def test_the_same_job_is_paid_for_once(api: ApiBed) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(GENERATION)
+    answers = await asyncio.gather(*(anna.http.post(f"/api/v1/jobs/{job_id}/skip") for _ in range(5)))
+    assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 4}
+    assert {answer.json().get("code") for answer in answers} == {None, "already_first"}
+    assert await credit_of(anna) == 19
+
+
+async def test_a_job_that_has_started_or_is_over_charges_nothing(api: ApiBed) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(GENERATION)
+    (claimed,) = await api.claim()
+    assert (await skip(anna, job_id, 409))["state"] == "processing"
+    await api.store.run(claimed, "done")
+    assert (await skip(anna, job_id, 409))["state"] == "completed"
+    assert await credit_of(anna) == 20
+
+
+async def test_skip_and_start_at_the_same_moment_charge_only_what_goes_first(api: ApiBed) -> None:
+    anna = await rich(api)
+    for _ in range(10):
+        job_id = await anna.submit(GENERATION)
+        before = await credit_of(anna)
+        answer, (claimed,) = await asyncio.gather(anna.http.post(f"/api/v1/jobs/{job_id}/skip"), api.claim())
+        assert claimed.front is (answer.status_code == 200)
+        assert await credit_of(anna) == before - (1 if claimed.front else 0)
+        await api.store.run(claimed, "done")
+
+
+async def test_somebody_elses_job_cannot_be_paid_for(api: ApiBed) -> None:
+    anna, bert = await rich(api), await rich(api, name="bert")
+    job_id = await anna.submit(GENERATION)
+    await skip(bert, job_id, 404)
+    assert await credit_of(bert) == 20
+
+
+async def test_a_cancelled_job_that_never_started_gives_the_money_back_once(api: ApiBed) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(GENERATION)
+    await skip(anna, job_id)
+    await anna.post(f"/api/v1/jobs/{job_id}/cancel")
+    await anna.post(f"/api/v1/jobs/{job_id}/cancel")
+    assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
+    ledger = (await anna.get("/api/v1/me/ledger"))["entries"]
+    assert ledger[0]["refunds"] == ledger[1]["id"]
+    assert ledger[0]["job_id"] == job_id
+    assert (await anna.job(job_id))["price_paid"] == 0
+
+
+async def test_a_job_cancelled_while_it_runs_has_had_its_skip(api: ApiBed) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(GENERATION)
+    await skip(anna, job_id)
+    await api.claim()
+    await anna.post(f"/api/v1/jobs/{job_id}/cancel")
+    assert await credit_of(anna) == 19
+
+
+async def test_a_job_that_fails_without_having_run_gives_the_money_back(api: ApiBed) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(GENERATION)
+    await skip(anna, job_id)
+    (claimed,) = await api.claim()
+    report = await api.store.run(claimed, "never")
+    assert isinstance(report.verdict, Dead)
+    assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
+    job = await anna.job(job_id)
+    assert (job["status"], job["price_paid"], job["priority"]) == ("failed", 0, "high")
+
+
+async def test_a_job_that_failed_after_running_has_had_its_skip(api: ApiBed) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(MATRIX)
+    await skip(anna, job_id)
+    (claimed,) = await api.claim()
+    await api.store.run(claimed, "an answer", "never", "never", "never")
+    assert (await anna.job(job_id))["status"] == "partial"
+    assert await credit_of(anna) == 19
+
+
+async def test_a_poisonous_job_that_never_ran_gives_the_money_back(api: ApiBed) -> None:
+    anna = await rich(api)
+    job_id = await anna.submit(GENERATION)
+    await skip(anna, job_id)
+    await api.publish()
+    messages = await api.queue.claim(["high"], 1, "w1")  # type: ignore[list-item]
+    for _ in range(MAX_DELIVERIES + 1):
+        await api.store.claims.claim(messages, "w1")
+    assert (await anna.job(job_id))["status"] == "failed"
+    assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
+
+
+async def test_the_ledger_is_read_page_by_page_and_by_operators(api: ApiBed, admin: Caller) -> None:
+    anna = await rich(api)
+    for _ in range(3):
+        await skip(anna, await anna.submit(GENERATION))
+    first = await anna.get("/api/v1/me/ledger", limit=2)
+    rest = await anna.get("/api/v1/me/ledger", limit=2, cursor=first["next_cursor"])
+    assert [entry["balance"] for entry in first["entries"] + rest["entries"]] == [17, 18, 19, 20]
+    assert rest["next_cursor"] is None
+    user_id = (await anna.get("/api/v1/me"))["user_id"]
+    assert len((await admin.get(f"/admin/users/{user_id}/ledger"))["entries"]) == 4
+    await anna.get(f"/admin/users/{user_id}/ledger", 403)
