@@ -19,6 +19,7 @@ from beacon_router.api.chat_asking import ChatReader
 from beacon_router.api.chat_desk import ChatDesk
 from beacon_router.api.chat_routes import chat_routes
 from beacon_router.api.desk import InferenceDesk
+from beacon_router.api.one_write import OneWriteProtocol
 from beacon_router.api.status import StatusReader
 from beacon_router.api.status_routes import health_routes, status_routes
 from beacon_router.api.views import Views
@@ -57,16 +58,18 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     look = Wakeup()
     limiter = _limiter(settings, config, clock)
     shares = LimitShares(topology, limiter, scheduler=scheduler, clock=clock) if limiter else None
+    metrics = RouterMetrics()
     shell = Shell(
         topology,
         scheduler,
         shell_rules(config.router, run_limits_of(config)),
         backends=build_backends(config.backends, sender, environ),
         clock=clock,
-        observer=Observers(RouterMetrics(registry), HealthOnLoss(look.set), *([shares] if shares else [])),
+        observer=Observers(metrics, HealthOnLoss(look.set), *([shares] if shares else [])),
     )
     if shares is not None:
         shares.join(shell.engine)
+    registry.register(metrics)
     registry.register(_state_collector(shell))
     health_client = httpx.AsyncClient(transport=AiohttpTransport())
     checks = HealthChecks(
@@ -75,7 +78,13 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     runner_client = _runner_client(settings)
     chat = _chat(settings, config, shell, runner_client)
     app = _app(settings, config, shell, chat, registry=registry)
-    server = HttpServer(app, host=settings.host, port=settings.port, ready_file=settings.ready_file)
+    server = HttpServer(
+        app,
+        host=settings.host,
+        port=settings.port,
+        ready_file=settings.ready_file,
+        protocol=OneWriteProtocol,
+    )
     # Stopped from the last to the first: what runs is finished while the door still answers.
     services: list[Service] = [
         ClosedAtStop("connections", session.close),

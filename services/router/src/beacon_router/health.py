@@ -26,7 +26,7 @@ class Checked:
 class HealthChecks:
     """A server that answers anything below 500 is up: many have no health page, and say 404.
 
-    One that nobody can connect to is down at once; a slow or failing answer has to come twice in a row.
+    One that nobody can connect to is down at once; a slow or failing answer is asked for again first.
     """
 
     def __init__(
@@ -39,7 +39,8 @@ class HealthChecks:
 
     async def run_once(self) -> Checked:
         found = await asyncio.gather(*(self._check(name) for name in self._urls))
-        return Checked(up=sum(found), down=len(found) - sum(found))
+        doubtful = any(0 < failures < _FAILURES for failures in self._failures.values())
+        return Checked(up=sum(found), down=len(found) - sum(found), more=doubtful)
 
     async def _check(self, backend: str) -> bool:
         self._failures[backend] = await self._failures_after(backend)

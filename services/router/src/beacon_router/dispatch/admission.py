@@ -66,6 +66,8 @@ class Admission:
         serving = self._serving.get((ask.model, place), ())
         if not serving:
             raise NoBackendError(f"no backend in {ask.region} serves {ask.model}", _LONGEST_S)
+        if self._breakers.all_closed:
+            return
         if all(self._breakers.health(name) is Health.OPEN for name in serving):
             wait_s = min(self._breakers.opens_in(name) for name in serving)
             raise BackendsDownError(

@@ -51,6 +51,7 @@ class Breakers:
         self._scheduler = scheduler
         self._clock = clock
         self._timers = timers
+        self._not_closed: set[str] = set()
         self._changed: Callable[[], None] = lambda: None
 
     def on_change(self, call: Callable[[], None]) -> None:
@@ -81,6 +82,10 @@ class Breakers:
         if self._tell(backend):
             self._changed()
 
+    @property
+    def all_closed(self) -> bool:
+        return not self._not_closed
+
     def health(self, backend: str) -> Health:
         return self._watched[backend].health
 
@@ -107,6 +112,10 @@ class Breakers:
             return False
         log.warning("backend_health", backend=backend, before=watched.told.value, now=health.value)
         watched.told = health
+        if health is Health.CLOSED:
+            self._not_closed.discard(backend)
+        else:
+            self._not_closed.add(backend)
         self._scheduler.set_health(self._clock.now(), backend, health)
         return True
 

@@ -122,7 +122,7 @@ class Engine:
         now = self._clock.now()
         if run.limit is not None:
             run.limit.cancel()
-        end = judge(run, now, abandoned=stopped_running())
+        end = judge(run, now)
         self._learn(run, end, now)
         self._observer.run_ended(run, end)
         if run.inference.id in self._unwinding:

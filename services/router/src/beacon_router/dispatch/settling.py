@@ -6,6 +6,7 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Timing
 from beacon_router.backends import BackendError
 from beacon_router.core import Outcome
+from beacon_router.dispatch.causes import stopped_running
 from beacon_router.dispatch.inference import Attempt, Run
 
 
@@ -24,9 +25,9 @@ class RunEnd:
         return Attempt(run.start.region, run.start.backend, self.outcome.value, failure, self.timing)
 
 
-def judge(run: Run, now: float, *, abandoned: BackendError) -> RunEnd:
+def judge(run: Run, now: float) -> RunEnd:
     """An answer counts even if a stop came at the same moment; a task ended from outside was abandoned."""
-    error = None if run.answer is not None else run.error or run.stopped or abandoned
+    error = None if run.answer is not None else run.error or run.stopped or stopped_running()
     outcome = _outcome(run, error)
     spent_s = max(0.0, now - run.started_at)
     reported_load_s = None if run.answer is None else run.answer.load_s

@@ -1,0 +1,34 @@
+"""`python -m benchmarks.router`: measure, and write benchmarks/results/router.md."""
+
+import argparse
+import asyncio
+import sys
+
+from benchmarks.router import peers
+from benchmarks.router.plan import Findings, Plan, Sizes
+from benchmarks.router.processes import field
+from benchmarks.router.report import write_report
+
+
+async def measure_all(sizes: Sizes, *, with_peers: bool) -> Findings:
+    async with field() as place:
+        return await Plan(place, sizes, with_peers=with_peers).run()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.router", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--requests", type=int, default=4_000)
+    parser.add_argument("--peer-requests", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    sizes = Sizes(given.rounds, given.requests, given.peer_requests, given.seed)
+    if not peers.installed():
+        print("LiteLLM is not installed and is left out; `make bench-peers` installs it")
+    findings = asyncio.run(measure_all(sizes, with_peers=peers.installed()))
+    print(f"wrote {write_report(findings, sizes)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

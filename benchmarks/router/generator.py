@@ -1,0 +1,132 @@
+"""A load of requests in a process of its own, over raw connections: it must not be what is measured.
+
+    python -m benchmarks.router.generator <url> <shape> <requests> <in flight> [token]
+
+Prints one JSON object: the seconds it took and the latency of each request. Standard library and uvloop only.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import cast
+from urllib.parse import urlsplit
+
+import uvloop
+
+END = b"\r\n\r\n"
+LENGTH = b"content-length: "
+PROMPT = "Why is the sky blue, and what would change if it were not?"
+
+
+def body(shape: str, number: int) -> bytes:
+    """The same question in the words of each server."""
+    name = f"bench-{time.monotonic_ns()}-{number}"
+    shapes: dict[str, dict[str, object]] = {
+        "inference": {"request_id": name, "model": "m", "region": "US", "input": {"prompt": PROMPT}},
+        "modal": {"request_id": name, "model": "m", "input": {"prompt": PROMPT}, "params": {}},
+        "chat": {"model": "m", "messages": [{"role": "user", "content": PROMPT}]},
+    }
+    return json.dumps(shapes[shape]).encode()
+
+
+def request(url: str, shape: str, number: int, token: str) -> bytes:
+    parts = urlsplit(url)
+    content = body(shape, number)
+    lines = [
+        f"POST {parts.path} HTTP/1.1",
+        f"host: {parts.netloc}",
+        "content-type: application/json",
+        f"content-length: {len(content)}",
+        f"authorization: Bearer {token}",
+    ]
+    return "\r\n".join(lines).encode() + END + content
+
+
+class Caller(asyncio.Protocol):
+    """One connection: the next request goes out when the last one is answered."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, requests: Iterator[bytes], latencies: list[float]) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._requests = requests
+        self._latencies = latencies
+        self._received = b""
+        self._sent = 0.0
+
+    def itself(self) -> "Caller":
+        return self
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def begin(self) -> None:
+        following = next(self._requests, None)
+        if following is None:
+            if not self.ended.done():
+                self.ended.set_result(None)
+            return
+        self._sent = time.perf_counter()
+        self.transport.write(following)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if not complete(self._received):
+            return
+        answer, self._received = self._received, b""
+        self._latencies.append(time.perf_counter() - self._sent)
+        if answer[9:12] != b"200":
+            self._fail(RuntimeError(answer[:500].decode(errors="replace")))
+        else:
+            self.begin()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fail(error or ConnectionError("the server closed the connection"))
+
+    def _fail(self, error: Exception) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(error)
+
+
+def complete(received: bytes) -> bool:
+    head = received.find(END)
+    if head < 0:
+        return False
+    lower = received[:head].lower()
+    start = lower.find(LENGTH)
+    if start < 0:
+        # A chunked answer ends with an empty chunk.
+        return received.endswith(b"0\r\n\r\n")
+    line_end = lower.find(b"\r\n", start)
+    length = lower[start + len(LENGTH) : line_end if line_end > 0 else None]
+    return len(received) >= head + len(END) + int(length)
+
+
+async def load(url: str, shape: str, count: int, in_flight: int, token: str) -> dict[str, object]:
+    parts = urlsplit(url)
+    latencies: list[float] = []
+    requests = (request(url, shape, number, token) for number in range(count))
+    loop = asyncio.get_running_loop()
+    callers = [Caller(requests, latencies) for _ in range(in_flight)]
+    for caller in callers:
+        await loop.create_connection(caller.itself, parts.hostname or "", parts.port or 80)
+    started = time.perf_counter()
+    for caller in callers:
+        caller.begin()
+    await asyncio.gather(*(caller.ended for caller in callers))
+    seconds = time.perf_counter() - started
+    for caller in callers:
+        caller.transport.close()
+    return {"seconds": seconds, "latencies": latencies}
+
+
+def main() -> None:
+    url, shape, count, in_flight, token = (*sys.argv[1:], "")[:5]
+    result = uvloop.run(load(url, shape, int(count), int(in_flight), token))
+    sys.stdout.write(json.dumps(result) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""LiteLLM's Router class as a peer: a program of its environment that calls the backend by itself.
+
+    python litellm_router.py <gpusim url> <requests> <in flight>
+
+Prints one JSON object: seconds, latencies, CPU seconds.
+"""
+
+import asyncio
+import importlib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+PROMPT = "Why is the sky blue, and what would change if it were not?"
+WARM_UP = 50
+
+
+async def drive(router: Any, numbers: Iterator[int], in_flight: int) -> list[float]:
+    latencies: list[float] = []
+
+    async def work() -> None:
+        for _ in numbers:
+            started = time.perf_counter()
+            await router.acompletion(model="m", messages=[{"role": "user", "content": PROMPT}])
+            latencies.append(time.perf_counter() - started)
+
+    await asyncio.gather(*(work() for _ in range(in_flight)))
+    return latencies
+
+
+async def main() -> dict[str, object]:
+    litellm: Any = importlib.import_module("litellm")  # only its own environment has it
+    url, count, in_flight = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    litellm.suppress_debug_info = True
+    deployment = {"model": "openai/m", "api_base": f"{url}/v1", "api_key": "none"}
+    router = litellm.Router(model_list=[{"model_name": "m", "litellm_params": deployment}])
+    await drive(router, iter(range(WARM_UP)), in_flight)
+    started, cpu = time.perf_counter(), time.process_time()
+    latencies = await drive(router, iter(range(count)), in_flight)
+    return {
+        "seconds": time.perf_counter() - started,
+        "cpu": time.process_time() - cpu,
+        "latencies": latencies,
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + json.dumps(asyncio.run(main())) + "\n")

@@ -1,0 +1,83 @@
+"""What the router cannot take now: which status, which reason, when to come back."""
+
+from contextlib import AsyncExitStack
+
+from tests.fixtures.gpusim import eventually, start_gpusim
+from tests.fixtures.router import Router, backend, router_config, start_router
+
+INSTANT = {"default_load": 0, "default_run": 0}
+
+
+async def test_a_full_queue_and_full_memory_are_429() -> None:
+    async with AsyncExitStack() as running:
+        gpu = await running.enter_async_context(start_gpusim(region="US", slots=1, **INSTANT))
+        config = router_config({"us-1": backend("US", gpu.url, slots=1)}, queue_size=2, held_bytes=10_000)
+        router = await running.enter_async_context(start_router(config))
+        await gpu.add_fault(kind="hang", next=1)
+        for number in range(2):
+            await router.ask(f"r-{number}", prefer="respond-async")
+
+        heavy = await router.ask("heavy", given={"prompt": "x" * 10_000}, prefer="respond-async")
+        await router.ask("r-2", prefer="respond-async")
+        full = await router.ask("r-3", prefer="respond-async")
+
+        assert (heavy.status_code, heavy.json()["code"]) == (429, "memory_full")
+        assert (full.status_code, full.json()["code"]) == (429, "queue_full")
+        for answer in (heavy, full):
+            assert int(answer.headers["retry-after"]) >= 1
+            assert answer.json()["retry_after_s"] >= 1
+            assert answer.json()["detail"]
+        queues = await router.queues()
+        assert (queues["waiting"], queues["running"]) == (2, 1)
+        assert queues["held_bytes"] < 10_000
+
+
+async def test_failing_backends_are_503_until_a_probe_succeeds() -> None:
+    async with AsyncExitStack() as running:
+        gpu = await running.enter_async_context(start_gpusim(region="US", slots=2, **INSTANT))
+        config = router_config(
+            {"us-1": backend("US", gpu.url, slots=2)}, attempts=1, breaker_failures=3, breaker_open_s=1
+        )
+        router = await running.enter_async_context(start_router(config))
+        await gpu.add_fault(kind="error", status=503, next=3)
+        for number in range(3):
+            assert (await router.infer(f"failing-{number}")).state.value == "failed"
+        assert await breaker(router) == "open"
+
+        refused = await router.ask("too-soon")
+        assert (refused.status_code, refused.json()["code"]) == (503, "backends_down")
+        assert "us-1" in refused.json()["detail"]
+        assert int(refused.headers["retry-after"]) >= 1
+
+        async def half_open() -> bool:
+            return await breaker(router) == "half_open"
+
+        await eventually(half_open, "the breaker lets a probe through")
+        assert (await router.infer("probe")).state.value == "completed"
+        assert await breaker(router) == "closed"
+
+
+async def test_a_backend_that_cannot_be_reached_is_found_out_at_once() -> None:
+    async with AsyncExitStack() as running:
+        gpu = await running.enter_async_context(start_gpusim(region="US", slots=2, **INSTANT))
+        config = router_config({"us-1": backend("US", gpu.url, slots=2)}, attempts=1)
+        router = await running.enter_async_context(start_router(config))
+        await router.infer("before")
+
+        gpu.process.kill()
+        lost = await router.infer("lost")
+
+        assert lost.failure is not None
+        assert (lost.failure.stage.value, lost.failure.retryable) == ("transport", True)
+
+        async def down() -> bool:
+            queues = await router.queues()
+            return bool(queues["regions"]["US"]["backends"][0]["breaker"]["health_check"] == "down")
+
+        await eventually(down, "the health check has looked")
+        assert (await router.ask("refused")).json()["code"] == "backends_down"
+
+
+async def breaker(router: Router) -> str:
+    queues = await router.queues()
+    return str(queues["regions"]["US"]["backends"][0]["breaker"]["state"])
