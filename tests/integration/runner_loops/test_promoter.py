@@ -4,14 +4,17 @@ from dataclasses import replace
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.classes import promotions
 from beacon_runner.loops.promoter import Promoter
 from tests.integration.runner_loops.bed import LoopBed
+from tests.integration.runner_store.bed import Bed
 
 MAKE_OLD = "UPDATE jobs SET queued_at = now() - $2 * interval '1 second' WHERE id = $1"
 
 
 def promoter(bed: LoopBed) -> Promoter:
-    return Promoter(bed.live, bed.config.promotion, bed.transport.metrics)
+    steps = promotions(bed.config.promotion, bed.config.pools)
+    return Promoter(bed.live, steps, bed.transport.metrics)
 
 
 async def age(bed: LoopBed, job: JobId, seconds: float) -> None:
@@ -30,6 +33,27 @@ async def test_a_promoted_job_has_one_message_and_runs_once(bed: LoopBed) -> Non
     assert len(await bed.claims.claim(medium, "w")) == 1
     events = await bed.database.fetch("SELECT events FROM job_events WHERE job_id = $1", old)
     assert "JOB_PROMOTED" in str(events)
+
+
+async def test_a_promoted_job_that_completes_at_once_tells_its_whole_story(bed: LoopBed) -> None:
+    (job,) = await bed.queued()
+    await age(bed, job, 1_900)
+    await promoter(bed).run_once()
+    await bed.publish()
+    store = Bed(bed.database)
+    (claimed,) = await bed.claims.claim(await bed.queue.claim([JobClass.MEDIUM], 1, "w"), "w")
+    await store.run(claimed, "a cat")
+    assert await store.events(job) == [
+        "JOB_QUEUED",
+        "JOB_PROMOTED",
+        "EXECUTION_START",
+        "EXECUTION_COMPLETE",
+        "JOB_COMPLETE",
+    ]
+    record = await store.job(job)
+    assert record.promoted_at is not None
+    assert (record.original_class, record.head.job_class) == (JobClass.LOW, JobClass.MEDIUM)
+    assert bed.transport.metrics.promoted.labels("medium")._value.get() == 1
 
 
 async def test_promoting_twice_changes_nothing_more(bed: LoopBed) -> None:

@@ -12,6 +12,7 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Loop, Service, Wakeup
+from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.ports import Attic, ClaimStore, LiveJobs, Outbox, Promotions
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.loops.bell import OutboxBell
@@ -116,7 +117,7 @@ def build_relay(transport: Transport, store: RelayStore) -> list[Service]:
         )
 
     reconciler = Reconciler(store.live, queue, metrics, clock, lease_s=config.runner.lease_s)
-    promoter = Promoter(store.promotions, config.promotion, metrics)
+    promoter = Promoter(store.promotions, promotions(config.promotion, config.pools), metrics)
     heard = {OUTBOX_CHANNEL: lambda _: wakeup.set()}
     return [
         loop("publisher", OutboxPublisher(store.outbox, queue, metrics).run_once, 1.0, wakeup),

@@ -1,9 +1,9 @@
 """Raises jobs that have waited long to the next class, so that nobody waits forever behind better tiers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from beacon_config.tenancy import PromotionConfig
-from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.classes import Promotion
 from beacon_runner.domain.ports import Promotions
 from beacon_runner.loops.metrics import LoopMetrics
 from beacon_runner.loops.rounds import Round
@@ -14,17 +14,15 @@ class Promoter:
     """The store raises the job and writes an outbox row; pushing that row moves the one message there is."""
 
     promotions: Promotions
-    config: PromotionConfig
+    steps: Sequence[Promotion]
     metrics: LoopMetrics
     batch: int = 500
 
     async def run_once(self) -> Round:
-        # Medium first: a job that is raised from low in this round is not raised again in it.
-        high = await self._promote(JobClass.MEDIUM, JobClass.HIGH, self.config.medium_to_high_after_s)
-        medium = await self._promote(JobClass.LOW, JobClass.MEDIUM, self.config.low_to_medium_after_s)
-        return Round(high + medium, more=max(high, medium) >= self.batch)
+        counts = [await self._promote(step) for step in self.steps]
+        return Round(sum(counts), more=any(count >= self.batch for count in counts))
 
-    async def _promote(self, source: JobClass, target: JobClass, waited_s: float) -> int:
-        count = await self.promotions.promote(source, target, waited_s, self.batch)
-        self.metrics.promoted.labels(target).inc(count)
+    async def _promote(self, step: Promotion) -> int:
+        count = await self.promotions.promote(step.source, step.target, step.waited_s, self.batch)
+        self.metrics.promoted.labels(step.target).inc(count)
         return count
