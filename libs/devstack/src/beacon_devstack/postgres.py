@@ -47,6 +47,8 @@ FAST: Mapping[str, str] = {
     "full_page_writes": "off",
     "shared_buffers": "128MB",
     "max_wal_size": "256MB",
+    # In the data directory, so that a server that is killed and never started again leaves nothing behind.
+    "dynamic_shared_memory_type": "mmap",
 }
 
 
