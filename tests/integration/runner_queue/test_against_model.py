@@ -1,0 +1,147 @@
+"""Any sequence of operations leaves real Redis and a model of a few lists in the same state."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from beacon_contracts.ids import JobId, new_uuid
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
+from tests.integration.runner_queue.model import QueueModel
+
+T = TypeVar("T")
+
+LANES = ["anna", "bea", "cid"]
+WORKERS = ["w1", "w2"]
+JOBS = [JobId(new_uuid()) for _ in range(12)]  # few, so that operations meet the same message often
+
+job_classes = st.sampled_from(list(JobClass))
+workers = st.sampled_from(WORKERS)
+messages = st.builds(
+    lambda number, job_class: Message(JOBS[number], 1, 0, 1, job_class, LANES[number % len(LANES)]),
+    st.integers(0, len(JOBS) - 1),
+    job_classes,
+)
+some_messages = st.lists(messages, min_size=1, max_size=6, unique_by=lambda message: message.id)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    def __init__(self, redis_url: str) -> None:
+        super().__init__()
+        self._loop = asyncio.Runner()
+        self._redis = RedisAddress(redis_url).open()
+        layout = Layout()
+        self._queue = RedisQueue(self._redis, layout, lease_s=3600)
+        self._desk = RedisDesk(self._redis, layout)
+        self._model = QueueModel()
+        self._do(self._redis.flushdb())
+
+    def teardown(self) -> None:
+        self._do(self._redis.aclose())
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run(work)
+
+    @rule(pushed=some_messages, front=st.booleans())
+    def push(self, pushed: list[Message], front: bool) -> None:
+        self._do(self._queue.push([OutboxEntry(Topic.JOBS, message, front=front) for message in pushed]))
+        for message in pushed:
+            self._model.push(message, front=front)
+
+    @rule(pushed=some_messages)
+    def push_retry(self, pushed: list[Message]) -> None:
+        entries = [OutboxEntry(Topic.RETRY, message, not_before=1.0) for message in pushed]
+        self._do(self._queue.push(entries))
+        for message in pushed:
+            self._model.push_retry(message)
+
+    @rule(limit=st.integers(1, 8))
+    def take_due(self, limit: int) -> None:
+        due = sorted(one for one, known in self._model.known.items() if known.place == "retry")[:limit]
+        assert self._do(self._queue.take_due(limit)) == len(due)
+        self._model.take_due(due)
+
+    @rule(classes=st.permutations(list(JobClass)), limit=st.integers(1, 8), worker=workers)
+    def claim(self, classes: list[JobClass], limit: int, worker: str) -> None:
+        claimed = self._do(self._queue.claim(classes, limit, worker))
+        assert list(claimed) == self._model.claim(classes, limit, worker)
+
+    @rule(chosen=some_messages)
+    def ack(self, chosen: list[Message]) -> None:
+        ids = [message.id for message in chosen]
+        assert self._do(self._queue.ack(chosen)) == self._model.forget(ids)
+
+    @rule(chosen=some_messages, worker=workers)
+    def release(self, chosen: list[Message], worker: str) -> None:
+        ids = [message.id for message in chosen]
+        assert self._do(self._queue.release(chosen, worker)) == self._model.forget(ids, worker)
+
+    @rule(chosen=some_messages)
+    def remove(self, chosen: list[Message]) -> None:
+        ids = [message.id for message in chosen]
+        assert self._do(self._queue.remove(chosen)) == self._model.remove(ids)
+
+    @rule(chosen=some_messages, worker=workers)
+    def give_back(self, chosen: list[Message], worker: str) -> None:
+        ids = [message.id for message in chosen]
+        assert self._do(self._queue.give_back(chosen, worker)) == self._model.give_back(ids, worker)
+
+    @rule(chosen=some_messages, worker=workers)
+    def extend(self, chosen: list[Message], worker: str) -> None:
+        lost = self._do(self._queue.extend(chosen, worker))
+        assert [message.id for message in lost] == self._model.extend(chosen, worker)
+
+    @rule(limit=st.integers(1, 8))
+    def all_leases_end(self, limit: int) -> None:
+        leased = sorted(self._model.leased_ids())
+        if leased:
+            self._do(self._redis.zadd("jobs:leases", dict.fromkeys(leased, 1)))
+        reclaimed = self._do(self._queue.reclaim(limit))
+        assert sorted(message.id for message in reclaimed) == leased[:limit]
+        self._model.give_back(leased[:limit], None)
+
+    @rule(message=messages, job_class=st.none() | job_classes, front=st.booleans())
+    def move(self, message: Message, job_class: JobClass | None, front: bool) -> None:
+        moved = self._do(self._queue.move(message, job_class=job_class, front=front))
+        assert moved == self._model.raise_to(message.id, job_class, front=front)
+
+    @rule(job_class=job_classes, paused=st.booleans())
+    def pause_or_resume(self, job_class: JobClass, paused: bool) -> None:
+        self._do(self._desk.pause(job_class) if paused else self._desk.resume(job_class))
+        (self._model.paused.add if paused else self._model.paused.discard)(job_class)
+
+    @rule(asked=some_messages)
+    def unknown(self, asked: list[Message]) -> None:
+        missing = [message for message in asked if message.id not in self._model.known]
+        assert list(self._do(self._queue.unknown(asked))) == missing
+
+    @invariant()
+    def counts_are_the_truth(self) -> None:
+        stats = self._do(self._desk.stats())
+        assert dict(stats.waiting) == self._model.waiting()
+        assert stats.leased == len(self._model.leased_ids())
+        for lane in LANES:
+            assert self._do(self._loads(lane)) == self._model.loads(lane)
+        assert self._do(self._desk.reset_lanes()) == []
+
+    async def _loads(self, lane: str) -> tuple[int, int]:
+        pending, running = await self._redis.mget(f"queue:{lane}:pending", f"queue:{lane}:running")
+        return int(pending or 0), int(running or 0)
+
+
+def test_redis_does_what_the_model_says(redis_url: str) -> None:
+    run_state_machine_as_test(
+        lambda: QueueMachine(redis_url),
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
