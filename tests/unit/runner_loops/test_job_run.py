@@ -1,0 +1,190 @@
+"""One delivery of a job, decided without I/O: what starts, what is written together, what the verdict is."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.ids import JobId, UserId, new_uuid
+from beacon_contracts.inference import InferenceState, InferenceView
+from beacon_contracts.jobs import ExecutionState
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.domain.work import (
+    ClaimedJob,
+    Dead,
+    Finished,
+    KnownExecution,
+    NextStage,
+    Postponed,
+    RetryLater,
+)
+from beacon_runner.loops.worker.executor import Patience, request_of
+from beacon_runner.loops.worker.opening import open_run
+from beacon_runner.loops.worker.outcomes import NotTaken
+from beacon_runner.loops.worker.run import JobRun
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = datetime(2026, 1, 2, tzinfo=UTC)
+DONE = InferenceView(
+    request_id="r",
+    state=InferenceState.COMPLETED,
+    model="m",
+    requested_region="US",
+    actual_region="EU",
+    backend="eu-1",
+    fence=1,
+    output="",
+)
+BROKEN = Failure(code="broken", stage=FailureStage.RUN, retryable=True, message="it broke")
+MATRIX = {
+    "questions": [{"id": f"q{number}", "prompt": "why?"} for number in range(3)],
+    "targets": [["m", ["US"]]],
+}
+PIPELINE = {
+    "input": {"prompt": "p"},
+    "steps": [
+        {"name": "one", "model": "m", "region": "US", "attempts": 3, "input": {"text": "{{ input.prompt }}"}},
+        {"name": "two", "model": "m", "region": "US", "attempts": 3, "input": {"text": "{{ one.answer }}"}},
+    ],
+}
+
+
+def claimed(**changes: Any) -> ClaimedJob:
+    usual: dict[str, Any] = {
+        "id": JobId(new_uuid()),
+        "user": UserId(new_uuid()),
+        "fence": 7,
+        "ticket": 1,
+        "stage": 0,
+        "stages": 1,
+        "attempt": 1,
+        "deliveries": 1,
+        "kind": "matrix",
+        "spec": MATRIX,
+        "context": {},
+        "tier": Tier.FREE,
+        "job_class": JobClass.LOW,
+        "lane": "anna",
+        "front": True,
+    }
+    return ClaimedJob(**{**usual, **changes})
+
+
+def opened(**changes: Any) -> JobRun:
+    job = claimed(**changes)
+    return open_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT)
+
+
+def start(run: JobRun, parallelism: int = 10) -> list[Any]:
+    started = []
+    while (due := run.next_due(parallelism)) is not None:
+        started.append(due)
+    return started
+
+
+def verdict(run: JobRun) -> Any:
+    return run.judge(RetryPolicy(), 0.0)
+
+
+def test_no_more_run_at_once_than_may() -> None:
+    run = opened()
+    first = start(run, 2)
+    assert [due.execution.ordinal for due in first] == [0, 1]
+    run.finished(first[0], DONE, AT, LATER)
+    assert [due.execution.ordinal for due in start(run, 2)] == [2]
+
+
+def test_only_what_has_not_ended_is_started() -> None:
+    known = (
+        KnownExecution(0, ExecutionState.COMPLETED, 1),
+        KnownExecution(1, ExecutionState.PENDING, 2),
+    )
+    assert [(due.execution.ordinal, due.attempt) for due in start(opened(known=known))] == [(1, 2), (2, 1)]
+
+
+def test_a_start_and_an_end_that_meet_become_one_write() -> None:
+    run = opened()
+    due = run.next_due(1)
+    assert due is not None
+    run.went_on(due, AT)
+    run.finished(due, DONE, AT, LATER)
+    (report,) = run.take_report().executions
+    assert (report.state, report.start_reported) == (ExecutionState.COMPLETED, False)
+    assert (report.started_at, report.finished_at) == (AT, LATER)
+
+
+def test_an_end_after_its_start_was_written_says_so() -> None:
+    run = opened()
+    due = run.next_due(1)
+    assert due is not None
+    run.went_on(due, AT)
+    assert [report.state for report in run.take_report().executions] == [ExecutionState.RUNNING]
+    run.finished(due, DONE, AT, LATER)
+    (report,) = run.take_report().executions
+    assert report.start_reported
+    assert run.take_report().executions == ()
+
+
+def test_an_empty_output_is_completed_and_the_region_it_ran_in_is_kept() -> None:
+    run = opened()
+    for due in start(run):
+        run.finished(due, DONE, AT, LATER)
+    assert isinstance(verdict(run), Finished)
+    report = run.take_report().executions[0]
+    assert (report.output, report.actual_region, report.backend) == ("", "EU", "eu-1")
+
+
+def test_a_failure_names_its_item() -> None:
+    run = opened()
+    first, *others = start(run)
+    run.finished(first, BROKEN, AT, LATER)
+    for due in others:
+        run.finished(due, DONE, AT, LATER)
+    assert run.settled
+    judged = verdict(run)
+    assert isinstance(judged, RetryLater)
+    assert judged.failure.item == "q0"
+
+
+def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
+    run = opened()
+    first, second = start(run, 2)
+    run.finished(first, NotTaken(9.0, "full"), AT, LATER)
+    assert not run.settled
+    assert start(run, 2) == []
+    run.finished(second, DONE, AT, LATER)
+    assert run.settled
+    assert verdict(run) == Postponed(9.0, "full")
+    assert [report.execution.ordinal for report in run.take_report().executions] == [1]
+
+
+def test_a_step_that_ends_well_hands_its_output_on() -> None:
+    run = opened(spec=PIPELINE, kind="pipeline", stages=2)
+    (due,) = start(run)
+    run.finished(due, DONE.model_copy(update={"output": {"answer": "yes"}}), AT, LATER)
+    assert verdict(run) == NextStage({"one": {"answer": "yes"}})
+
+
+def test_a_stage_that_cannot_be_planned_is_over_before_it_begins() -> None:
+    run = opened(spec=PIPELINE, kind="pipeline", stage=1, stages=2, context={"one": {}})
+    assert start(run) == []
+    assert isinstance(run.verdict, Dead)
+    assert run.verdict.failure.code == "missing_result"
+    assert [report.state for report in run.take_report().executions] == [ExecutionState.FAILED]
+
+
+def test_the_request_carries_name_fence_and_front() -> None:
+    job = claimed()
+    run = open_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT)
+    _, second, _ = start(run)
+    request = request_of(job, second, 60.0)
+    assert request.request_id.endswith(".0.1")
+    assert (request.fence, request.front, request.timeout_s) == (7, True, 60.0)
+    assert request.meta is not None
+    assert request.meta.attempt == 1
+
+
+def test_patience_has_bounds() -> None:
+    patience = Patience(shortest_s=0.5, longest_s=60)
+    assert [patience.bounded(delay) for delay in (0, 3, 9_999)] == [0.5, 3, 60]

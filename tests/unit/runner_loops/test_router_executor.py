@@ -1,0 +1,94 @@
+"""What the router's answers, refusals and silences mean for an execution."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from beacon_client.errors import RouterBusy, RouterRefused, RouterUnreachable
+from beacon_contracts.failures import Failure
+from beacon_contracts.inference import InferenceRequest, InferenceView
+from beacon_contracts.problem import Problem
+from beacon_runner.domain.plan import due, stage_plan
+from beacon_runner.loops.worker.executor import RouterExecutor
+from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
+from tests.unit.runner_loops.test_job_run import DONE, claimed
+
+
+class ScriptedRouter:
+    def __init__(self, answer: Callable[[InferenceRequest], Awaitable[InferenceView]]) -> None:
+        self.infer = answer
+        self.cancelled: list[str] = []
+
+    async def cancel(self, request_id: str, region: str) -> None:
+        self.cancelled.append(request_id)
+
+
+def raising(error: Exception) -> ScriptedRouter:
+    async def infer(_: InferenceRequest) -> InferenceView:
+        raise error
+
+    return ScriptedRouter(infer)
+
+
+async def outcome_of(router: ScriptedRouter) -> Any:
+    told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    executor = RouterExecutor(router, timeout_s=60)
+    job = claimed()
+    executor.start(job, due(stage_plan(job.spec, 0, {}), ())[0], told.set_result)
+    try:
+        return await asyncio.wait_for(told, 10)
+    finally:
+        await executor.close()
+
+
+async def test_a_result_is_handed_on() -> None:
+    async def infer(_: InferenceRequest) -> InferenceView:
+        return DONE
+
+    assert await outcome_of(ScriptedRouter(infer)) is DONE
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (RouterBusy(7.0, "queue full"), NotTaken(7.0, "queue full")),
+        (RouterBusy(86_400.0, "closed"), NotTaken(60.0, "closed")),
+        (RouterUnreachable("nobody there", tries=7), NotTaken(5.0, "nobody there")),
+    ],
+)
+async def test_waiting_is_no_failure(error: Exception, outcome: NotTaken) -> None:
+    assert await outcome_of(raising(error)) == outcome
+
+
+async def test_a_refusal_is_permanent() -> None:
+    problem = Problem(title="Bad input", status=422, code="unknown_model", detail="no such model")
+    failure = await outcome_of(raising(RouterRefused(problem)))
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.retryable) == ("unknown_model", False)
+
+
+async def test_a_mistake_of_ours_is_a_retryable_failure_and_not_a_silence() -> None:
+    failure = await outcome_of(raising(ValueError("a bug")))
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.retryable) == ("worker_error", True)
+
+
+async def test_giving_up_leaves_the_run_at_the_router() -> None:
+    asked = asyncio.Event()
+
+    async def infer(_: InferenceRequest) -> InferenceView:
+        asked.set()
+        return await asyncio.Future()
+
+    router = ScriptedRouter(infer)
+    executor = RouterExecutor(router, timeout_s=60)
+    job = claimed()
+    told: list[Outcome] = []
+    handle = executor.start(job, due(stage_plan(job.spec, 0, {}), ())[0], told.append)
+    await asked.wait()
+    handle.cancel()
+    await executor.close()
+    assert (told, router.cancelled) == ([], [])
+    assert not executor.failed.is_set()

@@ -1,0 +1,108 @@
+"""Names of keys and addresses of servers, as far as they follow from settings alone."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from redis.asyncio import RedisCluster
+
+from beacon_config import BeaconConfig, load_config
+from beacon_config.tenancy import LanesConfig, LaneStrategy
+from beacon_contracts.ids import JobId
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.messages import Message
+from beacon_runner.queue import Layout, RedisAddress
+from beacon_runner.queue.placing import Standing, place_of
+from beacon_runner.queue.scripts import Operation, script_of
+
+CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
+
+
+def single(config: BeaconConfig) -> BeaconConfig:
+    return config.model_copy(update={"lanes": LanesConfig(strategy=LaneStrategy.SINGLE)})
+
+
+def one_class(config: BeaconConfig) -> BeaconConfig:
+    tiers = {
+        tier: settings.model_copy(update={"job_class": JobClass.LOW})
+        for tier, settings in config.tiers.items()
+    }
+    return config.model_copy(update={"tiers": tiers})
+
+
+def test_names_are_plain_on_one_redis_and_share_a_tag_in_a_cluster() -> None:
+    assert Layout.of(CONFIG, cluster=False).shared[0] == "jobs:live"
+    assert set(Layout.of(CONFIG, cluster=True).shared) == {
+        "{beacon}jobs:live",
+        "{beacon}jobs:leases",
+        "{beacon}jobs:retry",
+        "{beacon}jobs:waiting",
+        "{beacon}jobs:paused",
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "plain"),
+    [
+        (CONFIG, False),
+        (one_class(CONFIG), False),
+        (single(CONFIG), False),
+        (single(one_class(CONFIG)), True),
+    ],
+)
+def test_the_list_is_plainly_jobs_only_with_one_lane_and_one_class(config: BeaconConfig, plain: bool) -> None:
+    assert Layout.of(config, cluster=False).plain is plain
+
+
+@pytest.mark.parametrize("operation", list(Operation))
+def test_every_operation_says_what_it_is_given_and_what_it_returns(operation: Operation) -> None:
+    text = script_of(operation).text
+    assert "-- KEYS 1" in text
+    assert "-- ARGV" in text
+    assert "-- Returns" in text
+    assert "-- include" not in text
+
+
+def test_an_address_says_which_kind_of_server_it_is() -> None:
+    behind = RedisAddress("redis+sentinel://:secret@one:1,two/shop/3")
+    hosts, service, options = behind._sentinel_parts()
+    assert hosts == [("one", 1), ("two", 26379)]
+    assert (service, options["db"], options["password"]) == ("shop", 3, "secret")
+    assert isinstance(RedisAddress("redis://one:1", cluster=True).open(), RedisCluster)
+
+
+def standing(**changes: object) -> Standing:
+    usual = {
+        "place": "w",
+        "job_class": "low",
+        "lane": "anna",
+        "in_front": 0,
+        "ahead_in_lane": 3,
+        "length": 10,
+        "first": "0" * 32 + ":1",
+        "last": "f" * 32 + ":1",
+        "lanes": 1,
+        "lanes_looked_at": 1,
+        "others_before": 0,
+    }
+    return Standing(**{**usual, **changes})  # type: ignore[arg-type]
+
+
+MIDDLE = Message(JobId(UUID(int=0x7FFFFFFFFFFF << 80)), 1, 0, 1, JobClass.LOW, "anna")
+
+
+def test_lanes_that_were_not_looked_at_are_taken_to_be_like_the_others() -> None:
+    place = place_of(MIDDLE, standing(lanes=1_000, lanes_looked_at=200, others_before=600))
+    assert place is not None
+    assert place.ahead == 3 + 3_000
+
+
+def test_a_place_deep_in_a_lane_follows_from_the_age_of_the_job() -> None:
+    place = place_of(MIDDLE, standing(ahead_in_lane=-1, length=100_001))
+    assert place is not None
+    assert place.ahead_in_lane == pytest.approx(50_000, abs=1)
+
+
+@pytest.mark.parametrize("place", ["l", "k", "r"])
+def test_what_does_not_wait_in_a_lane_has_no_place(place: str) -> None:
+    assert place_of(MIDDLE, standing(place=place)) is None
