@@ -16,6 +16,7 @@ from beacon_contracts.inference import InferenceView
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock, SystemClock
 from beacon_runner.api.compose import ApiParts
+from beacon_runner.api.priorities import Priorities
 from beacon_runner.domain.work import ClaimedJob
 from beacon_runner.live import Tickets, Watchers
 from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
@@ -122,7 +123,13 @@ class Caller:
 
 
 @asynccontextmanager
-async def api_bed(database_url: str, redis_url: str, config: BeaconConfig = CONFIG) -> AsyncIterator[ApiBed]:
+async def api_bed(
+    database_url: str,
+    redis_url: str,
+    config: BeaconConfig = CONFIG,
+    *,
+    priorities: Priorities | None = None,
+) -> AsyncIterator[ApiBed]:
     database, redis = Database(database_url, size=5), RedisAddress(redis_url).open()
     await database.open()
     layout, clock, router = Layout.of(config, cluster=False), ManualClock(), RouterStandIn()
@@ -140,6 +147,7 @@ async def api_bed(database_url: str, redis_url: str, config: BeaconConfig = CONF
         ring=lambda: rung.append(None),
         registry=new_registry(),
         access_log=False,
+        priorities=priorities,
     )
     queue = RedisQueue(redis, layout, lease_s=60)
     transport = httpx.ASGITransport(parts.app)

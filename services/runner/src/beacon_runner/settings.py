@@ -45,6 +45,15 @@ class RunnerSettings(DatabaseSettings):
     )
     service_token: Annotated[SecretStr, Field(validation_alias="BEACON_SERVICE_TOKEN")] = SecretStr("")
 
+    priority_url: Annotated[
+        str | None,
+        Field(
+            validation_alias="PRIORITY_API_URL",
+            pattern=r"^https?://",
+            description="Asked for each user's class; without it the tier decides",
+        ),
+    ] = None
+
     @field_validator("router_urls", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

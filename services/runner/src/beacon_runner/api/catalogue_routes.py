@@ -25,6 +25,7 @@ from beacon_contracts.router_status import LimitStatus, RegionStatus
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.documents import problems
 from beacon_runner.api.job_desk import RouterDesk
+from beacon_runner.api.priorities import Priorities
 from beacon_runner.api.replies import view_response
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.allowances import Allowance, Limit
@@ -40,6 +41,7 @@ class Catalogue:
     router: RouterDesk
     intake: Intake
     users: Users
+    priorities: Priorities
 
     def models(self) -> ModelList:
         return ModelList(
@@ -104,7 +106,7 @@ class Catalogue:
             user_id=show(USER, user.id),
             name=user.name,
             tier=user.tier,
-            priority=tier.job_class,
+            priority=await self.priorities.class_of(user.id, tier.job_class),
             scopes=sorted(principal.scopes),
             credit=user.credit,
             max_duration_s=tier.max_duration_s,

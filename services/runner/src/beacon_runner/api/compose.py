@@ -21,11 +21,12 @@ from beacon_runner.api.job_routes import execution_routes, job_routes
 from beacon_runner.api.ledger_routes import ledger_routes
 from beacon_runner.api.live_routes import event_routes, socket_routes
 from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.priorities import Priorities, PriorityService, TierPriorities
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.user_routes import key_routes, user_routes
 from beacon_runner.api.why import Explainer
 from beacon_runner.domain.admission import Admission
-from beacon_runner.domain.classes import front_class
+from beacon_runner.domain.classes import front_class, served_classes
 from beacon_runner.domain.ports import QueueDesk
 from beacon_runner.domain.pricing import skip_price
 from beacon_runner.domain.verdict import RetryPolicy
@@ -62,7 +63,9 @@ class ApiParts:
         ring: Callable[[], None],
         registry: CollectorRegistry,
         access_log: bool,
+        priorities: Priorities | None = None,
     ) -> None:
+        self.priorities = priorities or TierPriorities()
         admission, reader, users = Admission(config), Reader(database), Users(database)
         self.intake = Intake(database, clock, config.limits.queue_size)
         self.outlook = Outlook(queue, config, clock)
@@ -75,13 +78,15 @@ class ApiParts:
         events = EventDesk(jobs, watchers, clock)
         operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
         self.app = create_app(
-            SubmissionDesk(config, admission, keys, self.intake, self.outlook, ring),
+            SubmissionDesk(config, admission, keys, self.intake, self.outlook, self.priorities, ring),
             [
                 job_routes(jobs, Explainer(jobs, clock), keys),
                 event_routes(events, keys),
                 socket_routes(events, keys, tickets),
                 execution_routes(jobs, keys),
-                catalogue_routes(Catalogue(config, admission, router, self.intake, users), keys),
+                catalogue_routes(
+                    Catalogue(config, admission, router, self.intake, users, self.priorities), keys
+                ),
                 admin_routes(operations, keys),
                 ledger_routes(credit, users, keys),
                 key_routes(users, keys),
@@ -97,6 +102,7 @@ class ApiParts:
         """What was accepted is written before the connections go."""
         await self.intake.close()
         await self.outlook.close()
+        await self.priorities.close()
 
 
 def build_api(
@@ -125,6 +131,7 @@ def build_api(
         ring=ring,
         registry=registry,
         access_log=settings.access_log,
+        priorities=_priorities(settings, config, clock, registry),
     )
     server = HttpServer(
         parts.app,
@@ -141,3 +148,11 @@ def build_api(
         server,
         watchers,  # stopped first: streams end before the door closes
     ]
+
+
+def _priorities(
+    settings: RunnerSettings, config: BeaconConfig, clock: Clock, registry: CollectorRegistry
+) -> Priorities:
+    if settings.priority_url is None:
+        return TierPriorities()
+    return PriorityService(settings.priority_url, clock, registry, served=served_classes(config.pools))

@@ -14,10 +14,11 @@ from beacon_contracts import accounts
 from beacon_contracts.ids import JobId, new_uuid, show_job
 from beacon_contracts.jobs import BatchSubmission, JobState, job_submission
 from beacon_contracts.problem import FieldProblem
-from beacon_contracts.tiers import Tier
+from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.bodies import read_body
 from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.priorities import Priorities
 from beacon_runner.api.problems import HttpProblemError
 from beacon_runner.api.refusals import refused
 from beacon_runner.api.replies import Reply
@@ -41,6 +42,7 @@ class SubmissionDesk:
     keys: KeyRing
     intake: Intake
     outlook: Outlook
+    priorities: Priorities
     on_submitted: Callable[[], None]
 
     async def submit(self, scope: Scope, receive: Receive) -> Reply:
@@ -54,7 +56,8 @@ class SubmissionDesk:
         """Accept one job that has the right form."""
         self.outlook.begin()
         job_id = new_uuid()
-        job = self._new_job(job_id, principal, self._admit(submission, job_id, principal.tier))
+        admitted = self._admit(submission, job_id, principal.tier)
+        job = self._new_job(job_id, principal, admitted, await self._class_of(principal))
         if key is not None:
             job = replace(job, idempotency_key=key, request_hash=_hash([submission]))
         (accepted,) = await self._checked([job], await self.intake.submit([job]))
@@ -70,7 +73,7 @@ class SubmissionDesk:
         submissions = _BATCH.validate_json(body).jobs
         self._check_size(len(submissions))
         self.outlook.begin()
-        jobs = self._admit_all(principal, submissions)
+        jobs = self._admit_all(principal, submissions, await self._class_of(principal))
         key = idempotency_key(scope)
         if key is None:
             answers = await self.intake.submit(jobs)
@@ -87,7 +90,12 @@ class SubmissionDesk:
             message = f"a batch may have {most} jobs, this one has {size}"
             raise RefusedJobError([FieldProblem(field="jobs", message=message, code="too_many")])
 
-    def _admit_all(self, principal: Principal, submissions: Sequence[Submission]) -> list[NewJob]:
+    async def _class_of(self, principal: Principal) -> JobClass:
+        return await self.priorities.class_of(principal.user, self.config.tiers[principal.tier].job_class)
+
+    def _admit_all(
+        self, principal: Principal, submissions: Sequence[Submission], job_class: JobClass
+    ) -> list[NewJob]:
         """All of them, or an error that names what is wrong with each."""
         jobs: list[NewJob] = []
         problems: list[FieldProblem] = []
@@ -99,7 +107,7 @@ class SubmissionDesk:
             except RefusedJobError as error:
                 problems += [_in_batch(problem, number) for problem in error.problems]
             else:
-                jobs.append(self._new_job(job_id, principal, admitted, batch))
+                jobs.append(self._new_job(job_id, principal, admitted, job_class, batch))
         if problems:
             raise RefusedJobError(problems)
         return jobs
@@ -136,18 +144,22 @@ class SubmissionDesk:
         return waits + self.config.models[next(places(job.admitted.spec)).model].expected_run_s
 
     def _new_job(
-        self, job_id: UUID, principal: Principal, admitted: AdmittedJob, batch: str | None = None
+        self,
+        job_id: UUID,
+        principal: Principal,
+        admitted: AdmittedJob,
+        job_class: JobClass,
+        batch: str | None = None,
     ) -> NewJob:
-        tier = self.config.tiers[principal.tier]
         return NewJob(
             id=JobId(job_id),
             user=principal.user,
             tier=principal.tier,
-            job_class=tier.job_class,
+            job_class=job_class,
             lane=lane_at_submission(self.config.lanes, principal.user),
             admitted=admitted,
             batch=batch,
-            allowance=Allowance.of(tier),
+            allowance=Allowance.of(self.config.tiers[principal.tier]),
         )
 
     async def _document(self, job: NewJob, accepted: Submitted) -> dict[str, object]:

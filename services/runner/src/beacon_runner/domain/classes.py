@@ -33,7 +33,7 @@ def promotions(config: PromotionConfig, pools: Mapping[str, PoolConfig]) -> tupl
 
     A class that no pool serves is passed over: its jobs would wait forever.
     """
-    served = {job_class for pool in pools.values() for job_class in _served(pool)}
+    served = served_classes(pools)
     steps = [
         Promotion(JobClass.MEDIUM, JobClass.HIGH, config.medium_to_high_after_s),
         Promotion(JobClass.LOW, JobClass.MEDIUM, config.low_to_medium_after_s),
@@ -41,6 +41,10 @@ def promotions(config: PromotionConfig, pools: Mapping[str, PoolConfig]) -> tupl
     if JobClass.MEDIUM not in served:
         steps = [Promotion(JobClass.LOW, JobClass.HIGH, config.medium_to_high_after_s)]
     return tuple(step for step in steps if step.target in served)
+
+
+def served_classes(pools: Mapping[str, PoolConfig]) -> frozenset[JobClass]:
+    return frozenset(job_class for pool in pools.values() for job_class in _served(pool))
 
 
 def _served(pool: PoolConfig) -> list[JobClass]:

@@ -1,0 +1,187 @@
+"""A priority service that answers, fails, lies or hangs: submissions go on all the same."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from beacon_contracts.ids import UserId, new_uuid
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_lifecycle import ManualClock
+from beacon_runner.api.priorities import Patience, PriorityService
+from beacon_telemetry import new_registry
+from tests.integration.runner_api.bed import GENERATION, api_bed
+
+HIGH, MEDIUM, LOW = JobClass
+GARBAGE = [b"", b"high", b"{}", b'{"priority": "urgent"}', b'{"priority": 1}', b"[" * 5_000, b"\xff\xfe"]
+
+
+@dataclass
+class SmallService:
+    """Answers with `status` and `body`, or never while `hangs` is clear of being set free."""
+
+    port: int = 0
+    status: int = 200
+    body: bytes = b'{"priority": "high"}'
+    asked: list[str] = field(default_factory=list)
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await reader.readuntil(b"\r\n\r\n")
+            self.asked.append(request.split()[1].decode())
+            self.heard.set()
+            await self.free.wait()
+            head = (
+                f"HTTP/1.1 {self.status} x\r\ncontent-length: {len(self.body)}\r\nconnection: close\r\n\r\n"
+            )
+            writer.write(head.encode() + self.body)
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def small() -> AsyncIterator[SmallService]:
+    service = SmallService()
+    service.free.set()
+    server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
+    service.port = server.sockets[0].getsockname()[1]
+    yield service
+    service.free.set()
+    server.close()
+
+
+@asynccontextmanager
+async def asking(
+    url: str, clock: ManualClock, patience: Patience | None = None
+) -> AsyncIterator[PriorityService]:
+    service = PriorityService(url, clock, new_registry(), patience=patience)
+    try:
+        yield service
+    finally:
+        await service.close()
+
+
+def somebody() -> UserId:
+    return UserId(new_uuid())
+
+
+async def becomes(priorities: PriorityService, user: UserId, wanted: JobClass) -> None:
+    async with asyncio.timeout(5):
+        while await priorities.class_of(user, MEDIUM) is not wanted:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.01)
+
+
+async def answers_after_a_wait(priorities: PriorityService) -> bool:
+    """Whether a submission has to wait for the service, which one turn of the loop tells."""
+    asked = asyncio.ensure_future(priorities.class_of(somebody(), HIGH))
+    await asyncio.sleep(0)
+    waits = not asked.done()
+    await asked
+    return waits
+
+
+async def test_the_service_decides_the_class_and_is_asked_once(small: SmallService) -> None:
+    async with asking(small.url, ManualClock()) as priorities:
+        user = somebody()
+        assert await priorities.class_of(user, LOW) is HIGH
+        assert await priorities.class_of(user, LOW) is HIGH
+        assert len(small.asked) == 1
+        assert small.asked[0].startswith("/users/user_")
+        assert small.asked[0].endswith("/priority")
+
+
+async def test_many_at_once_ask_once(small: SmallService) -> None:
+    async with asking(small.url, ManualClock()) as priorities:
+        user = somebody()
+        assert await asyncio.gather(*(priorities.class_of(user, LOW) for _ in range(20))) == [HIGH] * 20
+        assert len(small.asked) == 1
+
+
+async def test_an_old_answer_serves_while_a_new_one_is_fetched(small: SmallService) -> None:
+    clock = ManualClock()
+    async with asking(small.url, clock) as priorities:
+        user = somebody()
+        assert await priorities.class_of(user, MEDIUM) is HIGH
+        await clock.advance(61)
+        small.body = b'{"priority": "low"}'
+        small.heard.clear()
+        assert await priorities.class_of(user, MEDIUM) is HIGH
+        await small.heard.wait()
+        await becomes(priorities, user, LOW)
+
+
+@pytest.mark.parametrize("body", GARBAGE)
+async def test_garbage_is_no_answer(small: SmallService, body: bytes) -> None:
+    small.body = body
+    async with asking(small.url, ManualClock()) as priorities:
+        assert await priorities.class_of(somebody(), HIGH) is MEDIUM
+
+
+@pytest.mark.parametrize("status", [301, 404, 429, 500, 503])
+async def test_a_refusal_is_no_answer(small: SmallService, status: int) -> None:
+    small.status = status
+    async with asking(small.url, ManualClock()) as priorities:
+        assert await priorities.class_of(somebody(), HIGH) is MEDIUM
+
+
+async def test_nobody_there_is_no_answer() -> None:
+    async with asking("http://127.0.0.1:9", ManualClock()) as priorities:
+        assert await priorities.class_of(somebody(), HIGH) is MEDIUM
+
+
+async def test_a_dead_service_is_soon_left_alone_and_found_again(small: SmallService) -> None:
+    clock = ManualClock()
+    small.status = 500
+    async with asking(small.url, clock) as priorities:
+        for _ in range(10):
+            assert await priorities.class_of(somebody(), LOW) is MEDIUM
+        assert len(small.asked) == 3
+        small.status = 200
+        assert await priorities.class_of(somebody(), LOW) is MEDIUM
+        assert len(small.asked) == 3, "still resting"
+        await clock.advance(11)
+        user = somebody()
+        await becomes(priorities, user, HIGH)
+        assert await priorities.class_of(somebody(), LOW) is HIGH
+
+
+async def test_a_hanging_service_makes_no_submission_wait_once_it_is_known_to(small: SmallService) -> None:
+    small.free.clear()
+    patience = Patience(submission_s=0.02, request_s=0.05)
+    async with asking(small.url, ManualClock(), patience) as priorities:
+        await asyncio.gather(*(priorities.class_of(somebody(), HIGH) for _ in range(3)))
+        async with asyncio.timeout(10):
+            while await answers_after_a_wait(priorities):
+                pass
+        asked = len(small.asked)
+        async with asyncio.timeout(5):
+            classes = await asyncio.gather(*(priorities.class_of(somebody(), HIGH) for _ in range(1_000)))
+        assert set(classes) == {MEDIUM}
+        assert len(small.asked) == asked, "the breaker is open"
+
+
+async def test_submissions_get_the_class_that_the_service_says(
+    database_url: str, redis_url: str, small: SmallService
+) -> None:
+    priorities = PriorityService(small.url, ManualClock(), new_registry())
+    async with api_bed(database_url, redis_url, priorities=priorities) as api:
+        anna = await api.user(tier=Tier.FREE)
+        job = await anna.job(await anna.submit(GENERATION))
+        assert (job["tier"], job["priority"]) == ("free", "high")
+        assert (await anna.get("/api/v1/me"))["priority"] == "high"
+        small.free.clear()
+        bert = await api.user("bert", Tier.FREE)
+        async with asyncio.timeout(10):
+            job_id = await bert.submit(GENERATION)
+        assert (await bert.job(job_id))["priority"] == "medium"
