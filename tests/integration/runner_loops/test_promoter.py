@@ -13,7 +13,7 @@ MAKE_OLD = "UPDATE jobs SET queued_at = now() - $2 * interval '1 second' WHERE i
 
 
 def promoter(bed: LoopBed) -> Promoter:
-    steps = promotions(bed.config.promotion, bed.config.pools)
+    steps = promotions(bed.config)
     return Promoter(bed.live, steps, bed.transport.metrics)
 
 

@@ -1,36 +1,47 @@
 """Where payment and patience move a job."""
 
+from pathlib import Path
+
 import pytest
 
-from beacon_config.tenancy import PoolConfig, PromotionConfig
+from beacon_config import BeaconConfig, load_config
+from beacon_config.tenancy import PoolConfig
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.classes import Promotion, better, front_class, promotions
+from beacon_runner.domain.classes import Promotion, better, front_class, promotions, usable_classes
 
 HIGH, MEDIUM, LOW = JobClass
-CONFIG = PromotionConfig(low_to_medium_after_s=30, medium_to_high_after_s=60)
+SHIPPED = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
 
 
-def pools(*served: list[JobClass], strict: bool = False) -> dict[str, PoolConfig]:
-    return {
+def served(*pools: list[JobClass], strict: bool = False, used: list[JobClass] | None = None) -> BeaconConfig:
+    """The shipped configuration with these pools, and every tier in the first of the used classes."""
+    made = {
         f"p{number}": PoolConfig(slots=1, classes=classes, strict=strict)
-        for number, classes in enumerate(served)
+        for number, classes in enumerate(pools)
     }
+    tiers = SHIPPED.tiers
+    if used is not None:
+        classes = [used[min(number, len(used) - 1)] for number in range(len(tiers))]
+        tiers = {
+            name: tier.model_copy(update={"job_class": job_class})
+            for (name, tier), job_class in zip(tiers.items(), classes, strict=True)
+        }
+    return SHIPPED.model_copy(update={"pools": made, "tiers": tiers})
 
 
 @pytest.mark.parametrize(
-    ("served", "front"),
+    ("config", "front"),
     [
-        (pools([HIGH], [MEDIUM, HIGH], [LOW, MEDIUM, HIGH]), HIGH),
-        (pools([HIGH], [MEDIUM, HIGH], [LOW, MEDIUM, HIGH], strict=True), HIGH),
-        (pools([LOW]), LOW),
-        (pools([LOW], [LOW, MEDIUM]), LOW),
-        (pools([MEDIUM, LOW]), MEDIUM),
+        (SHIPPED, HIGH),
+        (served([HIGH], [MEDIUM, HIGH], [LOW, MEDIUM, HIGH], strict=True), HIGH),
+        (served([LOW], used=[LOW]), LOW),
+        (served([LOW], [LOW, MEDIUM], [HIGH]), LOW),
+        (served([MEDIUM, LOW]), MEDIUM),
+        (served([HIGH, LOW], used=[LOW]), LOW),
     ],
 )
-def test_who_paid_is_moved_to_the_class_that_most_pools_serve(
-    served: dict[str, PoolConfig], front: JobClass
-) -> None:
-    assert front_class(served) is front
+def test_who_paid_is_moved_to_the_class_that_most_pools_serve(config: BeaconConfig, front: JobClass) -> None:
+    assert front_class(config) is front
 
 
 def test_better_is_the_one_that_goes_first() -> None:
@@ -39,13 +50,12 @@ def test_better_is_the_one_that_goes_first() -> None:
 
 
 def test_low_rises_to_medium_and_medium_to_high_best_first() -> None:
-    assert promotions(CONFIG, pools([HIGH, MEDIUM, LOW])) == (
-        Promotion(MEDIUM, HIGH, 60),
-        Promotion(LOW, MEDIUM, 30),
-    )
+    assert promotions(SHIPPED) == (Promotion(MEDIUM, HIGH, 3600), Promotion(LOW, MEDIUM, 1800))
 
 
-def test_a_class_that_nobody_serves_is_passed_over() -> None:
-    assert promotions(CONFIG, pools([HIGH, LOW])) == (Promotion(LOW, HIGH, 60),)
-    assert promotions(CONFIG, pools([MEDIUM, LOW])) == (Promotion(LOW, MEDIUM, 30),)
-    assert promotions(CONFIG, pools([LOW])) == ()
+def test_a_class_that_nobody_serves_or_uses_is_passed_over() -> None:
+    assert promotions(served([HIGH, LOW])) == (Promotion(LOW, HIGH, 3600),)
+    assert promotions(served([MEDIUM, LOW])) == (Promotion(LOW, MEDIUM, 1800),)
+    assert promotions(served([LOW])) == ()
+    assert promotions(served([HIGH, MEDIUM, LOW], used=[HIGH, LOW])) == (Promotion(LOW, HIGH, 3600),)
+    assert usable_classes(served([HIGH, MEDIUM], used=[HIGH, LOW])) == {HIGH}

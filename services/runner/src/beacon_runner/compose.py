@@ -117,7 +117,7 @@ def build_relay(transport: Transport, store: RelayStore) -> list[Service]:
         )
 
     reconciler = Reconciler(store.live, queue, metrics, clock, lease_s=config.runner.lease_s)
-    promoter = Promoter(store.promotions, promotions(config.promotion, config.pools), metrics)
+    promoter = Promoter(store.promotions, promotions(config), metrics)
     heard = {OUTBOX_CHANNEL: lambda _: wakeup.set()}
     return [
         loop("publisher", OutboxPublisher(store.outbox, queue, metrics).run_once, 1.0, wakeup),

@@ -26,7 +26,7 @@ from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.user_routes import key_routes, user_routes
 from beacon_runner.api.why import Explainer
 from beacon_runner.domain.admission import Admission
-from beacon_runner.domain.classes import front_class, served_classes
+from beacon_runner.domain.classes import front_class, usable_classes
 from beacon_runner.domain.ports import QueueDesk
 from beacon_runner.domain.pricing import skip_price
 from beacon_runner.domain.verdict import RetryPolicy
@@ -73,7 +73,7 @@ class ApiParts:
         policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
         control = JobControl(database, policy, router_cancels=config.limits.job_parallelism)
         price_of = partial(skip_price, config)
-        credit = Credit(database, price_of, front_class(config.pools))
+        credit = Credit(database, price_of, front_class(config))
         jobs = JobDesk(reader, control, queue, router, self.outlook, credit, price_of, ring)
         events = EventDesk(jobs, watchers, clock)
         operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
@@ -155,4 +155,4 @@ def _priorities(
 ) -> Priorities:
     if settings.priority_url is None:
         return TierPriorities()
-    return PriorityService(settings.priority_url, clock, registry, served=served_classes(config.pools))
+    return PriorityService(settings.priority_url, clock, registry, usable=usable_classes(config))

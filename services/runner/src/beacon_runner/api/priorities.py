@@ -73,14 +73,14 @@ class PriorityService:
         clock: Clock,
         registry: CollectorRegistry,
         *,
-        served: frozenset[JobClass] = frozenset(JobClass),
+        usable: frozenset[JobClass] = frozenset(JobClass),
         patience: Patience | None = None,
         most: int = 100_000,
     ) -> None:
         self._patience = patience or Patience()
         self._http = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=self._patience.request_s)
         self._clock = clock
-        self._served = served
+        self._usable = usable
         self._most = most
         self._known: OrderedDict[UserId, _Known] = OrderedDict()
         self._asking: dict[UserId, asyncio.Task[None]] = {}
@@ -102,7 +102,7 @@ class PriorityService:
                 known = self._known.get(user)
         if known is None or self._age_s(known) > self._patience.forgotten_s:
             return WITHOUT_ANSWER
-        return known.job_class if known.job_class in self._served else tiers_class
+        return known.job_class if known.job_class in self._usable else tiers_class
 
     async def close(self) -> None:
         await self._tasks.close()

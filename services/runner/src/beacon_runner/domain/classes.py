@@ -1,24 +1,12 @@
 """Which class a job is moved to: by payment, or by having waited long."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from beacon_config.tenancy import PoolConfig, PromotionConfig
+from beacon_config import BeaconConfig
+from beacon_config.tenancy import PoolConfig
 from beacon_contracts.tiers import JobClass
 
 _BEST_FIRST = tuple(JobClass)
-
-
-def front_class(pools: Mapping[str, PoolConfig]) -> JobClass:
-    """Where whoever paid is served soonest: the class that most pools serve, the better one of equals."""
-    return max(
-        _BEST_FIRST,
-        key=lambda job_class: sum(job_class in _served(pool) for pool in pools.values()),
-    )
-
-
-def better(one: JobClass, other: JobClass) -> JobClass:
-    return min(one, other, key=_BEST_FIRST.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +16,33 @@ class Promotion:
     waited_s: float
 
 
-def promotions(config: PromotionConfig, pools: Mapping[str, PoolConfig]) -> tuple[Promotion, ...]:
-    """Who rises to where after how long: best first, so that nobody rises twice at once.
+def usable_classes(config: BeaconConfig) -> frozenset[JobClass]:
+    """Those that some tier uses and some pool serves: in others a job would wait unseen, or forever."""
+    used = {tier.job_class for tier in config.tiers.values()}
+    return frozenset(job_class for pool in config.pools.values() for job_class in _served(pool)) & used
 
-    A class that no pool serves is passed over: its jobs would wait forever.
-    """
-    served = served_classes(pools)
+
+def front_class(config: BeaconConfig) -> JobClass:
+    """Where whoever paid is served soonest: the class that most pools serve, the better one of equals."""
+    usable = [job_class for job_class in _BEST_FIRST if job_class in usable_classes(config)]
+    pools = config.pools.values()
+    return max(usable, key=lambda job_class: sum(job_class in _served(pool) for pool in pools))
+
+
+def better(one: JobClass, other: JobClass) -> JobClass:
+    return min(one, other, key=_BEST_FIRST.index)
+
+
+def promotions(config: BeaconConfig) -> tuple[Promotion, ...]:
+    """Who rises to where after how long: best first, so that nobody rises twice at once."""
+    waits, usable = config.promotion, usable_classes(config)
     steps = [
-        Promotion(JobClass.MEDIUM, JobClass.HIGH, config.medium_to_high_after_s),
-        Promotion(JobClass.LOW, JobClass.MEDIUM, config.low_to_medium_after_s),
+        Promotion(JobClass.MEDIUM, JobClass.HIGH, waits.medium_to_high_after_s),
+        Promotion(JobClass.LOW, JobClass.MEDIUM, waits.low_to_medium_after_s),
     ]
-    if JobClass.MEDIUM not in served:
-        steps = [Promotion(JobClass.LOW, JobClass.HIGH, config.medium_to_high_after_s)]
-    return tuple(step for step in steps if step.target in served)
-
-
-def served_classes(pools: Mapping[str, PoolConfig]) -> frozenset[JobClass]:
-    return frozenset(job_class for pool in pools.values() for job_class in _served(pool))
+    if JobClass.MEDIUM not in usable:
+        steps = [Promotion(JobClass.LOW, JobClass.HIGH, waits.medium_to_high_after_s)]
+    return tuple(step for step in steps if step.target in usable)
 
 
 def _served(pool: PoolConfig) -> list[JobClass]:
