@@ -13,6 +13,7 @@ from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import JobId, read_job
 from beacon_contracts.inference import InferenceView
+from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock, SystemClock
 from beacon_runner.api.compose import ApiParts
@@ -45,6 +46,7 @@ class RouterStandIn:
     cancelled: list[str] = field(default_factory=list)
     known: dict[str, InferenceView] = field(default_factory=dict)
     statuses: list[RouterStatus] = field(default_factory=list)
+    schedulers: list[SchedulerStatus] = field(default_factory=list)
 
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
         return self.known.get(request_id)
@@ -54,6 +56,9 @@ class RouterStandIn:
 
     async def status(self) -> list[RouterStatus]:
         return self.statuses
+
+    async def scheduler(self) -> list[SchedulerStatus]:
+        return self.schedulers
 
 
 @dataclass

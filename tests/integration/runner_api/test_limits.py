@@ -12,7 +12,7 @@ from tests.integration.runner_store.statements import AGE_JOB
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
 
-async def submit(caller: Caller, body: dict[str, Any] = GENERATION, **headers: str) -> Any:
+async def submit(caller: Caller, body: Any = GENERATION, **headers: str) -> Any:
     return await caller.http.post("/api/v1/jobs", json=body, headers=headers)
 
 

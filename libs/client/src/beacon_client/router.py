@@ -19,7 +19,7 @@ from beacon_client.router_journey import Journey, Unanswered
 from beacon_client.transport import Answer, ExchangeError, exchange, open_transport
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
-from beacon_contracts.router_status import QueueStatus
+from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 from beacon_lifecycle.clock import Clock, SystemClock
 from beacon_telemetry import outgoing_headers
 
@@ -116,6 +116,12 @@ class RouterClient:
             _status(endpoint, answer) for endpoint, answer in zip(self._endpoints.all, answers, strict=True)
         ]
 
+    async def scheduler(self) -> list[SchedulerStatus]:
+        """What the routers that answer say of their schedulers."""
+        answers = await self._ask_all("GET", "/status", None)
+        found = [_scheduler(answer) for answer in answers]
+        return [one for one in found if one is not None]
+
     async def aclose(self) -> None:
         await self._transport.aclose()
 
@@ -192,6 +198,15 @@ def _encode(request: InferenceRequest) -> bytes:
                 title="Bad input", status=422, code="input_not_json", detail=f"The input is not JSON: {error}"
             )
         ) from error
+
+
+def _scheduler(answer: Answer | ExchangeError) -> SchedulerStatus | None:
+    if isinstance(answer, ExchangeError) or answer.status != 200:
+        return None
+    try:
+        return SchedulerStatus.model_validate_json(answer.body)
+    except ValidationError:
+        return None
 
 
 def _status(endpoint: Endpoint, answer: Answer | ExchangeError) -> RouterStatus:

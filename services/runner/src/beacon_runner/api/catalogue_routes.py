@@ -24,9 +24,9 @@ from beacon_contracts.ids import USER, show
 from beacon_contracts.router_status import LimitStatus, RegionStatus
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.documents import problems
-from beacon_runner.api.job_desk import RouterDesk
 from beacon_runner.api.priorities import Priorities
 from beacon_runner.api.replies import view_response
+from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.allowances import Allowance, Limit
 from beacon_runner.domain.template import references

@@ -15,13 +15,16 @@ from beacon_runner.api.app import create_app
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.catalogue_routes import Catalogue, catalogue_routes
 from beacon_runner.api.events import EventDesk
+from beacon_runner.api.explorer import Explorer
+from beacon_runner.api.explorer_routes import explorer_routes
 from beacon_runner.api.health_routes import ReadinessCheck, health_routes
-from beacon_runner.api.job_desk import JobDesk, RouterDesk
+from beacon_runner.api.job_desk import JobDesk
 from beacon_runner.api.job_routes import execution_routes, job_routes
 from beacon_runner.api.ledger_routes import ledger_routes
 from beacon_runner.api.live_routes import event_routes, socket_routes
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.priorities import Priorities, PriorityService, TierPriorities
+from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.user_routes import key_routes, user_routes
 from beacon_runner.api.why import Explainer
@@ -77,9 +80,12 @@ class ApiParts:
         jobs = JobDesk(reader, control, queue, router, self.outlook, credit, price_of, ring)
         events = EventDesk(jobs, watchers, clock)
         operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
+        submitting = SubmissionDesk(config, admission, keys, self.intake, self.outlook, self.priorities, ring)
+        self.explorer = Explorer(config, queue, reader, router, clock)
         self.app = create_app(
-            SubmissionDesk(config, admission, keys, self.intake, self.outlook, self.priorities, ring),
+            submitting,
             [
+                explorer_routes(self.explorer, submitting, keys),
                 job_routes(jobs, Explainer(jobs, clock), keys),
                 event_routes(events, keys),
                 socket_routes(events, keys, tickets),
@@ -102,6 +108,7 @@ class ApiParts:
         """What was accepted is written before the connections go."""
         await self.intake.close()
         await self.outlook.close()
+        await self.explorer.close()
         await self.priorities.close()
 
 

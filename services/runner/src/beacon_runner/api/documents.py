@@ -63,6 +63,8 @@ IDEMPOTENCY_HEADER: dict[str, Any] = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
 }
 
+OPEN: dict[str, Any] = {"security": [{}]}  # a route that needs no key
+
 _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     400: ("invalid_json", "the body is not JSON: EOF while parsing a value at line 1 column 8"),
     401: ("unknown_key", "this key is unknown, expired or revoked"),

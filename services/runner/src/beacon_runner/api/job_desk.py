@@ -3,16 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 from redis.exceptions import RedisError
 
-from beacon_client.router import RouterStatus
 from beacon_contracts.ids import JobId, UserId, show_execution
-from beacon_contracts.inference import InferenceView
 from beacon_contracts.jobs import ExecutionView, JobState, JobView, SkipView
 from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.api.views import execution_view, job_view
 from beacon_runner.domain.plan import Place, places
 from beacon_runner.domain.ports import QueueDesk
@@ -27,16 +25,6 @@ from beacon_runner.store.credit import Credit, Pricing
 from beacon_runner.store.reading import JobRecord, Reader
 
 log = structlog.get_logger(__name__)
-
-
-class RouterDesk(Protocol):
-    """What the API asks of the routers; the job runner has its own way to them."""
-
-    async def find(self, request_id: str, region: str | None = None) -> InferenceView | None: ...
-
-    async def cancel(self, request_id: str, region: str | None = None) -> None: ...
-
-    async def status(self) -> list[RouterStatus]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,10 +188,26 @@ class QueuePlace:
     front: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Upcoming:
+    """Jobs in the order of service, listed up to a bound, and how many there are in all."""
+
+    running: Sequence[JobId]
+    next_up: Sequence[JobId]
+    retrying: Sequence[JobId]
+    leased: int
+    waiting: int
+    retries: int
+
+
 class QueueDesk(Protocol):
     """What the API asks of the queue, and what an operator may do to it."""
 
     async def stats(self) -> QueueStats: ...
+
+    async def upcoming(self, limit: int) -> Upcoming:
+        """What runs, and what is served next: class by class, front first, lanes in turn."""
+        ...
 
     async def place(self, message: Message) -> QueuePlace | None:
         """None when it does not wait in a lane (leased, in the retry set, or not there)."""

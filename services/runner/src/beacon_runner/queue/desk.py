@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.ports import LaneCount, LaneLoad, QueuePlace, QueueStats
+from beacon_runner.domain.ports import LaneCount, LaneLoad, QueuePlace, QueueStats, Upcoming
 from beacon_runner.queue import scripts
 from beacon_runner.queue.keys import WAKE_CHANNEL, Layout
 from beacon_runner.queue.placing import Standing, place_of
@@ -38,6 +39,12 @@ class RedisDesk:
             paused=frozenset(job_class for job_class, row in by_class.items() if row[2]),
             lanes=[load for job_class, row in by_class.items() for load in _loads(job_class, row[4])],
         )
+
+    async def upcoming(self, limit: int) -> Upcoming:
+        running, waiting, retrying, *counts = await self._run(
+            Operation.UPCOMING, limit, *self._layout.classes
+        )
+        return Upcoming(_jobs(running), _jobs(waiting), _jobs(retrying), *counts)
 
     async def place(self, message: Message) -> QueuePlace | None:
         answer = await self._run(Operation.POSITION, message.id)
@@ -80,6 +87,10 @@ class RedisDesk:
         return await scripts.run(
             self._redis, operation, keys or layout.shared, (*layout.arguments, *arguments)
         )
+
+
+def _jobs(message_ids: Sequence[str]) -> list[JobId]:
+    return [JobId(UUID(hex=name.partition(":")[0])) for name in message_ids]
 
 
 def _loads(job_class: JobClass, flat: Sequence[Any]) -> list[LaneLoad]:

@@ -32,6 +32,7 @@ class Operation(StrEnum):
     RECOUNT = "recount"
     POSITION = "position"
     STATS = "stats"
+    UPCOMING = "upcoming"
     FORGET_DEAD = "forget_dead"
     TELL = "tell"
 

@@ -104,6 +104,21 @@ class LiveCount:
     oldest_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """What a list of the queue shows; `model` is the one that it needs now, or its first."""
+
+    id: JobId
+    user: UserId
+    name: str
+    state: JobState
+    tier: Tier
+    total: int
+    over: int
+    model: str
+    duration_s: float | None
+
+
 class Reader:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -147,6 +162,14 @@ class Reader:
         if len(rows) < limit and _told_by_itself(job, rows[-1]["seq"] if rows else after):
             found += _at_once(job, await self.executions(job.head.id))
         return [event for event in found if event.seq > after]
+
+    async def live_jobs(self, jobs: Sequence[JobId]) -> list[LiveJob]:
+        """Those of the jobs that live, in no order."""
+        rows = await self._database.fetch(_SQL["live_jobs"], jobs)
+        return [
+            LiveJob(job, user, name, JobState(state), Tier(tier), *rest)
+            for job, user, name, state, tier, *rest in rows
+        ]
 
     async def counts(self) -> list[LiveCount]:
         rows = await self._database.fetch(_SQL["counts"])

@@ -75,6 +75,17 @@ FROM jobs
 WHERE finished_at IS NULL
 GROUP BY state, class;
 
+-- name: live_jobs
+-- What may be shown of these jobs in a list of the queue, as far as they live.
+SELECT
+    id, user_id, name, state, tier, total, completed + failed + cancelled AS over,
+    coalesce(
+        spec ->> 'model', spec #>> '{targets,0,0}', spec -> 'steps' -> stage::integer ->> 'model', ''
+    ) AS model,
+    CASE WHEN kind = 'generation' THEN (spec #>> '{input,duration}')::double precision END AS duration_s
+FROM jobs
+WHERE id = ANY ($1::uuid[]) AND state IN ('queued', 'processing', 'retrying');
+
 -- name: version
 -- The version that the database was migrated to.
 SELECT version_num FROM alembic_version;

@@ -1,0 +1,142 @@
+"""The routes that earlier clients know: their shapes, and what they keep to themselves."""
+
+from typing import Any
+
+from beacon_contracts.ids import read_job
+from beacon_contracts.router_status import SchedulerStatus, SchedulerView
+from beacon_contracts.tiers import Tier
+from tests.integration.runner_api.bed import GENERATION, PIPELINE, ApiBed, Caller
+
+SECRET = "nobody else may read this"
+SONG = {"prompt": SECRET, "model": "music", "duration": 30, "loop": True}
+
+
+async def look(api: ApiBed, caller: Caller, path: str) -> Any:
+    await api.publish()
+    await api.clock.advance(2)
+    return await caller.get(path)
+
+
+async def test_generate_is_a_generation(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.PREMIUM)
+    accepted = await anna.post("/generate", SONG, 202)
+    assert (accepted["status"], accepted["tier"], accepted["priority"]) == ("queued", "premium", "medium")
+    job = await anna.job(accepted["job_id"])
+    assert job["kind"] == "generation"
+    assert job["spec"]["input"] == {"prompt": SECRET, "duration": 30, "loop": True}
+
+
+async def test_generate_is_repeated_safely_and_checked_like_any_job(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.FREE)
+    key = {"idempotency-key": "song"}
+    first = await anna.post("/generate", SONG, 202, **key)
+    assert (await anna.post("/generate", SONG, 200, **key))["job_id"] == first["job_id"]
+    assert (await anna.post("/generate", SONG | {"duration": 31}, 422))["code"] == "duration_too_long"
+    assert (await anna.post("/generate", SONG | {"model": "gpt-9"}, 422))["errors"][0]["field"] == "model"
+    assert (await anna.post("/generate", {"model": "music"}, 422))["errors"][0]["field"] == "prompt"
+    await anna.post("/generate", SONG, 202)
+    assert (await anna.post("/generate", SONG, 429))["code"] == "pending_jobs_limit"
+    await api.caller(None).post("/generate", SONG, 401)
+
+
+async def test_the_public_status_shows_places_and_nothing_private(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.PREMIUM)
+    first = (await anna.post("/generate", SONG, 202))["job_id"]
+    second = (await anna.post("/generate", SONG, 202))["job_id"]
+    await api.claim()
+    public = await look(api, api.caller(None), "/queue-status")
+    assert public == {
+        "queue_length": 2,
+        "current_job": first,
+        "jobs": [
+            {"id": first, "status": "processing", "model": "music", "position": 1},
+            {"id": second, "status": "queued", "model": "music", "position": 2},
+        ],
+    }
+
+
+async def test_an_empty_queue_has_a_shape_too(api: ApiBed) -> None:
+    nobody = api.caller(None)
+    assert await look(api, nobody, "/queue-status") == {"queue_length": 0, "current_job": None, "jobs": []}
+
+
+async def test_the_explorer_shows_ones_own_jobs_in_full_and_others_without_names(api: ApiBed) -> None:
+    anna, bert = await api.user("anna", Tier.PREMIUM), await api.user("bert", Tier.FREE)
+    await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
+    await api.claim()
+    await bert.submit(PIPELINE | {"name": "mine"})
+    await look(api, bert, "/api/queue")
+    queue = await look(api, bert, "/api/queue")
+    assert queue["total"] == 2
+    theirs, mine = queue["jobs"]
+    assert SECRET not in str(queue)
+    assert (theirs["mine"], theirs["name"], theirs["status"]) == (False, None, "processing")
+    assert (theirs["model"], theirs["duration"], theirs["priority"]) == ("flux", 10, "premium")
+    assert (theirs["progress"], theirs["progress_pct"], theirs["position"]) == ("Generating... 0%", 0, 1)
+    assert (mine["mine"], mine["name"], mine["model"]) == (True, "mine", "prompt_enhancer")
+    assert mine["position"] == 2
+    await api.caller(None).get("/api/queue", 401)
+
+
+async def test_the_list_is_in_the_order_of_service(api: ApiBed) -> None:
+    """Classes, then lanes in turn: a bulk does not fill the first places; who paid comes first."""
+    bulk, other, best = (
+        await api.user("bulk", Tier.PREMIUM),
+        await api.user("other", Tier.SUPPORTER),
+        await api.user("best", Tier.ADMIN),
+    )
+    batch = await bulk.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 4}, 202)
+    a, b, c, d = (job["job_id"] for job in batch["jobs"])
+    single = await other.submit(GENERATION)
+    admins = await best.submit(GENERATION)
+    listed = [job["id"] for job in (await look(api, best, "/api/queue"))["jobs"]]
+    assert listed[0] == admins
+    assert set(listed[1:3]) == {a, single}
+    assert listed[3:] == [b, c, d]
+
+    served = [(await api.claim())[0].id for _ in listed]
+    assert served == [read_job(one) for one in listed], "as it was said, so it is done"
+
+
+async def test_a_paid_job_is_first_in_the_list(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    user = (await api.users.page(None, 1))[0]
+    await api.users.change_credit(user.id, 5, "")
+    first, second = await anna.submit(GENERATION), await anna.submit(GENERATION)
+    await anna.post(f"/api/v1/jobs/{second}/skip")
+    assert [job["id"] for job in (await look(api, anna, "/api/queue"))["jobs"]] == [second, first]
+
+
+async def test_status_tells_the_scheduler_and_the_wait_for_each_model(api: ApiBed) -> None:
+    nobody = api.caller(None)
+    status = await look(api, nobody, "/status")
+    assert status["status"] == "no router answers"
+    assert status["scheduler"]["max_batch_size"] == 3
+    assert status["scheduler"]["starvation_timeouts"] == {
+        "admin": 30,
+        "creator": 45,
+        "premium": 60,
+        "supporter": 90,
+        "free": 120,
+    }
+    assert status["estimated_wait"]["music"] == 0
+
+    scheduler = SchedulerView(
+        last_model_used="audio",
+        batch_count=2,
+        max_batch_size=3,
+        starvation_timeouts=status["scheduler"]["starvation_timeouts"],
+        starvation_weights=status["scheduler"]["starvation_weights"],
+    )
+    waits = {"music": 90.0, "audio": 45.0}
+    api.router.schedulers = [
+        SchedulerStatus(status="ok", scheduler=scheduler, estimated_wait=waits, waiting=3, running=1)
+    ]
+    anna = await api.user(tier=Tier.CREATOR)
+    for _ in range(4):
+        await anna.post("/generate", SONG, 202)
+    status = await look(api, nobody, "/status")
+    assert (status["scheduler"]["last_model_used"], status["scheduler"]["batch_count"]) == ("audio", 2)
+    assert status["queue"] == {"running": 0, "waiting": 4, "retrying": 0}
+    assert status["estimated_wait"]["audio"] == 45
+    assert status["estimated_wait"]["music"] == 92, "four of two seconds on four slots come on top"
