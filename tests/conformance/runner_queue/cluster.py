@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -59,25 +60,30 @@ def _node(folder: Path, port: int) -> Iterator[Redis]:
         process.wait()
 
 
+def _command(node: Redis, *words: object) -> Any:
+    run: Any = node.execute_command
+    return run(*words)
+
+
 def _join(nodes: Sequence[Redis], ports: Sequence[int]) -> None:
     for number, node in enumerate(nodes):
         mine = range(number * SLOTS // len(nodes), (number + 1) * SLOTS // len(nodes))
-        node.execute_command("CLUSTER ADDSLOTS", *mine)
-        node.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
+        _command(node, "CLUSTER ADDSLOTS", *mine)
+        _command(node, "CLUSTER SET-CONFIG-EPOCH", number + 1)
     for port in ports[1:]:
-        nodes[0].execute_command("CLUSTER MEET", "127.0.0.1", port)
+        _command(nodes[0], "CLUSTER MEET", "127.0.0.1", port)
     for node in nodes:
         _until(lambda node=node: _sees_all(node, len(nodes)))
 
 
 def _sees_all(node: Redis, count: int) -> bool:
-    info = node.execute_command("CLUSTER INFO")
+    info = _command(node, "CLUSTER INFO")
     text = info if isinstance(info, dict) else dict(line.split(":") for line in info.decode().split())
     return text["cluster_state"] == "ok" and int(text["cluster_known_nodes"]) == count
 
 
 def _node_lines(node: Redis) -> list[bytes]:
-    answer = node.connection_pool.get_connection()
+    answer: Any = node.connection_pool.get_connection()
     try:
         answer.send_command("CLUSTER", "NODES")
         text = answer.read_response()

@@ -82,6 +82,10 @@ class Stage:
         assert old in text
         config.write_text(text.replace(old, new), encoding="utf-8")
 
+    def end(self) -> None:
+        for process in self.processes:
+            process.end()
+
     async def worker(self, name: str) -> Process:
         """A worker that has begun to claim."""
         return await self._runner(name, "worker")
@@ -132,6 +136,6 @@ async def stage(database_url: str, redis_url: str, folder: Path) -> AsyncIterato
         }
         made = Stage(folder, environment, gpu)
         made.change_config(*SHORT_LEASES)
-        running.callback(lambda: [process.end() for process in made.processes])
+        running.callback(made.end)
         environment["BEACON_ROUTER_URLS"] = await made.router()
         yield made

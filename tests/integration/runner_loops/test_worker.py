@@ -1,13 +1,15 @@
 """From a message to a recorded verdict: what a worker does with jobs, failures, waits and lost fences."""
 
 import asyncio
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.loops.retries import RetryHandler
-from beacon_runner.loops.worker.outcomes import NotTaken
+from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
     LoopBed,
@@ -95,7 +97,7 @@ async def test_retries_are_used_up_and_then_it_is_dead(bed: LoopBed) -> None:
     (job,) = await bed.queued()
     async with bed.worker(executor):
         for attempt in range(1, bed.config.runner.job_retries + 1):
-            await until(lambda attempt=attempt: _attempt(bed, job, attempt + 1))
+            await until(partial(_attempt, bed, job, attempt + 1))
             await make_due(bed)
         assert await bed.ended(job) == ["failed"]
     letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
@@ -104,7 +106,7 @@ async def test_retries_are_used_up_and_then_it_is_dead(bed: LoopBed) -> None:
 
 
 async def test_a_router_that_is_busy_costs_no_attempt(bed: LoopBed) -> None:
-    answers = iter([NotTaken(30.0, "queue full"), completed()])
+    answers: Iterator[Outcome] = iter([NotTaken(30.0, "queue full"), completed()])
     executor = ScriptedExecutor(at_once=lambda *_: next(answers))
     (job,) = await bed.queued()
     async with bed.worker(executor):

@@ -1,7 +1,8 @@
 """Any sequence of operations leaves real Redis and a model of a few lists in the same state."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
+from functools import partial
 from typing import Any, TypeVar
 
 import hypothesis.strategies as st
@@ -45,8 +46,11 @@ class QueueMachine(RuleBasedStateMachine):
         self._do(self._redis.aclose())
         self._loop.close()
 
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._loop.run(work)
+    def _do(self, work: Awaitable[T]) -> T:
+        async def done() -> T:
+            return await work
+
+        return self._loop.run(done())
 
     @rule(pushed=some_messages, front=st.booleans())
     def push(self, pushed: list[Message], front: bool) -> None:
@@ -136,8 +140,9 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 def test_redis_does_what_the_model_says(redis_url: str) -> None:
+    machine: Any = partial(QueueMachine, redis_url)
     run_state_machine_as_test(
-        lambda: QueueMachine(redis_url),
+        machine,
         settings=settings(
             max_examples=40,
             stateful_step_count=30,

@@ -151,10 +151,10 @@ def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
     run = opened()
     first, second = start(run, 2)
     run.finished(first, NotTaken(9.0, "full"), AT, LATER)
-    assert not run.settled
+    settled = [run.settled]
     assert start(run, 2) == []
     run.finished(second, DONE, AT, LATER)
-    assert run.settled
+    assert [*settled, run.settled] == [False, True]
     assert verdict(run) == Postponed(9.0, "full")
     assert [report.execution.ordinal for report in run.take_report().executions] == [1]
 

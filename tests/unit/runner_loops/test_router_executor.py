@@ -18,8 +18,11 @@ from tests.unit.runner_loops.test_job_run import DONE, claimed
 
 class ScriptedRouter:
     def __init__(self, answer: Callable[[InferenceRequest], Awaitable[InferenceView]]) -> None:
-        self.infer = answer
+        self._answer = answer
         self.cancelled: list[str] = []
+
+    async def infer(self, request: InferenceRequest) -> InferenceView:
+        return await self._answer(request)
 
     async def cancel(self, request_id: str, region: str) -> None:
         self.cancelled.append(request_id)
