@@ -30,5 +30,7 @@ class WhyView(View):
     priority: JobClass | None = None
     lane: str | None = None
     jobs_ahead: int | None = None
+    position: int | None = None
+    estimated_wait_s: float | None = None
     paused: bool = False
     executions: list[ExecutionWait] = Field(default_factory=list)

@@ -23,8 +23,10 @@ from beacon_runner.api.job_routes import execution_routes, job_routes
 from beacon_runner.api.ledger_routes import ledger_routes
 from beacon_runner.api.live_routes import event_routes, socket_routes
 from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.position_events import PositionEvents
 from beacon_runner.api.priorities import Priorities, PriorityService, TierPriorities
 from beacon_runner.api.router_desk import RouterDesk
+from beacon_runner.api.standing import StandingDesk
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.user_routes import key_routes, user_routes
 from beacon_runner.api.why import Explainer
@@ -71,14 +73,15 @@ class ApiParts:
         self.priorities = priorities or TierPriorities()
         admission, reader, users = Admission(config), Reader(database), Users(database)
         self.intake = Intake(database, clock, config.limits.queue_size)
-        self.outlook = Outlook(queue, config, clock)
+        self.outlook = Outlook(queue, router, config, clock)
         keys = KeyRing(users.principal, clock)
         policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
         control = JobControl(database, policy, router_cancels=config.limits.job_parallelism)
         price_of = partial(skip_price, config)
         credit = Credit(database, price_of, front_class(config))
-        jobs = JobDesk(reader, control, queue, router, self.outlook, credit, price_of, ring)
-        events = EventDesk(jobs, watchers, clock)
+        standings = StandingDesk(self.outlook, router, reader, clock)
+        jobs = JobDesk(reader, control, queue, router, self.outlook, standings, credit, price_of, ring)
+        events = EventDesk(jobs, watchers, PositionEvents(standings, control, clock), clock)
         operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
         submitting = SubmissionDesk(config, admission, keys, self.intake, self.outlook, self.priorities, ring)
         self.explorer = Explorer(config, queue, reader, router, clock)

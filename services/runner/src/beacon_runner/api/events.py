@@ -7,9 +7,11 @@ from beacon_contracts.events import JobEvent
 from beacon_contracts.ids import JobId, UserId
 from beacon_lifecycle import Clock
 from beacon_runner.api.job_desk import JobDesk
+from beacon_runner.api.position_events import PositionEvents
 from beacon_runner.api.views import event_view
 from beacon_runner.domain.states import LIVE
 from beacon_runner.live import Watchers
+from beacon_runner.store.reading import JobRecord
 
 PAGE = 500
 LOOK_EVERY_S = 5.0  # when no wake-up comes: Redis may be away
@@ -20,14 +22,17 @@ HEARTBEAT_S = 15.0
 class EventDesk:
     jobs: JobDesk
     watchers: Watchers
+    positions: PositionEvents
     clock: Clock
 
     async def page(self, job: JobId, owner: UserId | None, after: int) -> tuple[list[JobEvent], bool]:
         """Events with numbers above `after`, and whether the job can have more of them."""
-        record = await self.jobs.record(job, owner)
+        return await self._page(await self.jobs.record(job, owner), after)
+
+    async def _page(self, record: JobRecord, after: int) -> tuple[list[JobEvent], bool]:
         found = await self.jobs.reader.events(record, after, PAGE)
         more = record.head.state in LIVE or (bool(found) and found[-1].seq < record.event_seq)
-        return [event_view(job, event) for event in found], more
+        return [event_view(record.head.id, event) for event in found], more
 
     async def follow(self, job: JobId, owner: UserId | None, after: int) -> AsyncIterator[JobEvent | None]:
         """Events from `after` on, until the job is over and all is told; None breaks a long silence.
@@ -38,11 +43,12 @@ class EventDesk:
         with self.watchers.watch(job) as wakeup:
             more = True
             while more and not self.watchers.closed:
-                events, more = await self.page(job, owner, after)
+                record = await self.jobs.record(job, owner)
+                events, more = await self._page(record, after)
                 for event in events:
                     after = event.seq
                     yield event
-                if events:
+                if events or (more and await self.positions.tell(record)):
                     heard_at = self.clock.now()
                 elif self.clock.now() - heard_at >= HEARTBEAT_S:
                     heard_at = self.clock.now()

@@ -11,6 +11,7 @@ from beacon_contracts.ids import JobId, UserId, show_execution
 from beacon_contracts.jobs import ExecutionView, JobState, JobView, SkipView
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.router_desk import RouterDesk
+from beacon_runner.api.standing import StandingDesk
 from beacon_runner.api.views import execution_view, job_view
 from beacon_runner.domain.plan import Place, places
 from beacon_runner.domain.ports import QueueDesk
@@ -34,6 +35,7 @@ class JobDesk:
     queue: QueueDesk
     router: RouterDesk
     outlook: Outlook
+    standings: StandingDesk
     credit: Credit
     price_of: Pricing
     on_queued: Callable[[], None]
@@ -49,12 +51,12 @@ class JobDesk:
         record = await self.record(job, owner)
         executions = await self.reader.executions(job)
         waits = record.head.state is JobState.QUEUED and record.next_attempt_at is None
-        position = await self.outlook.position(record.message) if waits else None
+        standing = await self.standings.of(record)
         return job_view(
             record,
             executions,
-            position=position,
-            estimated_wait_s=self.outlook.wait_s(record.spec, position),
+            position=standing.position,
+            estimated_wait_s=standing.estimated_wait_s,
             skip_price=self.price_of(record.spec) if waits and not record.front else None,
         )
 

@@ -10,6 +10,8 @@ from redis.exceptions import RedisError
 from beacon_config import BeaconConfig
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, OwnedTasks
+from beacon_runner.api.pictures import Picture
+from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import places
 from beacon_runner.domain.ports import QueueDesk, QueueStats
@@ -19,23 +21,27 @@ log = structlog.get_logger(__name__)
 
 FRESH_S = 1.0
 PATIENCE_S = 0.05
+ROUTERS_FRESH_S = 2.0
+ROUTERS_OLDEST_S = 15.0
 
 
 class Outlook:
     """Never makes a submission wait for Redis longer than a blink: then its position is simply not said."""
 
-    def __init__(self, desk: QueueDesk, config: BeaconConfig, clock: Clock) -> None:
+    def __init__(self, desk: QueueDesk, router: RouterDesk, config: BeaconConfig, clock: Clock) -> None:
         self._desk = desk
         self._config = config
         self._clock = clock
         self._stats: QueueStats | None = None
         self._taken_at = float("-inf")
         self._ahead: dict[tuple[JobClass, str], int] = {}
+        self._routers = Picture("routers", router.status, clock, fresh_s=ROUTERS_FRESH_S)
         self._tasks = OwnedTasks("outlook")
         self._refresh: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Have a fresh picture taken while the caller does something else."""
+        self._routers.begin()
         if self._clock.now() - self._taken_at > FRESH_S and self._refresh is None:
             self._refresh = self._tasks.spawn("refresh", self._take())
 
@@ -51,6 +57,10 @@ class Outlook:
             ahead = self._ahead[key] = places_ahead(self._stats, job_class, lane)
         return ahead + 1
 
+    def is_paused(self, job_class: JobClass) -> bool:
+        """As far as the last picture tells."""
+        return self._stats is not None and job_class in self._stats.paused
+
     async def position(self, message: Message) -> int | None:
         """The position of a job that waits in a lane; None when it does not, or nobody knows."""
         try:
@@ -60,15 +70,28 @@ class Outlook:
             return None
         return None if place is None else place.ahead + 1
 
-    def wait_s(self, spec: Mapping[str, Any], position: int | None) -> float | None:
-        """How long a job at that position waits, by what is expected of its first model."""
+    def wait_s(self, spec: Mapping[str, Any], position: int | None, stage: int = 0) -> float | None:
+        """How long a job at that position waits: for its turn here, then for a GPU as things stand there."""
         if position is None:
             return None
-        first = next(places(spec))
-        return estimated_wait_s(self._config, first.model, position - 1)
+        first = next(place for place in places(spec) if place.stage == stage)
+        here = estimated_wait_s(self._config, first.model, position - 1)
+        return round(here + self._at_router_s(first.model, first.region), 2)
+
+    def _at_router_s(self, model: str, region: str) -> float:
+        """What the router says that a new request waits; nothing while no router says anything."""
+        waits = [
+            status.queues.regions[region].estimated_wait[model].p50_s
+            for status in self._routers.last(ROUTERS_OLDEST_S) or ()
+            if status.queues is not None
+            and region in status.queues.regions
+            and model in status.queues.regions[region].estimated_wait
+        ]
+        return min(waits, default=0.0)
 
     async def close(self) -> None:
         await self._tasks.close()
+        await self._routers.close()
 
     async def _take(self) -> None:
         try:

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
-from beacon_contracts.ids import show_execution, show_job
-from beacon_contracts.inference import InferenceView
+from beacon_contracts.ids import show_job
 from beacon_contracts.jobs import JobState
 from beacon_contracts.waiting import ExecutionWait, WhyView
 from beacon_lifecycle import Clock
 from beacon_runner.api.job_desk import JobDesk
-from beacon_runner.domain.plan import Place, ended, places
 from beacon_runner.domain.ports import QueuePlace
 from beacon_runner.store.reading import JobRecord
 
@@ -23,6 +21,12 @@ class Explainer:
     clock: Clock
 
     async def why(self, record: JobRecord) -> WhyView:
+        """The reason in words and data, with the same place and wait that the job itself shows."""
+        view, standing = await self._why(record), await self.jobs.standings.of(record)
+        numbers = {"position": standing.position, "estimated_wait_s": standing.estimated_wait_s}
+        return view.model_copy(update=numbers)
+
+    async def _why(self, record: JobRecord) -> WhyView:
         head = record.head
         if head.state is JobState.PROCESSING:
             return await self._at_router(record)
@@ -51,25 +55,12 @@ class Explainer:
         return _waiting_view(record, place, paused=place.job_class in paused)
 
     async def _at_router(self, record: JobRecord) -> WhyView:
-        unfinished = await self._unfinished(record)
-        waits = []
-        for place in unfinished[:ASKED_AT_ROUTER]:
-            name = show_execution(record.head.id, place.stage, place.ordinal)
-            found = await self.jobs.router.find(name, place.region)
-            if found is not None and not found.state.terminal:
-                waits.append(_wait(name, place, found))
-        summary = _router_summary(len(unfinished), waits)
+        standings = self.jobs.standings
+        unfinished = len(await standings.unfinished(record))
+        waits = await standings.waits(record, ASKED_AT_ROUTER)
         reasons = [f"{wait.model} in {wait.region}: {wait.waiting_for or wait.state}" for wait in waits]
-        return _view(record, summary, reasons).model_copy(update={"executions": waits})
-
-    async def _unfinished(self, record: JobRecord) -> list[Place]:
-        recorded = await self.jobs.reader.executions(record.head.id)
-        over = {(one.stage, one.ordinal) for one in recorded if ended(one.newest.state)}
-        return [
-            place
-            for place in places(record.spec)
-            if place.stage == record.head.stage and (place.stage, place.ordinal) not in over
-        ]
+        view = _view(record, _router_summary(unfinished, waits), list(dict.fromkeys(reasons)))
+        return view.model_copy(update={"executions": waits})
 
 
 def _router_summary(unfinished: int, waits: list[ExecutionWait]) -> str:
@@ -79,18 +70,6 @@ def _router_summary(unfinished: int, waits: list[ExecutionWait]) -> str:
     if waiting == 0:
         return f"It runs: {len(waits)} of its executions are on GPUs now."
     return f"{waiting} of its executions wait at the router for a GPU."
-
-
-def _wait(name: str, place: Place, found: InferenceView) -> ExecutionWait:
-    return ExecutionWait(
-        execution_id=name,
-        model=place.model,
-        region=place.region,
-        state=found.state,
-        position=found.position,
-        eta=found.eta,
-        waiting_for=found.waiting_for,
-    )
 
 
 def _waiting_view(record: JobRecord, place: QueuePlace, *, paused: bool) -> WhyView:

@@ -16,6 +16,7 @@ from beacon_runner.domain.verdict import RetryPolicy, allowed_attempts
 from beacon_runner.domain.work import EventDraft
 from beacon_runner.store.columns import encode_events
 from beacon_runner.store.database import Database
+from beacon_runner.store.reading import JobRecord
 from beacon_runner.store.refunds import refund
 from beacon_runner.store.statements import statements
 
@@ -101,6 +102,20 @@ class JobControl:
                 _SQL["tell"], job, seq, encode_events([EventDraft(EventType.JOB_CANCELLED)])
             )
             return Cancelled(changed=True, message=message, at_router=at_router)
+
+    async def tell_standing(self, seen: JobRecord, event: EventDraft, position: int) -> bool:
+        """Whether it was told: not when the job has moved on meanwhile, or when it was told already."""
+        head = seen.head
+        told = await self._database.fetchval(
+            _SQL["tell_standing"],
+            head.id,
+            head.state,
+            seen.ticket,
+            event.type,
+            position,
+            encode_events([event]),
+        )
+        return told is not None
 
     async def resume(self, job: JobId, owner: UserId | None) -> None:
         async with self._database.transaction() as connection:

@@ -38,6 +38,26 @@ WHERE job_id = $1 AND stage = $2 AND state IN ('completed', 'failed', 'cancelled
 INSERT INTO job_events (job_id, seq, events)
 VALUES ($1, $2, $3);
 
+-- name: tell_standing
+-- Store an event about a job's place, if the job still stands where it was seen and that is news.
+WITH told AS (
+    UPDATE jobs j
+    SET event_seq = j.event_seq + 1
+    WHERE
+        j.id = $1 AND j.state = $2 AND j.ticket = $3
+        AND NOT EXISTS (
+            SELECT FROM job_events v
+            WHERE
+                v.job_id = j.id AND v.seq = j.event_seq AND v.events -> -1 ->> 'type' = $4
+                AND (v.events -> -1 -> 'data' ->> 'position')::integer = $5
+        )
+    RETURNING j.id, j.event_seq
+)
+INSERT INTO job_events (job_id, seq, events)
+SELECT id, event_seq, $6
+FROM told
+RETURNING seq;
+
 -- name: requeue
 -- Put finished jobs back to work from the stage where they stopped, under a new ticket.
 WITH requeued AS (

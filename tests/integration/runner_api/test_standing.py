@@ -1,0 +1,184 @@
+"""One place and one wait for every live job, wherever it waits; and the events that tell how they change."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from beacon_client.router import RouterStatus
+from beacon_contracts.ids import read_job, show_execution
+from beacon_contracts.inference import Eta, InferenceState, InferenceView
+from beacon_contracts.router_status import QueueStatus, RegionStatus
+from beacon_contracts.tiers import Tier
+from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.position_events import PositionEvents
+from beacon_runner.api.standing import StandingDesk
+from beacon_runner.queue import Layout, RedisAddress, RedisDesk
+from tests.integration.runner_api.bed import CONFIG, GENERATION, MATRIX, ApiBed, Caller
+
+SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
+
+
+def says(model: str, wait_s: float) -> RouterStatus:
+    region = RegionStatus(
+        region="US",
+        concurrency=4,
+        main=0,
+        front=0,
+        retry=0,
+        completed=0,
+        failed=0,
+        cancelled=0,
+        estimated_wait={model: Eta(p50_s=wait_s, p90_s=2 * wait_s)},
+        slots=4,
+        busy=4,
+        healthy=True,
+    )
+    queues = QueueStatus(
+        regions={"US": region}, global_retry=0, backing_off=0, waiting=0, running=0, held_bytes=0
+    )
+    return RouterStatus("http://router", 0, queues)
+
+
+def stands(job_id: str, state: InferenceState, ordinal: int = 0, **more: Any) -> tuple[str, InferenceView]:
+    name = show_execution(read_job(job_id), 0, ordinal)
+    view = InferenceView(request_id=name, state=state, model="music", requested_region="US", fence=1, **more)
+    return name, view
+
+
+async def numbers(caller: Caller, job_id: str) -> tuple[Any, Any]:
+    job, why = await caller.job(job_id), await caller.get(f"/api/v1/jobs/{job_id}/why")
+    assert (job["position"], job["estimated_wait_s"]) == (why["position"], why["estimated_wait_s"])
+    return job["position"], job["estimated_wait_s"]
+
+
+async def test_a_queued_job_waits_for_its_turn_and_then_for_a_gpu(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    jobs = [await anna.submit(SONG) for _ in range(5)]
+    await api.publish()
+    await api.clock.advance(3)
+    assert await numbers(anna, jobs[0]) == (1, 0)
+    assert await numbers(anna, jobs[4]) == (5, 2.0), "four runs of two seconds on four slots"
+    api.router.statuses = [says("music", 7.5)]
+    await api.clock.advance(3)
+    await anna.job(jobs[4])
+    assert await numbers(anna, jobs[4]) == (5, 9.5)
+
+
+async def test_a_new_job_is_told_the_same_sum(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    api.router.statuses = [says("music", 7.5)]
+    for _ in range(5):
+        await anna.submit(SONG)
+    await api.publish()
+    await api.clock.advance(3)
+    accepted = await anna.post("/api/v1/jobs", SONG, 202)
+    assert (accepted["position"], accepted["estimated_wait_s"]) == (6, 10.0)
+
+
+async def test_at_the_router_its_place_is_the_routers(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    job_id = await anna.submit(SONG)
+    await api.claim()
+    eta = Eta(p50_s=12.0, p90_s=20.0)
+    api.router.known = dict([stands(job_id, InferenceState.QUEUED, position=3, eta=eta, waiting_for="us-1")])
+    assert await numbers(anna, job_id) == (3, 12)
+    why = await anna.get(f"/api/v1/jobs/{job_id}/why")
+    assert why["summary"] == "1 of its executions wait at the router for a GPU."
+    assert why["reasons"] == ["music in US: us-1"]
+    assert why["executions"][0]["position"] == 3
+
+    api.router.known = dict([stands(job_id, InferenceState.RUNNING)])
+    assert await numbers(anna, job_id) == (None, 0)
+    api.router.known = {}
+    assert await numbers(anna, job_id) == (None, None)
+
+
+async def test_a_matrix_of_which_something_runs_does_not_wait(api: ApiBed) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    job_id = await anna.submit(MATRIX)
+    await api.claim()
+    waits = {"eta": Eta(p50_s=9.0, p90_s=9.0)}
+    api.router.known = dict(
+        [
+            stands(job_id, InferenceState.QUEUED, 0, position=5, **waits),
+            stands(job_id, InferenceState.QUEUED, 1, position=2, **waits),
+        ]
+    )
+    assert await numbers(anna, job_id) == (2, 9)
+    api.router.known |= dict([stands(job_id, InferenceState.WARMING, 2)])
+    assert await numbers(anna, job_id) == (None, 0)
+
+
+async def test_a_paused_class_has_a_place_but_no_wait(api: ApiBed, admin: Caller) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    job_id = await anna.submit(SONG)
+    await api.publish()
+    await admin.post("/admin/queues/high/pause")
+    await api.clock.advance(3)
+    await anna.job(job_id)
+    assert await numbers(anna, job_id) == (1, None)
+
+
+@pytest.fixture
+async def positions(api: ApiBed, redis_url: str) -> AsyncIterator[PositionEvents]:
+    redis = RedisAddress(redis_url).open()
+    desk = RedisDesk(redis, Layout.of(CONFIG, cluster=False))
+    outlook = Outlook(desk, api.router, CONFIG, api.clock)
+    yield PositionEvents(
+        StandingDesk(outlook, api.router, api.store.reader, api.clock), api.store.control, api.clock
+    )
+    await outlook.close()
+    await redis.aclose()
+
+
+async def told(caller: Caller, job_id: str) -> list[tuple[str, Any]]:
+    events = (await caller.get(f"/api/v1/jobs/{job_id}/events"))["events"]
+    return [(event["type"], event["data"].get("position")) for event in events[1:]]
+
+
+async def test_a_watched_job_tells_how_its_place_changes(api: ApiBed, positions: PositionEvents) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    before, job_id = await anna.submit(GENERATION), await anna.submit(SONG)
+    await api.publish()
+
+    async def look() -> bool:
+        return await positions.tell(await api.store.job(read_job(job_id)))
+
+    assert await look()
+    assert not await look(), "not again at once"
+    await api.clock.advance(4)
+    assert not await look(), "nothing has changed"
+    assert await api.run("done") == read_job(before)
+    await api.clock.advance(4)
+    assert await look()
+    assert await told(anna, job_id) == [("QUEUE_POSITION", 2), ("QUEUE_POSITION", 1)]
+
+    (claimed,) = await api.claim()
+    eta = Eta(p50_s=1.0, p90_s=2.0)
+    api.router.known = dict([stands(job_id, InferenceState.QUEUED, position=1, eta=eta)])
+    await api.clock.advance(4)
+    assert await look()
+    await api.store.run(claimed, "a song")
+    await api.clock.advance(4)
+    assert not await look()
+    assert await told(anna, job_id) == [
+        ("QUEUE_POSITION", 2),
+        ("QUEUE_POSITION", 1),
+        ("WAITING", 1),
+        ("EXECUTION_START", None),
+        ("EXECUTION_COMPLETE", None),
+        ("JOB_COMPLETE", None),
+    ]
+
+
+async def test_two_who_watch_through_different_processes_tell_it_once(
+    api: ApiBed, positions: PositionEvents
+) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    job_id = await anna.submit(SONG)
+    await api.publish()
+    record = await api.store.job(read_job(job_id))
+    other = PositionEvents(positions.standings, positions.control, api.clock)
+    assert [await positions.tell(record), await other.tell(record)] == [True, False]
+    assert await told(anna, job_id) == [("QUEUE_POSITION", 1)]
