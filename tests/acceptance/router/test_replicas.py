@@ -4,6 +4,8 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Any
 
+import pytest
+
 from tests.acceptance.router.witness import merged, most_at_once, refused
 from tests.fixtures.gpusim import Gpusim, eventually, start_gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
@@ -12,15 +14,17 @@ CAP = 4
 EACH = 60
 
 
-async def test_replicas_never_exceed_the_cap_they_share_and_take_turns(redis_url: str) -> None:
+@pytest.mark.parametrize("what", ["cap of a group", "slots of a backend"])
+async def test_replicas_never_exceed_what_they_share_and_take_turns(redis_url: str, what: str) -> None:
     async with AsyncExitStack() as running:
+        regions = ("US", "EU") if what == "cap of a group" else ("US",)
         gpus = [
             await running.enter_async_context(
                 start_gpusim(region=region, slots=10, default_load=0, default_run=0.01)
             )
-            for region in ("US", "EU")
+            for region in regions
         ]
-        config = shared(*gpus)
+        config = shared(*gpus) if what == "cap of a group" else alone(gpus[0])
         a, b = [
             await running.enter_async_context(start_router(config, REDIS_URL=redis_url)) for _ in range(2)
         ]
@@ -30,7 +34,7 @@ async def test_replicas_never_exceed_the_cap_they_share_and_take_turns(redis_url
             await a.ask(hog, prefer="respond-async")
         await gpus[0].wait_running(CAP)
         for number in range(EACH):
-            region = ("US", "EU")[number % 2]
+            region = regions[number % len(regions)]
             await a.ask(f"a-{number}", region=region, prefer="respond-async")
             await b.ask(f"b-{number}", region=region, prefer="respond-async")
 
@@ -79,6 +83,11 @@ def shared(*gpus: Gpusim, **router: Any) -> str:
         for region, gpu in zip(("US", "EU"), gpus, strict=False)
     }
     return router_config(backends, groups={"modal": CAP}, **router)
+
+
+def alone(gpu: Gpusim) -> str:
+    """A backend in no group, with fewer slots than the GPU would give."""
+    return router_config({"us-1": backend("US", gpu.url, slots=CAP)})
 
 
 async def in_line(router: Router, count: int) -> None:

@@ -46,6 +46,8 @@ from beacon_telemetry import new_registry
 # What a backend may answer at most, in bodies that a caller may send.
 _ANSWER_BODIES = 32
 _STOP_MARGIN_S = 10.0
+# A backend that is down is looked at more often: it is missed.
+_LOOK_AGAIN_S = 1.0
 
 
 async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, str]) -> Supervisor:
@@ -53,7 +55,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     registry = new_registry()
     session = new_session()
     sender = HttpSender(session, clock, answer_bytes=config.router.body_bytes * _ANSWER_BODIES)
-    topology = topology_of(config)
+    topology = topology_of(config, replicas=settings.redis_url is not None)
     scheduler = Scheduler(topology, policy_of(config))
     look = Wakeup()
     limiter = _limiter(settings, config, clock)
@@ -73,7 +75,10 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     registry.register(_state_collector(shell))
     health_client = httpx.AsyncClient(transport=AiohttpTransport())
     checks = HealthChecks(
-        health_urls(config.backends), health_client, lambda name, up: shell.breakers.checked(name, up=up)
+        health_urls(config.backends),
+        health_client,
+        report=lambda name, up: shell.breakers.checked(name, up=up),
+        look_again=lambda: shell.timers.after(_LOOK_AGAIN_S, look.set),
     )
     runner_client = _runner_client(settings)
     chat = _chat(settings, config, shell, runner_client)

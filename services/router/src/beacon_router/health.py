@@ -30,15 +30,23 @@ class HealthChecks:
     """
 
     def __init__(
-        self, urls: Mapping[str, str], client: httpx.AsyncClient, report: Callable[[str, bool], None]
+        self,
+        urls: Mapping[str, str],
+        client: httpx.AsyncClient,
+        *,
+        report: Callable[[str, bool], None],
+        look_again: Callable[[], object],
     ) -> None:
         self._urls = urls
         self._client = client
         self._report = report
+        self._look_again = look_again
         self._failures = dict.fromkeys(urls, 0)
 
     async def run_once(self) -> Checked:
         found = await asyncio.gather(*(self._check(name) for name in self._urls))
+        if not all(found):
+            self._look_again()
         doubtful = any(0 < failures < _FAILURES for failures in self._failures.values())
         return Checked(up=sum(found), down=len(found) - sum(found), more=doubtful)
 

@@ -1,6 +1,9 @@
 """From the configuration file to what the scheduler schedules on."""
 
+from collections.abc import Iterator
+
 from beacon_config import BeaconConfig
+from beacon_config.topology import BackendConfig
 from beacon_contracts.tiers import Tier
 from beacon_router.core import (
     BackendSpec,
@@ -13,8 +16,14 @@ from beacon_router.core import (
 )
 from beacon_router.dispatch.limits import ModelBudget, RunLimits
 
+SLOTS_MARK = "#slots"  # no configured name can have it
 
-def topology_of(config: BeaconConfig) -> Topology:
+
+def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
+    """With replicas, a backend that is in no group gets one of its own: its slots are shared like a cap."""
+    own = {
+        name: GroupSpec(f"{name}{SLOTS_MARK}", backend.slots) for name, backend in _alone(config, replicas)
+    }
     return Topology(
         regions=tuple(RegionSpec(name, region.concurrency) for name, region in config.regions.items()),
         backends=tuple(
@@ -24,7 +33,7 @@ def topology_of(config: BeaconConfig) -> Topology:
                 models=frozenset(backend.models),
                 slots=backend.slots,
                 loaded_models=backend.loaded_models,
-                group=backend.group,
+                group=own[name].name if name in own else backend.group,
             )
             for name, backend in config.backends.items()
         ),
@@ -38,8 +47,13 @@ def topology_of(config: BeaconConfig) -> Topology:
             )
             for name, model in config.models.items()
         ),
-        groups=tuple(GroupSpec(name, group.cap) for name, group in config.groups.items()),
+        groups=(*(GroupSpec(name, group.cap) for name, group in config.groups.items()), *own.values()),
     )
+
+
+def _alone(config: BeaconConfig, replicas: bool) -> Iterator[tuple[str, BackendConfig]]:
+    if replicas:
+        yield from ((name, backend) for name, backend in config.backends.items() if backend.group is None)
 
 
 def policy_of(config: BeaconConfig) -> Policy:

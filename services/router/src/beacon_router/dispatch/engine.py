@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
+import structlog
+
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.backends import BackendError
@@ -20,6 +22,8 @@ from beacon_router.dispatch.regions import RegionOwner
 from beacon_router.dispatch.settling import RunEnd, failure_of, judge
 from beacon_router.dispatch.timers import Timer, Timers
 from beacon_router.dispatch.waiting import wake_all
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,7 @@ class Engine:
             return
         error = inference.last_error = end.error or stopped_running()
         due = self._next_try(inference, error, now)
+        _log_failure(run, error, None if due is None else due - now)
         if due is None:
             self._end(inference, InferenceState.FAILED, error)
         else:
@@ -250,3 +255,17 @@ class Engine:
         self._sweep = None
         self._held.sweep(self._clock.now())
         self._plan_sweep()
+
+
+def _log_failure(run: Run, error: BackendError, next_try_s: float | None) -> None:
+    # The context is that of whoever woke the scheduler, which may be another request.
+    structlog.contextvars.clear_contextvars()
+    log.warning(
+        "attempt_failed",
+        inference=run.inference.id,
+        backend=run.start.backend,
+        number=run.number,
+        code=error.code,
+        reason=error.message,
+        next_try_s=next_try_s,
+    )

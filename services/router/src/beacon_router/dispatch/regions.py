@@ -47,6 +47,8 @@ class RegionOwner:
         except asyncio.CancelledError:
             raise
         except Exception as error:
+            # A task begins in the context of whoever woke the scheduler, which may be another request.
+            structlog.contextvars.clear_contextvars()
             log.exception("run_crashed", request=call.request_id, backend=run.start.backend)
             run.error = BackendError(
                 "internal_error", FailureStage.RUN, False, f"{type(error).__name__}: {error}"[:300]

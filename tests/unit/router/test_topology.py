@@ -1,0 +1,37 @@
+"""From the configuration to what the scheduler knows."""
+
+from pathlib import Path
+
+from beacon_config import load_config
+from beacon_router.core import LimitName
+from beacon_router.topology import policy_of, run_limits_of, topology_of
+
+SHIPPED = Path(__file__).resolve().parents[3] / "config" / "beacon.toml"
+
+
+def test_the_shipped_configuration_can_be_scheduled_on() -> None:
+    config = load_config(SHIPPED, {})
+    topology = topology_of(config)
+
+    assert {backend.name for backend in topology.backends} == set(config.backends)
+    assert topology.limits[LimitName("group:modal")] == 10
+    assert topology.limits[LimitName("model:image_gen")] == 1
+    assert [tier.starvation_bound_s for tier in policy_of(config).tiers] == [30, 45, 60, 90, 120]
+
+
+def test_replicas_share_the_slots_of_backends_that_are_in_no_group() -> None:
+    config = load_config(SHIPPED, {})
+    groups = {backend.name: backend.group for backend in topology_of(config, replicas=True).backends}
+    limits = topology_of(config, replicas=True).limits
+
+    assert (groups["us-1"], groups["asia-1"]) == ("modal", "asia-1#slots")
+    assert limits[LimitName("group:asia-1#slots")] == config.backends["asia-1"].slots
+    assert topology_of(config).limits.keys() < limits.keys()
+
+
+def test_a_run_has_the_models_own_limits_or_the_routers() -> None:
+    limits = run_limits_of(load_config(SHIPPED, {}))
+
+    assert limits.seconds("flux", cold=False, timeout_s=None) == 300
+    assert limits.seconds("flux", cold=True, timeout_s=None) == 900
+    assert limits.seconds("flux", cold=True, timeout_s=5) == 605
