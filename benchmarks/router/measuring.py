@@ -9,7 +9,7 @@ from benchmarks.harness.cpu import cpu_seconds
 from benchmarks.harness.statistics import percentile
 from benchmarks.router.processes import TOKEN, Server
 
-WARM_UP = 200
+MOST_WARM_UP = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Generated:
 
 
 async def measure(server: Server, load: Load) -> Measured:
-    await _generate(server, load, WARM_UP)
+    await _generate(server, load, min(MOST_WARM_UP, load.requests // 4))
     before = cpu_seconds(server.pid)
     result = await _generate(server, load, load.requests)
     used = cpu_seconds(server.pid) - before

@@ -1,5 +1,6 @@
 """What is measured, in which order, and what is kept of it."""
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -34,6 +35,8 @@ class Findings:
     latency: list[Round] = field(default_factory=list)
     retries_ms: list[float] = field(default_factory=list)
     peers: bool = False
+    load_before: float = 0.0
+    """What else the machine was doing: above its cores, latencies say little."""
 
 
 class Plan:
@@ -43,7 +46,7 @@ class Plan:
         self._with_peers = with_peers
 
     async def run(self) -> Findings:
-        findings = Findings(peers=self._with_peers)
+        findings = Findings(peers=self._with_peers, load_before=os.getloadavg()[0])
         findings.throughput = await self._rounds(await self._throughput_trials())
         findings.latency = await self._rounds(await self._latency_trials())
         findings.retries_ms = await self._retries()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 # LiteLLM starts only with a key of this form.
 TOKEN = f"sk-{secrets.token_hex(32)}"
-READY_S = 60.0
+READY_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,4 +127,5 @@ def _prose(name: str) -> str:
 def _facts(findings: Findings, sizes: Sizes) -> str:
     versions = f"; LiteLLM {peers.version()}" if findings.peers else ""
     how = f"{sizes.rounds} rounds of {sizes.requests} requests, seed {sizes.seed}"
-    return f"Measured: {how}; {facts_line(machine_facts())}{versions}."
+    load = f"load average {findings.load_before:.1f} before the start"
+    return f"Measured: {how}; {facts_line(machine_facts())}; {load}{versions}."
