@@ -13,6 +13,14 @@ from beacon_router.api.chat_errors import chat_refusal
 from beacon_router.api.problems import log_if_crashed
 from beacon_router.api.replies import Headers
 
+_COMPLETION: dict[str, Any] = {
+    "description": "A completion, or server-sent events",
+    "content": {
+        "application/json": {"schema": {"type": "object"}},
+        # The schema of one event, whose data is a chunk as OpenAI's clients know it, or [DONE].
+        "text/event-stream": {"schema": {"type": "object", "properties": {"data": {"type": "string"}}}},
+    },
+}
 _REQUEST: dict[str, Any] = {
     "required": True,
     "content": {
@@ -78,7 +86,7 @@ def chat_routes(desk: ChatDesk) -> APIRouter:
     @routes.post(
         "/chat/completions",
         summary="A chat completion through the same queues, plain or streamed",
-        responses={200: {"description": "A completion, or server-sent events"}, **_ERRORS},
+        responses={200: _COMPLETION, **_ERRORS},
         openapi_extra={"requestBody": _REQUEST, "parameters": [_REGION]},
     )
     async def complete(request: Request) -> Response:
