@@ -52,7 +52,11 @@ class Up:
     async def ready(self) -> None:
         """By what a second start would be told: credentials may be those of a run that was killed."""
         await until(lambda: self._serves() or self.process.returncode is not None, READY_WITHIN_S)
-        assert self.process.returncode is None, await self.output()
+        assert self.process.returncode is None, await self.output() + self._logs()
+
+    def _logs(self) -> str:
+        logs = sorted((self.home / "logs").glob("*.log"))
+        return "".join(f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}\n" for log in logs)
 
     def _serves(self) -> bool:
         try:

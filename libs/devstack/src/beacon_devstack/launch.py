@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+EXIT_PARENT_GONE = 125
 EXIT_UNREACHABLE = 126
 
 PR_SET_PDEATHSIG = 1
@@ -113,8 +114,12 @@ def _die_with_parent(spec: dict[str, Any]) -> None:
     if sys.platform != "linux":
         return
     _prctl(PR_SET_PDEATHSIG, spec["death_signal"])
-    if os.getppid() != spec["parent"]:  # it died before we asked
-        sys.exit(1)
+    parent = os.getppid()
+    if parent != spec["parent"]:
+        sys.stderr.write(
+            f"not started: process {spec['parent']}, which asked for it, is gone (now {parent})\n"
+        )
+        sys.exit(EXIT_PARENT_GONE)
 
 
 def _prctl(option: int, first: int, second: int = 0) -> int:
