@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 
 from benchmarks.router import peers
@@ -11,6 +12,10 @@ from benchmarks.router.report import write_report
 
 
 async def measure_all(sizes: Sizes, *, with_peers: bool) -> Findings:
+    """A SIGTERM ends the measurement like Ctrl-C does: the servers are gone when it returns."""
+    measuring = asyncio.current_task()
+    if measuring is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
     async with field() as place:
         return await Plan(place, sizes, with_peers=with_peers).run()
 

@@ -1,0 +1,38 @@
+"""The whole system with times made short: minutes of the stories are seconds here."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.tiers.people import People
+from tests.fixtures.stack import RunningStack, running_stack
+
+SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
+SHORTER = {
+    "low_to_medium_after_s = 1800": "low_to_medium_after_s = 2",
+    "medium_to_high_after_s = 3600": "medium_to_high_after_s = 600",
+    "check_every_s = 300": "check_every_s = 0.5",
+    "job_retry_delays_s = [60, 120, 180]": "job_retry_delays_s = [0.5, 0.5, 0.5]",
+    "batch_limit = 3\nattempts = 3": "batch_limit = 3\nattempts = 1",
+}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    text = SHIPPED.read_text(encoding="utf-8")
+    for long, short in SHORTER.items():
+        assert long in text, f"the shipped configuration has no {long!r} any more"
+        text = text.replace(long, short)
+    path = tmp_path_factory.mktemp("config") / "beacon.toml"
+    path.write_text(text, encoding="utf-8")
+    with running_stack(BEACON_CONFIG=str(path), GPUSIM_TIME_SCALE="0.3") as running:
+        yield running
+
+
+@pytest.fixture
+async def people(stack: RunningStack) -> AsyncIterator[People]:
+    async with httpx.AsyncClient(timeout=60) as http:
+        yield People(stack, http)
+        await http.delete(f"{stack.url('gpusim-us')}/control/faults")

@@ -1,0 +1,73 @@
+"""Users of every tier, and what they do over HTTP."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from tests.fixtures.stack import RunningStack
+
+OVER = ("completed", "partial", "failed", "cancelled")
+PATIENCE_S = 60
+
+
+@dataclass
+class Person:
+    http: httpx.AsyncClient
+    url: str
+    headers: dict[str, str]
+    user_id: str = ""
+
+    async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.http.request(method, self.url + path, json=body, headers=self.headers)
+
+    async def submit(self, body: dict[str, Any]) -> str:
+        answer = await self.ask("POST", "/api/v1/jobs", body)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["job_id"])
+
+    async def get(self, path: str) -> Any:
+        return (await self.ask("GET", path)).raise_for_status().json()
+
+    async def job(self, job_id: str) -> Any:
+        return await self.get(f"/api/v1/jobs/{job_id}")
+
+    async def events(self, job_id: str) -> list[str]:
+        page = await self.get(f"/api/v1/jobs/{job_id}/events")
+        return [event["type"] for event in page["events"]]
+
+    async def done(self, job_id: str) -> Any:
+        """The job when it has ended."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (job := await self.job(job_id))["status"] not in OVER:  # noqa: ASYNC110 - HTTP
+                await asyncio.sleep(0.1)
+        return job
+
+
+@dataclass
+class People:
+    stack: RunningStack
+    http: httpx.AsyncClient
+
+    @property
+    def operator(self) -> Person:
+        return Person(self.http, self.stack.url("runner"), self.stack.admin)
+
+    async def new(self, tier: str, credit: int = 0) -> Person:
+        made = await self.operator.ask("POST", "/admin/users", {"name": f"{tier}-{uuid4()}", "tier": tier})
+        user = made.raise_for_status().json()
+        if credit:
+            await self.operator.ask("POST", f"/admin/users/{user['id']}/credit", {"amount": credit})
+        headers = {"Authorization": f"Bearer {user['key']}"}
+        return Person(self.http, self.stack.url("runner"), headers, user["id"])
+
+    async def fault(self, **fault: Any) -> None:
+        answer = await self.http.post(f"{self.stack.url('gpusim-us')}/control/faults", json=fault)
+        answer.raise_for_status()
+
+    async def calls(self, **filters: Any) -> list[dict[str, Any]]:
+        """What the GPUs of US have seen, without what they refused."""
+        answer = await self.http.get(f"{self.stack.url('gpusim-us')}/control/ledger", params=filters)
+        return [call for call in answer.json()["calls"] if call["outcome"] != "refused"]
