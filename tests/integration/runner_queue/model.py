@@ -53,9 +53,10 @@ class QueueModel:
 
     def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> list[Message]:
         taken: list[str] = []
-        for job_class in classes:
-            if job_class not in self.paused:
-                taken += self._take(job_class, limit - len(taken))
+        serving = [job_class for job_class in classes if job_class not in self.paused]
+        for take in (self._take_front, self._take_in_turn):
+            for job_class in serving:
+                taken += take(job_class, limit - len(taken))
         for message_id in taken:
             known = self.known[message_id]
             known.from_front = known.place == "front"
@@ -112,11 +113,13 @@ class QueueModel:
         pending = sum(known.place in ("lane", "front") for known in mine)
         return pending, sum(known.place == "leased" for known in mine)
 
-    def _take(self, job_class: JobClass, limit: int) -> list[str]:
+    def _take_front(self, job_class: JobClass, limit: int) -> list[str]:
+        front = self.fronts[job_class]
+        return [front.popleft() for _ in range(min(limit, len(front)))]
+
+    def _take_in_turn(self, job_class: JobClass, limit: int) -> list[str]:
         taken: list[str] = []
-        front, ring = self.fronts[job_class], self.rings[job_class]
-        while len(taken) < limit and front:
-            taken.append(front.popleft())
+        ring = self.rings[job_class]
         while len(taken) < limit and ring:
             lane = ring.popleft()
             waiting = self.lanes[job_class, lane]

@@ -43,6 +43,7 @@ class QueueMachine(RuleBasedStateMachine):
         self._do(self._redis.flushdb())
 
     def teardown(self) -> None:
+        assert self._do(self._desk.reset_lanes()) == []
         self._do(self._redis.aclose())
         self._loop.close()
 
@@ -130,13 +131,9 @@ class QueueMachine(RuleBasedStateMachine):
         stats = self._do(self._desk.stats())
         assert dict(stats.waiting) == self._model.waiting()
         assert stats.leased == len(self._model.leased_ids())
-        for lane in LANES:
-            assert self._do(self._loads(lane)) == self._model.loads(lane)
-        assert self._do(self._desk.reset_lanes()) == []
-
-    async def _loads(self, lane: str) -> tuple[int, int]:
-        pending, running = await self._redis.mget(f"queue:{lane}:pending", f"queue:{lane}:running")
-        return int(pending or 0), int(running or 0)
+        names = [f"queue:{lane}:{what}" for lane in LANES for what in ("pending", "running")]
+        counters = [int(value or 0) for value in self._do(self._redis.mget(names))]
+        assert counters == [count for lane in LANES for count in self._model.loads(lane)]
 
 
 def test_redis_does_what_the_model_says(redis_url: str) -> None:
@@ -144,7 +141,7 @@ def test_redis_does_what_the_model_says(redis_url: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=25,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -36,22 +36,24 @@ for _, class in ipairs(open) do
   if left > 0 then take_many(front_of(class), 'k') end
 end
 for _, class in ipairs(open) do
-  if left > 0 then
-    while left > 0 and take_in_turn(class, ring_of(class)) do end
-  end
+  while left > 0 and take_in_turn(class, ring_of(class)) do end
 end
 if #ids == 0 then return {} end
 
 local ends, texts, fields, scores = now_ms() + ARGV[4], {}, {}, {}
 for i, value in ipairs(redis.call('HMGET', live, unpack(ids))) do
-  local _, _, rest, class, lane = parse(value)
-  texts[i] = ids[i] .. ':' .. rest
-  fields[2 * i - 1], fields[2 * i] = ids[i], letters[i] .. ARGV[5] .. ':' .. rest
-  scores[2 * i - 1], scores[2 * i] = ends, ids[i]
-  count_waiting(class, lane, -1)
-  tally(running, lane, 1)
+  if value then -- an id that somebody wrote into a list by hand is dropped, and costs the others nothing
+    local _, _, rest, class, lane = parse(value)
+    texts[#texts + 1] = ids[i] .. ':' .. rest
+    fields[#fields + 1], fields[#fields + 2] = ids[i], letters[i] .. ARGV[5] .. ':' .. rest
+    scores[#scores + 1], scores[#scores + 2] = ends, ids[i]
+    count_waiting(class, lane, -1)
+    tally(running, lane, 1)
+  end
 end
-redis.call('HSET', live, unpack(fields))
-redis.call('ZADD', leases, unpack(scores))
+if #texts > 0 then
+  redis.call('HSET', live, unpack(fields))
+  redis.call('ZADD', leases, unpack(scores))
+end
 conclude()
 return texts
