@@ -119,6 +119,20 @@ async def test_redis_knows_what_it_holds(bed: QueueBed) -> None:
     assert await bed.queue.unknown([waiting, absent, leased, newer]) == [absent, newer]
 
 
+async def test_what_somebody_wrote_by_hand_costs_the_others_nothing(bed: QueueBed) -> None:
+    one = message()
+    await bed.add(one)
+    await bed.redis.lpush(bed.layout.name("jobs:low:anna"), "scribble:1")
+    await bed.redis.rpush(bed.layout.name("jobs:low:anna"), "scribble:2")
+    for places in ("jobs:leases", "jobs:retry"):
+        await bed.redis.zadd(bed.layout.name(places), {"scribble:3": 1})
+    assert await bed.claim() == [one]
+    assert await bed.queue.reclaim(10) == []
+    await bed.queue.take_due(10)
+    await bed.queue.ack([one])
+    assert await bed.keys() == set()
+
+
 async def test_scripts_survive_a_server_that_forgot_them(bed: QueueBed) -> None:
     await bed.add(message())
     await bed.redis.script_flush()

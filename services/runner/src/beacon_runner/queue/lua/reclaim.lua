@@ -7,9 +7,12 @@
 local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms(), 'LIMIT', 0, ARGV[4])
 local texts = {}
 for i = #ended, 1, -1 do
-  local place, _, rest, class, lane = parse(redis.call('HGET', live, ended[i]))
-  go_back(ended[i], place, rest, class, lane)
-  texts[#texts + 1] = ended[i] .. ':' .. rest
+  local value = redis.call('HGET', live, ended[i])
+  if value then
+    local place, _, rest, class, lane = parse(value)
+    go_back(ended[i], place, rest, class, lane)
+    texts[#texts + 1] = ended[i] .. ':' .. rest
+  else redis.call('ZREM', leases, ended[i]) end
 end
 conclude(true)
 return texts

@@ -7,13 +7,16 @@
 -- include choosing.inc.lua
 local due = redis.call('ZRANGEBYSCORE', retries, '-inf', now_ms(), 'LIMIT', 0, ARGV[5])
 for _, id in ipairs(due) do
-  local place, _, rest, class, lane = parse(redis.call('HGET', live, id))
-  leave(id, place, class, lane)
-  if lane == '' then
-    lane = choose(tonumber(ARGV[4]), '')
-    rest = rest .. lane
+  redis.call('ZREM', retries, id)
+  local value = redis.call('HGET', live, id)
+  if value then
+    local _, _, rest, class, lane = parse(value)
+    if lane == '' then
+      lane = choose(tonumber(ARGV[4]), '')
+      rest = rest .. lane
+    end
+    enter_lane('LPUSH', id, rest, class, lane)
   end
-  enter_lane('LPUSH', id, rest, class, lane)
 end
 conclude()
 return #due
