@@ -6,8 +6,9 @@ from typing import Any
 
 from beacon_contracts.inference import InferenceState, InferenceView
 from tests.acceptance.router.witness import merged, of, refused
-from tests.fixtures.gpusim import Gpusim, eventually, start_gpusim
+from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
+from tests.fixtures.waiting import until
 
 INSTANT = {"default_load": 0, "default_run": 0, "loaded_models": 4}
 
@@ -147,4 +148,4 @@ async def in_line(router: Router, count: int) -> None:
     async def seen() -> bool:
         return bool((await router.queues())["waiting"] == count)
 
-    await eventually(seen, f"{count} wait")
+    await until(seen, f"{count} wait")

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.acceptance.router.witness import merged, most_at_once, refused
-from tests.fixtures.gpusim import Gpusim, eventually, start_gpusim
+from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
+from tests.fixtures.waiting import until
 
 CAP = 4
 EACH = 60
@@ -94,4 +95,4 @@ async def in_line(router: Router, count: int) -> None:
     async def seen() -> bool:
         return bool((await router.queues())["waiting"] == count)
 
-    await eventually(seen, f"{count} wait")
+    await until(seen, f"{count} wait")

@@ -1,8 +1,7 @@
 """A limit and the processes that share it, in memory on a clock moved by hand or in a real Redis."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
@@ -10,6 +9,7 @@ from beacon_lifecycle import Clock, ManualClock, SystemClock
 from beacon_router.limits import MemoryLimiter, News, RedisLimiter, SlotLimiter
 from beacon_router.limits.connection import RedisAddress
 from beacon_router.limits.port import Limit, Standing, Token
+from tests.fixtures.waiting import until
 
 GPU = Limit("group:modal", 3)
 DEADLINE_S = 10.0
@@ -58,7 +58,7 @@ class RedisBed:
         limiter.watch(GPU.name, lambda news: None)
         await limiter.start()
         self._closing.push_async_callback(limiter.stop)
-        await eventually(lambda: _connected(limiter), "connected")
+        await until(lambda: _connected(limiter), "connected")
         return limiter
 
     async def pass_time(self, seconds: float) -> None:
@@ -90,14 +90,6 @@ class Inbox:
             while not condition():
                 self._came.clear()
                 await self._came.wait()
-
-
-async def eventually(reached: Callable[[], Awaitable[bool]], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not await reached():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {DEADLINE_S} s: {what}")
-        await asyncio.sleep(0.01)
 
 
 async def _connected(limiter: RedisLimiter) -> bool:

@@ -9,8 +9,9 @@ from redis.asyncio import Redis
 
 from beacon_router.limits import RedisLimiter, Token
 from beacon_router.limits.port import LimiterAwayError, Standing
-from tests.conformance.router.bed import GPU, RedisBed, eventually, redis_bed
+from tests.conformance.router.bed import GPU, RedisBed, redis_bed
 from tests.fixtures.redis_server import RedisServer, redis_server
+from tests.fixtures.waiting import until
 
 A, B, C, D = (Token(name) for name in "ABCD")
 
@@ -83,7 +84,7 @@ async def test_after_the_quiet_time_free_slots_are_given_again(bed: RedisBed, se
         except LimiterAwayError:
             return False
 
-    await eventually(served, "three free slots are given, the fourth holder being gone")
+    await until(served, "three free slots are given, the fourth holder being gone")
 
 
 async def test_while_it_is_away_asking_says_so(bed: RedisBed, server: RedisServer) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from beacon_router.limits.port import Limit
 from beacon_router.limits.share import LimitShare
-from tests.conformance.router.bed import GPU, LimiterBed, eventually
+from tests.conformance.router.bed import GPU, LimiterBed
+from tests.fixtures.waiting import until
 
 CAP = 4
 LIMIT = Limit(GPU.name, CAP)
@@ -153,11 +154,11 @@ async def test_a_crashed_process_gives_everything_back_within_the_lease(
         await bed.pass_time(bed.lease_s / 10)
         return alive.running == 2
 
-    await eventually(served, "the slots of the crashed process are in use again")
+    await until(served, "the slots of the crashed process are in use again")
 
 
 async def settled(condition: Callable[[], bool]) -> None:
     async def reached() -> bool:
         return condition()
 
-    await eventually(reached, "the share to settle")
+    await until(reached, "the share to settle")

@@ -2,7 +2,8 @@
 
 from beacon_router.limits import Token
 from beacon_router.limits.port import NewsKind, SlotLimiter
-from tests.conformance.router.bed import GPU, Inbox, LimiterBed, eventually, standing_of
+from tests.conformance.router.bed import GPU, Inbox, LimiterBed, standing_of
+from tests.fixtures.waiting import until
 
 A, B, C, D, E = (Token(name) for name in "ABCDE")
 
@@ -125,7 +126,7 @@ async def test_a_crashed_holders_slot_comes_back_with_its_lease(bed: LimiterBed)
         await bed.pass_time(bed.lease_s / 10)
         return D in (await alive.renew(GPU, [B, C], [D])).held
 
-    await eventually(served, "the waiter has the slot of the crashed holder")
+    await until(served, "the waiter has the slot of the crashed holder")
     assert bed.clock.now() - began >= bed.lease_s * 0.8
 
 
@@ -151,7 +152,7 @@ async def test_a_crashed_waiter_loses_its_place(bed: LimiterBed) -> None:
         await bed.pass_time(bed.lease_s / 4)
         return (await alive.renew(GPU, [A, B, C], [E])).others_waiting == 0
 
-    await eventually(forgotten, "the crashed waiter is forgotten")
+    await until(forgotten, "the crashed waiter is forgotten")
     await alive.release(GPU, [A])
     assert (await standing_of(alive, E)).held == {E}
 
@@ -165,7 +166,7 @@ async def test_a_holder_that_comes_back_late_takes_nobodys_slot(bed: LimiterBed)
         await bed.pass_time(bed.lease_s / 4)
         return (await alive.renew(GPU, [], [D, E])).held == {D, E}
 
-    await eventually(served, "both in line have slots")
+    await until(served, "both in line have slots")
     standing = await late.renew(GPU, [A, B, C], [])
 
     assert len(standing.held) == 1

@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from beacon_gpusim.composition import CRASH_EXIT_CODE
-from tests.fixtures.gpusim import Gpusim, GpusimProcess, eventually, read_ledger_file, start_gpusim
+from tests.fixtures.gpusim import Gpusim, GpusimProcess, read_ledger_file, start_gpusim
+from tests.fixtures.waiting import until
 
 CALL = {"request_id": "r-1", "model": "llama", "input": {"prompt": "Why?"}}
 
@@ -151,4 +152,4 @@ async def test_an_abandoned_connection_does_not_keep_a_slot(
     async def aborted() -> bool:
         return [call["outcome"] for call in await gpu.ledger()] == ["aborted"]
 
-    await eventually(aborted, "the call is aborted")
+    await until(aborted, "the call is aborted")

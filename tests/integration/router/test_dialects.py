@@ -15,7 +15,8 @@ from beacon_router.backends import Backend, BackendCall, BackendError, HttpSende
 from beacon_router.backends.execute import ExecuteBackend
 from beacon_router.backends.modal import ModalBackend
 from beacon_router.backends.openai import OpenAiBackend
-from tests.fixtures.gpusim import Gpusim, eventually, gpusim_client, gpusim_process
+from tests.fixtures.gpusim import Gpusim, gpusim_client, gpusim_process
+from tests.fixtures.waiting import until
 
 DIALECTS = ("modal", "openai", "execute")
 
@@ -139,7 +140,7 @@ async def test_a_cancelled_call_frees_the_slot(backend: Backend, gpu: Gpusim) ->
     async def aborted() -> bool:
         return [entry["outcome"] for entry in await gpu.ledger(request_id="hung")] == ["aborted"]
 
-    await eventually(aborted, "the call is aborted")
+    await until(aborted, "the call is aborted")
 
 
 FAULTS = [

@@ -6,8 +6,9 @@ import time
 import pytest
 
 from beacon_contracts.inference import InferenceState, InferenceView
-from tests.fixtures.gpusim import Gpusim, eventually
+from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import Router
+from tests.fixtures.waiting import until
 
 
 async def test_an_inference_is_answered_with_its_result(router: Router, gpu: Gpusim) -> None:
@@ -95,14 +96,14 @@ async def test_a_cancelled_run_leaves_the_backend(router: Router, gpu: Gpusim) -
     async def arrived() -> bool:
         return bool(await gpu.ledger(request_id="dropped"))
 
-    await eventually(arrived, "the run is on the backend")
+    await until(arrived, "the run is on the backend")
     answer = await router.cancel("dropped")
     assert answer.json()["state"] == "cancelled"
 
     async def aborted() -> bool:
         return [call["outcome"] for call in await gpu.ledger(request_id="dropped")] == ["aborted"]
 
-    await eventually(aborted, "the backend saw the client leave")
+    await until(aborted, "the backend saw the client leave")
 
 
 async def test_a_waiting_one_says_what_it_waits_for(router: Router) -> None:

@@ -7,8 +7,9 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.fixtures.gpusim import Gpusim, eventually
+from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import TOKEN, Router
+from tests.fixtures.waiting import until
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why is the sky blue?"}]
 
@@ -151,13 +152,13 @@ async def test_a_client_that_leaves_its_place_in_line_never_runs(
     async def in_line() -> bool:
         return bool((await router.queues())["waiting"] == 1)
 
-    await eventually(in_line, "the third waits")
+    await until(in_line, "the third waits")
     waiting.cancel()
 
     async def gone() -> bool:
         return bool((await router.queues())["waiting"] == 0)
 
-    await eventually(gone, "the third has left")
+    await until(gone, "the third has left")
     for hog in hogs:
         hog.cancel()
     await asyncio.gather(waiting, *hogs, return_exceptions=True)
@@ -179,4 +180,4 @@ async def aborted(gpu: Gpusim) -> None:
     async def seen() -> bool:
         return [entry["outcome"] for entry in await gpu.ledger(model="chat")] == ["aborted"]
 
-    await eventually(seen, "the run is aborted")
+    await until(seen, "the run is aborted")

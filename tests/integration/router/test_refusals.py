@@ -2,8 +2,9 @@
 
 from contextlib import AsyncExitStack
 
-from tests.fixtures.gpusim import eventually, start_gpusim
+from tests.fixtures.gpusim import start_gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
+from tests.fixtures.waiting import until
 
 INSTANT = {"default_load": 0, "default_run": 0}
 
@@ -52,7 +53,7 @@ async def test_failing_backends_are_503_until_a_probe_succeeds() -> None:
         async def half_open() -> bool:
             return await breaker(router) == "half_open"
 
-        await eventually(half_open, "the breaker lets a probe through")
+        await until(half_open, "the breaker lets a probe through")
         assert (await router.infer("probe")).state.value == "completed"
         assert await breaker(router) == "closed"
 
@@ -74,7 +75,7 @@ async def test_a_backend_that_cannot_be_reached_is_found_out_at_once() -> None:
             queues = await router.queues()
             return bool(queues["regions"]["US"]["backends"][0]["breaker"]["health_check"] == "down")
 
-        await eventually(down, "the health check has looked")
+        await until(down, "the health check has looked")
         assert (await router.ask("refused")).json()["code"] == "backends_down"
 
 

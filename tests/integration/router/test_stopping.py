@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.fixtures.gpusim import eventually, start_gpusim
+from tests.fixtures.gpusim import start_gpusim
 from tests.fixtures.router import backend, router_config, start_router
+from tests.fixtures.waiting import until
 
 
 async def test_sigterm_finishes_what_runs_and_answers_what_waits() -> None:
@@ -19,7 +20,7 @@ async def test_sigterm_finishes_what_runs_and_answers_what_waits() -> None:
             async def in_line() -> bool:
                 return bool((await router.queues())["waiting"] == 1)
 
-            await eventually(in_line, "one waits")
+            await until(in_line, "one waits")
             router.process.terminate()
             refused_waiter = await waiting
 
