@@ -65,6 +65,15 @@ def test_library_loggers_go_through_the_same_pipeline(json_lines: Lines) -> None
     ]
 
 
+def test_a_level_that_uvicorn_was_given_before_hides_no_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "level", logging.ERROR)
+    configure_logging("s", "json", "info")
+    logging.getLogger("uvicorn.error").info("Started")
+    assert "Started" in capsys.readouterr().out
+
+
 def test_chatty_libraries_only_warn(json_lines: Lines) -> None:
     logging.getLogger("httpx").info("HTTP Request: GET http://…")
     logging.getLogger("httpx").warning("careful")

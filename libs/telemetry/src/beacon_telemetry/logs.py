@@ -82,6 +82,7 @@ def _route_standard_library(minimum: int) -> None:
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
         logger = logging.getLogger(name)
         logger.handlers = []
+        logger.setLevel(logging.NOTSET)  # whoever set one before: the root's decides
         # Without a handler in sight uvicorn skips its own access lines, which ours replace.
         logger.propagate = name != "uvicorn.access"
     for name in _CHATTY:
