@@ -12,7 +12,10 @@ PY := $(BIN)/python
 PACKAGES := $(sort $(wildcard libs/* services/*))
 SOURCES := $(addsuffix /src,$(PACKAGES)) tests $(wildcard benchmarks infra)
 STAMP := $(VENV)/.installed
+BESIDE_EACH_OTHER := -n auto --maxprocesses 4 --dist loadfile
 ARGS ?=
+# A file for pytest's own exit code, which says why it failed: make turns every failure into 2.
+EXIT_CODE ?= /dev/null
 
 # A variable of some machines that makes every start slow: Python would compile everything again each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,7 +25,7 @@ ifneq ($(shell test -n "$$HOME" && test -d "$$HOME" && test -w "$$HOME" && echo 
 export HOME := $(CURDIR)/$(VENV)/home
 endif
 
-.PHONY: help setup lock up demo test test-docker check fmt bench bench-peers chaos clean distclean
+.PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers chaos clean distclean
 
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -49,11 +52,15 @@ demo: setup ## Run the whole system, put a 3 x 3 x 3 matrix through it, print th
 
 test: setup ## Run all tests on embedded servers (ARGS="-k name" narrows it down)
 	@echo "==> testing"
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	@$(PY) -m pytest $(BESIDE_EACH_OTHER) $(ARGS); code=$$?; echo $$code >"$(EXIT_CODE)"; exit $$code
+
+test-again: setup ## Run the tests that failed last time once more, one at a time
+	@echo "==> testing again what failed"
+	@$(PY) -m pytest --last-failed --last-failed-no-failures none $(ARGS)
 
 test-docker: setup ## Run all tests on the stock Postgres and Redis images (needs a Docker engine)
 	@echo "==> testing on containers"
-	@BEACON_TEST_SERVERS=docker $(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	@BEACON_TEST_SERVERS=docker $(PY) -m pytest $(BESIDE_EACH_OTHER) $(ARGS)
 
 check: setup ## Lint, format, types, import contracts, deployment files
 	@echo "==> ruff"

@@ -38,6 +38,7 @@ async def survive(
 
 
 @pytest.mark.stack
+@pytest.mark.timeout(480)
 async def test_no_job_is_lost_and_none_runs_twice_whatever_dies(system: System) -> None:
     """The short version, in one load: everything but the router, whose memory may be lost, dies once."""
     chosen = ["worker killed", "relay killed", "redis flushed", "api killed", "postgres restarted"]
@@ -47,12 +48,14 @@ async def test_no_job_is_lost_and_none_runs_twice_whatever_dies(system: System) 
 
 
 @pytest.mark.stack
+@pytest.mark.timeout(480)
 async def test_no_job_is_lost_when_the_router_forgets_and_a_worker_freezes(system: System) -> None:
     faults = [SCENARIOS["worker frozen past its lease"], kill("router", "worker-2")]
     await survive(system, faults, jobs=60, seed=SEED + 1)
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_each_fault_again_and_again(system: System, name: str) -> None:
     faults = [SCENARIOS[name]] * ROUNDS
@@ -60,6 +63,7 @@ async def test_each_fault_again_and_again(system: System, name: str) -> None:
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(1800)
 async def test_everything_at_random(system: System) -> None:
     rng = random.Random(SEED)
     faults = [rng.choice(list(SCENARIOS.values())) for _ in range(10 * ROUNDS)]
