@@ -8,11 +8,11 @@ from pathlib import Path
 
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Service, Supervisor, SystemClock, run_process
+from beacon_redis import RedisAddress
 from beacon_runner.api.compose import build_api
 from beacon_runner.compose import RelayStore, Transport, build_relay, build_worker
 from beacon_runner.domain.ports import Router
 from beacon_runner.loops.worker.executor import RouterExecutor
-from beacon_runner.queue import RedisAddress
 from beacon_runner.resources import Resource
 from beacon_runner.roles import RELAY_POOL, WORKER_POOL
 from beacon_runner.settings import RunnerSettings

@@ -11,11 +11,11 @@ from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import GenerationJob
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import SystemClock
+from beacon_redis import RedisAddress
 from beacon_runner.compose import Transport
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.loops.publisher import OutboxPublisher
-from beacon_runner.queue import RedisAddress
 from beacon_runner.store.database import Database
 from beacon_runner.store.outbox import PostgresOutbox
 from beacon_runner.store.submissions import NewJob, Submissions

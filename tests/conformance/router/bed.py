@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
 from beacon_lifecycle import Clock, ManualClock, SystemClock
+from beacon_redis import RedisAddress
 from beacon_router.limits import MemoryLimiter, News, RedisLimiter, SlotLimiter
-from beacon_router.limits.connection import RedisAddress
 from beacon_router.limits.port import Limit, Standing, Token
 from tests.fixtures.waiting import until
 

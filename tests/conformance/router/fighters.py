@@ -12,8 +12,8 @@ import sys
 from redis.asyncio import Redis
 
 from beacon_lifecycle import SystemClock
+from beacon_redis import RedisAddress
 from beacon_router.limits import RedisLimiter
-from beacon_router.limits.connection import RedisAddress
 from beacon_router.limits.port import Limit
 from beacon_router.limits.share import LimitShare
 

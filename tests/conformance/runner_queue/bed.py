@@ -10,8 +10,9 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
+from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
+from beacon_runner.queue import Layout, RedisDesk, RedisQueue
 from beacon_runner.queue.keys import HASH_TAG
 
 DEADLINE_S = 10.0

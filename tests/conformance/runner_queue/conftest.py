@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from beacon_runner.queue import RedisAddress
+from beacon_redis import RedisAddress
 from tests.conformance.runner_queue.bed import QueueBed
 from tests.conformance.runner_queue.cluster import flush, redis_cluster
 

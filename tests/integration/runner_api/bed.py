@@ -16,11 +16,12 @@ from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock, SystemClock
+from beacon_redis import RedisAddress
 from beacon_runner.api.compose import ApiParts
 from beacon_runner.api.priorities import Priorities
 from beacon_runner.domain.work import ClaimedJob
 from beacon_runner.live import Tickets, Watchers
-from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
+from beacon_runner.queue import Layout, RedisDesk, RedisQueue
 from beacon_runner.store.database import Database
 from beacon_runner.store.users import Users, new_key
 from beacon_telemetry import new_registry

@@ -10,10 +10,11 @@ from beacon_contracts.ids import read_job, show_execution
 from beacon_contracts.inference import Eta, InferenceState, InferenceView
 from beacon_contracts.router_status import QueueStatus, RegionStatus
 from beacon_contracts.tiers import Tier
+from beacon_redis import RedisAddress
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.position_events import PositionEvents
 from beacon_runner.api.standing import StandingDesk
-from beacon_runner.queue import Layout, RedisAddress, RedisDesk
+from beacon_runner.queue import Layout, RedisDesk
 from tests.integration.runner_api.bed import CONFIG, GENERATION, MATRIX, ApiBed, Caller
 
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}

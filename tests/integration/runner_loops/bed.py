@@ -17,6 +17,7 @@ from beacon_contracts.inference import InferenceState, InferenceView, Timing
 from beacon_contracts.jobs import GenerationJob, MatrixJob, PipelineJob
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import Clock, SystemClock
+from beacon_redis import RedisAddress
 from beacon_runner.compose import Transport, build_worker
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.lanes import lane_at_submission
@@ -25,7 +26,6 @@ from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.domain.work import ClaimedJob
 from beacon_runner.loops.publisher import OutboxPublisher
 from beacon_runner.loops.worker.outcomes import Outcome
-from beacon_runner.queue import RedisAddress
 from beacon_runner.store.claims import PostgresClaims
 from beacon_runner.store.control import JobControl
 from beacon_runner.store.database import Database

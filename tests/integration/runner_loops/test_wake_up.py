@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from beacon_lifecycle import ManualClock, SystemClock, Wakeup
+from beacon_redis import RedisAddress
 from beacon_runner.compose import RelayStore, build_relay
 from beacon_runner.loops.bell import OutboxBell
 from beacon_runner.loops.listener import WakeListener
-from beacon_runner.queue import RedisAddress
 from beacon_runner.store.live import PostgresAttic
 from tests.integration.runner_loops.bed import LoopBed, ScriptedExecutor, completed, until
 

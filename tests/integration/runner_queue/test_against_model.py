@@ -11,8 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
+from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
+from beacon_runner.queue import Layout, RedisDesk, RedisQueue
 from tests.integration.runner_queue.model import QueueModel
 
 T = TypeVar("T")

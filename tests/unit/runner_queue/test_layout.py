@@ -4,14 +4,13 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from redis.asyncio import RedisCluster
 
 from beacon_config import BeaconConfig, load_config
 from beacon_config.tenancy import LanesConfig, LaneStrategy
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
-from beacon_runner.queue import Layout, RedisAddress
+from beacon_runner.queue import Layout
 from beacon_runner.queue.placing import Standing, place_of
 from beacon_runner.queue.scripts import Operation, script_of
 
@@ -61,14 +60,6 @@ def test_every_operation_says_what_it_is_given_and_what_it_returns(operation: Op
     assert "-- ARGV" in text
     assert "-- Returns" in text
     assert "-- include" not in text
-
-
-def test_an_address_says_which_kind_of_server_it_is() -> None:
-    behind = RedisAddress("redis+sentinel://:secret@one:1,two/shop/3")
-    hosts, service, options = behind._sentinel_parts()
-    assert hosts == [("one", 1), ("two", 26379)]
-    assert (service, options["db"], options["password"]) == ("shop", 3, "secret")
-    assert isinstance(RedisAddress("redis://one:1", cluster=True).open(), RedisCluster)
 
 
 def standing(**changes: object) -> Standing:

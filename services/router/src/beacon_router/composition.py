@@ -11,6 +11,7 @@ from beacon_config import BeaconConfig
 from beacon_config.bounds import RouterConfig
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, Wakeup
 from beacon_lifecycle.http_server import HttpServer
+from beacon_redis import RedisAddress
 from beacon_router.api.app import create_app
 from beacon_router.api.asking import AskReader
 from beacon_router.api.auth import ServiceAuth
@@ -36,7 +37,6 @@ from beacon_router.dispatch.shares import LimitShares
 from beacon_router.dispatch.shell import Shell, ShellRules
 from beacon_router.health import HealthChecks, HealthOnLoss, health_urls
 from beacon_router.limits import RedisLimiter
-from beacon_router.limits.connection import RedisAddress
 from beacon_router.metrics import RouterMetrics, StateCollector
 from beacon_router.resources import ClosedAtStop
 from beacon_router.settings import Settings

@@ -12,6 +12,7 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Loop, Service, Wakeup
+from beacon_redis import RedisAddress
 from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.ports import Attic, ClaimStore, LiveJobs, Outbox, Promotions
 from beacon_runner.domain.verdict import RetryPolicy
@@ -33,7 +34,7 @@ from beacon_runner.loops.worker.pool import Intake, Pool
 from beacon_runner.loops.worker.recorder import Recorder
 from beacon_runner.loops.worker.service import Worker, WorkerParts
 from beacon_runner.loops.worker.settlement import Settlement
-from beacon_runner.queue import Layout, RedisAddress, RedisDesk, RedisQueue
+from beacon_runner.queue import Layout, RedisDesk, RedisQueue
 from beacon_runner.queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL
 
 LONGEST_BACKOFF_S = 2.0

@@ -7,11 +7,11 @@ from prometheus_client import CollectorRegistry
 from beacon_client.router import RouterClient
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
+from beacon_redis import RedisAddress
 from beacon_runner.api.compose import build_api
 from beacon_runner.api.status_door import build_status_door
 from beacon_runner.compose import RelayStore, Transport, build_relay, build_worker
 from beacon_runner.loops.worker.executor import RouterExecutor
-from beacon_runner.queue import RedisAddress
 from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.store.claims import PostgresClaims

@@ -3,20 +3,22 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import structlog
 from redis.exceptions import RedisError
 
 from beacon_lifecycle import Clock, OwnedTasks
+from beacon_redis import LuaScripts, RedisAddress
 from beacon_router.limits.closing import close_surely
-from beacon_router.limits.connection import RedisAddress
 from beacon_router.limits.port import Limit, LimiterAwayError, News, NewsKind, Standing, Token
-from beacon_router.limits.scripts import run
 
 log = structlog.get_logger(__name__)
 
 _RECONNECT_S = 0.2
+_SCRIPTS = LuaScripts(files(__package__) / "lua")
 
 
 class RedisLimiter:
@@ -29,9 +31,9 @@ class RedisLimiter:
         self._clock = clock
         self._cluster = address.cluster
         self._database = address.database
-        timeout_s = max(0.5, lease_s / 4)
-        self._redis = address.commands(timeout_s)
-        self._listener = address.subscriptions(timeout_s)
+        address = replace(address, timeout_s=max(0.5, lease_s / 4))
+        self._redis = address.open()
+        self._listener = address.open_listener(reads_for_ever=True)
         self._told: dict[str, Callable[[News], None]] = {}
         self._names: list[str] = []
         self._spoken: set[str] = set()
@@ -81,7 +83,7 @@ class RedisLimiter:
         newcomer = 0 if limit.name in self._spoken else 1
         fixed = (limit.cap, int(self.lease_s * 1000), self._channel(limit.name), newcomer)
         try:
-            answer = await run(
+            answer = await _SCRIPTS.run(
                 self._redis,
                 operation,
                 [key, f"{key}:line", f"{key}:alive", f"{key}:seen"],

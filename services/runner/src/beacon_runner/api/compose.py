@@ -10,6 +10,7 @@ from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Service
 from beacon_lifecycle.http_server import HttpServer
 from beacon_portal import portal_routes
+from beacon_redis import RedisAddress
 from beacon_runner.api.admin_routes import Operations, admin_routes
 from beacon_runner.api.app import create_app
 from beacon_runner.api.auth import KeyRing
@@ -37,7 +38,7 @@ from beacon_runner.domain.pricing import skip_price
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.live import Tickets, Watchers
 from beacon_runner.migrations import migrate
-from beacon_runner.queue import Layout, RedisAddress, RedisDesk
+from beacon_runner.queue import Layout, RedisDesk
 from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.store.control import JobControl

@@ -1,25 +1,18 @@
-"""Reads the Lua operations and runs them by their hash, loading them again when the server forgot them."""
+"""The operations of the queue: one Lua file each, run by its hash."""
 
-import hashlib
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from importlib.resources import files
-from typing import Any
 
-from redis import Redis as SyncRedis
-from redis import RedisCluster as SyncRedisCluster
-from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import NoScriptError
+from beacon_redis import LuaScripts
 
-_INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
+_SCRIPTS = LuaScripts(files(__package__) / "lua")
+
+script_of = _SCRIPTS.script
+run = _SCRIPTS.run
+run_blocking = _SCRIPTS.run_blocking
 
 
 class Operation(StrEnum):
-    """One Lua file each."""
-
     PUSH = "push"
     CLAIM = "claim"
     ACK = "ack"
@@ -35,43 +28,3 @@ class Operation(StrEnum):
     UPCOMING = "upcoming"
     FORGET_DEAD = "forget_dead"
     TELL = "tell"
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    text: str
-    sha: str
-
-
-@cache
-def script_of(operation: Operation) -> Script:
-    folder = files(__package__) / "lua"
-    text = _INCLUDE.sub(
-        lambda line: (folder / line.group(1)).read_text(encoding="utf-8"),
-        (folder / f"{operation}.lua").read_text(encoding="utf-8"),
-    )
-    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
-
-
-async def run(
-    redis: Redis | RedisCluster, operation: Operation, keys: Sequence[str], arguments: Sequence[str | int]
-) -> Any:
-    script = script_of(operation)
-    try:
-        return await redis.evalsha(script.sha, len(keys), *keys, *arguments)
-    except NoScriptError:
-        return await redis.eval(script.text, len(keys), *keys, *arguments)
-
-
-def run_blocking(
-    redis: SyncRedis | SyncRedisCluster,
-    operation: Operation,
-    keys: Sequence[str],
-    arguments: Sequence[str | int],
-) -> Any:
-    """The same for a thread that has no event loop."""
-    script = script_of(operation)
-    try:
-        return redis.evalsha(script.sha, len(keys), *keys, *arguments)
-    except NoScriptError:
-        return redis.eval(script.text, len(keys), *keys, *arguments)

@@ -9,9 +9,9 @@ import structlog
 from redis.exceptions import RedisError
 
 from beacon_lifecycle import Clock
+from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message
 from beacon_runner.loops.metrics import LoopMetrics
-from beacon_runner.queue.connection import RedisAddress
 from beacon_runner.queue.keys import Layout
 from beacon_runner.queue.redis_queue import LARGEST_STEP, rest_of
 from beacon_runner.queue.scripts import Operation, run_blocking

@@ -13,30 +13,40 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.retry import Retry as SyncRetry
 
-SENTINEL = "redis+sentinel"
+_SENTINEL = "redis+sentinel://"
 
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
     """`redis://…`, `rediss://…`, `unix://…`, or `redis+sentinel://:password@host:port,host:port/service/db`.
 
-    A command is tried twice, because the first one after a restart meets a closed connection; all operations
-    of the queue bear that.
+    A command is tried twice, because the first one after a restart meets a closed connection; all our
+    operations bear that.
     """
 
     url: str
     cluster: bool = False
     timeout_s: float = 5.0
 
+    @property
+    def database(self) -> str:
+        """Channels are one for all databases of a server: this tells those of ours apart."""
+        last = urlsplit(self.url).path.strip("/").rpartition("/")[2]
+        return last if last.isdigit() else "0"
+
     def open(self) -> Redis | RedisCluster:
         retry = Retry(NoBackoff(), 1)
         if self.cluster:
             return RedisCluster.from_url(self.url, **self._options(), retry=retry)
-        return self._open_one(retry)
+        return self._open_one(retry=retry)
 
-    def open_listener(self) -> Redis:
-        """A client for subscriptions: any node of a cluster hears what is published on the others."""
-        return self._open_one(Retry(NoBackoff(), 1))
+    def open_listener(self, *, reads_for_ever: bool = False) -> Redis:
+        """A client for subscriptions: any node of a cluster hears what is published on the others.
+
+        It never connects again by itself, so that whoever listens learns that something may have been missed.
+        """
+        unlimited = {"socket_timeout": None} if reads_for_ever else {}
+        return self._open_one(retry=Retry(NoBackoff(), 0), **unlimited)
 
     def open_blocking(self) -> SyncRedis | SyncRedisCluster:
         retry = SyncRetry(NoBackoff(), 1)
@@ -49,17 +59,17 @@ class RedisAddress:
             return blocking
         return SyncRedis.from_url(self.url, **self._options(), retry=retry)
 
-    def _open_one(self, retry: Retry) -> Redis:
-        if self._behind_sentinel:
-            hosts, service, options = self._sentinel_parts()
-            sentinel: Any = Sentinel
-            client: Redis = sentinel(hosts, **options).master_for(service, **options, retry=retry)
-            return client
-        return Redis.from_url(self.url, **self._options(), retry=retry)
+    def _open_one(self, **more: Any) -> Redis:
+        if not self._behind_sentinel:
+            return Redis.from_url(self.url, **{**self._options(), **more})
+        hosts, service, options = self._sentinel_parts()
+        sentinel: Any = Sentinel
+        client: Redis = sentinel(hosts, **options).master_for(service, **{**options, **more})
+        return client
 
     @property
     def _behind_sentinel(self) -> bool:
-        return self.url.startswith(f"{SENTINEL}://")
+        return self.url.startswith(_SENTINEL)
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,67 @@
+"""Reads Lua operations and runs them by their hash, loading them again when the server forgot them."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from redis import Redis as SyncRedis
+from redis import RedisCluster as SyncRedisCluster
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import NoScriptError
+
+_INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    text: str
+    sha: str
+
+
+class LuaScripts:
+    """A folder with one file per operation; a line `-- include <file>` stands for another file of it."""
+
+    def __init__(self, folder: Traversable) -> None:
+        self._folder = folder
+        self._read: dict[str, Script] = {}
+
+    def script(self, operation: str) -> Script:
+        found = self._read.get(operation)
+        if found is None:
+            text = _INCLUDE.sub(lambda line: self._text(line[1]), self._text(f"{operation}.lua"))
+            found = Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+            self._read[operation] = found
+        return found
+
+    async def run(
+        self,
+        redis: Redis | RedisCluster,
+        operation: str,
+        keys: Sequence[str],
+        arguments: Sequence[str | int],
+    ) -> Any:
+        script = self.script(operation)
+        try:
+            return await redis.evalsha(script.sha, len(keys), *keys, *arguments)
+        except NoScriptError:
+            return await redis.eval(script.text, len(keys), *keys, *arguments)
+
+    def run_blocking(
+        self,
+        redis: SyncRedis | SyncRedisCluster,
+        operation: str,
+        keys: Sequence[str],
+        arguments: Sequence[str | int],
+    ) -> Any:
+        """The same for a thread that has no event loop."""
+        script = self.script(operation)
+        try:
+            return redis.evalsha(script.sha, len(keys), *keys, *arguments)
+        except NoScriptError:
+            return redis.eval(script.text, len(keys), *keys, *arguments)
+
+    def _text(self, name: str) -> str:
+        return (self._folder / name).read_text(encoding="utf-8")
