@@ -8,15 +8,16 @@ from typing import Any
 import aiohttp
 import httpx
 import pytest
+from redis.asyncio import Redis
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from tests.fixtures.stack import RunningStack
+from tests.fixtures.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.stack
 
 JOB = {"kind": "generation", "model": "llama3.2-1b", "prompt": "a cat", "region": "US"}
-PATIENCE_S = 60
 CLIENTS = 1_000
 
 
@@ -33,8 +34,9 @@ async def submit(http: httpx.AsyncClient, job: dict[str, Any] = JOB) -> str:
     return str(answer.json()["job_id"])
 
 
-async def ticket(http: httpx.AsyncClient) -> str:
-    return str((await http.post("/api/v1/tickets")).raise_for_status().json()["ticket"])
+async def ticket(http: httpx.AsyncClient, job: str) -> str:
+    answer = await http.post("/api/v1/tickets", json={"job_id": job})
+    return str(answer.raise_for_status().json()["ticket"])
 
 
 def socket_url(stack: RunningStack, job: str, query: str) -> str:
@@ -52,7 +54,7 @@ async def test_a_socket_hears_a_job_from_its_first_event_to_its_last(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:
     job = await submit(http)
-    events, code, reason = await hear(socket_url(stack, job, f"ticket={await ticket(http)}"))
+    events, code, reason = await hear(socket_url(stack, job, f"ticket={await ticket(http, job)}"))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert (events[0]["type"], events[-1]["type"]) == ("JOB_QUEUED", "JOB_COMPLETE")
     assert (code, reason) == (1000, "the job is over")
@@ -62,15 +64,16 @@ async def test_one_who_comes_late_or_back_misses_nothing(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:
     job = await submit(http)
-    whole, _, _ = await hear(socket_url(stack, job, f"ticket={await ticket(http)}"))
+    whole, _, _ = await hear(socket_url(stack, job, f"ticket={await ticket(http, job)}"))
     for known in range(len(whole)):
-        query = f"ticket={await ticket(http)}&after={known}"
+        query = f"ticket={await ticket(http, job)}&after={known}"
         rest, _, _ = await hear(socket_url(stack, job, query))
         assert rest == whole[known:]
 
 
 async def test_a_ticket_opens_one_socket(stack: RunningStack, http: httpx.AsyncClient) -> None:
-    job, once = await submit(http), await ticket(http)
+    job = await submit(http)
+    once = await ticket(http, job)
     await hear(socket_url(stack, job, f"ticket={once}"))
     with pytest.raises(InvalidStatus) as refused:
         await hear(socket_url(stack, job, f"ticket={once}"))
@@ -84,12 +87,32 @@ async def test_another_users_job_is_not_there(stack: RunningStack, http: httpx.A
         "/admin/users", json={"name": f"stranger-{job}"[:60], "tier": "free"}, headers=stack.admin
     )
     stranger = {"Authorization": f"Bearer {made.raise_for_status().json()['key']}"}
-    theirs = (await http.post("/api/v1/tickets", headers=stranger)).json()["ticket"]
-    with pytest.raises(InvalidStatus) as refused:
-        await hear(socket_url(stack, job, f"ticket={theirs}"))
-    assert refused.value.response.status_code == 404
+    answer = await http.post("/api/v1/tickets", json={"job_id": job}, headers=stranger)
+    assert answer.status_code == 404
     answer = await http.get(f"/api/v1/jobs/{job}/events", headers={**stranger, "Accept": "text/event-stream"})
     assert answer.status_code == 404
+
+
+async def test_a_ticket_is_for_one_job(stack: RunningStack, http: httpx.AsyncClient) -> None:
+    one, other = await submit(http), await submit(http)
+    with pytest.raises(InvalidStatus) as refused:
+        await hear(socket_url(stack, other, f"ticket={await ticket(http, one)}"))
+    assert refused.value.response.status_code == 401
+
+
+async def test_a_ticket_is_forgotten_within_half_a_minute(
+    stack: RunningStack, http: httpx.AsyncClient
+) -> None:
+    """Redis forgets it by itself; here its time is made to pass at once."""
+    job = await submit(http)
+    late = await ticket(http, job)
+    async with Redis.from_url(stack.redis_url) as redis:
+        (name,) = [name async for name in redis.scan_iter("ticket:*")]
+        assert 0 < await redis.ttl(name) <= 30
+        await redis.pexpire(name, 0)
+    with pytest.raises(InvalidStatus) as refused:
+        await hear(socket_url(stack, job, f"ticket={late}"))
+    assert refused.value.response.status_code == 401
 
 
 async def test_without_key_or_ticket_nothing_opens(stack: RunningStack, http: httpx.AsyncClient) -> None:
@@ -112,12 +135,12 @@ async def test_a_thousand_watchers_of_one_process_all_hear_the_end(
             streams = [await session.get(url, headers=headers) for _ in range(CLIENTS)]
             assert {stream.status for stream in streams} == {200}
             (await http.post("/admin/queues/high/resume", headers=stack.admin)).raise_for_status()
-            endings = await asyncio.gather(*(_last_event(stream) for stream in streams))
-        assert set(endings) == {b"event: JOB_COMPLETE"}
+            endings = await asyncio.gather(*(_last_events(stream) for stream in streams))
+        assert set(endings) == {(b"event: JOB_COMPLETE", b"event: STREAM_END")}
     finally:
         await http.post("/admin/queues/high/resume", headers=stack.admin)
 
 
-async def _last_event(stream: aiohttp.ClientResponse) -> bytes:
+async def _last_events(stream: aiohttp.ClientResponse) -> tuple[bytes, ...]:
     text = await stream.read()
-    return [line for line in text.splitlines() if line.startswith(b"event: ")][-1]
+    return tuple([line for line in text.splitlines() if line.startswith(b"event: ")][-2:])

@@ -7,6 +7,7 @@ import pytest
 
 from beacon_client import BeaconError, RunnerClient
 from beacon_contracts.events import EventType
+from tests.fixtures.waiting import PATIENCE_S
 from tests.integration.client.small_runner import (
     SmallRunner,
     cut,
@@ -34,7 +35,7 @@ async def client(runner: SmallRunner) -> AsyncIterator[RunnerClient]:
 
 
 async def numbers(client: RunnerClient, after: int = 0) -> list[int]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         return [one.seq async for one in client.watch("job_a", after=after)]
 
 
@@ -43,7 +44,7 @@ async def test_events_come_as_they_are_sent_and_the_last_one_ends_it(
 ) -> None:
     stay = asyncio.Event()
     runner.on(ROUTE, stream(event(1, "JOB_QUEUED", position=3), event(2, "JOB_COMPLETE"), stay=stay))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         seen = [(one.seq, one.type, one.data) async for one in client.watch("job_a")]
     assert seen == [(1, EventType.JOB_QUEUED, {"position": 3}), (2, EventType.JOB_COMPLETE, {})]
     (call,) = runner.calls
@@ -100,6 +101,32 @@ async def test_heartbeats_farewells_and_events_of_later_versions_are_passed_over
         ),
     )
     assert await numbers(client) == [2]
+
+
+def farewell(reason: str) -> str:
+    return f'event: STREAM_END\ndata: {{"reason":"{reason}","message":"..."}}\n\n'
+
+
+async def test_a_stream_that_ends_for_the_servers_reasons_goes_on_at_once(
+    runner: SmallRunner, client: RunnerClient
+) -> None:
+    runner.on(
+        ROUTE,
+        stream(event(1, "JOB_QUEUED"), farewell("server_stopping")),
+        stream(event(2, "EXECUTION_START"), farewell("too_slow")),
+        stream("event: STREAM_END\ndata: nonsense\n\n"),
+        stream(event(3, "JOB_COMPLETE"), farewell("job_over")),
+    )
+    assert await numbers(client) == [1, 2, 3]
+    assert [call.headers["last-event-id"] for call in runner.calls] == ["0", "1", "2", "2"]
+
+
+async def test_watching_a_job_that_has_nothing_more_to_tell_ends(
+    runner: SmallRunner, client: RunnerClient
+) -> None:
+    runner.on(ROUTE, stream(farewell("job_over")))
+    assert await numbers(client, after=9) == []
+    assert len(runner.calls) == 1
 
 
 async def test_an_event_may_arrive_in_pieces(runner: SmallRunner, client: RunnerClient) -> None:

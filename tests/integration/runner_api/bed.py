@@ -71,6 +71,7 @@ class ApiBed:
     clock: ManualClock
     transport: httpx.ASGITransport
     rung: list[None]
+    watchers: Watchers
 
     async def user(self, name: str = "anna", tier: Tier = Tier.PREMIUM, *scopes: Scope) -> "Caller":
         user = await self.users.add(name, tier)
@@ -135,6 +136,7 @@ async def api_bed(
     config: BeaconConfig = CONFIG,
     *,
     priorities: Priorities | None = None,
+    slow_after_s: float = 20.0,
 ) -> AsyncIterator[ApiBed]:
     database, redis = Database(database_url, size=5), RedisAddress(redis_url).open()
     await database.open()
@@ -154,11 +156,12 @@ async def api_bed(
         registry=new_registry(),
         access_log=False,
         priorities=priorities,
+        slow_after_s=slow_after_s,
     )
     queue = RedisQueue(redis, layout, lease_s=60)
     transport = httpx.ASGITransport(parts.app)
     try:
-        yield ApiBed(Bed(database), queue, router, Users(database), clock, transport, rung)
+        yield ApiBed(Bed(database), queue, router, Users(database), clock, transport, rung, watchers)
     finally:
         await watchers.stop()
         await parts.close()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
+import orjson
 from pydantic import ValidationError
 
 from beacon_client.errors import BeaconError, BeaconUnreachable
@@ -11,6 +12,8 @@ from beacon_client.server_events import EventLines
 from beacon_contracts.events import EventType, JobEvent
 from beacon_lifecycle.clock import Clock
 
+STREAM_END = "STREAM_END"
+JOB_OVER = "job_over"
 FINAL = frozenset(
     {EventType.JOB_COMPLETE, EventType.JOB_PARTIAL, EventType.JOB_FAILED, EventType.JOB_CANCELLED}
 )
@@ -19,6 +22,10 @@ LINGER_S = 0.5
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 FAILURES_IN_A_ROW = 12
+
+
+class _JobOverError(Exception):
+    """The server has told all there is to tell."""
 
 
 async def watch(http: RunnerHttp, path: str, *, after: int, clock: Clock) -> AsyncGenerator[JobEvent]:
@@ -34,6 +41,8 @@ async def watch(http: RunnerHttp, path: str, *, after: int, clock: Clock) -> Asy
                     last = event.seq
                     yield event
                 ended = event.type in FINAL
+        except _JobOverError:
+            return
         except BeaconError as error:
             failures += 1
             if failures >= FAILURES_IN_A_ROW or not _passing(error):
@@ -62,10 +71,23 @@ async def _events(http: RunnerHttp, path: str, after: int) -> AsyncGenerator[Job
             complete = lines.take(line)
             if complete is None:
                 continue
+            if complete.name == STREAM_END:
+                _take_farewell(complete.data)
+                return
             try:
                 yield JobEvent.model_validate_json(complete.data)
             except ValidationError:
-                continue  # not a job's event: a farewell with its reason, or a kind of a later version
+                continue  # a kind of a later version
+
+
+def _take_farewell(data: str) -> None:
+    """A stream that ended for another reason than the job's end goes on elsewhere, or a little later."""
+    try:
+        reason = orjson.loads(data)["reason"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return
+    if reason == JOB_OVER:
+        raise _JobOverError
 
 
 def _passing(error: BeaconError) -> bool:

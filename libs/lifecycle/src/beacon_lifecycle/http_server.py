@@ -41,7 +41,7 @@ class HttpServer:
         stop_grace_s: float = 3.0,
         on_grace_over: Callable[[], None] = lambda: None,
         protocol: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
-        websockets: bool = False,
+        websockets: type[asyncio.Protocol] | Literal["none"] = "none",
     ) -> None:
         self._host = host
         self._port = port
@@ -52,7 +52,7 @@ class HttpServer:
             uvicorn.Config(
                 app,
                 http=protocol,
-                ws="websockets-sansio" if websockets else "none",
+                ws=websockets,
                 lifespan="off",
                 log_config=None,
                 access_log=False,

@@ -48,7 +48,7 @@ export class EventParser {
 export function socketSource(api, jobId) {
   let failures = 0;
   return async ({ from, signal, opened, received }) => {
-    const { ticket } = await api.post("api/v1/tickets", undefined, { signal });
+    const { ticket } = await api.post("api/v1/tickets", { job_id: jobId }, { signal });
     const address = api.socketAddress(path`ws/${jobId}` + query({ after: from, ticket }));
     const worked = await readSocket(new WebSocket(address), { signal, opened, received });
     failures = worked ? 0 : failures + 1;

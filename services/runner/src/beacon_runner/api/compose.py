@@ -22,7 +22,7 @@ from beacon_runner.api.health_routes import ReadinessCheck, health_routes
 from beacon_runner.api.job_desk import JobDesk
 from beacon_runner.api.job_routes import execution_routes, job_routes
 from beacon_runner.api.ledger_routes import ledger_routes
-from beacon_runner.api.live_routes import event_routes, socket_routes
+from beacon_runner.api.live_routes import SLOW_AFTER_S, event_routes, socket_routes
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.position_events import PositionEvents
 from beacon_runner.api.priorities import Priorities, PriorityService, TierPriorities
@@ -36,7 +36,7 @@ from beacon_runner.domain.classes import front_class, usable_classes
 from beacon_runner.domain.ports import QueueDesk
 from beacon_runner.domain.pricing import skip_price
 from beacon_runner.domain.verdict import RetryPolicy
-from beacon_runner.live import Tickets, Watchers
+from beacon_runner.live import HttpLine, SocketLine, Tickets, Watchers
 from beacon_runner.migrations import migrate
 from beacon_runner.queue import Layout, RedisDesk
 from beacon_runner.resources import Resource
@@ -70,6 +70,7 @@ class ApiParts:
         registry: CollectorRegistry,
         access_log: bool,
         priorities: Priorities | None = None,
+        slow_after_s: float = SLOW_AFTER_S,
     ) -> None:
         self.priorities = priorities or TierPriorities()
         admission, reader, users = Admission(config), Reader(database), Users(database)
@@ -91,8 +92,8 @@ class ApiParts:
             [
                 explorer_routes(self.explorer, submitting, keys),
                 job_routes(jobs, Explainer(jobs, clock), keys),
-                event_routes(events, keys),
-                socket_routes(events, keys, tickets),
+                event_routes(events, keys, patience_s=slow_after_s),
+                socket_routes(events, keys, tickets, patience_s=slow_after_s),
                 execution_routes(jobs, keys),
                 catalogue_routes(
                     Catalogue(config, admission, router, self.intake, users, self.priorities), keys
@@ -149,7 +150,8 @@ def build_api(
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,
-        websockets=True,
+        protocol=HttpLine,
+        websockets=SocketLine,
     )
     return [
         Resource("api-database", open_it=database.open, close_it=database.close),

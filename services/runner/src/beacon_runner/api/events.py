@@ -1,6 +1,6 @@
 """A job's events: as a page, or as a stream that goes on from where the client stopped."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from beacon_contracts.events import JobEvent
@@ -14,6 +14,7 @@ from beacon_runner.live import Watchers
 from beacon_runner.store.reading import JobRecord
 
 PAGE = 500
+PAGE_OF_A_STREAM = 100  # what a client that does not read makes this process hold
 LOOK_EVERY_S = 5.0  # when no wake-up comes: Redis may be away
 HEARTBEAT_S = 15.0
 
@@ -27,14 +28,14 @@ class EventDesk:
 
     async def page(self, job: JobId, owner: UserId | None, after: int) -> tuple[list[JobEvent], bool]:
         """Events with numbers above `after`, and whether the job can have more of them."""
-        return await self._page(await self.jobs.record(job, owner), after)
+        return await self._page(await self.jobs.record(job, owner), after, PAGE)
 
-    async def _page(self, record: JobRecord, after: int) -> tuple[list[JobEvent], bool]:
-        found = await self.jobs.reader.events(record, after, PAGE)
+    async def _page(self, record: JobRecord, after: int, most: int) -> tuple[list[JobEvent], bool]:
+        found = await self.jobs.reader.events(record, after, most)
         more = record.head.state in LIVE or (bool(found) and found[-1].seq < record.event_seq)
         return [event_view(record.head.id, event) for event in found], more
 
-    async def follow(self, job: JobId, owner: UserId | None, after: int) -> AsyncIterator[JobEvent | None]:
+    async def follow(self, job: JobId, owner: UserId | None, after: int) -> AsyncGenerator[JobEvent | None]:
         """Events from `after` on, until the job is over and all is told; None breaks a long silence.
 
         Each client reads from Postgres at its own pace, so a slow one holds nothing but its place.
@@ -44,7 +45,7 @@ class EventDesk:
             more = True
             while more and not self.watchers.closed:
                 record = await self.jobs.record(job, owner)
-                events, more = await self._page(record, after)
+                events, more = await self._page(record, after, PAGE_OF_A_STREAM)
                 for event in events:
                     after = event.seq
                     yield event

@@ -2,5 +2,6 @@
 
 from beacon_runner.live.tickets import Ticket, Tickets
 from beacon_runner.live.watchers import Watchers
+from beacon_runner.live.wire import HttpLine, Line, SocketLine, line_of
 
-__all__ = ["Ticket", "Tickets", "Watchers"]
+__all__ = ["HttpLine", "Line", "SocketLine", "Ticket", "Tickets", "Watchers", "line_of"]

@@ -8,7 +8,7 @@ from uuid import UUID
 import orjson
 from redis.asyncio import Redis, RedisCluster
 
-from beacon_contracts.ids import UserId
+from beacon_contracts.ids import JobId, UserId
 
 LIFETIME_S = 30
 
@@ -25,19 +25,20 @@ class Tickets:
     def __init__(self, redis: Redis | RedisCluster) -> None:
         self._redis = redis
 
-    async def issue(self, owner: UserId | None) -> Ticket:
-        """`owner` is whose jobs the bearer may watch; None stands for everybody's."""
+    async def issue(self, owner: UserId | None, job: JobId) -> Ticket:
+        """`owner` is whose job it must be when the ticket is shown; None stands for anybody's."""
         text = secrets.token_urlsafe(24)
-        value = orjson.dumps({"owner": None if owner is None else owner.hex})
+        value = orjson.dumps({"owner": None if owner is None else owner.hex, "job": job.hex})
         await self._redis.set(_key(text), value, ex=LIFETIME_S)
         return Ticket(text, LIFETIME_S)
 
-    async def redeem(self, text: str) -> tuple[bool, UserId | None]:
-        """Whether the ticket was good, and its owner. It is good once."""
+    async def redeem(self, text: str, job: JobId) -> tuple[bool, UserId | None]:
+        """Whether the ticket was good for this job, and its owner. Shown once, it is used up."""
         value = await self._redis.getdel(_key(text[:200]))
-        if value is None:
+        kept = {} if value is None else orjson.loads(value)
+        if kept.get("job") != job.hex:
             return False, None
-        owner = orjson.loads(value)["owner"]
+        owner = kept["owner"]
         return True, None if owner is None else UserId(UUID(hex=owner))
 
 

@@ -1,0 +1,96 @@
+"""Clients on real sockets that stop reading."""
+
+import asyncio
+import select
+import socket
+from dataclasses import dataclass
+from typing import Any, Self
+
+import orjson
+
+from tests.fixtures.waiting import patience
+
+SMALL_BUFFER = 4096
+
+
+class StalledClient:
+    """A bare connection with a small buffer; it reads when it is told to."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    @classmethod
+    async def to(cls, address: str, request: bytes) -> Self:
+        host, _, port = address.removeprefix("http://").partition(":")
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
+        connection.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(connection, (host, int(port)))
+        await loop.sock_sendall(connection, request)
+        return cls(connection)
+
+    def is_cut(self) -> bool:
+        """Whether the server has ended the connection, seen without reading."""
+        poll = select.poll()
+        poll.register(self._connection, 0)
+        return bool(poll.poll(0))
+
+    async def read_until(self, *last: bytes) -> bytes:
+        """All that comes, up to one of these last words; then the connection is closed."""
+        loop = asyncio.get_running_loop()
+        read = bytearray()
+        async with patience(f"the server says {last!r}"):
+            while not read.endswith(last):
+                piece = await loop.sock_recv(self._connection, 65_536)
+                assert piece, f"the server went away after {bytes(read[-200:])!r}"
+                read += piece
+        self.close()
+        return bytes(read)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came over one connection: the numbers of the events, and the last word."""
+
+    numbers: list[int]
+    last: tuple[str, Any]
+
+
+def told_by_stream(answer: bytes) -> Told:
+    """From a chunked answer with server-sent events."""
+    events = [_event(block) for block in _unchunked(answer).split(b"\n\n") if block and block[:1] != b":"]
+    return Told([number for number, _, _ in events if number], (events[-1][1], events[-1][2]))
+
+
+def _event(block: bytes) -> tuple[int, str, Any]:
+    fields = dict(line.split(b": ", 1) for line in block.split(b"\n"))
+    return int(fields.get(b"id", b"0")), fields[b"event"].decode(), orjson.loads(fields[b"data"])
+
+
+def _unchunked(answer: bytes) -> bytes:
+    _, _, rest = answer.partition(b"\r\n\r\n")
+    body = b""
+    while True:
+        size, _, rest = rest.partition(b"\r\n")
+        if int(size, 16) == 0:
+            return body
+        body, rest = body + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+
+
+def told_by_socket(answer: bytes) -> Told:
+    """From the frames of a server, which are not masked."""
+    _, _, rest = answer.partition(b"\r\n\r\n")
+    numbers: list[int] = []
+    while True:
+        kind, size, rest = rest[0] & 15, rest[1], rest[2:]
+        if size == 126:
+            size, rest = int.from_bytes(rest[:2]), rest[2:]
+        payload, rest = rest[:size], rest[size:]
+        if kind == 1:
+            numbers.append(orjson.loads(payload)["seq"])
+        elif kind == 8:
+            return Told(numbers, (str(int.from_bytes(payload[:2])), payload[2:].decode()))
