@@ -7,6 +7,7 @@
 local left, ids, letters = tonumber(ARGV[6]), {}, {}
 
 local function take(id, letter)
+  if not id then return end -- a lane whose list is gone
   ids[#ids + 1], letters[#letters + 1] = id, letter
   left = left - 1
 end
@@ -40,10 +41,13 @@ for _, class in ipairs(open) do
 end
 if #ids == 0 then return {} end
 
-local ends, texts, fields, scores = now_ms() + ARGV[4], {}, {}, {}
+-- An id that is in a list by mistake, or in two, is dropped there and costs the others nothing.
+local waits = { w = true, f = true }
+local ends, texts, fields, scores, seen = now_ms() + ARGV[4], {}, {}, {}, {}
 for i, value in ipairs(redis.call('HMGET', live, unpack(ids))) do
-  if value then -- an id that somebody wrote into a list by hand is dropped, and costs the others nothing
-    local _, _, rest, class, lane = parse(value)
+  local place, _, rest, class, lane = parse(value or '')
+  if waits[place] and not seen[ids[i]] then
+    seen[ids[i]] = true
     texts[#texts + 1] = ids[i] .. ':' .. rest
     fields[#fields + 1], fields[#fields + 2] = ids[i], letters[i] .. ARGV[5] .. ':' .. rest
     scores[#scores + 1], scores[#scores + 2] = ends, ids[i]

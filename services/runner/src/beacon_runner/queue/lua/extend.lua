@@ -25,7 +25,7 @@ for i = 6, #ARGV, 2 do
       kept[#kept + 1], kept[#kept + 2] = ends, id
     elseif holder == '' then
       leave(id, place, class, lane)
-      hold(id, place == 'f' and 'k' or 'l', rest, lane)
+      hold(id, (place == 'f' or place == 's') and 'k' or 'l', rest, lane)
       retaken[#retaken + 1] = id
     else
       lost[#lost + 1] = id

@@ -22,7 +22,7 @@ local function leave(id, place, class, lane)
   elseif place == 'f' then
     redis.call('LREM', front_of(class), -1, id)
     count_waiting(class, lane, -1)
-  elseif place == 'r' then
+  elseif place == 'r' or place == 's' then
     redis.call('ZREM', retries, id)
   else
     redis.call('ZREM', leases, id)

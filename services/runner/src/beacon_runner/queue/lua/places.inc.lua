@@ -2,8 +2,9 @@
 --
 -- The live HASH has one field a message. Its name is the message's id, its value
 -- `<place><holder>:<stage>:<attempt>:<class>:<lane>`, where place is one of
---   w waiting in its lane     f waiting in front (a paid skip)     r waiting in the retry set
---   l leased from its lane    k leased from the front              (holder: the worker, only for l and k)
+--   w waiting in its lane     r waiting in the retry set     l leased
+--   f, s, k the same for one that was paid to go first: it waits in front, whenever it waits
+-- and holder is the worker, only for l and k.
 -- Every operation starts with the same KEYS and ARGV:
 -- KEYS 1 live HASH, 2 leases ZSET (id -> lease end in ms), 3 retry ZSET (id -> due in ms),
 --      4 waiting HASH (class -> messages in its lanes and front), 5 paused SET of classes
@@ -18,8 +19,10 @@ local function now_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- Lanes from before the setting was changed keep their own lists, so that what waits there is still served.
 local function list_of(class, lane)
-  return plain and prefix .. 'jobs' or prefix .. 'jobs:' .. class .. ':' .. lane
+  if plain and lane == 'all' then return prefix .. 'jobs' end
+  return prefix .. 'jobs:' .. class .. ':' .. lane
 end
 
 local function ring_of(class) return prefix .. 'jobs:' .. class .. ':ring' end

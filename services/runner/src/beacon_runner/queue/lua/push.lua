@@ -1,7 +1,8 @@
 -- Adds messages; one that is known already is not added again, though it may go to a higher class or to the front.
 -- KEYS 1-5 as in places.inc.lua, 6 dead LIST of ids, 7 dead ids HASH (job -> id)
 -- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, then four for each message:
---      kind (j lane, f front, r retry, d dead), id, `stage:attempt:class:lane`, due in ms (r) or batch (j, f)
+--      kind (j lane, f front, r retry, s retry that goes to the front, d dead), id, `stage:attempt:class:lane`,
+--      due in ms (r, s) or batch (j, f)
 -- Returns how many messages were added or moved.
 -- include places.inc.lua
 -- include moving.inc.lua
@@ -13,10 +14,13 @@ local changed = 0
 local add = {}
 function add.j(id, rest, batch) add_to_lane(id, with_lane(rest, batch)) end
 function add.f(id, rest, batch) enter_front('LPUSH', id, with_lane(rest, batch)) end
-function add.r(id, rest, due)
-  redis.call('ZADD', retries, due, id)
-  redis.call('HSET', live, id, 'r:' .. rest)
+local function add_retry(letter)
+  return function(id, rest, due)
+    redis.call('ZADD', retries, due, id)
+    redis.call('HSET', live, id, letter .. ':' .. rest)
+  end
 end
+add.r, add.s = add_retry('r'), add_retry('s')
 
 for i = 5, #ARGV, 4 do
   local kind, id, rest, extra = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
@@ -28,7 +32,7 @@ for i = 5, #ARGV, 4 do
     if not known and not added[id] then
       add[kind](id, rest, extra)
       changed = changed + 1
-    elseif known and kind ~= 'r' then
+    elseif known and kind ~= 'r' and kind ~= 's' then
       changed = changed + raise(id, known, rest:match('^%d+:%d+:(%a+):'), kind == 'f')
     end
   end

@@ -12,8 +12,8 @@ end
 
 local function found_each(ids, what)
   for _, id in ipairs(ids) do
-    local _, _, _, _, lane = parse(redis.call('HGET', live, id))
-    found(lane, what, 1)
+    local value = redis.call('HGET', live, id)
+    if value then found(select(5, parse(value)), what, 1) end
   end
 end
 

@@ -1,4 +1,4 @@
--- Moves retries whose moment has come to the end of their lane.
+-- Moves retries whose moment has come to the end of their lane, or to the front when that was paid.
 -- KEYS 1-5 as in places.inc.lua
 -- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, 5 limit
 -- Returns how many were moved.
@@ -10,12 +10,13 @@ for _, id in ipairs(due) do
   redis.call('ZREM', retries, id)
   local value = redis.call('HGET', live, id)
   if value then
-    local _, _, rest, class, lane = parse(value)
+    local place, _, rest, class, lane = parse(value)
     if lane == '' then
       lane = choose(tonumber(ARGV[4]), '')
       rest = rest .. lane
     end
-    enter_lane('LPUSH', id, rest, class, lane)
+    if place == 's' then enter_front('LPUSH', id, rest, class, lane)
+    else enter_lane('LPUSH', id, rest, class, lane) end
   end
 end
 conclude()
