@@ -12,6 +12,7 @@ from beacon_runner.loops.worker.executor import Executor, RouterExecutor
 from beacon_runner.store.claims import PostgresClaims
 from beacon_runner.store.live import PostgresAttic, PostgresLive
 from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.pauses import PostgresPauses
 from benchmarks.harness.contender import Progress, options, run
 from benchmarks.runner.contenders.instant import InstantExecutor, InstantRouter
 from benchmarks.runner.contenders.setting import Filler, new_users, open_database, open_transport, wide_config
@@ -83,7 +84,8 @@ class BeaconDrain:
 
     def _relay(self) -> list[Service]:
         live = PostgresLive(self._database)
-        store = RelayStore(PostgresOutbox(self._database), live, live, PostgresAttic(self._database))
+        outbox, pauses = PostgresOutbox(self._database), PostgresPauses(self._database)
+        store = RelayStore(outbox, live, live, PostgresAttic(self._database), pauses)
         return build_relay(self._transport, store)
 
     async def _check(self, count: int) -> None:

@@ -20,6 +20,7 @@ from beacon_runner.store.claims import PostgresClaims
 from beacon_runner.store.database import Database
 from beacon_runner.store.live import PostgresAttic, PostgresLive
 from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.pauses import PostgresPauses
 from beacon_telemetry import configure_logging, new_registry
 from benchmarks.harness.pickup import arrived
 from benchmarks.runner.contenders.instant import HangingRouter, InstantRouter
@@ -58,7 +59,8 @@ def run_services(make: Callable[[], list[Service]]) -> int:
 def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL)
     live = PostgresLive(database)
-    store = RelayStore(PostgresOutbox(database), live, live, PostgresAttic(database))
+    outbox, pauses = PostgresOutbox(database), PostgresPauses(database)
+    store = RelayStore(outbox, live, live, PostgresAttic(database), pauses)
     return [
         Resource("relay-database", open_it=database.open, close_it=database.close),
         *build_relay(transport, store),

@@ -4,9 +4,11 @@ import asyncio
 import time
 from dataclasses import replace
 
+import pytest
+
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import OutboxEntry, Topic
-from beacon_runner.domain.ports import LaneCount
+from beacon_runner.domain.ports import LaneCount, LiveMessage
 from tests.conformance.runner_queue.bed import QueueBed, entry, message
 
 
@@ -47,6 +49,39 @@ async def test_one_class_and_one_lane_is_plainly_jobs(bed: QueueBed) -> None:
     assert await plain.claim() == wanted
 
 
+async def test_what_waited_before_the_lanes_were_chosen_anew_is_still_served(bed: QueueBed) -> None:
+    old = [message("anna"), message("bea"), message("all")]
+    await bed.add(*old)
+    plain = bed.laid_out(plain=True, classes=(JobClass.LOW,))
+    new = message("all")
+    await plain.add(new)
+    assert await plain.queue.put_back() == 1  # of the lane whose list has another name now
+    assert {one.id for one in await plain.claim()} == {one.id for one in [*old, new]}
+    assert await bed.queue.put_back() == 0
+
+
+@pytest.mark.parametrize(
+    "lost", ["jobs:low:anna", "jobs:low:ring", "jobs:low:front", "jobs:retry", "jobs:leases"]
+)
+async def test_what_is_not_where_redis_says_is_found_again(bed: QueueBed, lost: str) -> None:
+    leased, waiting, skipped, retried = message(), message(), message(), message()
+    await bed.add(leased)
+    await bed.claim()
+    await bed.add(waiting)
+    await bed.add(skipped, front=True)
+    await bed.queue.push([OutboxEntry(Topic.RETRY, retried, not_before=1.0)])
+    assert await bed.queue.put_back() == 0
+    await bed.redis.delete(bed.layout.name(lost))
+    assert await bed.queue.put_back() == 1
+    await bed.queue.take_due(10)
+    if lost == "jobs:leases":
+        assert await bed.queue.reclaim(10) == [leased]
+        await bed.claim()
+    assert len(await bed.claim()) + (await bed.desk.stats()).leased >= 4
+    assert await bed.queue.ack([leased, waiting, skipped, retried]) == 4
+    assert await bed.keys() == set()
+
+
 async def test_wrong_counters_are_found_and_counted_again(bed: QueueBed) -> None:
     await bed.add(*(message() for _ in range(3)))
     await bed.add(message("bea"), front=True)
@@ -74,11 +109,25 @@ async def test_a_retry_waits_for_its_moment(bed: QueueBed) -> None:
         ]
     )
     assert await bed.claim() == []
-    assert await bed.queue.unknown([due, later]) == []
+    assert await bed.queue.misplaced([LiveMessage(one, None) for one in (due, later)]) == []
     assert await bed.queue.take_due(100) == 1
     assert await bed.claim() == [due]
     stats = await bed.desk.stats()
     assert (stats.retry, stats.next_retry_at) == (1, round(now + 3600, 3))
+
+
+async def test_a_retry_that_was_paid_for_goes_to_the_front(bed: QueueBed) -> None:
+    ordinary, before, while_it_waits = message(), message("bea"), message("cid")
+    await bed.queue.push(
+        [
+            OutboxEntry(Topic.RETRY, before, not_before=1.0, front=True),
+            OutboxEntry(Topic.RETRY, while_it_waits, not_before=2.0),
+            entry(while_it_waits, front=True),
+            entry(ordinary),
+        ]
+    )
+    await bed.queue.take_due(100)
+    assert await bed.claim() == [before, while_it_waits, ordinary]
 
 
 async def test_a_due_retry_without_a_lane_gets_the_least_loaded(bed: QueueBed) -> None:

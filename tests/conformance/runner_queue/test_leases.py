@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.ports import LiveMessage
 from tests.conformance.runner_queue.bed import QueueBed, message, until
 
 
@@ -47,6 +48,24 @@ async def test_a_paid_skip_goes_back_to_the_front(bed: QueueBed) -> None:
     assert await bed.claim(1) == [paid]
     assert await bed.queue.give_back([paid], "w1") == 1
     assert await bed.claim(2) == [paid, ordinary]
+
+
+async def test_what_is_paid_for_while_a_worker_has_it_goes_back_to_the_front(bed: QueueBed) -> None:
+    ordinary, given_back, reclaimed = message(), message("bea"), message("cid")
+    await bed.add(given_back, ordinary)
+    await bed.claim(1)
+    await bed.add(replace(given_back, job_class=JobClass.HIGH), front=True)
+    await bed.queue.give_back([given_back], "w1")
+    (back,) = await bed.claim(1)
+    assert (back.job, back.job_class) == (given_back.job, JobClass.HIGH)
+    await bed.queue.ack([back])
+    await bed.add(reclaimed)
+    await bed.queue.ack(await bed.claim(1))  # the ordinary one
+    await bed.laid_out(lease_s=0.001).claim(1)
+    assert await bed.queue.move(reclaimed, front=True)
+    await until(lambda: bed.queue.reclaim(100))
+    await bed.add(message("dan", JobClass.HIGH))
+    assert (await bed.claim(1))[0].job == reclaimed.job
 
 
 async def test_returned_messages_keep_their_order(bed: QueueBed) -> None:
@@ -116,7 +135,11 @@ async def test_redis_knows_what_it_holds(bed: QueueBed) -> None:
     await bed.claim()
     await bed.add(waiting)
     newer = replace(waiting, ticket=2)
-    assert await bed.queue.unknown([waiting, absent, leased, newer]) == [absent, newer]
+    asked = [LiveMessage(one, None) for one in (waiting, absent, leased, newer)]
+    assert await bed.queue.misplaced(asked) == [absent, newer]
+    assert await bed.queue.misplaced([replace(one, front=True) for one in asked[:1]]) == [waiting]
+    raised = LiveMessage(replace(leased, job_class=JobClass.HIGH), None)
+    assert await bed.queue.misplaced([raised]) == [raised.message]
 
 
 async def test_what_somebody_wrote_by_hand_costs_the_others_nothing(bed: QueueBed) -> None:
@@ -129,6 +152,17 @@ async def test_what_somebody_wrote_by_hand_costs_the_others_nothing(bed: QueueBe
     assert await bed.claim() == [one]
     assert await bed.queue.reclaim(10) == []
     await bed.queue.take_due(10)
+    await bed.queue.ack([one])
+    assert await bed.keys() == set()
+
+
+async def test_an_id_that_is_in_two_lists_is_claimed_once(bed: QueueBed) -> None:
+    one = message()
+    await bed.add(one)
+    await bed.redis.lpush(bed.layout.name("jobs:low:bea"), one.id)
+    await bed.redis.lpush(bed.layout.name("jobs:low:ring"), "bea", "gone")
+    assert await bed.claim(1) == [one]
+    assert await bed.claim(worker="w2") == []
     await bed.queue.ack([one])
     assert await bed.keys() == set()
 

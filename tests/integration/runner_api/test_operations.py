@@ -5,6 +5,8 @@ import pytest
 from beacon_client.router import RouterStatus
 from beacon_contracts.operations import RuntimeStats
 from beacon_contracts.router_status import QueueStatus, RegionStatus
+from beacon_contracts.tiers import JobClass
+from beacon_runner.store.pauses import PostgresPauses
 from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller, api_bed
 
 
@@ -55,6 +57,7 @@ async def test_a_paused_class_hands_nothing_out(api: ApiBed, anna: Caller, admin
     await anna.submit(GENERATION)
     assert await admin.post("/admin/queues/medium/pause") == {"name": "medium", "paused": True}
     assert await api.claim() == []
+    assert await PostgresPauses(api.store.database).paused() == {JobClass.MEDIUM}
     await admin.post("/admin/queues/medium/resume")
     assert len(await api.claim()) == 1
     await admin.post("/admin/queues/odd/pause", status=422)

@@ -24,6 +24,7 @@ from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.plan import Due
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.domain.work import ClaimedJob
+from beacon_runner.loops.mirror import Mirror
 from beacon_runner.loops.publisher import OutboxPublisher
 from beacon_runner.loops.worker.outcomes import Outcome
 from beacon_runner.store.claims import PostgresClaims
@@ -31,6 +32,7 @@ from beacon_runner.store.control import JobControl
 from beacon_runner.store.database import Database
 from beacon_runner.store.live import PostgresLive
 from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.pauses import PostgresPauses
 from beacon_runner.store.submissions import NewJob, Submissions
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
@@ -146,6 +148,14 @@ class LoopBed:
     @property
     def live(self) -> PostgresLive:
         return PostgresLive(self.database)
+
+    @property
+    def pauses(self) -> PostgresPauses:
+        return PostgresPauses(self.database)
+
+    @property
+    def mirror(self) -> Mirror:
+        return Mirror(self.live, self.pauses, self.transport.desk, page=2)
 
     @property
     def control(self) -> JobControl:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from beacon_contracts.tiers import JobClass
-from beacon_runner.loops.gauges import GaugeReader
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.loops.gauges import AgeReader, GaugeReader
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 
 COMMITTED_LATE = """
@@ -76,3 +76,16 @@ async def test_lag_and_depth_are_metrics(bed: LoopBed) -> None:
     assert metrics.outbox_entries._value.get() == 3
     assert metrics.outbox_lag._value.get() > 0
     assert metrics.waiting.labels(JobClass.LOW)._value.get() == 2
+
+
+async def test_the_age_of_the_oldest_that_waits_is_a_metric_of_each_class(bed: LoopBed) -> None:
+    oldest, _ = await bed.submit(2)
+    (running,) = await bed.submit(tier=Tier.ADMIN)
+    await bed.publish()
+    await bed.claims.claim(await bed.queue.claim([JobClass.HIGH], 1, "w"), "w")
+    aged = "UPDATE jobs SET queued_at = now() - interval '1 hour' WHERE id = ANY ($1::uuid[])"
+    await bed.database.execute(aged, [oldest, running])
+    metrics = bed.transport.metrics
+    await AgeReader(bed.live, metrics).run_once()
+    assert metrics.oldest.labels(JobClass.LOW)._value.get() >= 3600
+    assert metrics.oldest.labels(JobClass.HIGH)._value.get() == 0

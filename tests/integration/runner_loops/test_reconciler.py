@@ -4,6 +4,7 @@ import pytest
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.loops.reconciler import Reconciler
 from tests.integration.runner_loops.bed import (
@@ -24,7 +25,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 async def reconciler(bed: LoopBed, clock: ManualClock) -> Reconciler:
     """One that has seen everything in order."""
-    made = Reconciler(bed.live, bed.queue, bed.transport.metrics, clock, page=2)
+    made = Reconciler(bed.live, bed.queue, bed.mirror, bed.transport.metrics, clock, page=2)
     await sweep(made)
     return made
 
@@ -56,7 +57,7 @@ async def test_a_rebuild_that_was_cut_off_starts_over(bed: LoopBed, reconciler: 
     await bed.queued(5)
     await flush(bed)
     assert (await reconciler.run_once()).more
-    another = Reconciler(bed.live, bed.queue, bed.transport.metrics, ManualClock(), page=2)
+    another = Reconciler(bed.live, bed.queue, bed.mirror, bed.transport.metrics, ManualClock(), page=2)
     assert await sweep(another) == 5
     assert await sweep(reconciler) == 3
     await bed.publish()
@@ -134,6 +135,80 @@ async def test_dead_letters_are_mirrored_again(bed: LoopBed, reconciler: Reconci
     await sweep(reconciler)
     await bed.publish()
     assert (await bed.transport.desk.stats()).dead == 1
+
+
+async def test_the_mirror_of_dead_letters_is_compared_with_the_table(
+    bed: LoopBed, reconciler: Reconciler, clock: ManualClock
+) -> None:
+    """A purge whose word did not reach Redis, and a letter that Redis lost."""
+    jobs = await bed.queued(5)
+    async with bed.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
+        await bed.ended(*jobs)
+    await bed.publish()
+    purged, forgotten, *_ = jobs
+    await bed.database.execute("DELETE FROM dead_letters WHERE job_id = $1", purged)
+    await bed.transport.desk.forget_dead([forgotten])
+    await clock.advance(60)
+    await sweep(reconciler)
+    await bed.publish()
+    assert set(await bed.transport.desk.dead()) == set(jobs) - {purged}
+    assert (await bed.transport.desk.stats()).dead == 4
+
+
+async def test_a_paused_class_stays_paused_when_redis_was_emptied(
+    bed: LoopBed, reconciler: Reconciler
+) -> None:
+    (job,) = await bed.queued()
+    await bed.pauses.pause(JobClass.LOW)
+    await flush(bed)
+    await sweep(reconciler)
+    await bed.publish()
+    assert await bed.queue.claim(ALL_CLASSES, 1, "w") == []
+    await bed.pauses.resume(JobClass.LOW)
+    await flush(bed)
+    await sweep(reconciler)
+    await bed.publish()
+    assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 1, "w")] == [job]
+
+
+async def test_a_pause_that_redis_did_not_hear_of_is_told_at_the_next_sweep(
+    bed: LoopBed, reconciler: Reconciler, clock: ManualClock
+) -> None:
+    await bed.pauses.pause(JobClass.HIGH)
+    await bed.transport.desk.pause(JobClass.LOW)  # and this resume was not heard
+    await clock.advance(60)
+    await sweep(reconciler)
+    assert (await bed.transport.desk.stats()).paused == {JobClass.HIGH}
+
+
+async def test_a_promotion_or_a_payment_that_redis_lost_is_made_again(
+    bed: LoopBed, reconciler: Reconciler, clock: ManualClock
+) -> None:
+    promoted, paid, ordinary = await bed.queued(3)
+    await bed.database.execute("UPDATE jobs SET class = 'high' WHERE id = $1", promoted)
+    await bed.database.execute("UPDATE jobs SET front = true WHERE id = $1", paid)
+    await clock.advance(60)
+    assert await sweep(reconciler) == 2
+    await bed.publish()
+    assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 9, "w")] == [
+        paid,
+        promoted,
+        ordinary,
+    ]
+    assert await sweep(reconciler) == 0
+
+
+async def test_a_lane_that_somebody_deleted_is_filled_again(
+    bed: LoopBed, reconciler: Reconciler, clock: ManualClock
+) -> None:
+    jobs = await bed.queued(3)
+    (lane,) = [load.lane for load in (await bed.transport.desk.stats()).lanes]
+    await bed.transport.redis.delete(f"jobs:low:{lane}")
+    await clock.advance(60)
+    await sweep(reconciler)
+    assert {message.job for message in await bed.queue.claim(ALL_CLASSES, 9, "w")} == set(jobs)
+    assert await bed.transport.desk.reset_lanes() == []
+    assert bed.transport.metrics.astray._value.get() == 3
 
 
 async def _state(bed: LoopBed, job: JobId, state: JobState) -> bool:

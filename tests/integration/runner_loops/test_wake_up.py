@@ -68,7 +68,7 @@ async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(
 ) -> None:
     """The clock stands still, so no poll ever comes."""
     async with LoopBed.on(database_url, redis_url, clock=ManualClock()) as bed:
-        store = RelayStore(bed.outbox, bed.live, bed.live, PostgresAttic(bed.database))
+        store = RelayStore(bed.outbox, bed.live, bed.live, PostgresAttic(bed.database), bed.pauses)
         relay = build_relay(bed.transport, store)
         for service in relay:
             await service.start()

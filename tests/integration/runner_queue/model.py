@@ -15,7 +15,7 @@ class Known:
     message: Message
     place: str  # lane, front, retry or leased
     holder: str = ""
-    from_front: bool = False
+    paid: bool = False  # leased or waiting for a retry: it belongs to the front
 
 
 @dataclass
@@ -32,8 +32,8 @@ class QueueModel:
         else:
             self.raise_to(message.id, message.job_class, front=front)
 
-    def push_retry(self, message: Message) -> None:
-        self.known.setdefault(message.id, Known(message, "retry"))
+    def push_retry(self, message: Message, *, front: bool) -> None:
+        self.known.setdefault(message.id, Known(message, "retry", paid=front))
 
     def raise_to(self, message_id: str, job_class: JobClass | None, *, front: bool) -> bool:
         known = self.known.get(message_id)
@@ -41,12 +41,12 @@ class QueueModel:
             return False
         higher = job_class is not None and RANK[job_class] > RANK[known.message.job_class]
         target = replace(known.message, job_class=job_class) if higher and job_class else known.message
-        if known.place == "retry" and higher:
-            known.message = target
-            return True
-        if known.place not in ("lane", "front") or not (higher or (front and known.place == "lane")):
+        was_front = known.place == "front" or known.paid
+        if not higher and (was_front or not front):
             return False
-        was_front = known.place == "front"
+        if known.place not in ("lane", "front"):
+            known.message, known.paid = target, front or was_front
+            return True
         self._leave(message_id)
         self._wait(target, front=front or was_front)
         return True
@@ -59,7 +59,7 @@ class QueueModel:
                 taken += take(job_class, limit - len(taken))
         for message_id in taken:
             known = self.known[message_id]
-            known.from_front = known.place == "front"
+            known.paid = known.place == "front"
             known.place, known.holder = "leased", worker
         return [self.known[message_id].message for message_id in taken]
 
@@ -79,7 +79,7 @@ class QueueModel:
         back = [one for one in back if holder in (None, self.known[one].holder)]
         for message_id in reversed(back):
             known = self.known[message_id]
-            self._wait(known.message, front=known.from_front, first=True)
+            self._wait(known.message, front=known.paid, first=True)
         return len(back)
 
     def extend(self, messages: Iterable[Message], holder: str) -> list[str]:
@@ -89,16 +89,21 @@ class QueueModel:
             if known is None:
                 self.known[message.id] = Known(message, "leased", holder)
             elif known.place != "leased":
-                from_front = known.place == "front"
+                paid = known.place == "front" or known.paid
                 self._leave(message.id)
-                self.known[message.id] = Known(known.message, "leased", holder, from_front)
+                self.known[message.id] = Known(known.message, "leased", holder, paid)
             elif known.holder != holder:
                 lost.append(message.id)
         return lost
 
     def take_due(self, ids: Sequence[str]) -> None:
         for message_id in ids:
-            self._wait(self.known[message_id].message, front=False)
+            known = self.known[message_id]
+            self._wait(known.message, front=known.paid)
+
+    def misplaces(self, message: Message) -> bool:
+        known = self.known.get(message.id)
+        return known is None or RANK[known.message.job_class] < RANK[message.job_class]
 
     def leased_ids(self) -> list[str]:
         return [one for one, known in self.known.items() if known.place == "leased"]

@@ -13,7 +13,9 @@ from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.ports import LiveMessage
 from beacon_runner.queue import Layout, RedisDesk, RedisQueue
+from beacon_runner.queue.lost_and_found import LostAndFound
 from tests.integration.runner_queue.model import QueueModel
 
 T = TypeVar("T")
@@ -40,6 +42,7 @@ class QueueMachine(RuleBasedStateMachine):
         layout = Layout()
         self._queue = RedisQueue(self._redis, layout, lease_s=3600)
         self._desk = RedisDesk(self._redis, layout)
+        self._places = LostAndFound(self._redis, layout)
         self._model = QueueModel()
         self._do(self._redis.flushdb())
 
@@ -60,12 +63,12 @@ class QueueMachine(RuleBasedStateMachine):
         for message in pushed:
             self._model.push(message, front=front)
 
-    @rule(pushed=some_messages)
-    def push_retry(self, pushed: list[Message]) -> None:
-        entries = [OutboxEntry(Topic.RETRY, message, not_before=1.0) for message in pushed]
+    @rule(pushed=some_messages, front=st.booleans())
+    def push_retry(self, pushed: list[Message], front: bool) -> None:
+        entries = [OutboxEntry(Topic.RETRY, message, not_before=1.0, front=front) for message in pushed]
         self._do(self._queue.push(entries))
         for message in pushed:
-            self._model.push_retry(message)
+            self._model.push_retry(message, front=front)
 
     @rule(limit=st.integers(1, 8))
     def take_due(self, limit: int) -> None:
@@ -123,15 +126,17 @@ class QueueMachine(RuleBasedStateMachine):
         (self._model.paused.add if paused else self._model.paused.discard)(job_class)
 
     @rule(asked=some_messages)
-    def unknown(self, asked: list[Message]) -> None:
-        missing = [message for message in asked if message.id not in self._model.known]
-        assert list(self._do(self._queue.unknown(asked))) == missing
+    def misplaced(self, asked: list[Message]) -> None:
+        missing = [message for message in asked if self._model.misplaces(message)]
+        live = [LiveMessage(message, None) for message in asked]
+        assert list(self._do(self._queue.misplaced(live))) == missing
 
     @invariant()
     def counts_are_the_truth(self) -> None:
         stats = self._do(self._desk.stats())
         assert dict(stats.waiting) == self._model.waiting()
         assert stats.leased == len(self._model.leased_ids())
+        assert self._do(self._places.all_in_place())
         names = [f"queue:{lane}:{what}" for lane in LANES for what in ("pending", "running")]
         counters = [int(value or 0) for value in self._do(self._redis.mget(names))]
         assert counters == [count for lane in LANES for count in self._model.loads(lane)]

@@ -113,7 +113,7 @@ async def test_republishing_queues_what_is_still_live_under_the_same_ticket(bed:
 
 async def test_dead_letters_are_mirrored_again(bed: Bed) -> None:
     jobs = [await bed.dead(GENERATION, "never") for _ in range(2)]
-    assert await bed.live.republish_dead() == 2
+    assert await bed.live.republish_dead(jobs) == 2
     assert [(entry.topic, entry.message.job) for entry in await bed.published()] == [
         (Topic.DEAD, job) for job in jobs
     ]

@@ -14,13 +14,14 @@ from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Loop, Service, Wakeup
 from beacon_redis import RedisAddress
 from beacon_runner.domain.classes import promotions
-from beacon_runner.domain.ports import Attic, ClaimStore, LiveJobs, Outbox, Promotions
+from beacon_runner.domain.ports import Attic, ClaimStore, LiveJobs, Outbox, Pauses, Promotions
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.loops.bell import OutboxBell
-from beacon_runner.loops.gauges import GaugeReader
+from beacon_runner.loops.gauges import AgeReader, GaugeReader
 from beacon_runner.loops.janitor import Janitor
 from beacon_runner.loops.listener import WakeListener
 from beacon_runner.loops.metrics import LoopMetrics
+from beacon_runner.loops.mirror import Mirror
 from beacon_runner.loops.promoter import Promoter
 from beacon_runner.loops.publisher import OutboxPublisher
 from beacon_runner.loops.reaper import LeaseReaper
@@ -77,6 +78,7 @@ class RelayStore:
     live: LiveJobs
     promotions: Promotions
     attic: Attic
+    pauses: Pauses
 
 
 def build_worker(transport: Transport, store: ClaimStore, executor: Executor) -> list[Service]:
@@ -117,7 +119,8 @@ def build_relay(transport: Transport, store: RelayStore) -> list[Service]:
             name, run_once, interval_s=every_s, clock=clock, wakeup=woken, max_backoff_s=LONGEST_BACKOFF_S
         )
 
-    reconciler = Reconciler(store.live, queue, metrics, clock, lease_s=config.runner.lease_s)
+    mirror = Mirror(store.live, store.pauses, transport.desk)
+    reconciler = Reconciler(store.live, queue, mirror, metrics, clock, lease_s=config.runner.lease_s)
     promoter = Promoter(store.promotions, promotions(config), metrics)
     heard = {OUTBOX_CHANNEL: lambda _: wakeup.set()}
     return [
@@ -129,6 +132,7 @@ def build_relay(transport: Transport, store: RelayStore) -> list[Service]:
         loop("promoter", promoter.run_once, config.promotion.check_every_s),
         loop("janitor", Janitor(store.attic, config.retention).run_once, 300.0),
         loop("gauges", GaugeReader(store.outbox, transport.desk, metrics).run_once, 5.0),
+        loop("ages", AgeReader(store.live, metrics).run_once, 15.0),
     ]
 
 

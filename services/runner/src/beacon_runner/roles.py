@@ -18,6 +18,7 @@ from beacon_runner.store.claims import PostgresClaims
 from beacon_runner.store.database import Database
 from beacon_runner.store.live import PostgresAttic, PostgresLive
 from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.pauses import PostgresPauses
 from beacon_telemetry import new_registry
 
 WORKER_POOL = 6
@@ -57,7 +58,8 @@ def _transport(
 def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL, name="beacon-relay")
     live = PostgresLive(database)
-    store = RelayStore(PostgresOutbox(database), live, live, PostgresAttic(database))
+    pauses = PostgresPauses(database)
+    store = RelayStore(PostgresOutbox(database), live, live, PostgresAttic(database), pauses)
     return [
         Resource("relay-database", open_it=database.open, close_it=database.close),
         *build_relay(transport, store),

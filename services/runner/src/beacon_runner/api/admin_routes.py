@@ -27,7 +27,7 @@ from beacon_runner.api.cursors import Cursor, PageSize, read_cursor
 from beacon_runner.api.documents import problems
 from beacon_runner.api.replies import view_response
 from beacon_runner.domain.admission import RefusedJobError
-from beacon_runner.domain.ports import Outbox, QueueDesk
+from beacon_runner.domain.ports import Outbox, Pauses, QueueDesk
 from beacon_runner.store.letters import DeadLetter, DeadLetters
 from beacon_runner.store.reading import Reader
 
@@ -54,6 +54,7 @@ class Operations:
     queue: QueueDesk
     outbox: Outbox
     letters: DeadLetters
+    pauses: Pauses
     reader: Reader
     on_queued: Callable[[], None]
 
@@ -84,6 +85,15 @@ class Operations:
                 for load in queue.lanes
             ],
         )
+
+    async def pause(self, job_class: JobClass) -> None:
+        """Durable first: should Redis not hear of it now, the reconciler tells it."""
+        await self.pauses.pause(job_class)
+        await self.queue.pause(job_class)
+
+    async def resume(self, job_class: JobClass) -> None:
+        await self.pauses.resume(job_class)
+        await self.queue.resume(job_class)
 
     async def dead_page(self, cursor: JobId | None, limit: int) -> DeadLetterPage:
         found = await self.letters.page(cursor, limit + 1)
@@ -179,7 +189,7 @@ def admin_routes(operations: Operations, keys: KeyRing) -> APIRouter:
     async def pause(request: Request, job_class: JobClass) -> Response:
         """Stop consumption of a class; what runs goes on."""
         await admin(request)
-        await operations.queue.pause(job_class)
+        await operations.pause(job_class)
         return view_response(QueueState(name=job_class, paused=True))
 
     @routes.post(
@@ -188,7 +198,7 @@ def admin_routes(operations: Operations, keys: KeyRing) -> APIRouter:
     async def resume(request: Request, job_class: JobClass) -> Response:
         """Start consumption of a class again."""
         await admin(request)
-        await operations.queue.resume(job_class)
+        await operations.resume(job_class)
         return view_response(QueueState(name=job_class, paused=False))
 
     @routes.post("/lanes/reset", responses={200: {"model": LanesReset}, **problems(401, 403, 503)})

@@ -47,6 +47,7 @@ from beacon_runner.store.database import Database
 from beacon_runner.store.intake import Intake
 from beacon_runner.store.letters import DeadLetters
 from beacon_runner.store.outbox import PostgresOutbox
+from beacon_runner.store.pauses import PostgresPauses
 from beacon_runner.store.reading import Reader
 from beacon_runner.store.users import Users
 
@@ -84,7 +85,9 @@ class ApiParts:
         standings = StandingDesk(self.outlook, router, reader, clock)
         jobs = JobDesk(reader, control, queue, router, self.outlook, standings, credit, price_of, ring)
         events = EventDesk(jobs, watchers, PositionEvents(standings, control, clock), clock)
-        operations = Operations(queue, PostgresOutbox(database), DeadLetters(database), reader, ring)
+        operations = Operations(
+            queue, PostgresOutbox(database), DeadLetters(database), PostgresPauses(database), reader, ring
+        )
         submitting = SubmissionDesk(config, admission, keys, self.intake, self.outlook, self.priorities, ring)
         self.explorer = Explorer(config, queue, reader, router, clock)
         self.app = create_app(

@@ -50,6 +50,7 @@ class LiveMessage:
     message: Message
     retry_at: float | None
     processing: bool = False
+    front: bool = False
 
 
 class LiveJobs(Protocol):
@@ -65,9 +66,27 @@ class LiveJobs(Protocol):
         """Write outbox rows for those that are still live under the same ticket; how many."""
         ...
 
-    async def republish_dead(self) -> int:
-        """Write an outbox row for every dead letter, so that the mirror comes back too; how many."""
+    async def oldest_s(self) -> Mapping[JobClass, float]:
+        """How long the oldest job of each class that waits for its turn has waited."""
         ...
+
+    async def dead_page(self, after: JobId | None, limit: int) -> Sequence[tuple[JobId, int]]:
+        """The next dead letters, each with its job's ticket."""
+        ...
+
+    async def republish_dead(self, jobs: Sequence[JobId]) -> int:
+        """Write outbox rows for those of these jobs that are dead; how many."""
+        ...
+
+
+class Pauses(Protocol):
+    """Which classes an operator has paused."""
+
+    async def paused(self) -> frozenset[JobClass]: ...
+
+    async def pause(self, job_class: JobClass) -> None: ...
+
+    async def resume(self, job_class: JobClass) -> None: ...
 
 
 class Promotions(Protocol):
@@ -117,8 +136,12 @@ class MessageQueue(Protocol):
         """Move due retries to their lane."""
         ...
 
-    async def unknown(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Those that Redis does not hold anywhere."""
+    async def misplaced(self, live: Sequence[LiveMessage]) -> Sequence[Message]:
+        """Those that Redis does not hold, holds in a lower class, or not in front though that was paid."""
+        ...
+
+    async def put_back(self) -> int:
+        """Find messages that nobody would ever claim, because they are not where Redis says; how many."""
         ...
 
     async def identity(self) -> str:
@@ -221,12 +244,18 @@ class QueueDesk(Protocol):
         """Wake those who watch this job."""
         ...
 
+    async def paused(self) -> frozenset[JobClass]: ...
+
     async def pause(self, job_class: JobClass) -> None: ...
 
     async def resume(self, job_class: JobClass) -> None: ...
 
     async def reset_lanes(self) -> Sequence[LaneCount]:
         """Recount every lane's counters from what is there; the counters that were wrong, as they are now."""
+        ...
+
+    async def dead(self) -> Mapping[JobId, int]:
+        """The mirror of the dead letters: the ticket of each job in it."""
         ...
 
     async def forget_dead(self, jobs: Sequence[JobId] | None) -> int:

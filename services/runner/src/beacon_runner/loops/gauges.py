@@ -1,8 +1,9 @@
-"""Reads what only the servers know, outbox lag and queue depth, for the metrics page."""
+"""Reads what only the servers know, outbox lag, queue depth and queue age, for the metrics page."""
 
 from dataclasses import dataclass
 
-from beacon_runner.domain.ports import Outbox, QueueDesk
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.ports import LiveJobs, Outbox, QueueDesk
 from beacon_runner.loops.metrics import LoopMetrics
 from beacon_runner.loops.rounds import Round
 
@@ -23,4 +24,18 @@ class GaugeReader:
         places = {"retry": stats.retry, "dead": stats.dead, "leased": stats.leased, "overdue": stats.overdue}
         for place, count in places.items():
             self.metrics.queued.labels(place).set(count)
+        return Round(1)
+
+
+@dataclass(frozen=True, slots=True)
+class AgeReader:
+    """Apart from the others, because it looks at every live job."""
+
+    live: LiveJobs
+    metrics: LoopMetrics
+
+    async def run_once(self) -> Round:
+        ages = await self.live.oldest_s()
+        for job_class in JobClass:
+            self.metrics.oldest.labels(job_class).set(ages.get(job_class, 0.0))
         return Round(1)

@@ -22,6 +22,8 @@ class LoopMetrics:
         self.reclaimed = counter("leases_ended", "Messages taken back from workers that went silent")
         self.promoted = counter("promoted", "Jobs raised to a class", "job_class")
         self.republished = counter("republished", "Live jobs that Redis did not know")
+        self.astray = counter("astray", "Messages that were not where Redis said, and were put back")
+        self.oldest = gauge("queue_oldest_seconds", "How long the oldest waiting job waits", "job_class")
         self.claimed = counter("claimed", "Jobs taken by workers", "job_class")
         self.stale = counter("claims_stale", "Messages that no longer spoke for their job")
         self.verdicts = counter("verdicts", "What became of jobs", "verdict")

@@ -9,6 +9,7 @@ from beacon_contracts.ids import JobId, new_uuid
 from beacon_lifecycle import Clock
 from beacon_runner.domain.ports import LiveJobs, MessageQueue
 from beacon_runner.loops.metrics import LoopMetrics
+from beacon_runner.loops.mirror import Mirror
 from beacon_runner.loops.rounds import Round
 
 log = structlog.get_logger(__name__)
@@ -28,11 +29,12 @@ class Reconciler:
     The epoch is set when a rebuild has gone through all live jobs: a process that dies before leaves it
     missing, and the next one starts over. Two rebuilds at once publish twice, and the queue knows the rest.
     A rebuild leaves out what workers have: their heartbeats restore it, and the sweep after `lease_s` finds
-    what belonged to a worker that is dead.
+    what belonged to a worker that is dead. Pauses come before the jobs, so that none of them slips through.
     """
 
     live: LiveJobs
     queue: MessageQueue
+    mirror: Mirror
     metrics: LoopMetrics
     clock: Clock
     lease_s: float = 10.0
@@ -48,6 +50,8 @@ class Reconciler:
         await self._choose_sweep()
         if self._sweep is None:
             return Round(0)
+        if self._after is None:
+            await self.mirror.restore_pauses()
         count = await self._look_at_page()
         return Round(count, more=self._sweep is not None)
 
@@ -70,8 +74,8 @@ class Reconciler:
     async def _look_at_page(self) -> int:
         rebuilding = self._sweep is Sweep.REBUILD
         page = await self.live.live_page(self._after, self.page, also_unpublished=rebuilding)
-        asked = [live.message for live in page if not (rebuilding and live.processing)]
-        missing = await self.queue.unknown(asked)
+        asked = [live for live in page if not (rebuilding and live.processing)]
+        missing = await self.queue.misplaced(asked)
         count = await self.live.republish(missing) if missing else 0
         self._republished += count
         self.metrics.republished.inc(count)
@@ -83,9 +87,12 @@ class Reconciler:
 
     async def _end(self) -> None:
         pause_s = self.sweep_every_s
+        if found := await self.queue.put_back():
+            log.warning("messages_found_astray", count=found)
+            self.metrics.astray.inc(found)
+        await self.mirror.compare_letters()
         if self._sweep is Sweep.REBUILD:
             pause_s = min(pause_s, self.lease_s)
-            await self.live.republish_dead()
             await self.queue.begin_epoch(new_uuid().hex)
         if self._republished:
             log.warning("jobs_published_again", count=self._republished, sweep=self._sweep)

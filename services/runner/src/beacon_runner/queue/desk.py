@@ -1,6 +1,6 @@
 """The queue as the API and an operator see it: counts, places, pause, recount."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +56,9 @@ class RedisDesk:
     async def tell(self, job: JobId) -> None:
         await scripts.run(self._redis, Operation.TELL, [self._layout.epoch], [job.hex])
 
+    async def paused(self) -> frozenset[JobClass]:
+        return frozenset(JobClass(str(name)) for name in await self._redis.smembers(self._layout.paused))
+
     async def pause(self, job_class: JobClass) -> None:
         await self._redis.sadd(self._layout.paused, job_class)
 
@@ -67,6 +70,12 @@ class RedisDesk:
         counted = {key.split(":")[1] async for key in self._counters()}
         rows = await self._run(Operation.RECOUNT, ",".join(self._layout.classes), *sorted(counted))
         return [LaneCount(lane, pending, running) for lane, pending, running in rows]
+
+    async def dead(self) -> Mapping[JobId, int]:
+        pairs = [
+            message_id.split(":") async for _, message_id in self._redis.hscan_iter(self._layout.dead[1])
+        ]
+        return {JobId(UUID(hex=job)): int(ticket) for job, ticket in pairs}
 
     async def forget_dead(self, jobs: Sequence[JobId] | None) -> int:
         if jobs is not None and not jobs:

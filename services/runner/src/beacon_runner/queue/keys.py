@@ -8,6 +8,7 @@ from beacon_config import BeaconConfig
 from beacon_config.tenancy import LaneStrategy
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.lanes import SINGLE_LANE
 
 HASH_TAG = "{beacon}"
 WAKE_CHANNEL = "beacon:jobs"
@@ -51,6 +52,17 @@ class Layout:
     def shared(self) -> tuple[str, ...]:
         """KEYS 1-5 of every operation; see places.inc.lua."""
         return self.names(("jobs:live", "jobs:leases", "jobs:retry", "jobs:waiting", "jobs:paused"))
+
+    def waits_in(self, place: str, job_class: str, lane: str) -> str:
+        """The list of a message that waits; as `front_of` and `list_of` in places.inc.lua."""
+        if place == "f":
+            return self.name(f"jobs:{job_class}:front")
+        if self.plain and lane == SINGLE_LANE:
+            return self.name("jobs")
+        return self.name(f"jobs:{job_class}:{lane}")
+
+    def ring(self, job_class: str) -> str:
+        return self.name(f"jobs:{job_class}:ring")
 
     @property
     def dead(self) -> tuple[str, ...]:

@@ -8,9 +8,12 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.classes import better
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.ports import LiveMessage
 from beacon_runner.queue import scripts
 from beacon_runner.queue.keys import Layout
+from beacon_runner.queue.lost_and_found import LostAndFound
 from beacon_runner.queue.scripts import Operation
 
 T = TypeVar("T")
@@ -72,12 +75,17 @@ class RedisQueue:
         arguments = message.id, job_class or "", "1" if front else ""
         return await self._number(Operation.MOVE, *arguments) == 1
 
-    async def unknown(self, messages: Sequence[Message]) -> Sequence[Message]:
+    async def misplaced(self, live: Sequence[LiveMessage]) -> Sequence[Message]:
         missing: list[Message] = []
-        for step in _steps(messages):
-            known = await self._redis.hmget(self._layout.shared[0], [message.id for message in step])
-            missing += [message for message, value in zip(step, known, strict=True) if value is None]
+        for step in _steps(live):
+            ids = [one.message.id for one in step]
+            known = cast("list[str | None]", await self._redis.hmget(self._layout.shared[0], ids))
+            missing += [one.message for one, value in zip(step, known, strict=True) if _is_wrong(one, value)]
         return missing
+
+    async def put_back(self) -> int:
+        lost_and_found = LostAndFound(self._redis, self._layout)
+        return 0 if await lost_and_found.all_in_place() else await lost_and_found.put_back()
 
     async def identity(self) -> str:
         """Names the run of the server: another name means that it restarted or was replaced."""
@@ -125,13 +133,23 @@ def rest_of(message: Message) -> str:
     return f"{message.stage}:{message.attempt}:{message.job_class}:{message.lane}"
 
 
+def _is_wrong(live: LiveMessage, value: str | None) -> bool:
+    """Not there, in a lower class than the job's, or not in front though that was paid."""
+    if value is None:
+        return True
+    place, _, _, job_class, _ = value.split(":", 4)  # as written in places.inc.lua
+    lower = better(JobClass(job_class), live.message.job_class) is not JobClass(job_class)
+    return lower or (live.front and place[0] in "wrl")
+
+
 def _push_arguments(entry: OutboxEntry) -> tuple[str, str, str, str]:
     message = entry.message
     match entry.topic:
         case Topic.JOBS:
             return "f" if entry.front else "j", message.id, rest_of(message), entry.batch or ""
         case Topic.RETRY:
-            return "r", message.id, rest_of(message), str(round((entry.not_before or 0.0) * 1000))
+            due_ms = str(round((entry.not_before or 0.0) * 1000))
+            return "s" if entry.front else "r", message.id, rest_of(message), due_ms
         case Topic.DEAD:
             return "d", message.id, rest_of(message), ""
 

@@ -26,5 +26,7 @@ class Operation(StrEnum):
     POSITION = "position"
     STATS = "stats"
     UPCOMING = "upcoming"
+    CENSUS = "census"
+    MEND = "mend"
     FORGET_DEAD = "forget_dead"
     TELL = "tell"

@@ -1,6 +1,6 @@
 """Live jobs for the loops that keep Redis in line with the truth, and the removal of what is old."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beacon_config.bounds import RetentionConfig
@@ -25,14 +25,22 @@ class PostgresLive:
         self, after: JobId | None, limit: int, *, also_unpublished: bool = False
     ) -> Sequence[LiveMessage]:
         rows = await self._database.fetch(_SQL["live_page"], after, limit, also_unpublished)
-        return [LiveMessage(_message(row), row["retry_at"], row["processing"]) for row in rows]
+        return [LiveMessage(_message(row), row["retry_at"], row["processing"], row["front"]) for row in rows]
 
     async def republish(self, messages: Sequence[Message]) -> int:
         jobs, tickets = [message.job for message in messages], [message.ticket for message in messages]
         return int(await self._database.fetchval(_SQL["republish"], jobs, tickets))
 
-    async def republish_dead(self) -> int:
-        return int(await self._database.fetchval(_SQL["republish_dead"]))
+    async def oldest_s(self) -> Mapping[JobClass, float]:
+        rows = await self._database.fetch(_SQL["oldest"])
+        return {JobClass(row["class"]): row["oldest_s"] for row in rows}
+
+    async def dead_page(self, after: JobId | None, limit: int) -> Sequence[tuple[JobId, int]]:
+        rows = await self._database.fetch(_SQL["dead_index"], after, limit)
+        return [(JobId(row["job_id"]), row["ticket"]) for row in rows]
+
+    async def republish_dead(self, jobs: Sequence[JobId]) -> int:
+        return int(await self._database.fetchval(_SQL["republish_dead"], jobs))
 
     async def promote(self, source: JobClass, target: JobClass, waited_s: float, limit: int) -> int:
         return int(await self._database.fetchval(_SQL["promote"], source, target, waited_s, limit))

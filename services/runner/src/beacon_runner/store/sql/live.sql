@@ -2,7 +2,7 @@
 -- Live jobs in the order of their index; unless all are wanted, without those whose message may still be in
 -- the outbox.
 SELECT
-    id, ticket, stage, attempt, class, lane, state = 'processing' AS processing,
+    id, ticket, stage, attempt, class, lane, front, state = 'processing' AS processing,
     extract(EPOCH FROM next_attempt_at)::double precision AS retry_at
 FROM jobs
 WHERE
@@ -36,13 +36,30 @@ WITH lost AS (
 )
 SELECT count(*) FROM queued;
 
+-- name: oldest
+-- For how long the oldest job of each class that waits for its turn has waited.
+SELECT class, extract(EPOCH FROM now() - min(queued_at))::double precision AS oldest_s
+FROM jobs
+WHERE finished_at IS NULL AND state = 'queued' AND next_attempt_at IS NULL
+GROUP BY class;
+
+-- name: dead_index
+-- Dead letters in the order of their jobs, after a given one.
+SELECT d.job_id, j.ticket
+FROM dead_letters d
+JOIN jobs j ON j.id = d.job_id
+WHERE d.job_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
+ORDER BY d.job_id
+LIMIT $2;
+
 -- name: republish_dead
--- Mirror every dead letter again, oldest first.
+-- Mirror the dead letters of these jobs again, oldest first.
 WITH queued AS (
     INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, reason)
     SELECT 'jobs:dead', d.job_id, j.ticket, d.stage, d.attempt, j.class, j.lane, d.reason
     FROM dead_letters d
     JOIN jobs j ON j.id = d.job_id
+    WHERE d.job_id = ANY ($1::uuid[])
     ORDER BY d.died_at, d.job_id
     RETURNING id
 )
