@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 
-from beacon_router.core import Decision, Outcome, Reason, Request, RequestId, Start, Topology
+from beacon_router.core import Decision, Eta, Outcome, Reason, Request, RequestId, Start, Topology
 
 
 class Machine:
@@ -46,6 +46,15 @@ class Baseline:
         decisions: list[Decision] = [start for region in self._stirred for start in self._starts(now, region)]
         self._stirred.clear()
         return decisions
+
+    def next_wakeup(self) -> float | None:
+        """Only arrivals and ends matter."""
+        return None
+
+    def eta(self, now: float, request: RequestId) -> Eta | None:
+        """Nothing is foretold."""
+        del now, request
+        return None
 
     def _starts(self, now: float, region: str) -> Iterator[Start]:
         while free := [machine for machine in self._machines[region] if machine.free]:

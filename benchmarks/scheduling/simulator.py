@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol
 
-from beacon_router.core import Decision, Eta, Expired, Outcome, Request, RequestId, Scheduler, Start, Topology
+from beacon_router.core import Decision, Eta, Expired, Outcome, Request, RequestId, Start, Topology
 from benchmarks.scheduling.workload import Arrival
 
 
 class PolicyUnderTest(Protocol):
     def submit(self, now: float, request: Request) -> None: ...
     def next(self, now: float) -> list[Decision]: ...
+    def next_wakeup(self) -> float | None: ...
+    def eta(self, now: float, request: RequestId) -> Eta | None: ...
     def model_loaded(self, now: float, backend: str, model: str) -> None: ...
     def finished(
         self, now: float, request: RequestId, outcome: Outcome, *, load_s: float | None, run_s: float | None
@@ -44,6 +46,7 @@ class Simulator:
         self._loaded: dict[str, str] = {}
         self._events: list[tuple[float, int, str, str]] = []
         self._number = 0
+        self._wake: float | None = None
         self._backend_of: dict[str, str] = {}
         self.requests: dict[str, Seen] = {}
 
@@ -61,8 +64,7 @@ class Simulator:
         self.requests[request] = Seen(arrival)
         self._policy.submit(now, Request(request, arrival.model, arrival.region, arrival.rank))
         self._carry_out(now)
-        if isinstance(self._policy, Scheduler):
-            self.requests[request].eta = self._policy.eta(now, request)
+        self.requests[request].eta = self._policy.eta(now, request)
 
     def _until(self, moment: float) -> None:
         while self._events and self._events[0][0] <= moment:
@@ -88,10 +90,10 @@ class Simulator:
             if isinstance(decision, Expired):
                 continue
             self._start(now, decision)
-        if isinstance(self._policy, Scheduler):
-            wake = self._policy.next_wakeup()
-            if wake is not None:
-                self._push(wake, "wake", "")
+        wake = self._policy.next_wakeup()
+        if wake is not None and wake != self._wake:
+            self._wake = wake
+            self._push(wake, "wake", "")
 
     def _start(self, now: float, start: Start) -> None:
         seen = self.requests[start.id]

@@ -1,0 +1,36 @@
+"""`python -m benchmarks.scheduling`: simulate, measure, write benchmarks/results/scheduling.md."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from benchmarks.harness.machine import facts_line, machine_facts
+from benchmarks.scheduling.cost import SIZES, bytes_per_waiting, decision_costs
+from benchmarks.scheduling.findings import simulate
+from benchmarks.scheduling.report import write_report
+from benchmarks.scheduling.scenarios import all_scenarios
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.scheduling", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--decisions", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=3_600.0, help="of generated arrivals")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--traces", default=os.environ.get("BEACON_TRACES"), help="a directory of CSV files")
+    chosen, _ = parser.parse_known_args(arguments)
+    costs = decision_costs(chosen.rounds, chosen.decisions, chosen.seed)
+    bytes_each = bytes_per_waiting(SIZES[-1], chosen.seed)
+    found = simulate(all_scenarios(chosen.traces, chosen.seed, chosen.seconds))
+    how = (
+        f"Seed {chosen.seed}; decisions in {chosen.rounds} shuffled rounds of {chosen.decisions:,}; "
+        f"{facts_line(machine_facts())}. To repeat it: `make bench NAME=scheduling`."
+    )
+    for path in write_report(found, costs, bytes_each, how):
+        print(f"written: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Runs every policy over every scenario and keeps what the report needs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from beacon_router.core import Policy
+from beacon_router.core.bounds import dispatches_until_served
+from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
+from benchmarks.scheduling.figures import Figures, Foretold, figures, foretold
+from benchmarks.scheduling.scenarios import GPUS, Scenario
+from benchmarks.scheduling.simulator import PolicyUnderTest, Simulator
+from benchmarks.scheduling.watched import Watched
+from benchmarks.scheduling.workload import TIERS
+
+BEACON, FIFO = "Beacon", "FIFO"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of one scenario."""
+
+    name: str
+    requests: int
+    policies: dict[str, Figures]
+    foretold: Foretold | None
+    seen: dict[str, int]
+    """By tier, the most dispatches that its head saw once it was past its bound."""
+    allowed: dict[str, int]
+    """By tier, what docs/scheduling.md promises."""
+
+
+def simulate(scenarios: Iterable[Scenario]) -> list[Found]:
+    found = []
+    for scenario in scenarios:
+        found.append(_found(scenario))
+        print(f"  {scenario.name}: {len(scenario.arrivals):,} requests", flush=True)
+    return found
+
+
+def _found(scenario: Scenario) -> Found:
+    topology, gpus = scenario.topology, len(scenario.topology.backends)
+    watched = Watched(topology)
+    contenders: dict[str, PolicyUnderTest] = {
+        FIFO: Fifo(topology),
+        "strict priority": StrictPriority(topology),
+        "FIFO per model": PerModelFifo(topology),
+        BEACON: watched,
+    }
+    runs = {name: Simulator(topology, policy).run(scenario.arrivals) for name, policy in contenders.items()}
+    return Found(
+        name=scenario.name,
+        requests=len(scenario.arrivals),
+        policies={name: figures(seen, gpus) for name, seen in runs.items()},
+        foretold=foretold(runs[BEACON]),
+        seen={TIERS[rank]: dispatches for rank, dispatches in sorted(watched.watch.worst.items())},
+        allowed={tier: dispatches_until_served(Policy(), rank, [GPUS]) for rank, tier in enumerate(TIERS)},
+    )

@@ -1,0 +1,49 @@
+"""Arrivals from CSV files. What a file does not say is drawn from seeded random numbers."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.scheduling.workload import TIERS, Arrival, Askers
+
+SECONDS_PER_TOKEN = 0.03
+SECONDS_PER_CONTEXT_TOKEN = 0.00025
+"""What a run takes where a file counts tokens and not seconds."""
+
+
+def trace_files(directory: str | None) -> list[Path]:
+    """The CSV files of a directory; none when there is no directory."""
+    return sorted(Path(directory).glob("*.csv")) if directory else []
+
+
+def read_trace(path: Path, askers: Askers) -> list[Arrival]:
+    """Rows of `arrival_s, tenant, model, tier, region, run_s`, in order of arrival."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = [_arrival(row, askers) for row in csv.DictReader(lines)]
+    if not rows:
+        raise ValueError(f"{path.name} has no arrivals")
+    return sorted(rows, key=lambda arrival: arrival.arrival_s)
+
+
+def _arrival(row: Mapping[str, str], askers: Askers) -> Arrival:
+    drawn = askers.ask(float(row["arrival_s"]), _run_s(row))
+    tier = row.get("tier") or drawn.tier
+    if tier not in TIERS:
+        raise ValueError(f"no tier {tier!r}")
+    return Arrival(
+        drawn.arrival_s,
+        row.get("tenant") or drawn.tenant,
+        row.get("model") or drawn.model,
+        tier,
+        row.get("region") or drawn.region,
+        drawn.run_s,
+    )
+
+
+def _run_s(row: Mapping[str, str]) -> float | None:
+    if row.get("run_s"):
+        return float(row["run_s"])
+    if row.get("generated_tokens"):
+        context = float(row.get("context_tokens") or 0)
+        return float(row["generated_tokens"]) * SECONDS_PER_TOKEN + context * SECONDS_PER_CONTEXT_TOKEN
+    return None

@@ -1,0 +1,147 @@
+"""The pieces of the scheduling report, on runs small enough to check by hand."""
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from beacon_router.core import BackendSpec, Eta, ModelSpec, RegionSpec, Topology
+from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
+from benchmarks.scheduling.cost import Bench, bytes_per_waiting
+from benchmarks.scheduling.figures import figures, foretold, jain, offered_load
+from benchmarks.scheduling.findings import BEACON, simulate
+from benchmarks.scheduling.report import write_report
+from benchmarks.scheduling.scenarios import LOAD, Scenario, all_scenarios, as_busy_as, place
+from benchmarks.scheduling.simulator import PolicyUnderTest, Seen, Simulator
+from benchmarks.scheduling.traces import read_trace
+from benchmarks.scheduling.watched import Watched
+from benchmarks.scheduling.workload import TIERS, Arrival, Askers, People, model_catalogue
+
+MODELS = (ModelSpec("a", expected_load_s=2.0), ModelSpec("b", expected_load_s=2.0))
+ONE_GPU = Topology((RegionSpec("US"),), (BackendSpec("gpu", "US", frozenset("ab")),), MODELS)
+
+
+def _arrival(at: float, model: str = "a", tier: str = "free", run_s: float = 4.0) -> Arrival:
+    return Arrival(at, f"tenant of {tier}", model, tier, "US", run_s)
+
+
+def _order(policy: PolicyUnderTest, arrivals: list[Arrival]) -> list[str]:
+    seen = Simulator(ONE_GPU, policy).run(arrivals)
+    return [f"{one.arrival.model} {one.arrival.tier}" for one in sorted(seen, key=lambda one: one.started_s)]
+
+
+def test_every_policy_serves_in_its_own_order() -> None:
+    arrivals = [_arrival(0.0), _arrival(0.1, "b"), _arrival(0.2), _arrival(0.3, "b", "admin")]
+
+    assert _order(Fifo(ONE_GPU), arrivals) == ["a free", "b free", "a free", "b admin"]
+    assert _order(StrictPriority(ONE_GPU), arrivals) == ["a free", "b admin", "b free", "a free"]
+    assert _order(PerModelFifo(ONE_GPU), arrivals) == ["a free", "b free", "a free", "b admin"]
+    assert _order(Watched(ONE_GPU), arrivals) == ["a free", "a free", "b admin", "b free"]
+
+
+def test_figures_of_a_run_that_fits_on_a_hand() -> None:
+    seen = Simulator(ONE_GPU, Fifo(ONE_GPU)).run([_arrival(0.0), _arrival(1.0), _arrival(2.0, "b", "admin")])
+
+    found = figures(seen, gpus=1)
+
+    assert found.makespan_s == 16.0  # two loads of 2 s, three runs of 4 s
+    assert found.busy == 1.0
+    assert (found.switches, found.lost_s) == (2, 4.0)
+    assert found.waits["free"].worst == 5.0
+    assert found.waits["admin"].p50 == 8.0
+    assert set(found.waits) == {"free", "admin"}
+
+
+def test_jains_index_is_one_for_equals_and_falls_to_one_over_n() -> None:
+    assert jain([0.5, 0.5, 0.5]) == pytest.approx(1.0)
+    assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    assert jain([0.0]) == 1.0
+
+
+def test_what_was_foretold_is_compared_for_those_who_waited() -> None:
+    def waited(seconds: float, eta: Eta | None) -> Seen:
+        return Seen(_arrival(10.0), started_s=10.0 + seconds, eta=eta)
+
+    found = foretold(
+        [
+            waited(10.0, Eta(8.0, 12.0)),
+            waited(20.0, Eta(10.0, 15.0)),
+            waited(30.0, Eta(33.0, 60.0)),
+            waited(0.0, None),
+        ]
+    )
+
+    assert found is not None
+    assert found.count == 3
+    assert found.of_each_wait == pytest.approx(0.2)
+    assert found.of_the_mean_wait == pytest.approx(3.0 / 20.0)
+    assert found.covered == pytest.approx(2 / 3)
+    assert foretold([waited(0.0, None)]) is None
+
+
+def test_a_trace_is_read_and_what_it_does_not_say_is_drawn_the_same_each_time(tmp_path: Path) -> None:
+    full, tokens = tmp_path / "full.csv", tmp_path / "tokens.csv"
+    full.write_text("arrival_s,tenant,model,tier,region,run_s\n2,t,m,premium,EU,3.5\n1,t,m,free,EU,1\n")
+    tokens.write_text("arrival_s,context_tokens,generated_tokens\n0.0,400,100\n")
+
+    def askers() -> Askers:
+        return Askers(People(), model_catalogue(3, seed=1), seed=1)
+
+    assert read_trace(full, askers())[1] == Arrival(2.0, "t", "m", "premium", "EU", 3.5)
+    (drawn,) = read_trace(tokens, askers())
+    assert drawn.run_s == pytest.approx(3.1)
+    assert drawn == read_trace(tokens, askers())[0]
+
+
+def test_a_trace_with_an_unknown_tier_or_without_rows_is_refused(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    askers = Askers(People(), MODELS, seed=1)
+    trace.write_text("arrival_s,tier\n1,gold\n")
+    with pytest.raises(ValueError, match="gold"):
+        read_trace(trace, askers)
+    trace.write_text("arrival_s,tier\n")
+    with pytest.raises(ValueError, match=r"trace\.csv"):
+        read_trace(trace, askers)
+
+
+def test_arrivals_are_stretched_until_the_gpus_are_as_busy_as_asked_for() -> None:
+    asked = [_arrival(at * 0.5, "ab"[at % 2], TIERS[at % 5], run_s=1.0) for at in range(200)]
+    topology = place(asked, MODELS)
+
+    arrivals = as_busy_as(LOAD, topology, asked)
+
+    seen = Simulator(topology, Watched(topology)).run(arrivals)
+    assert offered_load(seen, len(topology.backends)) == pytest.approx(LOAD, abs=0.1)
+
+
+def test_the_whole_report_is_written(tmp_path: Path) -> None:
+    scenarios = list(all_scenarios(None, seed=1, seconds=60.0))
+    costs = {"calm": [{"100": 10.0, "1000": 11.0}], "starving": [{"100": 12.0, "1000": 12.0}]}
+
+    page, drawing = write_report(simulate(scenarios), costs, 400.0, "Measured here.", tmp_path)
+
+    text = page.read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith(f"| Poisson, {BEACON} |")]
+    assert "| 1,000 waiting, calm | 11.0 (11.0 to 11.0) | 1.10 (1.10 to 1.10)" in text
+    svg = "{http://www.w3.org/2000/svg}"
+    circles = list(ET.fromstring(drawing.read_text(encoding="utf-8")).iter(f"{svg}circle"))
+    assert len(circles) > len(TIERS) * len(scenarios)
+
+
+def test_models_that_only_a_trace_knows_are_served() -> None:
+    topology = place([_arrival(0.0, "unheard of")], MODELS)
+
+    (found,) = simulate([Scenario("one", topology, [_arrival(0.0, "unheard of")])])
+
+    assert found.policies[BEACON].switches == 1
+
+
+def test_a_bench_keeps_as_many_waiting_as_it_was_given() -> None:
+    bench = Bench(waiting=300, step_s=1.0, seed=1)
+
+    assert bench.microseconds(decisions=100) > 0
+    assert bench.scheduler.waiting() == 300
+
+
+def test_a_waiting_request_costs_less_than_a_kilobyte() -> None:
+    assert bytes_per_waiting(5_000, seed=1) < 1_024
