@@ -66,6 +66,7 @@ class RouterStandIn:
 class ApiBed:
     store: Bed
     queue: RedisQueue
+    redis: Any
     router: RouterStandIn
     users: Users
     clock: ManualClock
@@ -161,7 +162,9 @@ async def api_bed(
     queue = RedisQueue(redis, layout, lease_s=60)
     transport = httpx.ASGITransport(parts.app)
     try:
-        yield ApiBed(Bed(database), queue, router, Users(database), clock, transport, rung, watchers)
+        yield ApiBed(
+            Bed(database), queue, redis, router, Users(database), clock, transport, rung, watchers
+        )
     finally:
         await watchers.stop()
         await parts.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from beacon_contracts.ids import read_job
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.work import Dead
-from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller
-from tests.integration.runner_store.bed import MAX_DELIVERIES
+from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller, api_bed
+from tests.integration.runner_store.bed import MAX_DELIVERIES, POLICY, judged
+from tests.integration.runner_store.statements import DUE_NOW
 
+YEAR_S = 365 * 86_400
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
 
@@ -227,6 +230,94 @@ async def test_a_poisonous_job_that_never_ran_gives_the_money_back(api: ApiBed) 
         await api.store.claims.claim(messages, "w1")
     assert (await anna.job(job_id))["status"] == "failed"
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
+
+
+async def test_only_what_runs_after_the_payment_counts(api: ApiBed) -> None:
+    """It ran and failed, was resumed, paid for, and cancelled before its turn came: that bought nothing."""
+    anna = await rich(api)
+    job_id = await anna.submit(MATRIX)
+    await api.run("an answer", "later", "later", "later")
+    for _ in range(POLICY.retries):
+        await due_now(api, job_id)
+        await api.run("later", "later", "later")
+    assert (await anna.job(job_id))["status"] == "partial"
+    await anna.post(f"/api/v1/jobs/{job_id}/resume", None, 202)
+    await skip(anna, job_id)
+    await anna.post(f"/api/v1/jobs/{job_id}/cancel")
+    assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
+
+
+async def test_a_paid_job_that_is_tried_again_is_first_again(api: ApiBed) -> None:
+    anna, bert = await rich(api), await api.user("bert", Tier.ADMIN)
+    paid = await anna.submit(GENERATION)
+    await skip(anna, paid)
+    await api.run("later")
+    others = [await bert.submit(GENERATION) for _ in range(3)]
+    await due_now(api, paid)
+    assert [claimed.id for claimed in await api.claim(4)] == [read_job(job) for job in (paid, *others)]
+
+
+async def test_a_retry_can_be_paid_for_when_it_waits_for_its_turn(api: ApiBed) -> None:
+    anna, bert = await rich(api), await api.user("bert", Tier.ADMIN)
+    job_id = await anna.submit(GENERATION)
+    await api.run("later")
+    await bert.submit(GENERATION)
+    assert (await skip(anna, job_id, 409))["state"] == "retrying"
+    assert (await anna.job(job_id))["skip_price"] is None
+    await due_now(api, job_id)
+    await api.clock.advance(YEAR_S)
+    seen = await anna.job(job_id)
+    assert (seen["status"], seen["position"], seen["skip_price"]) == ("retrying", 2, 1)
+    assert (await anna.get(f"/api/v1/jobs/{job_id}/why"))["jobs_ahead"] == 1
+    await skip(anna, job_id)
+    (first,) = await api.claim()
+    assert first.id == read_job(job_id)
+
+
+async def test_money_comes_back_once_however_many_end_the_job_at_the_same_moment(api: ApiBed) -> None:
+    """Cancelled by its user while a worker reports that it died without having run."""
+    anna = await rich(api)
+    for _ in range(10):
+        job_id = await anna.submit(GENERATION)
+        await skip(anna, job_id)
+        (claimed,) = await api.claim()
+        cancel = anna.http.post(f"/api/v1/jobs/{job_id}/cancel")
+        answer, recorded = await asyncio.gather(cancel, api.store.claims.record([judged(claimed, "never")]))
+        died = claimed.id in recorded
+        assert answer.status_code == (409 if died else 200)
+        assert (await entries(anna))[0] == (("refund", 1) if died else ("skip", -1))
+
+
+async def test_two_processes_never_spend_the_same_credit(
+    api: ApiBed, database_url: str, redis_url: str
+) -> None:
+    anna = await rich(api, credit=5)
+    user_id = (await anna.get("/api/v1/me"))["user_id"]
+    jobs = [await anna.submit(GENERATION) for _ in range(12)]
+    async with api_bed(database_url, redis_url) as other:
+        there = Caller(other.caller(None).http)
+        there.http.headers = anna.http.headers
+        root = await api.admin()
+        answers = await asyncio.gather(
+            *(caller.http.post(f"/api/v1/jobs/{job}/skip") for job in jobs for caller in (anna, there)),
+            *(root.http.post(f"/admin/users/{user_id}/credit", json={"amount": -1}) for _ in range(3)),
+            *(anna.http.post(f"/api/v1/jobs/{job}/cancel") for job in jobs),
+        )
+    assert {answer.status_code for answer in answers} <= {200, 402, 409}
+    ledger = (await anna.get("/api/v1/me/ledger"))["entries"][::-1]
+    assert [entry["balance"] for entry in ledger] == list(accumulate(entry["amount"] for entry in ledger))
+    assert min(entry["balance"] for entry in ledger) >= 0
+    assert await credit_of(anna) == ledger[-1]["balance"]
+    refunded = [entry["refunds"] for entry in ledger if entry["entry"] == "refund"]
+    assert len(refunded) == len(set(refunded)) == sum(entry["entry"] == "skip" for entry in ledger)
+
+
+async def due_now(api: ApiBed, job_id: str) -> None:
+    """What time and the retry handler do."""
+    await api.publish()
+    await api.store.database.execute(DUE_NOW, read_job(job_id))
+    await api.redis.zadd("jobs:retry", dict.fromkeys(await api.redis.zrange("jobs:retry", 0, -1), 1))
+    await api.queue.take_due(100)
 
 
 async def test_the_ledger_is_read_page_by_page_and_by_operators(api: ApiBed, admin: Caller) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 _SQL = Path(__file__).parent / "sql"
 
 AGE_JOB = (_SQL / "age_job.sql").read_text(encoding="utf-8")
+DUE_NOW = (_SQL / "due_now.sql").read_text(encoding="utf-8")
 EXPLAIN = (_SQL / "explain.sql").read_text(encoding="utf-8").strip()
 FORCE_GENERIC = (_SQL / "force_generic.sql").read_text(encoding="utf-8")
 ROOM = (_SQL / "room.sql").read_text(encoding="utf-8")

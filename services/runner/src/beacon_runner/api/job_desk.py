@@ -8,7 +8,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from beacon_contracts.ids import JobId, UserId, show_execution
-from beacon_contracts.jobs import ExecutionView, JobState, JobView, SkipView
+from beacon_contracts.jobs import ExecutionView, JobView, SkipView
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.api.standing import StandingDesk
@@ -50,7 +50,7 @@ class JobDesk:
     async def view(self, job: JobId, owner: UserId | None) -> JobView:
         record = await self.record(job, owner)
         executions = await self.reader.executions(job)
-        waits = record.head.state is JobState.QUEUED and record.next_attempt_at is None
+        waits = record.waits_for_its_turn(self.standings.clock.wall())
         standing = await self.standings.of(record)
         return job_view(
             record,

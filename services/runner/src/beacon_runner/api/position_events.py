@@ -54,6 +54,6 @@ def _same(one: Standing | None, other: Standing) -> bool:
 
 def _event(record: JobRecord, standing: Standing) -> EventDraft:
     data = {"position": standing.position, "estimated_wait_s": standing.estimated_wait_s}
-    if record.head.state is JobState.QUEUED:
-        return EventDraft(EventType.QUEUE_POSITION, data)
-    return EventDraft(EventType.WAITING, data | {"waiting_for": standing.waiting_for})
+    if record.head.state is JobState.PROCESSING:
+        return EventDraft(EventType.WAITING, data | {"waiting_for": standing.waiting_for})
+    return EventDraft(EventType.QUEUE_POSITION, data)

@@ -12,6 +12,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.domain.plan import Place, ended, places
+from beacon_runner.domain.states import LIVE
 from beacon_runner.store.reading import JobRecord, Reader
 
 ASKED = 4
@@ -40,13 +41,15 @@ class StandingDesk:
     clock: Clock
 
     async def of(self, record: JobRecord) -> Standing:
-        if record.next_attempt_at is not None and record.head.state in (JobState.QUEUED, JobState.RETRYING):
-            left_s = (record.next_attempt_at - self.clock.wall()).total_seconds()
-            return Standing(estimated_wait_s=round(max(left_s, 0.0), 2), at="retry")
-        if record.head.state is JobState.QUEUED:
-            return await self._in_queue(record)
+        now = self.clock.wall()
         if record.head.state is JobState.PROCESSING:
             return _at_router(await self.waits(record, ASKED))
+        if record.waits_for_its_turn(now):
+            return await self._in_queue(record)
+        if record.next_attempt_at is not None and record.head.state in LIVE:
+            return Standing(
+                estimated_wait_s=round((record.next_attempt_at - now).total_seconds(), 2), at="retry"
+            )
         return NOWHERE
 
     async def waits(self, record: JobRecord, most: int) -> list[ExecutionWait]:

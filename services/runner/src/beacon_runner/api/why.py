@@ -1,6 +1,7 @@
 """Why a job is not done yet, in one sentence and in facts."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from redis.exceptions import RedisError
 
@@ -10,6 +11,7 @@ from beacon_contracts.waiting import ExecutionWait, WhyView
 from beacon_lifecycle import Clock
 from beacon_runner.api.job_desk import JobDesk
 from beacon_runner.domain.ports import QueuePlace
+from beacon_runner.domain.states import LIVE
 from beacon_runner.store.reading import JobRecord
 
 ASKED_AT_ROUTER = 20
@@ -30,15 +32,14 @@ class Explainer:
         head = record.head
         if head.state is JobState.PROCESSING:
             return await self._at_router(record)
-        if head.state not in (JobState.QUEUED, JobState.RETRYING):
-            return _view(record, f"It waits for nothing: it is {head.state}.")
-        if record.next_attempt_at is not None:
-            return self._postponed(record)
-        return await self._in_lane(record)
+        if record.waits_for_its_turn(self.clock.wall()):
+            return await self._in_lane(record)
+        if head.state in LIVE and record.next_attempt_at is not None:
+            return self._postponed(record, record.next_attempt_at)
+        return _view(record, f"It waits for nothing: it is {head.state}.")
 
-    def _postponed(self, record: JobRecord) -> WhyView:
-        assert record.next_attempt_at is not None  # noqa: S101 - the caller's case
-        seconds = max(0.0, (record.next_attempt_at - self.clock.wall()).total_seconds())
+    def _postponed(self, record: JobRecord, until: datetime) -> WhyView:
+        seconds = max(0.0, (until - self.clock.wall()).total_seconds())
         reasons = []
         if record.head.failure is not None:
             reasons.append(f"Attempt {record.head.attempt - 1} failed: {record.head.failure.message}")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SQL = statements("credit")
 
+WAITING = (JobState.QUEUED, JobState.RETRYING)
+
 Pricing = Callable[[Mapping[str, Any]], int]
 
 
@@ -79,9 +81,9 @@ class Credit:
 
 def _check_that_it_waits(row: Any) -> None:
     state = JobState(row["state"])
-    if state is JobState.RETRYING or (state is JobState.QUEUED and row["next_attempt_at"] is not None):
+    if state in WAITING and row["postponed"]:
         raise WrongStateError(state, "it waits for its next attempt, not for its turn")
-    if state is not JobState.QUEUED:
+    if state not in WAITING:
         raise WrongStateError(state, f"a job that is {state} cannot go first any more")
     if row["front"]:
         raise AlreadyFirstError

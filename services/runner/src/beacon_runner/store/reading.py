@@ -67,6 +67,13 @@ class JobRecord:
         head = self.head
         return Message(head.id, self.ticket, head.stage, head.attempt, head.job_class, self.lane)
 
+    def waits_for_its_turn(self, now: datetime) -> bool:
+        """In a lane or in front; not while it waits for the moment of its next attempt."""
+        return self.head.state in (JobState.QUEUED, JobState.RETRYING) and not self.is_postponed(now)
+
+    def is_postponed(self, now: datetime) -> bool:
+        return self.next_attempt_at is not None and self.next_attempt_at > now
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:

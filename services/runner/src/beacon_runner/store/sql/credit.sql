@@ -1,6 +1,6 @@
 -- name: lock_waiting
 -- A job that somebody wants to pay for, held against changes until the transaction ends.
-SELECT id, user_id, state, spec, ticket, stage, attempt, class, lane, front, next_attempt_at
+SELECT user_id, state, spec, class, front, coalesce(next_attempt_at > now(), false) AS postponed
 FROM jobs
 WHERE id = $1
 FOR UPDATE;
@@ -13,8 +13,8 @@ WITH paid AS (
     WHERE id = $1 AND credit >= $2
     RETURNING id, credit
 )
-INSERT INTO credit_ledger (user_id, job_id, amount, balance, entry)
-SELECT id, $3, -$2, credit, 'skip'
+INSERT INTO credit_ledger (user_id, job_id, amount, balance, entry, ran_before)
+SELECT id, $3, -$2, credit, 'skip', runs_of($3)
 FROM paid
 RETURNING balance;
 
@@ -42,7 +42,7 @@ SELECT
 FROM skipped;
 
 -- name: refund
--- Give back what was paid for jobs that have ended without anything of them having run. An entry of the
+-- Give back what was paid for jobs that have ended without anything of them having run since. An entry of the
 -- ledger can be refunded once, so asking again gives nothing.
 WITH due AS (
     SELECT l.id, l.user_id, l.job_id, -l.amount AS amount
@@ -51,11 +51,7 @@ WITH due AS (
     JOIN credit_ledger l ON l.job_id = j.id AND l.entry = 'skip'
     WHERE
         NOT EXISTS (SELECT FROM credit_ledger r WHERE r.refunds = l.id)
-        AND NOT EXISTS (
-            SELECT FROM executions e
-            WHERE e.job_id = j.id AND (e.state = 'completed' OR e.backend IS NOT NULL)
-        )
-        AND NOT EXISTS (SELECT FROM attempts a WHERE a.job_id = j.id AND a.backend IS NOT NULL)
+        AND runs_of(j.id) <= l.ran_before
 ), owed AS (
     SELECT user_id, sum(amount)::integer AS amount FROM due GROUP BY user_id
 ), paid AS (

@@ -66,12 +66,13 @@ WITH queued AS (
 SELECT count(*) FROM queued;
 
 -- name: promote
--- Raise the class of queued jobs that have waited too long; the message keeps its ticket and is moved.
+-- Raise the class of jobs that have waited too long for their turn; the message keeps its ticket and is moved.
+-- One that was to be tried again waits since the moment when that was due.
 WITH waiting AS (
     SELECT id
     FROM jobs
     WHERE
-        finished_at IS NULL AND state = 'queued' AND next_attempt_at IS NULL AND class = $1
+        finished_at IS NULL AND state IN ('queued', 'retrying') AND class = $1
         AND queued_at < now() - $3 * interval '1 second'
     ORDER BY queued_at
     LIMIT $4

@@ -1,0 +1,2 @@
+DROP FUNCTION runs_of (uuid);
+ALTER TABLE credit_ledger DROP COLUMN ran_before;
