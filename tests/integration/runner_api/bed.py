@@ -162,9 +162,7 @@ async def api_bed(
     queue = RedisQueue(redis, layout, lease_s=60)
     transport = httpx.ASGITransport(parts.app)
     try:
-        yield ApiBed(
-            Bed(database), queue, redis, router, Users(database), clock, transport, rung, watchers
-        )
+        yield ApiBed(Bed(database), queue, redis, router, Users(database), clock, transport, rung, watchers)
     finally:
         await watchers.stop()
         await parts.close()

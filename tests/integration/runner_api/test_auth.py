@@ -1,43 +1,44 @@
 """Who may do what: keys, scopes, revocation, and jobs that are nobody else's business."""
 
-import pytest
+import re
+from typing import Any
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.tiers import Tier
 from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller
 
-ANY_JOB = "/api/v1/jobs/job_01m7hhdj4nepnvyzhw2e9ya3am"
+OPEN = {"/healthz", "/readyz", "/metrics", "/queue-status", "/status"}
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/api/v1/jobs"),
-        ("POST", "/api/v1/jobs/batch"),
-        ("GET", "/api/v1/jobs"),
-        ("GET", ANY_JOB),
-        ("GET", f"{ANY_JOB}/why"),
-        ("GET", f"{ANY_JOB}/events"),
-        ("POST", f"{ANY_JOB}/cancel"),
-        ("POST", f"{ANY_JOB}/resume"),
-        ("GET", "/api/v1/executions/exe_01m7hhdj4nepnvyzhw2e9ya3am.0.0"),
-        ("POST", "/api/v1/executions/exe_01m7hhdj4nepnvyzhw2e9ya3am.0.0/retry-question"),
-        ("GET", "/api/v1/me"),
-        ("GET", "/api/v1/models"),
-        ("GET", "/api/v1/features"),
-        ("GET", "/api/v1/regions"),
-        ("GET", "/admin/runtime/stats"),
-        ("GET", "/admin/queue-dead"),
-        ("POST", "/admin/queues/high/pause"),
-        ("POST", "/admin/lanes/reset"),
-        ("GET", "/admin/users"),
-    ],
-)
-async def test_every_door_asks_for_a_key(api: ApiBed, method: str, path: str) -> None:
-    for key, code in ((None, "no_key"), ("bk_wrong", "unknown_key"), ("x" * 5_000, "unknown_key")):
-        answer = await api.caller(key).http.request(method, path)
-        assert (answer.status_code, answer.json()["code"]) == (401, code)
-        assert answer.headers["www-authenticate"] == "Bearer"
+async def doors(api: ApiBed) -> list[tuple[str, str]]:
+    """Every operation of the API that needs a key, with parameters that are wrong."""
+    paths: dict[str, dict[str, Any]] = (await api.caller(None).http.get("/openapi.json")).json()["paths"]
+    return [
+        (method.upper(), re.sub("{.*?}", "no-such-thing", path) + "?limit=none&cursor=-&everybody=perhaps")
+        for path, operations in paths.items()
+        for method in operations
+        if path not in OPEN
+    ]
+
+
+async def test_every_door_asks_for_a_key_before_it_looks_at_the_request(api: ApiBed) -> None:
+    found = await doors(api)
+    assert len(found) > 30
+    for method, path in found:
+        for key, code in ((None, "no_key"), ("bk_wrong", "unknown_key"), ("x" * 5_000, "unknown_key")):
+            answer = await api.caller(key).http.request(method, path, content=b"{")
+            assert (answer.status_code, answer.json()["code"]) == (401, code), (method, path)
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_every_operators_door_asks_for_the_scope_before_it_looks_at_the_request(
+    api: ApiBed, anna: Caller
+) -> None:
+    operators = [(method, path) for method, path in await doors(api) if path.startswith("/admin/")]
+    assert len(operators) > 10
+    for method, path in operators:
+        answer = await anna.http.request(method, path, content=b"{")
+        assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing"), (method, path)
 
 
 async def test_both_headers_work(api: ApiBed) -> None:
@@ -65,6 +66,7 @@ async def test_another_user_s_job_is_not_found_anywhere(api: ApiBed, anna: Calle
         ("GET", f"/api/v1/jobs/{job}/events"),
         ("POST", f"/api/v1/jobs/{job}/cancel"),
         ("POST", f"/api/v1/jobs/{job}/resume"),
+        ("POST", f"/api/v1/jobs/{job}/skip"),
         ("GET", f"/api/v1/executions/{execution}"),
         ("POST", f"/api/v1/executions/{execution}/retry-question"),
     ]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
@@ -25,6 +24,7 @@ from beacon_contracts.tiers import JobClass
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.cursors import Cursor, PageSize, read_cursor
 from beacon_runner.api.documents import problems
+from beacon_runner.api.doors import locked
 from beacon_runner.api.replies import view_response
 from beacon_runner.domain.admission import RefusedJobError
 from beacon_runner.domain.ports import Outbox, Pauses, QueueDesk
@@ -150,61 +150,51 @@ def chosen_jobs(choice: DeadLetterChoice) -> list[JobId] | None:
 
 
 def admin_routes(operations: Operations, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(prefix="/admin", tags=["operations"])
-
-    async def admin(request: Request) -> None:
-        await keys.require(request.scope, Scope.ADMIN)
+    routes = APIRouter(prefix="/admin", tags=["operations"], route_class=locked(keys, Scope.ADMIN))
 
     @routes.get("/runtime/stats", responses={200: {"model": RuntimeStats}, **problems(401, 403, 503)})
-    async def runtime_stats(request: Request) -> Response:
+    async def runtime_stats() -> Response:
         """Depth of main, retry and dead; per class and lane; leases; outbox lag; oldest age."""
-        await admin(request)
         return view_response(await operations.stats())
 
     @routes.get("/queue-dead", responses={200: {"model": DeadLetterPage}, **problems(401, 403, 422, 503)})
-    async def queue_dead(request: Request, limit: PageSize = 100, cursor: Cursor = None) -> Response:
+    async def queue_dead(limit: PageSize = 100, cursor: Cursor = None) -> Response:
         """Dead letters, newest first, with reason and last error."""
-        await admin(request)
         return view_response(await operations.dead_page(read_cursor(cursor), limit))
 
     @routes.post(
         "/queue-dead/purge", responses={200: {"model": Counted}, **problems(400, 401, 403, 422, 503)}
     )
-    async def purge(request: Request, choice: DeadLetterChoice) -> Response:
+    async def purge(choice: DeadLetterChoice) -> Response:
         """Remove all, or those given. The jobs stay readable."""
-        await admin(request)
         return view_response(Counted(count=await operations.purge(chosen_jobs(choice))))
 
     @routes.post(
         "/queue-dead/requeue", responses={200: {"model": Counted}, **problems(400, 401, 403, 422, 503)}
     )
-    async def requeue(request: Request, choice: DeadLetterChoice) -> Response:
+    async def requeue(choice: DeadLetterChoice) -> Response:
         """Put all, or those given, back to work with their attempts reset."""
-        await admin(request)
         return view_response(Counted(count=await operations.requeue(chosen_jobs(choice))))
 
     @routes.post(
         "/queues/{job_class}/pause", responses={200: {"model": QueueState}, **problems(401, 403, 422, 503)}
     )
-    async def pause(request: Request, job_class: JobClass) -> Response:
+    async def pause(job_class: JobClass) -> Response:
         """Stop consumption of a class; what runs goes on."""
-        await admin(request)
         await operations.pause(job_class)
         return view_response(QueueState(name=job_class, paused=True))
 
     @routes.post(
         "/queues/{job_class}/resume", responses={200: {"model": QueueState}, **problems(401, 403, 422, 503)}
     )
-    async def resume(request: Request, job_class: JobClass) -> Response:
+    async def resume(job_class: JobClass) -> Response:
         """Start consumption of a class again."""
-        await admin(request)
         await operations.resume(job_class)
         return view_response(QueueState(name=job_class, paused=False))
 
     @routes.post("/lanes/reset", responses={200: {"model": LanesReset}, **problems(401, 403, 503)})
-    async def reset_lanes(request: Request) -> Response:
+    async def reset_lanes() -> Response:
         """Recount the lanes' counters from the truth."""
-        await admin(request)
         corrected = await operations.queue.reset_lanes()
         counts = [LaneCounts(lane=one.lane, pending=one.pending, running=one.running) for one in corrected]
         return view_response(LanesReset(corrected=counts))

@@ -24,6 +24,7 @@ from beacon_contracts.ids import USER, show
 from beacon_contracts.router_status import LimitStatus, RegionStatus
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.documents import problems
+from beacon_runner.api.doors import locked
 from beacon_runner.api.priorities import Priorities
 from beacon_runner.api.replies import view_response
 from beacon_runner.api.router_desk import RouterDesk
@@ -129,30 +130,26 @@ def _inputs(feature: FeatureConfig) -> list[str]:
 
 
 def catalogue_routes(catalogue: Catalogue, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(tags=["catalogue"])
+    routes = APIRouter(tags=["catalogue"], route_class=locked(keys, Scope.USER))
 
     @routes.get("/api/v1/models", responses={200: {"model": ModelList}, **problems(401, 403, 503)})
-    async def models(request: Request) -> Response:
+    async def models() -> Response:
         """The models, and the regions that serve each."""
-        await keys.require(request.scope, Scope.USER)
         return view_response(catalogue.models())
 
     @routes.get("/api/v1/features", responses={200: {"model": FeatureList}, **problems(401, 403, 503)})
-    async def features(request: Request) -> Response:
+    async def features() -> Response:
         """The pipelines, their steps and the input that they need."""
-        await keys.require(request.scope, Scope.USER)
         return view_response(catalogue.features())
 
     @routes.get("/api/v1/regions", responses={200: {"model": RegionList}, **problems(401, 403, 503)})
-    async def regions(request: Request) -> Response:
+    async def regions() -> Response:
         """The regions with their live state: depth, slots, breakers."""
-        await keys.require(request.scope, Scope.USER)
         return view_response(await catalogue.regions())
 
     @routes.get("/api/v1/skip-pricing", responses={200: {"model": SkipPricing}, **problems(401, 403, 503)})
-    async def skip_pricing(request: Request) -> Response:
+    async def skip_pricing() -> Response:
         """What going first costs, by how long the job is."""
-        await keys.require(request.scope, Scope.USER)
         return view_response(catalogue.prices())
 
     @routes.get("/api/v1/me", responses={200: {"model": Me}, **problems(401, 403, 503)})

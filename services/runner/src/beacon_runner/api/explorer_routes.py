@@ -9,13 +9,15 @@ from beacon_contracts.explorer import Generate, PublicQueue, QueueExplorer, Runn
 from beacon_contracts.jobs import GenerationJob, JobAccepted
 from beacon_runner.api.auth import KeyRing, owner_of
 from beacon_runner.api.documents import IDEMPOTENCY_HEADER, OPEN, problems
+from beacon_runner.api.doors import locked
 from beacon_runner.api.explorer import Explorer
 from beacon_runner.api.replies import view_response
 from beacon_runner.api.submitting import SubmissionDesk, idempotency_key
 
 
 def explorer_routes(explorer: Explorer, desk: SubmissionDesk, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(tags=["queue"])
+    routes = APIRouter(tags=["queue"], route_class=locked(keys, Scope.USER))
+    everybody = APIRouter(tags=["queue"])
 
     @routes.post(
         "/generate",
@@ -32,7 +34,9 @@ def explorer_routes(explorer: Explorer, desk: SubmissionDesk, keys: KeyRing) -> 
         job = GenerationJob(kind="generation", **wanted.model_dump())
         return (await desk.take(principal, job, idempotency_key(request.scope))).response()
 
-    @routes.get("/queue-status", responses={200: {"model": PublicQueue}, **problems(503)}, openapi_extra=OPEN)
+    @everybody.get(
+        "/queue-status", responses={200: {"model": PublicQueue}, **problems(503)}, openapi_extra=OPEN
+    )
     async def queue_status() -> Response:
         """How long the queue is, and what is in it, for everybody."""
         return view_response(await explorer.public())
@@ -43,9 +47,10 @@ def explorer_routes(explorer: Explorer, desk: SubmissionDesk, keys: KeyRing) -> 
         principal = await keys.require(request.scope, Scope.USER)
         return view_response(await explorer.explore(owner_of(principal)))
 
-    @routes.get("/status", responses={200: {"model": RunnerStatus}, **problems(503)}, openapi_extra=OPEN)
+    @everybody.get("/status", responses={200: {"model": RunnerStatus}, **problems(503)}, openapi_extra=OPEN)
     async def status() -> Response:
         """The scheduler, and what a new job would wait for each model."""
         return view_response(await explorer.status())
 
+    routes.include_router(everybody)
     return routes

@@ -24,6 +24,7 @@ from beacon_contracts.waiting import WhyView
 from beacon_runner.api.auth import KeyRing, owner_of
 from beacon_runner.api.cursors import Cursor, ExecutionPath, JobPath, PageSize, read_cursor
 from beacon_runner.api.documents import BATCH_BODY, IDEMPOTENCY_HEADER, SUBMIT_BODY, problems
+from beacon_runner.api.doors import locked
 from beacon_runner.api.job_desk import JobDesk
 from beacon_runner.api.replies import view_response
 from beacon_runner.api.submitting import SubmissionDesk
@@ -79,7 +80,7 @@ def submission_routes(desk: SubmissionDesk) -> APIRouter:
 
 
 def job_routes(jobs: JobDesk, explainer: Explainer, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(tags=["jobs"])
+    routes = APIRouter(tags=["jobs"], route_class=locked(keys, Scope.USER))
     owner = owner_from(keys)
 
     @routes.get("/api/v1/jobs", responses={200: {"model": JobPage}, **problems(401, 403, 422, 503)})
@@ -152,7 +153,7 @@ def job_routes(jobs: JobDesk, explainer: Explainer, keys: KeyRing) -> APIRouter:
 
 
 def execution_routes(jobs: JobDesk, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(tags=["executions"])
+    routes = APIRouter(tags=["executions"], route_class=locked(keys, Scope.USER))
     owner = owner_from(keys)
 
     @routes.get(

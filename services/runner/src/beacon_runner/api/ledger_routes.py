@@ -11,6 +11,7 @@ from beacon_contracts.ids import USER, UserId, read, show_job
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.cursors import PageSize
 from beacon_runner.api.documents import problems
+from beacon_runner.api.doors import locked
 from beacon_runner.api.replies import view_response
 from beacon_runner.api.user_routes import UserPath
 from beacon_runner.store.credit import Credit, LedgerRecord
@@ -20,7 +21,8 @@ EntryCursor = Annotated[str | None, Query(pattern="^[0-9]{1,18}$", examples=["10
 
 
 def ledger_routes(credit: Credit, users: Users, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(tags=["credit"])
+    routes = APIRouter(tags=["credit"], route_class=locked(keys, Scope.USER))
+    operators = APIRouter(tags=["credit"], route_class=locked(keys, Scope.ADMIN))
 
     async def ledger(user: UserId, limit: int, cursor: str | None) -> Response:
         found = await credit.ledger(user, None if cursor is None else int(cursor), limit + 1)
@@ -35,18 +37,16 @@ def ledger_routes(credit: Credit, users: Users, keys: KeyRing) -> APIRouter:
         principal = await keys.require(request.scope, Scope.USER)
         return await ledger(principal.user, limit, cursor)
 
-    @routes.get(
+    @operators.get(
         "/admin/users/{user_id}/ledger",
         responses={200: {"model": Ledger}, **problems(401, 403, 404, 422, 503)},
     )
-    async def users_ledger(
-        request: Request, user_id: UserPath, limit: PageSize = 50, cursor: EntryCursor = None
-    ) -> Response:
+    async def users_ledger(user_id: UserPath, limit: PageSize = 50, cursor: EntryCursor = None) -> Response:
         """A user's ledger, newest first."""
-        await keys.require(request.scope, Scope.ADMIN)
         user = await users.get(UserId(read(USER, user_id)))
         return await ledger(user.id, limit, cursor)
 
+    routes.include_router(operators)
     return routes
 
 

@@ -12,6 +12,7 @@ from beacon_contracts.model import Shape, View
 from beacon_runner.api.auth import KeyRing, owner_of
 from beacon_runner.api.cursors import JobPath
 from beacon_runner.api.documents import problems
+from beacon_runner.api.doors import locked
 from beacon_runner.api.event_socket import EventSocket
 from beacon_runner.api.event_stream import EventStream
 from beacon_runner.api.events import EventDesk
@@ -36,7 +37,7 @@ class TicketView(View):
 
 
 def event_routes(events: EventDesk, keys: KeyRing, *, patience_s: float = SLOW_AFTER_S) -> APIRouter:
-    routes = APIRouter(tags=["jobs"])
+    routes = APIRouter(tags=["jobs"], route_class=locked(keys, Scope.USER))
 
     @routes.get(
         "/api/v1/jobs/{job_id}/events",
@@ -70,7 +71,7 @@ def event_routes(events: EventDesk, keys: KeyRing, *, patience_s: float = SLOW_A
 def socket_routes(
     events: EventDesk, keys: KeyRing, tickets: Tickets, *, patience_s: float = SLOW_AFTER_S
 ) -> APIRouter:
-    routes = APIRouter(tags=["jobs"])
+    routes = APIRouter(tags=["jobs"], route_class=locked(keys, Scope.USER))
 
     @routes.post(
         "/api/v1/tickets", responses={200: {"model": TicketView}, **problems(400, 401, 403, 404, 422, 503)}

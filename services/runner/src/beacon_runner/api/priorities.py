@@ -10,7 +10,13 @@ import httpx
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 from pydantic import BaseModel, ValidationError
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    stop_after_attempt,
+    wait_fixed,
+)
 
 from beacon_contracts.ids import USER, UserId, show
 from beacon_contracts.tiers import JobClass
@@ -63,8 +69,8 @@ class _Known:
 
 class PriorityService:
     """Asks `GET {url}/users/{id}/priority`. An answer that is old is used while it is asked for anew, so only
-    a user's first submission can wait, and that no longer than a blink; while the service is known to be away
-    nobody waits at all.
+    a user's first submission can wait, and that no longer than a blink; while the service is known to be
+    away, or leaves somebody else's question unanswered, nobody waits and nothing more is asked.
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class PriorityService:
         self._most = most
         self._known: OrderedDict[UserId, _Known] = OrderedDict()
         self._asking: dict[UserId, asyncio.Task[None]] = {}
+        self._overdue: set[UserId] = set()
         self._tasks = OwnedTasks("priorities")
         self._breaker = Breaker(self._patience.failures, self._patience.open_s)
         self._lookups = Counter(
@@ -97,9 +104,11 @@ class PriorityService:
         known = self._known.get(user)
         if known is None or self._age_s(known) > self._patience.fresh_s:
             asking = self._ask(user)
-            if asking is not None and known is None and self._breaker.closed:
+            if asking is not None and known is None and self._breaker.closed and user not in self._overdue:
                 await asyncio.wait({asking}, timeout=self._patience.submission_s)
                 known = self._known.get(user)
+                if self._asking.get(user) is asking:
+                    self._overdue.add(user)
         if known is None or self._age_s(known) > self._patience.forgotten_s:
             return WITHOUT_ANSWER
         return known.job_class if known.job_class in self._usable else tiers_class
@@ -112,17 +121,17 @@ class PriorityService:
         return self._clock.now() - known.asked_at
 
     def _ask(self, user: UserId) -> asyncio.Task[None] | None:
-        """One question for each user at a time; none while the breaker is open."""
+        """One question for each user at a time; none while another is overdue or the breaker is open."""
         if user in self._asking:
             return self._asking[user]
-        if not self._breaker.allows(self._clock.now()):
+        if self._overdue or not self._breaker.allows(self._clock.now()):
             return None
         self._asking[user] = self._tasks.spawn(f"ask-{user}", self._look_up(user))
         return self._asking[user]
 
     async def _look_up(self, user: UserId) -> None:
         try:
-            async with asyncio.timeout(3 * self._patience.request_s):
+            async with asyncio.timeout(2 * self._patience.request_s):
                 self._remember(user, await self._answer(user))
         except (*_FAILURES, TimeoutError) as error:
             self._breaker.failed(self._clock.now())
@@ -133,9 +142,13 @@ class PriorityService:
             self._lookups.labels("answered").inc()
         finally:
             del self._asking[user]
+            self._overdue.discard(user)
 
     async def _answer(self, user: UserId) -> JobClass:
-        again = retry_if_exception_type(httpx.TransportError)
+        # A connection that broke is worth another try; a service that hangs would only hang again.
+        again = retry_if_exception_type(httpx.TransportError) & retry_if_not_exception_type(
+            httpx.TimeoutException
+        )
         async for attempt in AsyncRetrying(
             stop=stop_after_attempt(2), wait=wait_fixed(0.05), retry=again, reraise=True
         ):

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import (
@@ -25,6 +24,7 @@ from beacon_contracts.problem import FieldProblem
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.cursors import PageSize
 from beacon_runner.api.documents import problems
+from beacon_runner.api.doors import locked
 from beacon_runner.api.replies import view_response
 from beacon_runner.domain.admission import RefusedJobError
 from beacon_runner.store.users import Key, User, Users, new_key
@@ -59,37 +59,30 @@ def key_view(key: Key) -> KeyView:
 
 
 def user_routes(users: Users, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(prefix="/admin/users", tags=["users"])
-
-    async def admin(request: Request) -> None:
-        await keys.require(request.scope, Scope.ADMIN)
+    routes = APIRouter(prefix="/admin/users", tags=["users"], route_class=locked(keys, Scope.ADMIN))
 
     @routes.get("", responses={200: {"model": UserPage}, **problems(401, 403, 422, 503)})
-    async def list_users(request: Request, limit: PageSize = 100, cursor: NameCursor = None) -> Response:
+    async def list_users(limit: PageSize = 100, cursor: NameCursor = None) -> Response:
         """Users by name."""
-        await admin(request)
         found = await users.page(cursor, limit + 1)
         following = found[limit - 1].name if len(found) > limit else None
         return view_response(UserPage(users=[user_view(one) for one in found[:limit]], next_cursor=following))
 
     @routes.post("", responses={201: {"model": UserCreated}, **problems(400, 401, 403, 409, 422, 503)})
-    async def add_user(request: Request, new: NewUser) -> Response:
+    async def add_user(new: NewUser) -> Response:
         """A new user with a first key, which is shown this once."""
-        await admin(request)
         user = await users.add(new.name, new.tier)
         key = new_key()
         await users.add_key(user.id, key, [Scope.USER], name="first")
         return view_response(UserCreated(**user_view(user).model_dump(), key=key), 201)
 
     @routes.get("/{user_id}", responses={200: {"model": UserView}, **problems(401, 403, 404, 422, 503)})
-    async def get_user(request: Request, user_id: UserPath) -> Response:
-        await admin(request)
+    async def get_user(user_id: UserPath) -> Response:
         return view_response(user_view(await users.get(_user(user_id))))
 
     @routes.post("/{user_id}", responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 422, 503)})
-    async def change_user(request: Request, user_id: UserPath, change: UserChange) -> Response:
+    async def change_user(user_id: UserPath, change: UserChange) -> Response:
         """Another tier; or disabled, when all keys stop working, and enabled again."""
-        await admin(request)
         changed = await users.change(_user(user_id), tier=change.tier, disabled=change.disabled)
         keys.forget()
         return view_response(user_view(changed))
@@ -98,9 +91,8 @@ def user_routes(users: Users, keys: KeyRing) -> APIRouter:
         "/{user_id}/credit",
         responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 409, 422, 503)},
     )
-    async def change_credit(request: Request, user_id: UserPath, change: CreditChange) -> Response:
+    async def change_credit(user_id: UserPath, change: CreditChange) -> Response:
         """Give credit, or take it with a negative amount; never below zero."""
-        await admin(request)
         user = _user(user_id)
         if change.amount != 0:
             await users.change_credit(user, change.amount, change.note)
@@ -111,14 +103,12 @@ def user_routes(users: Users, keys: KeyRing) -> APIRouter:
 
 
 def key_routes(users: Users, keys: KeyRing) -> APIRouter:
-    routes = APIRouter(prefix="/admin/users/{user_id}/keys", tags=["users"])
-
-    async def admin(request: Request) -> None:
-        await keys.require(request.scope, Scope.ADMIN)
+    routes = APIRouter(
+        prefix="/admin/users/{user_id}/keys", tags=["users"], route_class=locked(keys, Scope.ADMIN)
+    )
 
     @routes.get("", responses={200: {"model": KeyList}, **problems(401, 403, 404, 422, 503)})
-    async def list_keys(request: Request, user_id: UserPath) -> Response:
-        await admin(request)
+    async def list_keys(user_id: UserPath) -> Response:
         user = await users.get(_user(user_id))
         return view_response(KeyList(keys=[key_view(key) for key in await users.keys(user.id)]))
 
@@ -126,9 +116,8 @@ def key_routes(users: Users, keys: KeyRing) -> APIRouter:
         "",
         responses={201: {"model": KeyCreated}, **problems(400, 401, 403, 404, 422, 503)},
     )
-    async def add_key(request: Request, user_id: UserPath, new: NewKey) -> Response:
+    async def add_key(user_id: UserPath, new: NewKey) -> Response:
         """A further key, which is shown this once."""
-        await admin(request)
         user, key = await users.get(_user(user_id)), new_key()
         made = await users.add_key(
             user.id, key, sorted(set(new.scopes)), name=new.name, expires_at=_future(new.expires_at)
@@ -136,9 +125,8 @@ def key_routes(users: Users, keys: KeyRing) -> APIRouter:
         return view_response(KeyCreated(**key_view(made).model_dump(), key=key), 201)
 
     @routes.delete("/{key_id}", responses={200: {"model": KeyView}, **problems(401, 403, 404, 422, 503)})
-    async def revoke_key(request: Request, user_id: UserPath, key_id: KeyPath) -> Response:
+    async def revoke_key(user_id: UserPath, key_id: KeyPath) -> Response:
         """The key stops working: here at once, in other processes within seconds."""
-        await admin(request)
         revoked, _ = await users.revoke(_user(user_id), KeyId(read(KEY, key_id)))
         keys.forget()
         return view_response(key_view(revoked))
