@@ -5,7 +5,9 @@ import importlib
 import inspect
 import json
 import os
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -122,8 +124,10 @@ def _loop_run(main: Coroutine[Any, Any, Any]) -> None:
 
 
 async def _serve(contender: object, write: Any) -> None:
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        command = json.loads(line)
+    commands: asyncio.Queue[str] = asyncio.Queue()
+    _listen(asyncio.get_running_loop(), commands)
+    while True:
+        command = json.loads(await commands.get())
         try:
             answer = getattr(contender, command["do"])(**command.get("with", {}))
             if inspect.isawaitable(answer):
@@ -132,3 +136,14 @@ async def _serve(contender: object, write: Any) -> None:
         except Exception as error:  # noqa: BLE001 - told to the parent, which decides
             traceback.print_exc()
             write(json.dumps({"error": repr(error)}) + "\n")
+
+
+def _listen(loop: asyncio.AbstractEventLoop, commands: "asyncio.Queue[str]") -> None:
+    """In a thread, because a command may keep the loop busy; when the parent is gone, the group ends."""
+
+    def read() -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(commands.put_nowait, line)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=read, name="commands", daemon=True).start()

@@ -1,14 +1,15 @@
 """`python -m benchmarks.runner`: measure, and write the table and the picture to `benchmarks/results/`."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from benchmarks.harness.machine import machine_facts
 from benchmarks.harness.servers import Arena, arena
+from benchmarks.harness.termination import run_until_terminated
 from benchmarks.peers.entries import versions
-from benchmarks.runner.findings import Findings
+from benchmarks.runner.findings import FILE, RESULTS, Findings
 from benchmarks.runner.plan import Plan, Section
 from benchmarks.runner.report import write_report
 from benchmarks.runner.sections import drain, growth, pickup, recovery, submit
@@ -30,16 +31,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scale", type=float, default=1.0, help="0.1 measures with a tenth of the jobs")
-    parser.add_argument("--no-peers", action="store_true", help="leave out the other queues")
+    parser.add_argument(
+        "--peers", type=_names, help="which of the other queues take part; an empty text: none of them"
+    )
+    parser.add_argument("--into", type=Path, default=RESULTS, help="the folder that keeps what was measured")
     parser.add_argument("--report-only", action="store_true", help="write the report from what was measured")
     chosen = parser.parse_args(arguments)
-    findings = Findings.kept()
+    findings = Findings.kept(chosen.into / FILE)
     if not chosen.report_only:
-        plan = Plan(chosen.rounds, chosen.seed, chosen.scale, peers=not chosen.no_peers)
-        asyncio.run(_measure(plan, chosen.sections.split(","), findings))
-    for path in write_report(findings):
+        plan = Plan(chosen.rounds, chosen.seed, chosen.scale, chosen.peers)
+        run_until_terminated(_measure(plan, _names(chosen.sections), findings))
+    for path in write_report(findings, chosen.into):
         print(f"written: {path}")
     return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
 
 
 async def _measure(plan: Plan, names: Sequence[str], findings: Findings) -> None:
@@ -48,7 +56,7 @@ async def _measure(plan: Plan, names: Sequence[str], findings: Findings) -> None
         for name in names:
             print(f"==> {name}: {plan.rounds} rounds, seed {plan.seed}", flush=True)
             section = await SECTIONS[name](servers, plan)
-            findings.keep(section, plan, facts, versions() if plan.peers else {})
+            findings.keep(section, plan, facts, {peer.name: versions()[peer.name] for peer in plan.others()})
 
 
 if __name__ == "__main__":

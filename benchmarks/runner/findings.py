@@ -9,7 +9,7 @@ from benchmarks.harness.process import ROOT
 from benchmarks.runner.plan import Plan, Rounds, Section
 
 RESULTS = ROOT / "benchmarks" / "results"
-FILE = RESULTS / "runner.json"
+FILE = "runner.json"
 
 
 @dataclass(slots=True)
@@ -17,10 +17,10 @@ class Findings:
     """Sections by name; a section that is measured again replaces the earlier one."""
 
     sections: dict[str, dict[str, Any]] = field(default_factory=dict)
-    path: Path = FILE
+    path: Path = RESULTS / FILE
 
     @classmethod
-    def kept(cls, path: Path = FILE) -> "Findings":
+    def kept(cls, path: Path = RESULTS / FILE) -> "Findings":
         if not path.exists():
             return cls(path=path)
         return cls(json.loads(path.read_text(encoding="utf-8")), path)

@@ -1,23 +1,33 @@
 """How much is measured: enough to trust a median, little enough to wait for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from benchmarks.harness.entry import Entry
+from benchmarks.peers.entries import installed
 
 Rounds = list[dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`scale` shrinks every count, for a quick look or a test of the benchmark itself."""
+    """`scale` shrinks every count, for a quick look or a test of the benchmark itself.
+
+    `peers` names the other queues that take part; None: all that are installed.
+    """
 
     rounds: int = 7
     seed: int = 1
     scale: float = 1.0
-    peers: bool = True
+    peers: Sequence[str] | None = None
 
     def jobs(self, count: int) -> int:
         """Whole hundreds, because batches have a hundred."""
         return max(100, round(count * self.scale / 100) * 100)
+
+    def others(self) -> list[Entry]:
+        return [peer for peer in installed() if self.peers is None or peer.name in self.peers]
 
     def samples(self, count: int) -> int:
         return max(10, round(count * self.scale))

@@ -15,6 +15,7 @@ TITLE = "A filled queue worked off: jobs a second, results recorded"
 
 
 def write_report(findings: Findings, folder: Path = RESULTS) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
     table = folder / "runner.md"
     table.write_text(_text(findings), encoding="utf-8")
     drawing = _drawing(findings)

@@ -43,7 +43,7 @@ def services(role: str, config: BeaconConfig, router: Router) -> list[Service]:
     if role in {"work", "worker", "all"}:
         made += _worker(settings, transport, router)
     if role == "all":
-        made += build_api(settings, config, clock, ring=transport.bell.ring, registry=registry)
+        made += build_api(settings, transport, registry)
     return made
 
 

@@ -18,7 +18,7 @@ from benchmarks.runner.contenders.setting import (
 PROCESS = "benchmarks.runner.contenders.beacon_process"
 LIVE = "jobs:live"
 ACCOUNT = (
-    "SELECT count(*) FILTER (WHERE state = 'completed') AS completed, sum(lease) AS claims, "
+    "SELECT count(*) FILTER (WHERE state = 'completed') AS completed, sum(deliveries) AS claims, "
     "(SELECT count(*) FROM executions) AS executions FROM jobs"
 )
 

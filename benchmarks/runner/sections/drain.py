@@ -10,7 +10,6 @@ from benchmarks.harness.process import ContenderError
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.harness.servers import Arena
 from benchmarks.harness.trial import Drained, drain
-from benchmarks.peers.entries import installed
 from benchmarks.runner.entries import DRAINS
 from benchmarks.runner.plan import Plan, Section, setting_text
 from benchmarks.runner.sections.limits import BARE, RESULTS, rate
@@ -21,7 +20,7 @@ TRIALS = 2
 
 
 async def measure(arena: Arena, plan: Plan) -> Section:
-    entries = [*DRAINS, *(installed() if plan.peers else ())]
+    entries = [*DRAINS, *plan.others()]
     section = Section(NAME)
     best = {entry.name: await _best(arena, plan, entry, section) for entry in entries}
     by_name = {entry.name: entry for entry in entries if best[entry.name] is not None}

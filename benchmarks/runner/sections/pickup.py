@@ -6,7 +6,6 @@ from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.harness.servers import Arena
 from benchmarks.harness.statistics import percentile
 from benchmarks.harness.trial import pickup
-from benchmarks.peers.entries import installed
 from benchmarks.runner.entries import PICKUPS
 from benchmarks.runner.plan import Plan, Section
 
@@ -19,7 +18,7 @@ def key(name: str, percent: int) -> str:
 
 
 async def measure(arena: Arena, plan: Plan) -> Section:
-    entries = {entry.name: entry for entry in (*PICKUPS, *(installed() if plan.peers else ()))}
+    entries = {entry.name: entry for entry in (*PICKUPS, *plan.others())}
     section = Section(NAME)
     for order in shuffled_rounds(list(entries), plan.rounds, plan.seed):
         values: dict[str, float] = {}

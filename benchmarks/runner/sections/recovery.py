@@ -6,7 +6,6 @@ from benchmarks.harness.entry import Entry
 from benchmarks.harness.process import ContenderError, running
 from benchmarks.harness.servers import Arena
 from benchmarks.harness.trial import READY_S
-from benchmarks.peers.entries import installed
 from benchmarks.runner.entries import BEACON, of_beacon
 from benchmarks.runner.plan import Plan, Section
 
@@ -53,8 +52,7 @@ async def _flush(arena: Arena, live: int) -> float:
 async def _kill(arena: Arena, plan: Plan, seed: int, section: Section) -> dict[str, float]:
     """All at once: they mostly wait, and so all of them meet the same moment."""
     entries = {BEACON: of_beacon("recovery")}
-    if plan.peers:
-        entries |= {peer.name: peer for peer in installed() if peer.name == "pgqueuer"}
+    entries |= {peer.name: peer for peer in plan.others() if peer.name == "pgqueuer"}
     found = await asyncio.gather(
         *(_recover(arena, entry, seed, number) for number, entry in enumerate(entries.values())),
         return_exceptions=True,

@@ -154,6 +154,7 @@ async def api_bed(
         watchers=watchers,
         tickets=Tickets(redis),
         ring=lambda: rung.append(None),
+        announce=lambda *_: rung.append(None),
         registry=new_registry(),
         access_log=False,
         priorities=priorities,

@@ -7,8 +7,10 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import UUID
 
 import httpx
+from redis.asyncio import Redis
 
 from beacon_contracts.ids import read_job
 from beacon_runner.store.database import Database
@@ -134,7 +136,9 @@ async def test_a_job_answered_202_is_there_after_kill_9(
         bed = Bed(database)
         stored = [await bed.reader.job(read_job(job_id)) for job_id in accepted]
         assert all(job is not None for job in stored)
-        queued = {entry.message.job for entry in await bed.published(100_000)}
-        assert {read_job(job_id) for job_id in accepted} <= queued
+        in_outbox = {entry.message.job for entry in await bed.published(100_000)}
+        async with Redis.from_url(redis_url, decode_responses=True) as redis:
+            in_redis = {UUID(hex=name.partition(":")[0]) for name in await redis.hkeys("jobs:live")}
+        assert {read_job(job_id) for job_id in accepted} <= in_outbox | in_redis
     finally:
         await database.close()

@@ -166,7 +166,13 @@ class LoopBed:
         return OutboxPublisher(self.outbox, self.queue, self.transport.metrics)
 
     async def submit(
-        self, count: int = 1, *, tier: Tier = Tier.FREE, user: UserId | None = None, body: Any = None
+        self,
+        count: int = 1,
+        *,
+        tier: Tier = Tier.FREE,
+        user: UserId | None = None,
+        body: Any = None,
+        submissions: Submissions | None = None,
     ) -> list[JobId]:
         owner = user or UserId(new_uuid())
         admission = Admission(self.config)
@@ -182,7 +188,7 @@ class LoopBed:
             )
             for _ in range(count)
         ]
-        await Submissions(self.database).submit(jobs)
+        await (submissions or Submissions(self.database)).submit(jobs)
         return [job.id for job in jobs]
 
     async def queued(self, count: int = 1, **more: Any) -> list[JobId]:

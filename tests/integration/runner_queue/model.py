@@ -63,8 +63,8 @@ class QueueModel:
             known.place, known.holder = "leased", worker
         return [self.known[message_id].message for message_id in taken]
 
-    def forget(self, ids: Iterable[str], holder: str | None = None) -> int:
-        gone = [one for one in ids if one in self.known and holder in (None, self.known[one].holder)]
+    def forget(self, ids: Iterable[str]) -> int:
+        gone = [one for one in ids if one in self.known]
         for message_id in gone:
             self._leave(message_id)
             del self.known[message_id]

@@ -86,11 +86,6 @@ class QueueMachine(RuleBasedStateMachine):
         ids = [message.id for message in chosen]
         assert self._do(self._queue.ack(chosen)) == self._model.forget(ids)
 
-    @rule(chosen=some_messages, worker=workers)
-    def release(self, chosen: list[Message], worker: str) -> None:
-        ids = [message.id for message in chosen]
-        assert self._do(self._queue.release(chosen, worker)) == self._model.forget(ids, worker)
-
     @rule(chosen=some_messages)
     def remove(self, chosen: list[Message]) -> None:
         ids = [message.id for message in chosen]

@@ -11,7 +11,7 @@ from beacon_lifecycle.clock import Clock
 
 TIMEOUT_S = 5.0
 SKEW_S = 2.0
-OLDEST_POSTGRES = 14
+OLDEST_POSTGRES = 17  # transaction_timeout
 
 
 async def check_postgres(url: str) -> list[Finding]:

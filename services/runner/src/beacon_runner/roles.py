@@ -42,7 +42,7 @@ async def build(role: Role, settings: RunnerSettings, config: BeaconConfig) -> S
     if role in (Role.WORKER, Role.ALL):
         services += _worker(settings, transport)
     if role in (Role.API, Role.ALL):
-        services += build_api(settings, config, clock, ring=transport.bell.ring, registry=registry)
+        services += build_api(settings, transport, registry)
     else:
         services += build_status_door(settings, transport.desk, registry)
     return Supervisor(services, stop_timeout_s=config.runner.stop_grace_s + 10)

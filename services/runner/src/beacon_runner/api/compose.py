@@ -12,6 +12,7 @@ from beacon_lifecycle.http_server import HttpServer
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
 from beacon_runner.api.admin_routes import Operations, admin_routes
+from beacon_runner.api.announcing import Announcer
 from beacon_runner.api.app import create_app
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.catalogue_routes import Catalogue, catalogue_routes
@@ -31,12 +32,14 @@ from beacon_runner.api.standing import StandingDesk
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.user_routes import key_routes, user_routes
 from beacon_runner.api.why import Explainer
+from beacon_runner.compose import Transport
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.classes import front_class, usable_classes
 from beacon_runner.domain.ports import QueueDesk
 from beacon_runner.domain.pricing import skip_price
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.live import HttpLine, SocketLine, Tickets, Watchers
+from beacon_runner.loops.express import Express
 from beacon_runner.migrations import migrate
 from beacon_runner.queue import Layout, RedisDesk
 from beacon_runner.resources import Resource
@@ -49,6 +52,7 @@ from beacon_runner.store.letters import DeadLetters
 from beacon_runner.store.outbox import PostgresOutbox
 from beacon_runner.store.pauses import PostgresPauses
 from beacon_runner.store.reading import Reader
+from beacon_runner.store.submissions import Announce
 from beacon_runner.store.users import Users
 
 POOL = 8
@@ -68,6 +72,7 @@ class ApiParts:
         watchers: Watchers,
         tickets: Tickets,
         ring: Callable[[], None],
+        announce: Announce,
         registry: CollectorRegistry,
         access_log: bool,
         priorities: Priorities | None = None,
@@ -75,7 +80,7 @@ class ApiParts:
     ) -> None:
         self.priorities = priorities or TierPriorities()
         admission, reader, users = Admission(config), Reader(database), Users(database)
-        self.intake = Intake(database, clock, config.limits.queue_size)
+        self.intake = Intake(database, clock, config.limits.queue_size, announce)
         self.outlook = Outlook(queue, router, config, clock)
         keys = KeyRing(users.principal, clock)
         policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
@@ -88,7 +93,7 @@ class ApiParts:
         operations = Operations(
             queue, PostgresOutbox(database), DeadLetters(database), PostgresPauses(database), reader, ring
         )
-        submitting = SubmissionDesk(config, admission, keys, self.intake, self.outlook, self.priorities, ring)
+        submitting = SubmissionDesk(config, admission, keys, self.intake, self.outlook, self.priorities)
         self.explorer = Explorer(config, queue, reader, router, clock)
         self.app = create_app(
             submitting,
@@ -121,19 +126,16 @@ class ApiParts:
 
 
 def build_api(
-    settings: RunnerSettings,
-    config: BeaconConfig,
-    clock: Clock,
-    *,
-    ring: Callable[[], None],
-    registry: CollectorRegistry,
+    settings: RunnerSettings, transport: Transport, registry: CollectorRegistry
 ) -> Sequence[Service]:
-    """The services of the role `api`, in the order of their start. `ring` wakes the outbox publisher."""
+    """The services of the role `api`, in the order of their start."""
+    config, clock, ring = transport.config, transport.clock, transport.bell.ring
     database = Database(settings.database_url, size=POOL, name="beacon-api")
     address = RedisAddress(settings.redis_url, settings.redis_cluster)
     redis = address.open()
     watchers = Watchers(address.open_listener(), clock)
     router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), clock)
+    express = Express(transport.queue, PostgresOutbox(database), ring, clock, transport.metrics)
     desk = RedisDesk(redis, Layout.of(config, cluster=settings.redis_cluster))
     parts = ApiParts(
         config,
@@ -144,6 +146,7 @@ def build_api(
         watchers=watchers,
         tickets=Tickets(redis),
         ring=ring,
+        announce=Announcer(express, ring),
         registry=registry,
         access_log=settings.access_log,
         priorities=_priorities(settings, config, clock, registry),
@@ -160,6 +163,7 @@ def build_api(
         Resource("api-database", open_it=database.open, close_it=database.close),
         Resource("api-redis", close_it=redis.aclose),
         Resource("api-router-client", close_it=router.aclose),
+        express,
         Resource("api-parts", close_it=parts.close),
         server,
         watchers,  # stopped first: streams end before the door closes

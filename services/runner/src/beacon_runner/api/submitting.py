@@ -1,6 +1,6 @@
 """Submission, the hot path: one parse, one check, one shared commit, one answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from uuid import UUID
@@ -43,7 +43,6 @@ class SubmissionDesk:
     intake: Intake
     outlook: Outlook
     priorities: Priorities
-    on_submitted: Callable[[], None]
 
     async def submit(self, scope: Scope, receive: Receive) -> Reply:
         """`POST /api/v1/jobs`."""
@@ -61,7 +60,6 @@ class SubmissionDesk:
         if key is not None:
             job = replace(job, idempotency_key=key, request_hash=_hash([submission]))
         (accepted,) = await self._checked([job], await self.intake.submit([job]))
-        self.on_submitted()
         document = await self._document(job, accepted)
         location = links_of(show_job(accepted.id))["self"].encode()
         return Reply(202 if accepted.created else 200, orjson.dumps(document), ((b"location", location),))
@@ -80,7 +78,6 @@ class SubmissionDesk:
         else:
             answers = await self.intake.submit_batch(jobs, key, _hash(submissions))
         accepted = await self._checked(jobs, answers)
-        self.on_submitted()
         documents = [await self._document(job, one) for job, one in zip(jobs, accepted, strict=True)]
         return Reply(202 if accepted[0].created else 200, orjson.dumps({"jobs": documents}))
 

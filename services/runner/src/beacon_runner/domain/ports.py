@@ -30,6 +30,10 @@ class Outbox(Protocol):
         """Up to `limit` entries; they are gone when the block ends well and back when it does not."""
         ...
 
+    async def forget(self, numbers: Sequence[int]) -> None:
+        """Remove entries that have arrived by another way."""
+        ...
+
     async def lag(self) -> OutboxLag: ...
 
 
@@ -110,10 +114,6 @@ class MessageQueue(Protocol):
 
     async def ack(self, messages: Sequence[Message]) -> int:
         """Forget messages that are done with, wherever they are."""
-        ...
-
-    async def release(self, messages: Sequence[Message], worker: str) -> int:
-        """Forget those that are still leased to this worker."""
         ...
 
     async def tell(self, jobs: Sequence[JobId]) -> None:

@@ -42,9 +42,6 @@ class RedisQueue:
     async def ack(self, messages: Sequence[Message]) -> int:
         return await self._on_each(Operation.ACK, messages, "")
 
-    async def release(self, messages: Sequence[Message], worker: str) -> int:
-        return await self._on_each(Operation.ACK, messages, worker)
-
     async def tell(self, jobs: Sequence[JobId]) -> None:
         for step in _steps(jobs):
             await scripts.run(self._redis, Operation.TELL, [self._layout.epoch], [job.hex for job in step])

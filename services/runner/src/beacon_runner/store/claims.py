@@ -38,9 +38,10 @@ class PostgresClaims:
             [message.ticket for message in ordered],
             [message.lane for message in ordered],
         )
-        rows = await retried(
-            lambda: self._database.fetch(_SQL["claim"], *columns, worker, self._max_deliveries)
-        )
+        rows = await self._fenced(*columns, worker)
+        if not rows:  # all of them are late, or the era of fences has ended
+            await self._database.execute(_SQL["begin_era"])
+            rows = await self._fenced(*columns, worker)
         if len(rows) < len(ordered):
             await self._bury_poison(ordered, {row[0] for row in rows})
         claimed = [_claimed(row) for row in rows]
@@ -52,6 +53,9 @@ class PostgresClaims:
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         return await self._records.record(reports)
+
+    async def _fenced(self, *values: Any) -> list[Any]:
+        return await retried(lambda: self._database.fetch(_SQL["claim"], *values, self._max_deliveries))
 
     async def _known(self, jobs: Sequence[UUID]) -> dict[UUID, tuple[KnownExecution, ...]]:
         known: dict[UUID, list[KnownExecution]] = {}

@@ -22,8 +22,10 @@ log = structlog.get_logger(__name__)
 # table when it has a million rows, so plans that do are ruled out from the start.
 _PLANNER = {"enable_seqscan": "off", "jit": "off"}
 
-# A process that freezes in the middle of a transaction must not keep others from the rows it has locked.
-_FROZEN = {"idle_in_transaction_session_timeout": "5000"}
+# A process that freezes in the middle of a transaction must not keep others from the rows it has locked. The
+# first bound knows a transaction that waits for its process; one whose statement is prepared and not yet run
+# looks busy, and only the second bound (PostgreSQL 17) ends it.
+_FROZEN = {"idle_in_transaction_session_timeout": "5000", "transaction_timeout": "20000"}
 
 
 class Database:

@@ -14,12 +14,14 @@ from beacon_runner.store.statements import statements
 from beacon_runner.store.submissions import (
     LOOKS,
     RESTLESS_KEY,
+    Announce,
     Answer,
     NewJob,
     Submissions,
     columns_of,
     created,
     earlier_of,
+    unheard,
 )
 
 if TYPE_CHECKING:
@@ -37,10 +39,11 @@ class _KeyRacedError(Exception):
 class GuardedSubmissions:
     """Users without limits take the short way, one statement, as long as the queue has plenty of room."""
 
-    def __init__(self, database: Database, submissions: Submissions, room: QueueRoom) -> None:
+    def __init__(self, database: Database, room: QueueRoom, announce: Announce = unheard) -> None:
         self._database = database
-        self._submissions = submissions
+        self._submissions = Submissions(database, announce)
         self._room = room
+        self._announce = announce
 
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
         """Jobs of users without limits."""
@@ -95,8 +98,9 @@ class GuardedSubmissions:
             met = let_in(newcomers, await _used(connection, users), room, self._room.size)
             answers |= {job.id: limit for job, limit in zip(new, met, strict=True) if limit is not None}
             passed = [job for job, limit in zip(new, met, strict=True) if limit is None]
-            answers |= await _store(connection, passed)
-            return answers
+            stored, numbers = await _store(connection, passed)
+        self._announce(stored, numbers)
+        return answers | {job.id: created(job) for job in stored}
 
     async def _exact_room(self, connection: "Connection", count: int) -> int | None:
         """None while there is plenty: then nobody has to wait for anybody."""
@@ -141,15 +145,16 @@ async def _used(connection: "Connection", users: Mapping[UserId, Allowance | Non
     return {UserId(row["user_id"]): _use(row) for row in rows}
 
 
-async def _store(connection: "Connection", jobs: Sequence[NewJob]) -> dict[Any, Answer]:
+async def _store(connection: "Connection", jobs: Sequence[NewJob]) -> tuple[Sequence[NewJob], Sequence[int]]:
+    """Those whose keys were free, and the numbers of their messages."""
     if not jobs:
-        return {}
+        return (), ()
     keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
     rows = await connection.fetch(_SUBMIT["submit_keyed"], *columns_of(jobs), *keys)
-    stored = {row["id"] for row in rows}
+    stored = {row["job_id"] for row in rows}
     if any(job.batch is not None and job.id not in stored for job in jobs):
         raise _KeyRacedError
-    return {job.id: created(job) for job in jobs if job.id in stored}
+    return [job for job in jobs if job.id in stored], [row["id"] for row in rows]
 
 
 def _use(row: Any) -> Use:

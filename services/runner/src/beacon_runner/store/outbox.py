@@ -26,6 +26,9 @@ class PostgresOutbox:
             rows = await connection.fetch(_SQL["take"], limit)
             yield [_entry(row) for row in sorted(rows, key=_number)]
 
+    async def forget(self, numbers: Sequence[int]) -> None:
+        await self._database.execute(_SQL["forget"], numbers)
+
     async def lag(self) -> OutboxLag:
         row = await self._database.fetchrow(_SQL["lag"], _COUNTED)
         return OutboxLag(row["waiting"], row["oldest_s"] or 0.0) if row else OutboxLag(0, 0.0)

@@ -1,6 +1,6 @@
 """New jobs: many at once in one statement, each with an answer of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,19 +53,29 @@ class KeyTaken:
 Known = Submitted | KeyTaken
 Answer = Known | LimitReached
 
+# Hears, after the commit, which jobs were stored and the numbers of their messages in the outbox.
+Announce = Callable[[Sequence[NewJob], Sequence[int]], None]
+
+
+def unheard(jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
+    """For those who leave everything to the relay."""
+
 
 class Submissions:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, announce: Announce = unheard) -> None:
         self._database = database
+        self._announce = announce
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """Store all of them in one transaction; the answers are in the order of the jobs."""
         if all(job.idempotency_key is None for job in jobs):
-            await self._database.execute(_SQL["submit"], *columns_of(jobs))
+            rows = await self._database.fetch(_SQL["submit"], *columns_of(jobs))
+            self._announce(jobs, [row["id"] for row in rows])
             return [created(job) for job in jobs]
         keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
         rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), *keys)
-        stored = {row["id"] for row in rows}
+        stored = {row["job_id"] for row in rows}
+        self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows])
         answers: list[Answer | None] = [created(job) if job.id in stored else None for job in jobs]
         return await self._with_earlier(jobs, answers)
 
@@ -96,11 +106,13 @@ class Submissions:
         """False, and nothing stored, when the first one's key is taken."""
         keyed = *columns_of([first]), [first.idempotency_key], [first.request_hash]
         async with self._database.transaction() as connection:
-            if not await connection.fetch(_SQL["submit_keyed"], *keyed):
+            rows = await connection.fetch(_SQL["submit_keyed"], *keyed)
+            if not rows:
                 return False
             if len(jobs) > 1:
-                await connection.execute(_SQL["submit"], *columns_of(jobs[1:]))
-            return True
+                rows += await connection.fetch(_SQL["submit"], *columns_of(jobs[1:]))
+        self._announce(jobs, [row["id"] for row in rows])
+        return True
 
     async def _with_earlier(self, jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[Answer]:
         """Fill in what earlier requests with the same keys have made."""

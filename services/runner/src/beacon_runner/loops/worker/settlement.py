@@ -61,7 +61,8 @@ class Settlement:
                 await self.queue.give_back(returned, self.worker)
             if lost:
                 log.warning("jobs_taken_over", count=len(lost), first=str(lost[0].job))
-                await self.queue.release(lost, self.worker)
+                # Also what a crash of Postgres has made nobody's: the next claim tells the two apart.
+                await self.queue.give_back(lost, self.worker)
         except (RedisError, OSError) as error:
             log.warning("redis_not_told", messages=len(done) + len(returned) + len(lost), error=str(error))
 

@@ -1,22 +1,36 @@
 -- name: claim
 -- Fence the jobs that these messages still speak for, and hand out all that working on them needs.
 -- Live by state, not by finished_at: that would offer the planner the index of all live jobs to walk along.
+-- Not waited for on the disk: a claim that a crash forgets has its fence in an era that is over (ADR 9).
 UPDATE jobs j
 SET
     state = 'processing',
-    lease = j.lease + 1,
+    lease = greatest(j.lease, e.number << 20) + 1,
     deliveries = j.deliveries + 1,
     worker = $4,
     lane = m.lane,
     started_at = coalesce(j.started_at, now()),
     next_attempt_at = NULL
 FROM unnest($1::uuid[], $2::integer[], $3::text[]) AS m (id, ticket, lane)
+CROSS JOIN current_era e
+CROSS JOIN set_config('synchronous_commit', 'off', true) AS lazy
 WHERE
-    j.id = m.id AND j.ticket = m.ticket AND j.state IN ('queued', 'processing', 'retrying')
+    e.only_row AND j.id = m.id AND j.ticket = m.ticket AND j.state IN ('queued', 'processing', 'retrying')
     AND j.deliveries < $5
 RETURNING
     j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.deliveries, j.kind, j.spec,
     j.context, j.tier, j.class, j.lane, j.front;
+
+-- name: begin_era
+-- Begin an era if there is none. It is named by its second, so that it also outgrows what a standby missed.
+WITH begun AS (
+    UPDATE last_era
+    SET number = greatest(number + 1, extract(EPOCH FROM clock_timestamp())::bigint)
+    WHERE only_row AND NOT EXISTS (SELECT FROM current_era WHERE only_row)
+    RETURNING number
+)
+INSERT INTO current_era (number) SELECT number FROM begun
+ON CONFLICT (only_row) DO NOTHING;
 
 -- name: known
 -- What is recorded of the executions of these jobs' current stages; outputs only where later steps need them.

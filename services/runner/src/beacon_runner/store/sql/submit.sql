@@ -13,7 +13,8 @@ WITH input AS (
 )
 INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch)
 SELECT id, 1, 0, 1, class, lane, batch
-FROM input;
+FROM input
+RETURNING id, job_id;
 
 -- name: submit_keyed
 -- The same for jobs of which some have an idempotency key: a key that is taken stores nothing.
@@ -40,8 +41,9 @@ WITH input AS (
     INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch)
     SELECT id, 1, 0, 1, class, lane, batch
     FROM stored
+    RETURNING id, job_id
 )
-SELECT id FROM stored;
+SELECT id, job_id FROM queued;
 
 -- name: by_idempotency_keys
 -- The jobs that hold these keys, with the hash of the request that made them.

@@ -1,0 +1,20 @@
+"""A measurement that is told to stop puts away its servers and contenders first."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+
+def run_until_terminated(measuring: Coroutine[Any, Any, None]) -> None:
+    """As `asyncio.run`, and SIGTERM ends it as Ctrl-C does: by cancelling, so that all clean up."""
+
+    async def main() -> None:
+        task = asyncio.ensure_future(measuring)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await task
+
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        raise SystemExit("terminated: nothing of this section is kept") from None

@@ -1,0 +1,112 @@
+"""Carries small groups of new messages to Redis straight after their commit, without a round of the relay.
+
+The rows stay in the outbox until the push has succeeded, and go later, many at once. Whatever is left behind,
+because the process died, Redis was away or too much was waiting, the relay finds there: it may be pushed
+twice, and the queue knows it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import structlog
+from redis.exceptions import RedisError
+
+from beacon_lifecycle import Clock, OwnedTasks
+from beacon_runner.domain.messages import OutboxEntry
+from beacon_runner.domain.ports import MessageQueue, Outbox, StoreUnavailableError
+from beacon_runner.loops.metrics import LoopMetrics
+
+log = structlog.get_logger(__name__)
+
+LARGEST_GROUP = 20
+MOST_WAITING = 200
+FORGET_AFTER_S = 0.05
+MOST_UNFORGOTTEN = 10_000
+LAST_ROUND_S = 5.0
+
+
+class Express:
+    name = "express"
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        outbox: Outbox,
+        ring: Callable[[], None],
+        clock: Clock,
+        metrics: LoopMetrics,
+    ) -> None:
+        self._queue = queue
+        self._outbox = outbox
+        self._ring = ring
+        self._clock = clock
+        self._metrics = metrics
+        self._waiting: list[OutboxEntry] = []
+        self._numbers: list[int] = []
+        self._arrived: list[int] = []
+        self._something_waits = asyncio.Event()
+        self._something_arrived = asyncio.Event()
+        self._tasks = OwnedTasks(self.name)
+
+    def offer(self, entries: Sequence[OutboxEntry], numbers: Sequence[int]) -> None:
+        """What has just been committed; more than a little at once is the relay's work."""
+        if len(self._waiting) + len(entries) > MOST_WAITING:
+            self._ring()
+            return
+        self._waiting += entries
+        self._numbers += numbers
+        self._something_waits.set()
+
+    async def start(self) -> None:
+        self._tasks.spawn("carry", self._carry())
+        self._tasks.spawn("forget", self._forget())
+
+    async def wait(self) -> None:
+        await self._tasks.failed.wait()
+        raise RuntimeError("the express ended") from self._tasks.failure
+
+    async def stop(self) -> None:
+        """Idempotent. What still waits is brought; what cannot be is left to the relay."""
+        await self._tasks.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ROUND_S):
+                await self._bring()
+                await self._forget_arrived()
+
+    async def _carry(self) -> None:
+        while True:
+            await self._something_waits.wait()
+            self._something_waits.clear()
+            await self._bring()
+
+    async def _bring(self) -> None:
+        entries, self._waiting = self._waiting, []
+        numbers, self._numbers = self._numbers, []
+        if not entries:
+            return
+        try:
+            await self._queue.push(entries)
+        except (RedisError, OSError) as error:
+            log.info("express_leaves_to_relay", messages=len(entries), error=str(error))
+            return
+        self._metrics.published.inc(len(entries))
+        if len(self._arrived) < MOST_UNFORGOTTEN:
+            self._arrived += numbers
+        self._something_arrived.set()
+
+    async def _forget(self) -> None:
+        while True:
+            await self._something_arrived.wait()
+            self._something_arrived.clear()
+            await self._clock.sleep(FORGET_AFTER_S)
+            await self._forget_arrived()
+
+    async def _forget_arrived(self) -> None:
+        numbers, self._arrived = self._arrived, []
+        if not numbers:
+            return
+        try:
+            await self._outbox.forget(numbers)
+        except StoreUnavailableError as error:
+            log.info("outbox_not_cleared", messages=len(numbers), error=str(error))

@@ -1,0 +1,2 @@
+DROP TABLE current_era;
+DROP TABLE last_era;
