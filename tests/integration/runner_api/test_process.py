@@ -138,7 +138,7 @@ async def test_a_job_answered_202_is_there_after_kill_9(
         assert all(job is not None for job in stored)
         in_outbox = {entry.message.job for entry in await bed.published(100_000)}
         async with Redis.from_url(redis_url, decode_responses=True) as redis:
-            in_redis = {UUID(hex=name.partition(":")[0]) for name in await redis.hkeys("jobs:live")}
+            in_redis = {UUID(hex=str(name).partition(":")[0]) for name in await redis.hkeys("jobs:live")}
         assert {read_job(job_id) for job_id in accepted} <= in_outbox | in_redis
     finally:
         await database.close()
