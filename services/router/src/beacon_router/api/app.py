@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from beacon_router.api.desk import InferenceDesk
-from beacon_router.api.documents import document_api
-from beacon_router.api.fast_lane import PATH, FastLane
+from beacon_router.api.documents import KEYS, RAW_BODIES
 from beacon_router.api.inference_routes import inference_routes
-from beacon_router.api.problems import FORESEEN, on_error
+from beacon_router.api.problems import FORESEEN, on_error, refusal
 from beacon_telemetry import HttpMetricsMiddleware, RequestContextMiddleware
+from beacon_web.documents import document_api
+from beacon_web.fast_lane import FastLane, HotRoute
 
 
 def create_app(
@@ -29,8 +29,7 @@ def create_app(
         app.include_router(router)
     for error in (*FORESEEN, Exception):
         app.add_exception_handler(error, on_error)
-    document_api(app)
-    ask = next(route for route in inference.routes if isinstance(route, APIRoute) and route.path == PATH)
-    lane = FastLane(desk, ask, rest=app)
+    document_api(app, RAW_BODIES, KEYS)
+    lane = FastLane(HotRoute("/inference", desk.ask, refusal), inference.routes, rest=app)
     measured = HttpMetricsMiddleware(lane, registry=registry, prefix="beacon_router")
     return RequestContextMiddleware(measured, access_log=access_log)

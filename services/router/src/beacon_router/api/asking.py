@@ -4,10 +4,10 @@ from beacon_config import BeaconConfig
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_lifecycle import Clock
 from beacon_router.api.bodies import json_object, json_text
-from beacon_router.api.problems import HttpProblemError
 from beacon_router.backends.calls import EMPTY_OBJECT
 from beacon_router.core import RequestId
 from beacon_router.dispatch.inference import Ask, Payload
+from beacon_web.problems import HttpProblemError
 
 
 class AskReader:

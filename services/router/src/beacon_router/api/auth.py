@@ -4,7 +4,7 @@ import hmac
 
 from starlette.types import Scope
 
-from beacon_router.api.problems import HttpProblemError
+from beacon_web.problems import HttpProblemError
 
 _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 

@@ -8,15 +8,15 @@ from starlette.types import Receive, Scope
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import Clock, OwnedTasks
 from beacon_router.api.auth import ServiceAuth, presented_key
-from beacon_router.api.bodies import read_body
 from beacon_router.api.callers import Caller, KeyBook, RunnerAwayError
 from beacon_router.api.chat_answers import chunks, completion, event, model_list
 from beacon_router.api.chat_asking import ChatReader
 from beacon_router.api.chat_errors import ChatError, chat_failure, failure_status
-from beacon_router.api.replies import Headers, Reply
 from beacon_router.dispatch.dispatcher import Dispatcher
 from beacon_router.dispatch.inference import Inference
 from beacon_router.dispatch.streams import StreamSink
+from beacon_web.bodies import read_body
+from beacon_web.replies import Headers, Reply
 
 _SERVICE = Caller("service", Tier.FREE)
 

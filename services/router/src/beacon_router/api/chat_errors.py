@@ -3,8 +3,9 @@
 import orjson
 
 from beacon_contracts.failures import Failure
-from beacon_router.api.problems import HttpProblemError, problem_of
-from beacon_router.api.replies import Reply, with_retry_after
+from beacon_router.api.problems import problem_of
+from beacon_web.problems import HttpProblemError
+from beacon_web.replies import Reply, with_retry_after
 
 _TYPES = {
     400: "invalid_request_error",

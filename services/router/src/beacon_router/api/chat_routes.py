@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from beacon_router.api.chat_desk import ChatDesk, Streamed
 from beacon_router.api.chat_errors import chat_refusal
 from beacon_router.api.problems import log_if_crashed
-from beacon_router.api.replies import Headers
+from beacon_web.replies import Headers
 
 _COMPLETION: dict[str, Any] = {
     "description": "A completion, or server-sent events",

@@ -6,15 +6,15 @@ from starlette.types import Receive, Scope
 
 from beacon_router.api.asking import AskReader
 from beacon_router.api.auth import ServiceAuth
-from beacon_router.api.bodies import read_body
 from beacon_router.api.prefer import AT_ONCE, UNTIL_DONE, Preference, preference_of
-from beacon_router.api.problems import make_problem
-from beacon_router.api.replies import Headers, Reply, problem_reply
 from beacon_router.api.views import Views
 from beacon_router.core import RequestId
 from beacon_router.dispatch.causes import ROUTER_STOPPING, START_BY_PASSED
 from beacon_router.dispatch.dispatcher import Dispatcher
 from beacon_router.dispatch.inference import Inference
+from beacon_web.bodies import read_body
+from beacon_web.problems import make_problem
+from beacon_web.replies import Headers, Reply, problem_reply
 
 # Failures that say nothing of the work itself: the caller asks again, here or elsewhere.
 _NOT_RUN = {START_BY_PASSED: 504, ROUTER_STOPPING: 503}

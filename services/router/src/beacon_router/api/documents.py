@@ -2,14 +2,8 @@
 
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-
 from beacon_contracts.inference import InferenceRequest
-from beacon_contracts.problem import CONTENT_TYPE, Problem
-from beacon_router.api.problems import TITLES
-
-_REFERENCE = "#/components/schemas/{model}"
+from beacon_web.documents import REFERENCE, ProblemExamples
 
 _EXAMPLE = {
     "request_id": "exe_01k9x7p4f8q2r6s0t3v5w7y9za.0.3",
@@ -63,49 +57,7 @@ _EXAMPLES: dict[int, tuple[str, str]] = {
 }
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The refusals of a route, each with an example."""
-    return {status: _problem(status) for status in statuses}
+problems = ProblemExamples(_EXAMPLES)
 
-
-def _problem(status: int) -> dict[str, Any]:
-    code, detail = _EXAMPLES[status]
-    example: dict[str, Any] = {
-        "type": "about:blank",
-        "title": TITLES[status],
-        "status": status,
-        "code": code,
-        "detail": detail,
-    }
-    if status in (429, 503):
-        example["retry_after_s"] = 4.0
-    return {
-        "description": TITLES[status],
-        "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}},
-    }
-
-
-def document_api(app: FastAPI) -> None:
-    """Make `/openapi.json` complete: schemas of raw bodies, and how to authenticate."""
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes
-            )
-            _add_schemas(document)
-            app.openapi_schema = document
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _add_schemas(document: dict[str, Any]) -> None:
-    components = document.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    for model in (InferenceRequest, Problem):
-        schema = model.model_json_schema(ref_template=_REFERENCE)
-        schemas.update(schema.pop("$defs", {}))
-        schemas[model.__name__] = schema
-    components["securitySchemes"] = {"service_token": {"type": "http", "scheme": "bearer"}}
-    document["security"] = [{"service_token": []}]
+RAW_BODIES = {"InferenceRequest": InferenceRequest.model_json_schema(ref_template=REFERENCE)}
+KEYS = {"service_token": {"type": "http", "scheme": "bearer"}}

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from beacon_contracts.router_status import QueueStatus, RegionStatus, SchedulerStatus
 from beacon_router.api.auth import ServiceAuth
 from beacon_router.api.documents import problems
-from beacon_router.api.problems import HttpProblemError
 from beacon_router.api.status import StatusReader
 from beacon_telemetry import metrics_route
+from beacon_web.problems import HttpProblemError
 
 JSON = "application/json"
 

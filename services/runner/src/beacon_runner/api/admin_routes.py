@@ -25,11 +25,11 @@ from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.cursors import Cursor, PageSize, read_cursor
 from beacon_runner.api.documents import problems
 from beacon_runner.api.doors import locked
-from beacon_runner.api.replies import view_response
 from beacon_runner.domain.admission import RefusedJobError
 from beacon_runner.domain.ports import Outbox, Pauses, QueueDesk
 from beacon_runner.store.letters import DeadLetter, DeadLetters
 from beacon_runner.store.reading import Reader
+from beacon_web.replies import view_response
 
 
 class QueueState(View):

@@ -3,18 +3,19 @@
 from collections.abc import Iterable
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from beacon_runner.api.bodies import BoundedBodies
-from beacon_runner.api.documents import document_api
-from beacon_runner.api.fast_lane import PATH, FastLane
+from beacon_runner.api.documents import KEYS, RAW_BODIES
 from beacon_runner.api.job_routes import submission_routes
-from beacon_runner.api.problems import EXPECTED, HttpProblemError, on_error
+from beacon_runner.api.problems import EXPECTED, on_error, refusal
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_telemetry import HttpMetricsMiddleware, RequestContextMiddleware
+from beacon_web.bodies import BoundedBodies
+from beacon_web.documents import document_api
+from beacon_web.fast_lane import FastLane, HotRoute
+from beacon_web.problems import HttpProblemError
 
 
 def create_app(
@@ -38,9 +39,9 @@ def create_app(
     app.router.routes.extend(pages)
     for error in (*EXPECTED, HttpProblemError, Exception):
         app.add_exception_handler(error, on_error)
-    document_api(app)
-    route = next(one for one in submission.routes if isinstance(one, APIRoute) and one.path == PATH)
+    document_api(app, RAW_BODIES, KEYS)
     bounded = BoundedBodies(app, limit=submitting.config.limits.body_bytes)
-    lane = FastLane(submitting, route, rest=bounded)
+    hot = HotRoute("/api/v1/jobs", submitting.submit, refusal)
+    lane = FastLane(hot, submission.routes, rest=bounded)
     measured = HttpMetricsMiddleware(lane, registry=registry, prefix="beacon_runner")
     return RequestContextMiddleware(measured, access_log=access_log)

@@ -9,8 +9,8 @@ from starlette.types import Scope as AsgiScope
 from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import UserId
 from beacon_lifecycle import Clock
-from beacon_runner.api.problems import HttpProblemError
 from beacon_runner.store.users import Principal, hash_of
+from beacon_web.problems import HttpProblemError
 
 _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 _LONGEST_KEY = 512

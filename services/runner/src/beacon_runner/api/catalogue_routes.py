@@ -26,13 +26,13 @@ from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.documents import problems
 from beacon_runner.api.doors import locked
 from beacon_runner.api.priorities import Priorities
-from beacon_runner.api.replies import view_response
 from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.allowances import Allowance, Limit
 from beacon_runner.domain.template import references
 from beacon_runner.store.intake import Intake
 from beacon_runner.store.users import Principal, Users
+from beacon_web.replies import view_response
 
 
 @dataclass(frozen=True, slots=True)

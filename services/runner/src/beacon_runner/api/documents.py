@@ -2,14 +2,8 @@
 
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-
 from beacon_contracts.jobs import BatchSubmission, job_submission
-from beacon_contracts.problem import CONTENT_TYPE, Problem
-from beacon_runner.api.problems import TITLES
-
-_REFERENCE = "#/components/schemas/{model}"
+from beacon_web.documents import REFERENCE, ProblemExamples
 
 EXAMPLES: dict[str, Any] = {
     "matrix": {
@@ -79,54 +73,13 @@ _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
 }
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The refusals of a route, each with an example."""
-    return {status: _problem(status) for status in statuses}
+problems = ProblemExamples(_PROBLEM_EXAMPLES)
 
-
-def _problem(status: int) -> dict[str, Any]:
-    code, detail = _PROBLEM_EXAMPLES[status]
-    example = {
-        "type": "about:blank",
-        "title": TITLES[status],
-        "status": status,
-        "code": code,
-        "detail": detail,
-    }
-    return {
-        "description": TITLES[status],
-        "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}},
-    }
-
-
-def document_api(app: FastAPI) -> None:
-    """Make `/openapi.json` complete: schemas of raw bodies, and how to authenticate."""
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes
-            )
-            _add_schemas(document)
-            app.openapi_schema = document
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _add_schemas(document: dict[str, Any]) -> None:
-    components = document.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    raw = {
-        "JobSubmission": job_submission.json_schema(ref_template=_REFERENCE),
-        "BatchSubmission": BatchSubmission.model_json_schema(ref_template=_REFERENCE),
-        "Problem": Problem.model_json_schema(ref_template=_REFERENCE),
-    }
-    for name, schema in raw.items():
-        schemas.update(schema.pop("$defs", {}))
-        schemas[name] = schema
-    components["securitySchemes"] = {
-        "bearer": {"type": "http", "scheme": "bearer"},
-        "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    }
-    document["security"] = [{"bearer": []}, {"api_key": []}]
+RAW_BODIES = {
+    "JobSubmission": job_submission.json_schema(ref_template=REFERENCE),
+    "BatchSubmission": BatchSubmission.model_json_schema(ref_template=REFERENCE),
+}
+KEYS = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}

@@ -11,8 +11,8 @@ from beacon_runner.api.auth import KeyRing, owner_of
 from beacon_runner.api.documents import IDEMPOTENCY_HEADER, OPEN, problems
 from beacon_runner.api.doors import locked
 from beacon_runner.api.explorer import Explorer
-from beacon_runner.api.replies import view_response
 from beacon_runner.api.submitting import SubmissionDesk, idempotency_key
+from beacon_web.replies import view_response
 
 
 def explorer_routes(explorer: Explorer, desk: SubmissionDesk, keys: KeyRing) -> APIRouter:

@@ -12,9 +12,9 @@ from redis.exceptions import RedisError
 from starlette.responses import Response
 
 from beacon_contracts.model import View
-from beacon_runner.api.replies import view_response
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_telemetry import metrics_route
+from beacon_web.replies import view_response
 
 log = structlog.get_logger(__name__)
 

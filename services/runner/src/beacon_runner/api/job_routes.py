@@ -26,10 +26,10 @@ from beacon_runner.api.cursors import Cursor, ExecutionPath, JobPath, PageSize, 
 from beacon_runner.api.documents import BATCH_BODY, IDEMPOTENCY_HEADER, SUBMIT_BODY, problems
 from beacon_runner.api.doors import locked
 from beacon_runner.api.job_desk import JobDesk
-from beacon_runner.api.replies import view_response
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.api.views import summary
 from beacon_runner.api.why import Explainer
+from beacon_web.replies import view_response
 
 Owner = Callable[[Request], Awaitable[UserId | None]]
 

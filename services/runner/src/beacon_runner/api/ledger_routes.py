@@ -12,10 +12,10 @@ from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.cursors import PageSize
 from beacon_runner.api.documents import problems
 from beacon_runner.api.doors import locked
-from beacon_runner.api.replies import view_response
 from beacon_runner.api.user_routes import UserPath
 from beacon_runner.store.credit import Credit, LedgerRecord
 from beacon_runner.store.users import Users
+from beacon_web.replies import view_response
 
 EntryCursor = Annotated[str | None, Query(pattern="^[0-9]{1,18}$", examples=["1042"])]
 

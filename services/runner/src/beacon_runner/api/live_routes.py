@@ -16,9 +16,10 @@ from beacon_runner.api.doors import locked
 from beacon_runner.api.event_socket import EventSocket
 from beacon_runner.api.event_stream import EventStream
 from beacon_runner.api.events import EventDesk
-from beacon_runner.api.problems import EXPECTED, HttpProblemError, refusal
-from beacon_runner.api.replies import view_response
+from beacon_runner.api.problems import EXPECTED, refusal
 from beacon_runner.live import Tickets
+from beacon_web.problems import HttpProblemError
+from beacon_web.replies import view_response
 
 SLOW_AFTER_S = 20.0
 

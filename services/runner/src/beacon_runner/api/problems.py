@@ -12,33 +12,14 @@ from starlette.responses import Response
 
 from beacon_contracts.ids import InvalidIdError
 from beacon_contracts.problem import FieldProblem, Problem
-from beacon_runner.api.replies import Headers, Reply, problem_reply
 from beacon_runner.domain.admission import RefusedJobError
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.store import control, credit, users
+from beacon_web.problems import HttpProblemError, field_problems, framework_problem, make_problem
+from beacon_web.replies import Headers, Reply, problem_reply
 
 log = structlog.get_logger(__name__)
 
-TITLES = {
-    400: "Not understood",
-    401: "Who are you?",
-    402: "Not enough credit",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
-    409: "Conflict",
-    413: "Too large",
-    422: "Bad input",
-    429: "Too much at once",
-    500: "Internal error",
-    503: "Not available now",
-}
-_FRAMEWORK_CODES = {
-    400: "invalid_body",
-    404: "unknown_path",
-    405: "method_not_allowed",
-    413: "body_too_large",
-}
 _OWN_CODES = frozenset({"duration_too_long"})  # told by the problem's own code when nothing else is wrong
 _UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
 
@@ -74,38 +55,12 @@ EXPECTED: tuple[type[Exception], ...] = (
 )
 
 
-class HttpProblemError(Exception):
-    """A refusal that only the HTTP edge knows about."""
-
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        detail: str,
-        *,
-        errors: list[FieldProblem] | None = None,
-        headers: Headers = (),
-        **more: Any,
-    ) -> None:
-        super().__init__(detail)
-        self.problem = make_problem(status, code, detail, errors=errors, **more)
-        self.headers = headers
-
-
-def make_problem(status: int, code: str, detail: str, **more: Any) -> Problem:
-    return Problem(title=TITLES.get(status, "Refused"), status=status, code=code, detail=detail, **more)
-
-
 def problem_of(error: Exception) -> tuple[Problem, Headers]:
     """The problem document of any error, and what belongs into the headers."""
     if isinstance(error, HttpProblemError):
         return error.problem, error.headers
     if isinstance(error, HTTPException):
-        code = _FRAMEWORK_CODES.get(error.status_code, "refused")
-        headers = tuple(
-            (name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()
-        )
-        return make_problem(error.status_code, code, str(error.detail)), headers
+        return framework_problem(error)
     found = _SIMPLE.get(type(error))
     if found is not None:
         status, code, detail = found
@@ -173,26 +128,11 @@ def refused_fields(fields: list[FieldProblem]) -> Problem:
 
 
 def _invalid(error: ValidationError | RequestValidationError) -> Problem:
-    fields = []
     for item in error.errors():
         if item["type"] == "json_invalid":
             return make_problem(400, "invalid_json", f"the body is not JSON: {_reason(item)}")
-        fields.append(FieldProblem(field=_path(item["loc"]), message=item["msg"], code=item["type"]))
-    return refused_fields(fields)
+    return refused_fields(field_problems(error, _UNION_TAGS))
 
 
 def _reason(item: Any) -> str:
     return str(item.get("ctx", {}).get("error", item["msg"]))
-
-
-def _path(loc: tuple[int | str, ...]) -> str:
-    """`questions[2].prompt`: as the client wrote it, without the names of our types."""
-    path = ""
-    for place, part in enumerate(loc):
-        if isinstance(part, int):
-            path += f"[{part}]"
-        elif part in ("query", "path", "header", "body") and place == 0 and len(loc) > 1:
-            continue
-        elif part not in _UNION_TAGS:
-            path += f".{part}" if path else part
-    return path or "body"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
-from beacon_runner.api.problems import HttpProblemError
 from beacon_runner.domain.allowances import Limit, LimitReached
+from beacon_web.problems import HttpProblemError
 
 _WORDS: Mapping[Limit, tuple[str, str]] = {
     Limit.PENDING_JOBS: (

@@ -16,12 +16,9 @@ from beacon_contracts.jobs import BatchSubmission, JobState, job_submission
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.api.auth import KeyRing
-from beacon_runner.api.bodies import read_body
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.priorities import Priorities
-from beacon_runner.api.problems import HttpProblemError
 from beacon_runner.api.refusals import refused
-from beacon_runner.api.replies import Reply
 from beacon_runner.api.views import links_of
 from beacon_runner.domain.admission import Admission, AdmittedJob, RefusedJobError, Submission
 from beacon_runner.domain.allowances import Allowance, LimitReached
@@ -30,6 +27,9 @@ from beacon_runner.domain.plan import places
 from beacon_runner.store.intake import Intake
 from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.store.users import Principal
+from beacon_web.bodies import read_body
+from beacon_web.problems import HttpProblemError
+from beacon_web.replies import Reply
 
 _LONGEST_KEY = 200
 _BATCH: TypeAdapter[BatchSubmission] = TypeAdapter(BatchSubmission)

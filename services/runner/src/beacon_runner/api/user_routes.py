@@ -25,9 +25,9 @@ from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.cursors import PageSize
 from beacon_runner.api.documents import problems
 from beacon_runner.api.doors import locked
-from beacon_runner.api.replies import view_response
 from beacon_runner.domain.admission import RefusedJobError
 from beacon_runner.store.users import Key, User, Users, new_key
+from beacon_web.replies import view_response
 
 UserPath = Annotated[str, Path(examples=["user_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
 KeyPath = Annotated[str, Path(examples=["key_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]

@@ -4,23 +4,37 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from beacon_runner.api.problems import HttpProblemError
+from beacon_web.problems import HttpProblemError
+
+# A client that is still sending does not see an answer: so much more is read and thrown away first.
+_PATIENCE = 8
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body; one that is longer than the limit is refused without being held."""
-    if _announced(scope) > limit:
-        raise _too_large(limit)
+    """The whole body; of one that is longer than the limit no more than the limit is held."""
+    too_long = _announced(scope) > limit
     message = await receive()
     body: bytes = message.get("body", b"")
-    while message.get("more_body") and len(body) <= limit:
+    while message.get("more_body") and not too_long:
         message = await receive()
         body += message.get("body", b"")
+        too_long = len(body) > limit
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
-    if len(body) > limit:
+    if too_long or len(body) > limit:
+        if message.get("more_body"):
+            await _skip(receive, limit * _PATIENCE)
         raise _too_large(limit)
     return body
+
+
+async def _skip(receive: Receive, most: int) -> None:
+    skipped = 0
+    while skipped < most:
+        message = await receive()
+        skipped += len(message.get("body", b""))
+        if not message.get("more_body"):
+            return
 
 
 def _announced(scope: Scope) -> int:

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 from pydantic import BaseModel
@@ -44,12 +43,13 @@ def view_response(view: BaseModel, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def json_response(document: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(document), status, media_type="application/json")
-
-
 def problem_reply(problem: Problem, headers: Headers = ()) -> Reply:
-    if problem.retry_after_s is not None:
-        seconds = max(1, math.ceil(problem.retry_after_s))
-        headers = (*headers, (b"retry-after", b"%d" % seconds))
+    headers = with_retry_after(headers, problem.retry_after_s)
     return Reply(problem.status, orjson.dumps(problem.document()), headers, _PROBLEM)
+
+
+def with_retry_after(headers: Headers, seconds: float | None) -> Headers:
+    """Whole seconds, at least one."""
+    if seconds is None:
+        return headers
+    return (*headers, (b"retry-after", b"%d" % max(1, math.ceil(seconds))))
