@@ -1,6 +1,7 @@
 """A router that is told to stop: nothing new, an answer for everybody who waits, runs finished in time."""
 
 import asyncio
+import signal
 
 import pytest
 
@@ -21,7 +22,7 @@ async def test_sigterm_finishes_what_runs_and_answers_what_waits() -> None:
                 return bool((await router.queues())["waiting"] == 1)
 
             await until(in_line, "one waits")
-            router.process.terminate()
+            router.process.send(signal.SIGTERM)
             refused_waiter = await waiting
 
             assert (refused_waiter.status_code, refused_waiter.json()["code"]) == (503, "router_stopping")
@@ -42,7 +43,7 @@ async def test_a_run_that_takes_longer_than_the_grace_is_ended() -> None:
         async with start_router(config) as router:
             running = asyncio.ensure_future(router.ask("endless"))
             await gpu.wait_running(1)
-            router.process.terminate()
+            router.process.send(signal.SIGTERM)
 
             answer = await running
             assert (answer.status_code, answer.json()["code"]) == (503, "router_stopping")
