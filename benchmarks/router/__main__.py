@@ -22,9 +22,9 @@ async def measure_all(sizes: Sizes, *, with_peers: bool) -> Findings:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.router", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=4_000)
-    parser.add_argument("--peer-requests", type=int, default=400)
+    parser.add_argument("--peer-requests", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     sizes = Sizes(given.rounds, given.requests, given.peer_requests, given.seed)

@@ -2,10 +2,12 @@
 
     python -m benchmarks.router.generator <url> <shape> <requests> <in flight> [token]
 
-Prints one JSON object: the seconds it took and the latency of each request. Standard library and uvloop only.
+The first answers of each connection are not counted: it prints a line when counting begins, and at the end
+one JSON object with the seconds it took and the latency of each counted request.
 """
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -16,6 +18,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 END = b"\r\n\r\n"
+UNCOUNTED_EACH = 3
 LENGTH = b"content-length: "
 PROMPT = "Why is the sky blue, and what would change if it were not?"
 
@@ -44,15 +47,34 @@ def request(url: str, shape: str, number: int, token: str) -> bytes:
     return "\r\n".join(lines).encode() + END + content
 
 
+class Count:
+    """Answers so far; those before the first `uncounted` ones only warm everything up."""
+
+    def __init__(self, uncounted: int) -> None:
+        self._uncounted = uncounted
+        self.latencies: list[float] = []
+        self.started = 0.0
+
+    def answered(self, latency: float) -> None:
+        if self._uncounted == 0:
+            self.latencies.append(latency)
+            return
+        self._uncounted -= 1
+        if self._uncounted == 0:
+            sys.stdout.write("counting\n")
+            sys.stdout.flush()
+            self.started = time.perf_counter()
+
+
 class Caller(asyncio.Protocol):
     """One connection: the next request goes out when the last one is answered."""
 
     transport: asyncio.Transport
 
-    def __init__(self, requests: Iterator[bytes], latencies: list[float]) -> None:
+    def __init__(self, requests: Iterator[bytes], count: Count) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests = requests
-        self._latencies = latencies
+        self._count = count
         self._received = b""
         self._sent = 0.0
 
@@ -76,7 +98,7 @@ class Caller(asyncio.Protocol):
         if not complete(self._received):
             return
         answer, self._received = self._received, b""
-        self._latencies.append(time.perf_counter() - self._sent)
+        self._count.answered(time.perf_counter() - self._sent)
         if answer[9:12] != b"200":
             self._fail(RuntimeError(answer[:500].decode(errors="replace")))
         else:
@@ -104,22 +126,24 @@ def complete(received: bytes) -> bool:
     return len(received) >= head + len(END) + int(length)
 
 
-async def load(url: str, shape: str, count: int, in_flight: int, token: str) -> dict[str, object]:
+async def load(url: str, shape: str, wanted: int, in_flight: int, token: str) -> dict[str, object]:
     parts = urlsplit(url)
-    latencies: list[float] = []
-    requests = (request(url, shape, number, token) for number in range(count))
+    uncounted = in_flight * UNCOUNTED_EACH
+    requests = [request(url, shape, number, token) for number in range(wanted + uncounted)]
+    count = Count(uncounted)
+    following = iter(requests)
     loop = asyncio.get_running_loop()
-    callers = [Caller(requests, latencies) for _ in range(in_flight)]
+    callers = [Caller(following, count) for _ in range(in_flight)]
     for caller in callers:
         await loop.create_connection(caller.itself, parts.hostname or "", parts.port or 80)
-    started = time.perf_counter()
+    gc.freeze()
     for caller in callers:
         caller.begin()
     await asyncio.gather(*(caller.ended for caller in callers))
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - count.started
     for caller in callers:
         caller.transport.close()
-    return {"seconds": seconds, "latencies": latencies}
+    return {"seconds": seconds, "latencies": count.latencies}
 
 
 def main() -> None:

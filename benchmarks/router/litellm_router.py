@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 PROMPT = "Why is the sky blue, and what would change if it were not?"
-WARM_UP = 50
+UNCOUNTED_EACH = 3
 
 
 async def drive(router: Any, numbers: Iterator[int], in_flight: int) -> list[float]:
@@ -36,7 +36,7 @@ async def main() -> dict[str, object]:
     litellm.suppress_debug_info = True
     deployment = {"model": "openai/m", "api_base": f"{url}/v1", "api_key": "none"}
     router = litellm.Router(model_list=[{"model_name": "m", "litellm_params": deployment}])
-    await drive(router, iter(range(WARM_UP)), in_flight)
+    await drive(router, iter(range(UNCOUNTED_EACH * in_flight)), in_flight)
     started, cpu = time.perf_counter(), time.process_time()
     latencies = await drive(router, iter(range(count)), in_flight)
     return {

@@ -9,7 +9,7 @@ from benchmarks.harness.cpu import cpu_seconds
 from benchmarks.harness.statistics import percentile
 from benchmarks.router.processes import TOKEN, Server
 
-MOST_WARM_UP = 200
+_LONGEST_LINE = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,13 @@ class Generated:
 
 
 async def measure(server: Server, load: Load) -> Measured:
-    await _generate(server, load, min(MOST_WARM_UP, load.requests // 4))
-    before = cpu_seconds(server.pid)
-    result = await _generate(server, load, load.requests)
-    used = cpu_seconds(server.pid) - before
+    arguments = (server.url + load.path, load.shape, str(load.requests), str(load.in_flight), TOKEN)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.router.generator", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        limit=_LONGEST_LINE,
+    )
+    result, used = await _follow(process, server)
     latencies = [latency * 1000 for latency in result.latencies]
     return Measured(
         rate=load.requests / result.seconds,
@@ -50,12 +53,14 @@ async def measure(server: Server, load: Load) -> Measured:
     )
 
 
-async def _generate(server: Server, load: Load, count: int) -> Generated:
-    arguments = (server.url + load.path, load.shape, str(count), str(load.in_flight), TOKEN)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.router.generator", *arguments, stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    if process.returncode:
+async def _follow(process: asyncio.subprocess.Process, server: Server) -> tuple[Generated, float]:
+    """What the generator found, and the server's CPU seconds while it counted."""
+    if process.stdout is None:
+        raise RuntimeError("a generator without output")
+    await process.stdout.readline()
+    before = cpu_seconds(server.pid)
+    output = await process.stdout.readline()
+    used = cpu_seconds(server.pid) - before
+    if await process.wait():
         raise RuntimeError(f"the load on {server.name} failed")
-    return Generated(**json.loads(output))
+    return Generated(**json.loads(output)), used

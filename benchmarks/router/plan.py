@@ -63,7 +63,7 @@ class Plan:
         return rounds
 
     async def _throughput_trials(self) -> dict[str, Trial]:
-        gpu = await self._place.gpu("fast gpu", 0.0)
+        gpu = await self._place.backend("fast backend", 0.0)
         router = await self._place.router("router on fast gpu", gpu)
         echo = await self._place.echo()
         trials = {
@@ -74,7 +74,7 @@ class Plan:
         return trials | await self._peer_trials(gpu, "proxy on fast gpu")
 
     async def _latency_trials(self) -> dict[str, Trial]:
-        gpu = await self._place.gpu("slow gpu", SLOW_RUN_S)
+        gpu = await self._place.backend("slow backend", SLOW_RUN_S)
         router = await self._place.router("router on slow gpu", gpu)
         trials = {
             ROUTER: self._trial(router, Load("/inference", "inference", self._sizes.requests, IN_FLIGHT)),

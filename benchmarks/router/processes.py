@@ -134,6 +134,12 @@ class Field:
         }
         return await self._start(name, [sys.executable, "-m", "beacon_gpusim"], port, env)
 
+    async def backend(self, name: str, run_s: float) -> Server:
+        """One that costs next to nothing, so that it is not what is measured."""
+        port = free_port()
+        command = [sys.executable, "-m", "benchmarks.router.backend", str(port), str(run_s)]
+        return await self._start(name, command, port, {})
+
     async def router(self, name: str, us: Server, eu: Server | None = None) -> Server:
         """One router over two regions; without a GPU of its own the second shares the first's."""
         port = free_port()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from benchmarks.harness.machine import facts_line, machine_facts
+from benchmarks.harness.picture import Bar, picture
 from benchmarks.harness.statistics import Spread, percentile
 from benchmarks.harness.table import DASH, TIMES, markdown_table, spread
 from benchmarks.router import peers
@@ -16,6 +17,7 @@ def write_report(findings: Findings, sizes: Sizes, folder: Path = RESULTS) -> Pa
     folder.mkdir(exist_ok=True)
     page = folder / "router.md"
     page.write_text(text(findings, sizes), encoding="utf-8")
+    (folder / "router.svg").write_text(drawing(findings), encoding="utf-8")
     return page
 
 
@@ -33,6 +35,16 @@ def text(findings: Findings, sizes: Sizes) -> str:
         _facts(findings, sizes),
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def drawing(findings: Findings) -> str:
+    bars = [
+        Bar(name, Spread.of(_values(findings.throughput, name, "per_core")), ours=name == ROUTER)
+        for name in _names(findings.throughput)
+        if name != DIRECT
+    ]
+    subtitle = "backend at 0 ms, 64 in flight; medians with quartiles"
+    return picture("Requests per CPU second through a router", subtitle, "requests", bars)
 
 
 def goals(findings: Findings) -> str:

@@ -6,17 +6,13 @@ from typing import Any
 
 import orjson
 import pytest
-from yarl import URL
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import StepMeta
-from beacon_lifecycle import SystemClock
-from beacon_router.backends import Backend, BackendCall, BackendError, HttpSender, new_session
-from beacon_router.backends.execute import ExecuteBackend
-from beacon_router.backends.modal import ModalBackend
-from beacon_router.backends.openai import OpenAiBackend
+from beacon_router.backends import BackendCall, BackendError, Pool
 from tests.fixtures.gpusim import Gpusim, gpusim_client, gpusim_process
 from tests.fixtures.waiting import until
+from tests.integration.router.awaited import AwaitedBackend, awaited, open_pool
 
 DIALECTS = ("modal", "openai", "execute")
 
@@ -36,29 +32,21 @@ async def gpu(process: Any) -> AsyncIterator[Gpusim]:
 
 
 @pytest.fixture
-async def sender() -> AsyncIterator[HttpSender]:
-    async with new_session() as session:
-        yield HttpSender(session, SystemClock(), answer_bytes=100_000)
+async def pool() -> AsyncIterator[Pool]:
+    async with open_pool() as opened:
+        yield opened
 
 
 @pytest.fixture(params=DIALECTS)
-def backend(request: pytest.FixtureRequest, gpu: Gpusim, sender: HttpSender) -> Backend:
-    return adapter(request.param, gpu.url, sender)
-
-
-def adapter(dialect: str, url: str, sender: HttpSender) -> Backend:
-    if dialect == "modal":
-        return ModalBackend(sender, URL(url + "/modal"), {})
-    if dialect == "openai":
-        return OpenAiBackend(sender, URL(url + "/v1"), {})
-    return ExecuteBackend(sender, URL(url + "/v1/execute"), {})
+def backend(request: pytest.FixtureRequest, gpu: Gpusim, pool: Pool) -> AwaitedBackend:
+    return awaited(request.param, gpu.url, pool)
 
 
 def call(request_id: str = "r-1", *, model: str = "llama3.2-1b", **given: Any) -> BackendCall:
     return BackendCall(request_id, model, orjson.dumps(given or {"prompt": "Why?"}))
 
 
-async def test_every_dialect_brings_an_output_back(backend: Backend, gpu: Gpusim) -> None:
+async def test_every_dialect_brings_an_output_back(backend: AwaitedBackend, gpu: Gpusim) -> None:
     answer = await backend.run(call("r-7"))
 
     assert orjson.loads(answer.output)
@@ -66,7 +54,7 @@ async def test_every_dialect_brings_an_output_back(backend: Backend, gpu: Gpusim
     assert (entry["request_id"], entry["model"], entry["outcome"]) == ("r-7", "llama3.2-1b", "completed")
 
 
-async def test_an_empty_output_is_an_answer(backend: Backend, gpu: Gpusim) -> None:
+async def test_an_empty_output_is_an_answer(backend: AwaitedBackend, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="empty", next=1)
 
     answer = await backend.run(call())
@@ -75,15 +63,15 @@ async def test_an_empty_output_is_an_answer(backend: Backend, gpu: Gpusim) -> No
 
 
 @pytest.mark.parametrize("dialect", ["modal", "execute"])
-async def test_the_backends_own_times_are_taken_over(dialect: str, gpu: Gpusim, sender: HttpSender) -> None:
-    answer = await adapter(dialect, gpu.url, sender).run(call())
+async def test_the_backends_own_times_are_taken_over(dialect: str, gpu: Gpusim, pool: Pool) -> None:
+    answer = await awaited(dialect, gpu.url, pool).run(call())
 
     assert answer.load_s == 0.0
     assert answer.run_s is not None
 
 
-async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, sender: HttpSender) -> None:
-    chat = adapter("openai", gpu.url, sender)
+async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, pool: Pool) -> None:
+    chat = awaited("openai", gpu.url, pool)
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why is it so?"}]
 
     answer = await chat.run(call(messages=messages))
@@ -92,9 +80,9 @@ async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, sender: Http
     assert "Why is it so?" in orjson.loads(answer.output)
 
 
-async def test_chat_without_words_is_refused_before_anybody_is_asked(gpu: Gpusim, sender: HttpSender) -> None:
+async def test_chat_without_words_is_refused_before_anybody_is_asked(gpu: Gpusim, pool: Pool) -> None:
     with pytest.raises(BackendError) as refused:
-        await adapter("openai", gpu.url, sender).run(call(image="cat.png"))
+        await awaited("openai", gpu.url, pool).run(call(image="cat.png"))
 
     assert (refused.value.code, refused.value.retryable, refused.value.blame) == (
         "unusable_input",
@@ -104,7 +92,7 @@ async def test_chat_without_words_is_refused_before_anybody_is_asked(gpu: Gpusim
     assert await gpu.ledger() == []
 
 
-async def test_a_step_knows_its_job_its_place_and_its_options(gpu: Gpusim, sender: HttpSender) -> None:
+async def test_a_step_knows_its_job_its_place_and_its_options(gpu: Gpusim, pool: Pool) -> None:
     step = BackendCall(
         "exe_1.2.0",
         "prompt_enhancer",
@@ -114,22 +102,22 @@ async def test_a_step_knows_its_job_its_place_and_its_options(gpu: Gpusim, sende
         meta=StepMeta(job_id="job_1", step_index=2, attempt=3),
     )
 
-    answer = await adapter("execute", gpu.url, sender).run(step)
+    answer = await awaited("execute", gpu.url, pool).run(step)
 
     assert "a city" in orjson.loads(answer.output)["enhanced_prompt"]
     assert (await gpu.ledger())[0]["request_id"] == "exe_1.2.0"
 
 
-async def test_a_long_run_is_followed_through_its_redirects(gpu: Gpusim, sender: HttpSender) -> None:
+async def test_a_long_run_is_followed_through_its_redirects(gpu: Gpusim, pool: Pool) -> None:
     await gpu.add_fault(kind="slow_run", extra_s=0.7, next=1)
 
-    answer = await adapter("modal", gpu.url, sender).run(call("slow"))
+    answer = await awaited("modal", gpu.url, pool).run(call("slow"))
 
     assert orjson.loads(answer.output)
     assert [entry["outcome"] for entry in await gpu.ledger(request_id="slow")] == ["completed"]
 
 
-async def test_a_cancelled_call_frees_the_slot(backend: Backend, gpu: Gpusim) -> None:
+async def test_a_cancelled_call_frees_the_slot(backend: AwaitedBackend, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="hang", next=1)
     run = asyncio.ensure_future(backend.run(call("hung")))
     await gpu.wait_running(1)
@@ -167,7 +155,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "verdict"), FAULTS)
 async def test_failures_have_a_name_and_a_verdict(
-    fault: dict[str, Any], verdict: tuple[object, ...], backend: Backend, gpu: Gpusim
+    fault: dict[str, Any], verdict: tuple[object, ...], backend: AwaitedBackend, gpu: Gpusim
 ) -> None:
     await gpu.add_fault(**fault, next=1)
 
@@ -178,7 +166,7 @@ async def test_failures_have_a_name_and_a_verdict(
     assert (error.code, error.stage, error.retryable, error.blame) == verdict
 
 
-async def test_the_wish_to_wait_is_passed_on(backend: Backend, gpu: Gpusim) -> None:
+async def test_the_wish_to_wait_is_passed_on(backend: AwaitedBackend, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="error", status=503, retry_after_s=7, next=1)
 
     with pytest.raises(BackendError) as failed:
@@ -187,8 +175,8 @@ async def test_the_wish_to_wait_is_passed_on(backend: Backend, gpu: Gpusim) -> N
     assert failed.value.retry_after_s == 7
 
 
-async def test_nobody_there(unused_tcp_port: int, sender: HttpSender) -> None:
-    nobody = adapter("modal", f"http://127.0.0.1:{unused_tcp_port}", sender)
+async def test_nobody_there(unused_tcp_port: int, pool: Pool) -> None:
+    nobody = awaited("modal", f"http://127.0.0.1:{unused_tcp_port}", pool)
 
     with pytest.raises(BackendError) as failed:
         await nobody.run(call())
@@ -197,10 +185,8 @@ async def test_nobody_there(unused_tcp_port: int, sender: HttpSender) -> None:
     assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)
 
 
-async def test_an_answer_without_end_is_cut_off(gpu: Gpusim) -> None:
-    async with new_session() as session:
-        small = HttpSender(session, SystemClock(), answer_bytes=100)
-        with pytest.raises(BackendError) as failed:
-            await adapter("modal", gpu.url, small).run(call())
+async def test_an_answer_without_end_is_cut_off(gpu: Gpusim, pool: Pool) -> None:
+    with pytest.raises(BackendError) as failed:
+        await awaited("modal", gpu.url, pool, answer_bytes=100).run(call())
 
     assert failed.value.code == "bad_payload"

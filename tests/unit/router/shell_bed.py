@@ -1,14 +1,14 @@
 """A whole dispatching shell on a clock moved by hand, with backends that answer when the test says so."""
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
-from beacon_router.backends import Answer, BackendCall, BackendError
+from beacon_router.backends import Answer, BackendCall, BackendError, Result
+from beacon_router.backends.calls import Sink
 from beacon_router.core import BackendSpec, GroupSpec, ModelSpec, RegionSpec, RequestId, Scheduler, Topology
 from beacon_router.dispatch.admission import AdmissionRules
 from beacon_router.dispatch.backoff import RetryPolicy
@@ -26,10 +26,19 @@ LOAD_S, RUN_S = 60.0, 30.0
 class HeldCall:
     """A call that a backend works on until the test answers it."""
 
-    def __init__(self, call: BackendCall) -> None:
+    def __init__(self, call: BackendCall, ended: Callable[[Result], None]) -> None:
         self.call = call
-        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.open = True
         self.aborted = False
+        self._ended = ended
+
+    def end(self, result: Result) -> None:
+        self.open = False
+        self._ended(result)
+
+    def cancel(self) -> None:
+        self.open = False
+        self.aborted = True
 
 
 class ManualBackend:
@@ -42,18 +51,14 @@ class ManualBackend:
 
     @property
     def open(self) -> list[HeldCall]:
-        return [held for held in self.calls if not held.answer.done()]
+        return [held for held in self.calls if held.open]
 
-    async def run(self, call: BackendCall) -> Answer:
+    def start(self, call: BackendCall, ended: Callable[[Result], None], sink: Sink | None = None) -> HeldCall:
         if self.crash is not None:
             raise self.crash
-        held = HeldCall(call)
+        held = HeldCall(call, ended)
         self.calls.append(held)
-        try:
-            return await held.answer
-        except asyncio.CancelledError:
-            held.aborted = True
-            raise
+        return held
 
 
 def failure(
@@ -107,12 +112,12 @@ class ShellBed:
     async def answer(self, backend: str, output: bytes = b'"done"', *, load_s: float | None = None) -> None:
         """The oldest open call of the backend gets its answer."""
         await self.settle()
-        self.backends[backend].open[0].answer.set_result(Answer(output, load_s=load_s))
+        self.backends[backend].open[0].end(Answer(output, load_s=load_s))
         await self.settle()
 
     async def fail(self, backend: str, error: BackendError) -> None:
         await self.settle()
-        self.backends[backend].open[0].answer.set_exception(error)
+        self.backends[backend].open[0].end(error)
         await self.settle()
 
     def running(self, backend: str) -> list[str]:
@@ -171,7 +176,4 @@ async def shell_bed(
     try:
         yield bed
     finally:
-        for backend in backends.values():
-            for held in backend.open:
-                held.answer.cancel()
         await shell.stop()

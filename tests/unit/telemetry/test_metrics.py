@@ -11,7 +11,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from beacon_telemetry import HttpMetricsMiddleware, metrics_endpoint, metrics_route, new_registry
+from beacon_telemetry import (
+    HttpMetrics,
+    HttpMetricsMiddleware,
+    metrics_endpoint,
+    metrics_route,
+    new_registry,
+)
 
 
 async def call(app: ASGIApp, *paths: str, method: str = "GET") -> list[int]:
@@ -53,7 +59,7 @@ def registry() -> CollectorRegistry:
 
 
 def watched(app: ASGIApp, registry: CollectorRegistry) -> HttpMetricsMiddleware:
-    return HttpMetricsMiddleware(app, registry=registry, prefix="beacon")
+    return HttpMetricsMiddleware(app, HttpMetrics(registry, "beacon"))
 
 
 async def test_requests_are_counted_by_template_with_the_routers_prefix(registry: CollectorRegistry) -> None:

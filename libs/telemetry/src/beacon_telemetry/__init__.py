@@ -1,13 +1,14 @@
 """Structured logs, request ids that travel between services, and metrics exposition."""
 
 from beacon_telemetry.context import log_context, outgoing_headers, request_id
-from beacon_telemetry.http_metrics import HttpMetricsMiddleware
+from beacon_telemetry.http_metrics import HttpMetrics, HttpMetricsMiddleware
 from beacon_telemetry.logs import LogFormat, configure_logging
 from beacon_telemetry.metrics import metrics_endpoint, metrics_route, new_registry
-from beacon_telemetry.middleware import QUIET_PATHS, RequestContextMiddleware
+from beacon_telemetry.middleware import QUIET_PATHS, RequestContextMiddleware, request_id_of
 
 __all__ = [
     "QUIET_PATHS",
+    "HttpMetrics",
     "HttpMetricsMiddleware",
     "LogFormat",
     "RequestContextMiddleware",
@@ -18,4 +19,5 @@ __all__ = [
     "new_registry",
     "outgoing_headers",
     "request_id",
+    "request_id_of",
 ]

@@ -12,11 +12,10 @@ _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 150, 600)
 
 
-class HttpMetricsMiddleware:
+class HttpMetrics:
     """Keeps `<prefix>_http_requests_total` and `<prefix>_http_request_duration_seconds` in the registry."""
 
-    def __init__(self, app: ASGIApp, *, registry: CollectorRegistry, prefix: str) -> None:
-        self._app = app
+    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         self._requests = Counter(
             f"{prefix}_http_requests", "Requests answered", ("route", "method", "status"), registry=registry
         )
@@ -29,6 +28,26 @@ class HttpMetricsMiddleware:
         )
         # `labels()` takes a lock and makes strings; the set of routes is small and fixed.
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        requests, durations = self._series_of(route, method, status)
+        requests.inc()
+        durations.observe(seconds)
+
+    def _series_of(self, route: str, method: str, status: int) -> tuple[Counter, Histogram]:
+        series = self._series.get((route, method, status))
+        if series is None:
+            series = self._requests.labels(route, method, status), self._durations.labels(route, method)
+            self._series[route, method, status] = series
+        return series
+
+
+class HttpMetricsMiddleware:
+    """Counts what an ASGI application answers."""
+
+    def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
+        self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,19 +65,8 @@ class HttpMetricsMiddleware:
         try:
             await self._app(scope, receive, watch)
         finally:
-            requests, durations = self._series_of(scope, status)
-            requests.inc()
-            durations.observe(perf_counter() - started)
-
-    def _series_of(self, scope: Scope, status: int) -> tuple[Counter, Histogram]:
-        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-        key = (route_template(scope), method, status)
-        series = self._series.get(key)
-        if series is None:
-            route, method, status = key
-            series = self._requests.labels(route, method, status), self._durations.labels(route, method)
-            self._series[key] = series
-        return series
+            method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+            self._metrics.answered(route_template(scope), method, status, perf_counter() - started)
 
 
 def route_template(scope: Scope) -> str:

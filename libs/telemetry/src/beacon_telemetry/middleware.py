@@ -72,17 +72,21 @@ class _Response:
 
 def _fields_of(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
     """The ids in the request's headers; what is too long or not plain text is not taken over."""
-    fields = {}
+    fields = {"request_id": request_id_of(headers)}
     for name, value in headers:
-        if name == _REQUEST_ID and _SAFE_ID.fullmatch(value):
-            fields["request_id"] = value.decode()
-        elif name == _JOB_ID and _SAFE_ID.fullmatch(value):
+        if name == _JOB_ID and _SAFE_ID.fullmatch(value):
             fields["job_id"] = value.decode()
         elif name == _TRACE and _SAFE_TRACE.fullmatch(value):
             fields["trace"] = value.decode()
-    if "request_id" not in fields:
-        fields["request_id"] = secrets.token_hex(16)
     return fields
+
+
+def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:
+    """The id that the client sent, or a new one."""
+    for name, value in headers:
+        if name == _REQUEST_ID and _SAFE_ID.fullmatch(value):
+            return value.decode()
+    return secrets.token_hex(16)
 
 
 def _write_access_line(scope: Scope, status: int | None, seconds: float) -> None:

@@ -12,7 +12,7 @@ _PATIENCE = 8
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body; of one that is longer than the limit no more than the limit is held."""
-    too_long = _announced(scope) > limit
+    too_long = (announced_length(scope) or 0) > limit
     message = await receive()
     body: bytes = message.get("body", b"")
     while message.get("more_body") and not too_long:
@@ -37,11 +37,12 @@ async def _skip(receive: Receive, most: int) -> None:
             return
 
 
-def _announced(scope: Scope) -> int:
+def announced_length(scope: Scope) -> int | None:
+    """What the client says its body has; None where it does not say."""
     for name, value in scope["headers"]:
         if name == b"content-length":
-            return int(value) if value.isdigit() else 0
-    return 0
+            return int(value) if value.isdigit() else None
+    return None
 
 
 def _too_large(limit: int) -> HttpProblemError:

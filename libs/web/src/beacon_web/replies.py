@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import orjson
 from pydantic import BaseModel
@@ -12,6 +13,8 @@ from beacon_contracts.problem import CONTENT_TYPE, Problem
 
 JSON = b"application/json"
 _PROBLEM = CONTENT_TYPE.encode()
+
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -31,6 +34,16 @@ class Reply:
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": start})
         await send({"type": "http.response.body", "body": self.body})
+
+    def encoded(self, *more: tuple[bytes, bytes]) -> bytes:
+        """The whole answer as HTTP/1.1 has it, for connections that the service writes to itself."""
+        lines = [
+            _STATUS_LINES[self.status],
+            b"content-type: " + self.content_type,
+            b"content-length: %d" % len(self.body),
+            *(b"%b: %b" % pair for pair in (*self.headers, *more)),
+        ]
+        return b"%b\r\n\r\n%b" % (b"\r\n".join(lines), self.body)
 
     def response(self) -> Response:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}

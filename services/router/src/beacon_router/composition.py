@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import httpx
 from httpx_aiohttp import AiohttpTransport
 from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp
 
 from beacon_config import BeaconConfig
 from beacon_config.bounds import RouterConfig
@@ -15,16 +14,17 @@ from beacon_redis import RedisAddress
 from beacon_router.api.app import create_app
 from beacon_router.api.asking import AskReader
 from beacon_router.api.auth import ServiceAuth
+from beacon_router.api.bodies import BodyReader
 from beacon_router.api.callers import KeyBook
 from beacon_router.api.chat_asking import ChatReader
 from beacon_router.api.chat_desk import ChatDesk
 from beacon_router.api.chat_routes import chat_routes
 from beacon_router.api.desk import InferenceDesk
-from beacon_router.api.one_write import OneWriteProtocol
+from beacon_router.api.direct import DirectLane, direct_protocol
 from beacon_router.api.status import StatusReader
 from beacon_router.api.status_routes import health_routes, status_routes
 from beacon_router.api.views import Views
-from beacon_router.backends import HttpSender, build_backends, new_session
+from beacon_router.backends import Pool, build_backends
 from beacon_router.core import Scheduler
 from beacon_router.dispatch.admission import AdmissionRules
 from beacon_router.dispatch.backoff import RetryPolicy
@@ -41,7 +41,7 @@ from beacon_router.metrics import RouterMetrics, StateCollector
 from beacon_router.resources import ClosedAtStop
 from beacon_router.settings import Settings
 from beacon_router.topology import policy_of, run_limits_of, topology_of
-from beacon_telemetry import new_registry
+from beacon_telemetry import HttpMetrics, new_registry
 
 # What a backend may answer at most, in bodies that a caller may send.
 _ANSWER_BODIES = 32
@@ -53,8 +53,7 @@ _LOOK_AGAIN_S = 1.0
 async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, str]) -> Supervisor:
     clock = SystemClock()
     registry = new_registry()
-    session = new_session()
-    sender = HttpSender(session, clock, answer_bytes=config.router.body_bytes * _ANSWER_BODIES)
+    pool = Pool()
     topology = topology_of(config, replicas=settings.redis_url is not None)
     scheduler = Scheduler(topology, policy_of(config))
     look = Wakeup()
@@ -65,7 +64,9 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
         topology,
         scheduler,
         shell_rules(config.router, run_limits_of(config)),
-        backends=build_backends(config.backends, sender, environ),
+        backends=build_backends(
+            config.backends, pool, clock, environ, answer_bytes=config.router.body_bytes * _ANSWER_BODIES
+        ),
         clock=clock,
         observer=Observers(metrics, HealthOnLoss(look.set), *([shares] if shares else [])),
     )
@@ -82,17 +83,10 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     )
     runner_client = _runner_client(settings)
     chat = _chat(settings, config, shell, runner_client)
-    app = _app(settings, config, shell, chat, registry=registry)
-    server = HttpServer(
-        app,
-        host=settings.host,
-        port=settings.port,
-        ready_file=settings.ready_file,
-        protocol=OneWriteProtocol,
-    )
+    server = _server(settings, config, shell, chat, registry=registry)
     # Stopped from the last to the first: what runs is finished while the door still answers.
     services: list[Service] = [
-        ClosedAtStop("connections", session.close),
+        pool,
         ClosedAtStop("health_client", health_client.aclose),
         *([ClosedAtStop("runner_client", runner_client.aclose)] if runner_client else []),
         *([limiter] if limiter else []),
@@ -138,30 +132,42 @@ def _chat(
         ChatReader(config, scheduler=shell.scheduler, breakers=shell.breakers, clock=shell.clock),
         ServiceAuth(settings.service_token.get_secret_value()),
         None if runner_client is None else KeyBook(runner_client, shell.clock),
+        BodyReader(shell.dispatcher, config.router.body_bytes),
         clock=shell.clock,
-        body_bytes=config.router.body_bytes,
     )
 
 
-def _app(
+def _server(
     settings: Settings, config: BeaconConfig, shell: Shell, chat: ChatDesk, *, registry: CollectorRegistry
-) -> ASGIApp:
-    clock = shell.clock
+) -> HttpServer:
     auth = ServiceAuth(settings.service_token.get_secret_value())
-    status = StatusReader(config, shell)
+    body_bytes = config.router.body_bytes
     desk = InferenceDesk(
         shell.dispatcher,
-        AskReader(config, clock),
-        Views(shell.scheduler, clock, {name: model.expected_load_s for name, model in config.models.items()}),
+        AskReader(config, shell.clock),
+        Views(
+            shell.scheduler,
+            shell.clock,
+            {name: model.expected_load_s for name, model in config.models.items()},
+        ),
         auth,
-        body_bytes=config.router.body_bytes,
+        BodyReader(shell.dispatcher, body_bytes),
     )
     others = [
         chat_routes(chat),
-        status_routes(status, auth),
+        status_routes(StatusReader(config, shell), auth),
         health_routes(registry, lambda: _unready(shell)),
     ]
-    return create_app(desk, others, registry=registry, access_log=settings.access_log)
+    metrics = HttpMetrics(registry, "beacon_router")
+    # The access log is written by the framework's way only.
+    lane = None if settings.access_log else DirectLane(desk, shell.dispatcher, metrics, body_bytes)
+    return HttpServer(
+        create_app(desk, others, metrics=metrics, access_log=settings.access_log),
+        host=settings.host,
+        port=settings.port,
+        ready_file=settings.ready_file,
+        protocol="httptools" if lane is None else direct_protocol(lane),
+    )
 
 
 def _unready(shell: Shell) -> str | None:
@@ -172,6 +178,7 @@ def _state_collector(shell: Shell) -> StateCollector:
     def figures() -> dict[str, float]:
         return {
             "backing_off": shell.engine.backing_off,
+            "waiting_callers": shell.held.callers,
             "held_payload_bytes": shell.held.payload_bytes,
             "held_result_bytes": shell.held.result_bytes,
             "held_results": shell.held.results,

@@ -3,8 +3,24 @@
 from typing import Any
 
 import orjson
+from starlette.types import Receive, Scope
 
+from beacon_router.dispatch.dispatcher import Dispatcher
+from beacon_web.bodies import announced_length, read_body
 from beacon_web.problems import HttpProblemError
+
+
+class BodyReader:
+    """Bodies up to a limit each, and all that are coming in together within the bytes that may be held."""
+
+    def __init__(self, dispatcher: Dispatcher, limit: int) -> None:
+        self._dispatcher = dispatcher
+        self._limit = limit
+
+    async def read(self, scope: Scope, receive: Receive) -> bytes:
+        announced = announced_length(scope)
+        with self._dispatcher.arriving(self._limit if announced is None else min(announced, self._limit)):
+            return await read_body(scope, receive, self._limit)
 
 
 def json_object(body: bytes) -> dict[str, Any]:

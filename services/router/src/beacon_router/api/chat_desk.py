@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import Clock, OwnedTasks
 from beacon_router.api.auth import ServiceAuth, presented_key
+from beacon_router.api.bodies import BodyReader
 from beacon_router.api.callers import Caller, KeyBook, RunnerAwayError
 from beacon_router.api.chat_answers import chunks, completion, event, model_list
 from beacon_router.api.chat_asking import ChatReader
@@ -15,7 +16,6 @@ from beacon_router.api.chat_errors import ChatError, chat_failure, failure_statu
 from beacon_router.dispatch.dispatcher import Dispatcher
 from beacon_router.dispatch.inference import Inference
 from beacon_router.dispatch.streams import StreamSink
-from beacon_web.bodies import read_body
 from beacon_web.replies import Headers, Reply
 
 _SERVICE = Caller("service", Tier.FREE)
@@ -38,16 +38,16 @@ class ChatDesk:
         reader: ChatReader,
         auth: ServiceAuth,
         keys: KeyBook | None,
+        bodies: BodyReader,
         *,
         clock: Clock,
-        body_bytes: int,
     ) -> None:
         self._dispatcher = dispatcher
         self._reader = reader
         self._auth = auth
         self._keys = keys
         self._clock = clock
-        self._body_bytes = body_bytes
+        self._bodies = bodies
         self._watchers = OwnedTasks("chat")
 
     async def close(self) -> None:
@@ -59,7 +59,7 @@ class ChatDesk:
 
     async def complete(self, scope: Scope, receive: Receive) -> Reply | Streamed:
         caller = await self._caller(scope)
-        body = await read_body(scope, receive, self._body_bytes)
+        body = await self._bodies.read(scope, receive)
         chat = self._reader.read(scope, body, caller)
         inference = self._dispatcher.submit(chat.ask, chat.payload)
         if chat.sink is not None:

@@ -40,7 +40,7 @@ def inference_routes(desk: InferenceDesk) -> APIRouter:
         openapi_extra={"parameters": [PREFER_HEADER]},
     )
     async def look(request: Request, request_id: str) -> Response:
-        return (await desk.look(request.scope, request_id)).response()
+        return (await desk.look(request.scope, request.receive, request_id)).response()
 
     @routes.delete(
         "/inference/{request_id:path}",

@@ -1,15 +1,16 @@
-"""Speaking to GPU endpoints: one adapter per dialect, one way to say what went wrong."""
+"""Speaking to GPU endpoints: one dialect per kind, one way to say what went wrong."""
 
-from beacon_router.backends.calls import Answer, Backend, BackendCall, BackendError
+from beacon_router.backends.calls import Answer, Attempt, Backend, BackendCall, BackendError, Result
+from beacon_router.backends.pool import Pool
 from beacon_router.backends.registry import build_backends
-from beacon_router.backends.sender import HttpSender, new_session
 
 __all__ = [
     "Answer",
+    "Attempt",
     "Backend",
     "BackendCall",
     "BackendError",
-    "HttpSender",
+    "Pool",
+    "Result",
     "build_backends",
-    "new_session",
 ]

@@ -1,5 +1,6 @@
 """What a backend is asked, what it answers, and how it fails."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,7 +53,35 @@ class BackendError(Exception):
         Exception.__init__(self, f"{self.code}: {self.message}")
 
 
-class Backend(Protocol):
-    """Raises BackendError and nothing else; a cancelled call has closed its connection when it returns."""
+Result = Answer | BackendError
 
-    async def run(self, call: BackendCall) -> Answer: ...
+
+class Source(Protocol):
+    """Where a streamed answer comes from; both may be called at any time, and again."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+class Sink(Protocol):
+    """Takes the pieces of a streamed answer, and holds the source back when there are too many."""
+
+    def opened(self, source: Source) -> None: ...
+
+    def feed(self, piece: bytes) -> None: ...
+
+
+class Attempt(Protocol):
+    def cancel(self) -> None:
+        """End it now: its connection is closed when this returns, and nothing is told any more."""
+
+
+class Backend(Protocol):
+    def start(self, call: BackendCall, ended: Callable[[Result], None], sink: Sink | None = None) -> Attempt:
+        """Begin an attempt. `ended` is called once, later, unless the attempt is cancelled first.
+
+        A backend that can stream gives the answer to `sink` in pieces, if there is one. A call that cannot
+        be put into the backend's words raises its BackendError at once.
+        """
+        ...

@@ -3,24 +3,25 @@
 from typing import Any
 
 import orjson
-from yarl import URL
 
 from beacon_router.backends.calls import EMPTY_OBJECT, Answer, BackendCall
+from beacon_router.backends.connection import Reply
+from beacon_router.backends.endpoint import Endpoint, Outgoing
+from beacon_router.backends.http import json_object
 from beacon_router.backends.measures import metrics_of, seconds
-from beacon_router.backends.sender import Headers, HttpSender, json_object
 from beacon_router.backends.verdicts import bad_payload
 
 
-class ExecuteBackend:
-    def __init__(self, sender: HttpSender, url: URL, headers: Headers) -> None:
-        self._sender = sender
-        self._url = url
-        self._headers = headers
+class ExecuteDialect:
+    streams = False
 
-    async def run(self, call: BackendCall) -> Answer:
-        reply = await self._sender.post(self._url, _envelope(call), self._headers)
-        if reply.status != 200:
-            raise self._sender.refused(reply)
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def ask(self, call: BackendCall, *, stream: bool) -> Outgoing:  # noqa: ARG002 - it never streams
+        return self._endpoint.post(_envelope(call))
+
+    def read(self, reply: Reply) -> Answer:
         document = json_object(reply)
         if "data" not in document:
             raise bad_payload("the answer has no data")
@@ -31,6 +32,9 @@ class ExecuteBackend:
             run_s=seconds(metrics.get("run_s")),
             metrics=metrics,
         )
+
+    def following(self, reply: Reply) -> Outgoing | None:  # noqa: ARG002 - it never goes on elsewhere
+        return None
 
 
 def _envelope(call: BackendCall) -> bytes:

@@ -1,27 +1,28 @@
 """Chat completions: vLLM, SGLang, Ollama, llama.cpp and whatever else speaks them."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
-from yarl import URL
 
 from beacon_router.backends.calls import Answer, BackendCall
-from beacon_router.backends.sender import Headers, HttpSender, json_object
+from beacon_router.backends.connection import Reply
+from beacon_router.backends.endpoint import Endpoint, Outgoing, header
+from beacon_router.backends.http import json_object
 from beacon_router.backends.verdicts import bad_payload, unusable_input
 
 
-class OpenAiBackend:
-    def __init__(self, sender: HttpSender, url: URL, headers: Headers) -> None:
-        self._sender = sender
-        self._url = url / "chat/completions"
-        self._headers = headers
+class OpenAiDialect:
+    """Streams the backend's own server-sent events, byte for byte."""
 
-    async def run(self, call: BackendCall) -> Answer:
-        reply = await self._sender.post(self._url, _body(call, stream=False), self._named(call))
-        if reply.status != 200:
-            raise self._sender.refused(reply)
+    streams = True
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def ask(self, call: BackendCall, *, stream: bool) -> Outgoing:
+        return self._endpoint.post(_body(call, stream=stream), header("x-request-id", call.request_id))
+
+    def read(self, reply: Reply) -> Answer:
         document = json_object(reply)
         usage = document.get("usage")
         return Answer(
@@ -30,14 +31,8 @@ class OpenAiBackend:
             document=reply.body,
         )
 
-    @asynccontextmanager
-    async def stream(self, call: BackendCall) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The backend's own server-sent events, byte for byte."""
-        async with self._sender.stream(self._url, _body(call, stream=True), self._named(call)) as pieces:
-            yield pieces
-
-    def _named(self, call: BackendCall) -> Headers:
-        return {**self._headers, "x-request-id": call.request_id}
+    def following(self, reply: Reply) -> Outgoing | None:  # noqa: ARG002 - it never goes on elsewhere
+        return None
 
 
 def _body(call: BackendCall, *, stream: bool) -> bytes:

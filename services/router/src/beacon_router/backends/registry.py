@@ -1,16 +1,20 @@
-"""From the configuration to one adapter per backend."""
+"""From the configuration to one backend each."""
 
 from collections.abc import Mapping
 from typing import assert_never
 
 from yarl import URL
 
-from beacon_config.topology import BackendConfig, Dialect
+from beacon_config.topology import BackendConfig
+from beacon_config.topology import Dialect as DialectName
+from beacon_lifecycle import Clock
 from beacon_router.backends.calls import Backend
-from beacon_router.backends.execute import ExecuteBackend
-from beacon_router.backends.modal import ModalBackend
-from beacon_router.backends.openai import OpenAiBackend
-from beacon_router.backends.sender import HttpSender
+from beacon_router.backends.endpoint import Endpoint
+from beacon_router.backends.execute import ExecuteDialect
+from beacon_router.backends.http import Dialect, HttpBackend
+from beacon_router.backends.modal import ModalDialect
+from beacon_router.backends.openai import OpenAiDialect
+from beacon_router.backends.pool import Pool
 
 
 class MissingKeyError(Exception):
@@ -18,10 +22,21 @@ class MissingKeyError(Exception):
 
 
 def build_backends(
-    configs: Mapping[str, BackendConfig], sender: HttpSender, environ: Mapping[str, str]
+    configs: Mapping[str, BackendConfig],
+    pool: Pool,
+    clock: Clock,
+    environ: Mapping[str, str],
+    *,
+    answer_bytes: int,
 ) -> dict[str, Backend]:
     return {
-        name: _build(config, sender, auth_headers(name, config, environ)) for name, config in configs.items()
+        name: HttpBackend(
+            dialect_of(config.dialect, URL(str(config.url)), auth_headers(name, config, environ)),
+            pool,
+            clock,
+            answer_bytes=answer_bytes,
+        )
+        for name, config in configs.items()
     }
 
 
@@ -34,14 +49,13 @@ def auth_headers(name: str, config: BackendConfig, environ: Mapping[str, str]) -
     return {"authorization": f"Bearer {key}"}
 
 
-def _build(config: BackendConfig, sender: HttpSender, headers: dict[str, str]) -> Backend:
-    url = URL(str(config.url))
-    match config.dialect:
-        case Dialect.MODAL:
-            return ModalBackend(sender, url, headers)
-        case Dialect.OPENAI:
-            return OpenAiBackend(sender, url, headers)
-        case Dialect.EXECUTE:
-            return ExecuteBackend(sender, url, headers)
+def dialect_of(name: DialectName, url: URL, headers: dict[str, str]) -> Dialect:
+    match name:
+        case DialectName.MODAL:
+            return ModalDialect(Endpoint(url, headers))
+        case DialectName.OPENAI:
+            return OpenAiDialect(Endpoint(url / "chat/completions", headers))
+        case DialectName.EXECUTE:
+            return ExecuteDialect(Endpoint(url, headers))
         case _:
-            assert_never(config.dialect)
+            assert_never(name)

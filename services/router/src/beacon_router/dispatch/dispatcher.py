@@ -1,5 +1,8 @@
 """The router's front desk: takes inferences in, joins repeated ones, cancels, waits, and closes in order."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.core import RequestId
@@ -7,6 +10,7 @@ from beacon_router.dispatch.admission import Admission
 from beacon_router.dispatch.causes import cancelled, stopped_waiting
 from beacon_router.dispatch.engine import Engine
 from beacon_router.dispatch.errors import (
+    MemoryFullError,
     RequestIdReusedError,
     StaleFenceError,
     StoppingError,
@@ -16,10 +20,15 @@ from beacon_router.dispatch.held import Held
 from beacon_router.dispatch.inference import Ask, Inference, Payload
 from beacon_router.dispatch.regions import RegionOwner
 from beacon_router.dispatch.timers import Timers
-from beacon_router.dispatch.waiting import wait_until_done
+from beacon_router.dispatch.waiting import Wait, wait_until_done
 
 # How long a replica usually takes to come back: what refused callers are told while this one stops.
 _RESTART_S = 5.0
+_ROOM_AGAIN_S = 1.0
+
+
+def stopping() -> StoppingError:
+    return StoppingError("the router is stopping", _RESTART_S)
 
 
 class Dispatcher:
@@ -41,13 +50,31 @@ class Dispatcher:
         self._clock = clock
         self.stopping = False
 
+    @contextmanager
+    def arriving(self, size: int) -> Iterator[None]:
+        """Inside, a body of this size may come in: it counts as held."""
+        self.expect(size)
+        try:
+            yield
+        finally:
+            self.arrived(size)
+
+    def expect(self, size: int) -> None:
+        if not self._held.has_room(size):
+            raise MemoryFullError(f"{self._held.bytes} bytes are held already", _ROOM_AGAIN_S)
+        self._held.arriving_bytes += size
+
+    def arrived(self, size: int) -> None:
+        """It is here, or will not come."""
+        self._held.arriving_bytes -= size
+
     def submit(self, ask: Ask, payload: Payload) -> Inference:
         """Queue it, or join the run that the same id has. A DispatchError means that nothing changed."""
         known = self._held.get(ask.id)
         if known is not None and not self._runs_again(known, ask):
             return self._join(known, ask)
         if self.stopping:
-            raise StoppingError("the router is stopping", _RESTART_S)
+            raise stopping()
         now = self._clock.now()
         self._admission.check(now, ask, payload.size)
         inference = Inference(ask, payload, payload.size, ask.fence, now, front=ask.front, waiting_since=now)
@@ -63,6 +90,12 @@ class Dispatcher:
     async def wait(self, inference: Inference, seconds: float | None) -> bool:
         """Until it is over or the seconds have passed; true when it is over."""
         return await wait_until_done(inference, seconds, self._timers)
+
+    def when_done(self, inference: Inference, seconds: float | None, told: Callable[[], None]) -> Wait | None:
+        """Call `told` at that moment, without a task; None: it is now, and nobody is called."""
+        if inference.done or (seconds is not None and seconds <= 0):
+            return None
+        return Wait(inference, seconds, self._timers, told)
 
     def cancel(self, request: RequestId, fence: int | None = None) -> Inference:
         """Queued or running, it is over at once; what is over already stays as it is."""
@@ -86,7 +119,7 @@ class Dispatcher:
         for region in self._regions.values():
             await region.drain(max(0.0, moment - self._clock.now()))
         for region in self._regions.values():
-            await region.close()
+            region.close()
 
     def _runs_again(self, known: Inference, ask: Ask) -> bool:
         """Failed or cancelled, and now asked for by a later lease."""

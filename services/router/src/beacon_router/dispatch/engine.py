@@ -55,9 +55,6 @@ class Engine:
         self._observer = observer
         self._regions: dict[str, RegionOwner] = {}
         self._backing_off: dict[RequestId, Inference] = {}
-        # Cancelled runs that still close their connection: their slots are not free yet.
-        self._unwinding: set[RequestId] = set()
-        self._deferred: dict[RequestId, Inference] = {}
         self._loading: set[tuple[str, str]] = set()
         self._wakeup: Timer | None = None
         self._wakeup_at: float | None = None
@@ -78,16 +75,12 @@ class Engine:
 
     def waiting(self) -> int:
         """All that is accepted and neither runs nor is over."""
-        return self._scheduler.waiting() + len(self._backing_off) + len(self._deferred)
+        return self._scheduler.waiting() + len(self._backing_off)
 
     def enqueue(self, inference: Inference) -> None:
         now = self._clock.now()
         self._held.add(inference, now)
-        if inference.id in self._unwinding:
-            # No second GPU run of the same work while the first one still closes.
-            self._deferred[inference.id] = inference
-        else:
-            self._scheduler.submit(now, inference.request())
+        self._scheduler.submit(now, inference.request())
         self.pump()
 
     def to_front(self, inference: Inference) -> None:
@@ -96,13 +89,14 @@ class Engine:
         self.pump()
 
     def withdraw(self, inference: Inference, state: InferenceState, why: BackendError) -> None:
-        """End it wherever it is: in a queue, in backoff, or running."""
-        if inference.run is not None:
-            self._unwinding.add(inference.id)
-            inference.run.stop(cancelled())
+        """End it wherever it is: in a queue, in backoff, or running. A running one has left its slot then."""
+        run = inference.run
+        if run is not None:
+            inference.run = None
+            self._regions[run.start.region].stop(run, cancelled())
         elif inference.id in self._backing_off:
             self._leave_backoff(inference)
-        elif self._deferred.pop(inference.id, None) is None:
+        else:
             self._scheduler.cancel(self._clock.now(), inference.id)
         self._end(inference, state, why)
 
@@ -122,21 +116,16 @@ class Engine:
             call()
 
     def run_ended(self, run: Run) -> None:
-        """A run's task is over, however that came about: its slot is free from here on."""
+        """A run is over, however that came about: its slot is free from here on."""
         now = self._clock.now()
         if run.limit is not None:
             run.limit.cancel()
         end = judge(run, now)
         self._learn(run, end, now)
         self._observer.run_ended(run, end)
-        if run.inference.id in self._unwinding:
-            self._unwinding.discard(run.inference.id)
-        else:
+        if run.inference.run is run:
             self._conclude(run, end, now)
-        deferred = self._deferred.pop(run.inference.id, None)
-        if deferred is not None:
-            self._scheduler.submit(now, deferred.request())
-        self.pump()
+            self.pump()
 
     def _start(self, start: Start, now: float) -> None:
         inference = self._held.get(start.id)
@@ -145,12 +134,16 @@ class Engine:
         run = Run(
             inference, start, len(inference.attempts) + 1, now, self._is_cold(start, inference.ask.model)
         )
-        limits = self._rules.limits
-        limit_s = limits.seconds(inference.ask.model, cold=run.cold, timeout_s=inference.ask.timeout_s)
-        run.limit = self._timers.at(now + limit_s, lambda: run.stop(limits.exceeded(limit_s, cold=run.cold)))
+        ask = inference.ask
+        limit_s = self._rules.limits.seconds(ask.model, cold=run.cold, timeout_s=ask.timeout_s)
+        run.limit = self._timers.at(now + limit_s, partial(self._overrun, run, limit_s))
         inference.started(run)
         self._regions[start.region].start(run)
         self._observer.started(run)
+
+    def _overrun(self, run: Run, limit_s: float) -> None:
+        exceeded = self._rules.limits.exceeded(limit_s, cold=run.cold)
+        self._regions[run.start.region].stop(run, exceeded)
 
     def _is_cold(self, start: Start, model: str) -> bool:
         """Until a first run has come to its end there, whoever starts meets the same load."""

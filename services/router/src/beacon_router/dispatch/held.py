@@ -23,6 +23,8 @@ class Held:
         # All results are kept equally long, so the order in which they ended is the order in which they go.
         self._results: OrderedDict[RequestId, Inference] = OrderedDict()
         self.payload_bytes = 0
+        self.arriving_bytes = 0
+        """Of bodies that are still coming in."""
         self.result_bytes = 0
         self.evicted = 0
 
@@ -39,7 +41,12 @@ class Held:
 
     @property
     def bytes(self) -> int:
-        return self.payload_bytes + self.result_bytes
+        return self.payload_bytes + self.arriving_bytes + self.result_bytes
+
+    @property
+    def callers(self) -> int:
+        """Connections that wait for the end of an inference."""
+        return sum(len(inference.waiters) for inference in self._by_id.values())
 
     def get(self, request: RequestId) -> Inference | None:
         return self._by_id.get(request)
@@ -51,10 +58,11 @@ class Held:
         ]
 
     def has_room(self, size: int) -> bool:
-        """Whether a payload of this size fits; old results make room for new work."""
-        if self.payload_bytes + size > self._bounds.bytes:
+        """Whether so much more fits; old results make room for new work."""
+        needed = self.payload_bytes + self.arriving_bytes + size
+        if needed > self._bounds.bytes:
             return False
-        self._shrink_results(self._bounds.bytes - self.payload_bytes - size)
+        self._shrink_results(self._bounds.bytes - needed)
         return True
 
     def add(self, inference: Inference, now: float) -> None:

@@ -1,12 +1,13 @@
 """The shell's record of one inference: who asked for it, where it stands, and what came of it."""
 
-import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceState, StepMeta, Timing
 from beacon_contracts.tiers import Tier
 from beacon_router.backends import Answer, BackendError
+from beacon_router.backends import Attempt as BackendAttempt
 from beacon_router.backends.calls import EMPTY_OBJECT, BackendCall
 from beacon_router.core import Request, RequestId, Start
 from beacon_router.dispatch.streams import StreamSink
@@ -55,7 +56,7 @@ class Attempt:
     timing: Timing
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Run:
     """An attempt under way. `stopped` says why the shell ended it, when it did."""
 
@@ -65,17 +66,11 @@ class Run:
     started_at: float
     cold: bool
     """The model is not loaded yet: by this run, or by an earlier one that still loads it."""
-    task: asyncio.Task[None] | None = None
+    attempt: BackendAttempt | None = None
     limit: Timer | None = None
     stopped: BackendError | None = None
     answer: Answer | None = None
     error: BackendError | None = None
-
-    def stop(self, why: BackendError) -> None:
-        """End it; what it would still answer is of no interest."""
-        if self.stopped is None and self.task is not None:
-            self.stopped = why
-            self.task.cancel()
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +96,8 @@ class Inference:
     last_error: BackendError | None = None
     failure: Failure | None = None
     ended_at: float | None = None
-    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    waiters: dict[Callable[[], None], None] = field(default_factory=dict)
+    """Whom to call at the end, in the order they came."""
 
     @property
     def id(self) -> RequestId:

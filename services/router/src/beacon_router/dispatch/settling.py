@@ -26,7 +26,7 @@ class RunEnd:
 
 
 def judge(run: Run, now: float) -> RunEnd:
-    """An answer counts even if a stop came at the same moment; a task ended from outside was abandoned."""
+    """What a run that is over means to the scheduler, the breaker and the caller."""
     error = None if run.answer is not None else run.error or run.stopped or stopped_running()
     outcome = _outcome(run, error)
     spent_s = max(0.0, now - run.started_at)

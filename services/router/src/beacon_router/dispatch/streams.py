@@ -3,31 +3,38 @@
 import asyncio
 from collections import deque
 
-_PIECES_AHEAD = 64
+from beacon_router.backends.calls import Source
+
+_BYTES_AHEAD = 262_144
 
 
 class StreamSink:
-    """One writer, the run, and one reader, the client's connection."""
+    """One source, the backend's connection, and one reader, the client's."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
+        self._bytes = 0
         self._readable = asyncio.Event()
-        self._writable = asyncio.Event()
+        self._source: Source | None = None
         self._ended = False
         self.begun = False
         """Set with the first piece: from then on the answer cannot be started over elsewhere."""
 
-    async def write(self, piece: bytes) -> None:
+    def opened(self, source: Source) -> None:
+        self._source = source
+
+    def feed(self, piece: bytes) -> None:
         self.begun = True
         self._pieces.append(piece)
+        self._bytes += len(piece)
         self._readable.set()
-        if len(self._pieces) >= _PIECES_AHEAD:
-            self._writable.clear()
-            await self._writable.wait()
+        if self._bytes > _BYTES_AHEAD and self._source is not None:
+            self._source.pause()
 
     def end(self) -> None:
         """The inference is over, however it went: the reader gets what is left, then None."""
         self._ended = True
+        self._source = None
         self._readable.set()
 
     async def read(self) -> bytes | None:
@@ -37,6 +44,7 @@ class StreamSink:
             self._readable.clear()
             await self._readable.wait()
         piece = self._pieces.popleft()
-        if len(self._pieces) < _PIECES_AHEAD:
-            self._writable.set()
+        self._bytes -= len(piece)
+        if self._bytes <= _BYTES_AHEAD and self._source is not None:
+            self._source.resume()
         return piece

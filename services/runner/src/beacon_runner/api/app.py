@@ -11,7 +11,7 @@ from beacon_runner.api.documents import KEYS, RAW_BODIES
 from beacon_runner.api.job_routes import submission_routes
 from beacon_runner.api.problems import EXPECTED, on_error, refusal
 from beacon_runner.api.submitting import SubmissionDesk
-from beacon_telemetry import HttpMetricsMiddleware, RequestContextMiddleware
+from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextMiddleware
 from beacon_web.bodies import BoundedBodies
 from beacon_web.documents import document_api
 from beacon_web.fast_lane import FastLane, HotRoute
@@ -43,5 +43,5 @@ def create_app(
     bounded = BoundedBodies(app, limit=submitting.config.limits.body_bytes)
     hot = HotRoute("/api/v1/jobs", submitting.submit, refusal)
     lane = FastLane(hot, submission.routes, rest=bounded)
-    measured = HttpMetricsMiddleware(lane, registry=registry, prefix="beacon_runner")
+    measured = HttpMetricsMiddleware(lane, HttpMetrics(registry, "beacon_runner"))
     return RequestContextMiddleware(measured, access_log=access_log)

@@ -1,0 +1,194 @@
+"""How callers behave on the wire: half requests, many at once on a connection, hanging up."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.fixtures.gpusim import Gpusim, start_gpusim
+from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
+from tests.fixtures.waiting import patience, until
+
+INSTANT = {"default_load": 0, "default_run": 0}
+
+
+class Caller:
+    """A connection to the router, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self) -> tuple[int, dict[str, str], Any]:
+        """The next answer: status, headers, document."""
+        async with patience("the router answers"):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+            body = await self.reader.readexactly(int(headers.get("content-length", 0)))
+        return int(head[0].split()[1]), headers, json.loads(body) if body else None
+
+    def hang_up(self) -> None:
+        self.writer.transport.abort()
+
+
+@asynccontextmanager
+async def calling(router: Router) -> AsyncIterator[Caller]:
+    parts = urlsplit(router.url)
+    caller = Caller(*await asyncio.open_connection(parts.hostname, parts.port))
+    try:
+        yield caller
+    finally:
+        caller.writer.close()
+
+
+def ask(request_id: str, *more: str, length: int | None = None, token: str = TOKEN) -> bytes:
+    """A request whose body is as long as it says; with a length, its head alone."""
+    document = {"request_id": request_id, "model": "m", "region": "US", "input": {"prompt": "x"}}
+    body = json.dumps(document).encode()
+    lines = [
+        "POST /inference HTTP/1.1",
+        "host: router",
+        f"authorization: Bearer {token}",
+        f"content-length: {len(body) if length is None else length}",
+        *more,
+    ]
+    head = "\r\n".join(lines).encode() + b"\r\n\r\n"
+    return head if length is not None else head + body
+
+
+async def test_requests_on_one_connection_are_answered_in_their_order(router: Router) -> None:
+    async with calling(router) as caller:
+        await caller.send(ask("p-1") + ask("p-2") + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n" + ask("p-3"))
+        answers = [await caller.answer() for _ in range(4)]
+
+    assert [status for status, _, _ in answers] == [200] * 4
+    assert [answers[place][2]["request_id"] for place in (0, 1, 3)] == ["p-1", "p-2", "p-3"]
+
+
+async def test_a_body_may_come_in_pieces_and_chunks(router: Router) -> None:
+    whole = ask("pieces")
+    chunked = ask("chunks").replace(b"content-length: ", b"x-length: ")
+    head, _, body = chunked.partition(b"\r\n\r\n")
+    async with calling(router) as caller:
+        for place in range(0, len(whole), 50):
+            await caller.send(whole[place : place + 50])
+        assert (await caller.answer())[2]["request_id"] == "pieces"
+        await caller.send(head + b"\r\ntransfer-encoding: chunked\r\n\r\n")
+        await caller.send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        assert (await caller.answer())[2]["request_id"] == "chunks"
+
+
+async def test_a_caller_that_asks_first_is_told_to_go_on(router: Router) -> None:
+    head, end, body = ask("polite", "expect: 100-continue").partition(b"\r\n\r\n")
+    async with calling(router) as caller:
+        await caller.send(head + end)
+        assert (await caller.answer())[0] == 100
+        await caller.send(body)
+        assert (await caller.answer())[2]["request_id"] == "polite"
+
+
+async def test_a_stranger_is_refused_and_the_connection_goes_on(router: Router) -> None:
+    async with calling(router) as caller:
+        await caller.send(ask("stranger", token="wrong"))
+        assert (await caller.answer())[0] == 403
+        await caller.send(ask("friend", "x-request-id: mine"))
+        status, headers, _ = await caller.answer()
+
+    assert (status, headers["x-request-id"]) == (200, "mine")
+
+
+async def test_close_is_kept_to(router: Router) -> None:
+    async with calling(router) as caller:
+        await caller.send(ask("last", "connection: close"))
+        status, headers, _ = await caller.answer()
+
+        assert (status, headers["connection"]) == (200, "close")
+        async with patience("the router closes the connection"):
+            assert await caller.reader.read() == b""
+
+
+async def test_what_the_connection_answers_by_itself_is_measured(router: Router) -> None:
+    await router.infer("counted")
+
+    text = (await router.http.get("/metrics")).text
+    assert 'beacon_router_http_requests_total{method="POST",route="/inference",status="200"}' in text
+
+
+async def test_a_caller_that_hangs_up_is_forgotten_and_its_work_goes_on(router: Router, gpu: Gpusim) -> None:
+    big = ask("gone-big").replace(b'"x"', b'"' + b"x" * 70_000 + b'"')
+    head, _, body = big.partition(b"\r\n\r\n")
+    chunked = head.replace(b"content-length", b"x-length") + b"\r\ntransfer-encoding: chunked\r\n\r\n"
+    await gpu.add_fault(kind="hang", next=3)
+    async with calling(router) as short, calling(router) as long, calling(router) as looking:
+        await short.send(ask("gone"))
+        await long.send(chunked + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        await gpu.wait_running(2)
+        await looking.send(
+            f"GET /inference/gone HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n"
+            "prefer: wait=3000\r\n\r\n".encode()
+        )
+        await until(lambda: callers_are(router, 3), "three callers wait")
+        for caller in (short, long, looking):
+            caller.hang_up()
+
+        await until(lambda: callers_are(router, 0), "all three are forgotten")
+        for name in ("gone", "gone-big"):
+            assert not (await router.look(name)).state.terminal
+            await router.cancel(name)
+
+
+async def callers_are(router: Router, count: int) -> bool:
+    text = (await router.http.get("/metrics")).text
+    return f"beacon_router_waiting_callers {count}.0" in text
+
+
+async def test_bodies_that_are_coming_in_count_as_held() -> None:
+    async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
+        config = router_config({"us-1": backend("US", gpu.url, slots=1)}, held_bytes=10_000, body_bytes=8_000)
+        async with start_router(config) as router:
+            async with calling(router) as slow:
+                await slow.send(ask("slow", length=7_900))
+                await until(lambda: held_bytes(router), "room for the announced body is kept")
+                refused = await router.ask("second", given={"prompt": "x" * 3_000})
+
+                assert (refused.status_code, refused.json()["code"]) == (429, "memory_full")
+                assert int(refused.headers["retry-after"]) >= 1
+            await until(lambda: nothing_held(router), "the room is free again")
+            assert (await router.infer("third", given={"prompt": "x" * 3_000})).state.value == "completed"
+
+
+async def held_bytes(router: Router) -> bool:
+    return bool((await router.queues())["held_bytes"] >= 7_900)
+
+
+async def nothing_held(router: Router) -> bool:
+    return bool((await router.queues())["held_bytes"] == 0)
+
+
+async def test_half_a_request_is_answered_when_the_router_stops() -> None:
+    async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
+        async with start_router(router_config({"us-1": backend("US", gpu.url, slots=1)})) as router:
+            async with calling(router) as direct, calling(router) as framework:
+                await direct.send(ask("half", length=500) + b"{")
+                head = ask("half-chunked", length=500).replace(b"content-length", b"x-length")
+                await framework.send(head[:-2] + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
+                await until(lambda: both_arrive(router), "both requests have begun")
+                router.process.terminate()
+
+                for caller in (direct, framework):
+                    status, headers, problem = await caller.answer()
+                    assert (status, problem["code"]) == (503, "router_stopping")
+                    assert int(headers["retry-after"]) >= 1
+            assert await asyncio.to_thread(router.process.wait_exit) == 0
+        assert await gpu.ledger() == []
+
+
+async def both_arrive(router: Router) -> bool:
+    """A body that does not say how long it is may become as long as any."""
+    return bool((await router.queues())["held_bytes"] == 500 + 1_048_576)
