@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -179,7 +180,7 @@ async def test_half_a_request_is_answered_when_the_router_stops() -> None:
                 head = ask("half-chunked", length=500).replace(b"content-length", b"x-length")
                 await framework.send(head[:-2] + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
                 await until(lambda: both_arrive(router), "both requests have begun")
-                router.process.terminate()
+                router.process.send(signal.SIGTERM)
 
                 for caller in (direct, framework):
                     status, headers, problem = await caller.answer()
