@@ -55,6 +55,19 @@ async def test_a_hang_holds_its_slot_until_the_client_leaves(gpu: Gpusim) -> Non
     assert await outcomes(gpu) == ["aborted"]
 
 
+async def test_held_runs_end_well_when_they_are_released(gpu: Gpusim) -> None:
+    await gpu.hold()
+    calls = [asyncio.ensure_future(call(gpu)) for _ in range(2)]
+    await gpu.wait_running(2)
+    assert await gpu.release(most=1) == 1
+    await gpu.wait_running(1)
+    calls.append(asyncio.ensure_future(call(gpu)))
+    await gpu.wait_running(2)
+    assert await gpu.release() == 2
+    assert [response.status_code for response in await asyncio.gather(*calls)] == [200, 200, 200]
+    assert (await call(gpu)).status_code == 200
+
+
 async def test_a_slow_start_shows_as_load_and_a_slow_run_as_run(gpu: Gpusim) -> None:
     await gpu.add_fault(kind="slow_start", extra_s=0.06, next=1)
     await gpu.add_fault(kind="slow_run", extra_s=0.07, next=1)

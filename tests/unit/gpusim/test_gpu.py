@@ -244,3 +244,11 @@ def test_the_gpu_reads_as_prose() -> None:
     assert repr(gpu) == (
         "GPU EU: 1 of 2 slots held, 0 wait for memory; memory for 1: a (in use by 1); loading nothing"
     )
+
+
+def test_what_is_held_in_a_load_runs_as_usual_once_it_is_released() -> None:
+    gpu = make_gpu()
+    gpu.faults.add(Fault(FaultKind.HOLD))
+    call, _ = arrive(gpu, "a", 0.0)
+    assert gpu.release() == []
+    assert gpu.load_done("a", LOAD_S) == [StartRun(call, RUN_S)]

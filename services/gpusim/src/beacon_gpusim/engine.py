@@ -100,6 +100,13 @@ class Engine:
         """The client is gone: the slot is free from this moment."""
         self._finish(ticket, Outcome.ABORTED)
 
+    def release(self, most: int | None = None) -> int:
+        """End runs that a fault holds, as if they had come to their end by themselves; says how many."""
+        calls = self.gpu.release(most)
+        for call in calls:
+            self._finish(self._tickets[call.seq], Outcome.COMPLETED)
+        return len(calls)
+
     def replace(self, gpu: Gpu) -> None:
         """Start over on a fresh GPU: whatever ran is aborted, whatever loaded is gone."""
         self.abort_all()

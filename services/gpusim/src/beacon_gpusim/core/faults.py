@@ -8,6 +8,7 @@ from random import Random
 class FaultKind(StrEnum):
     ERROR = "error"  # answers with a status of choice
     HANG = "hang"  # runs until the client goes away
+    HOLD = "hold"  # runs until it is released
     SLOW_START = "slow_start"  # the load takes longer
     SLOW_RUN = "slow_run"  # the run takes longer
     CRASH = "crash"  # the whole process exits at once
@@ -22,7 +23,7 @@ class FaultKind(StrEnum):
 # These end the call by themselves, whatever the model would have answered.
 ENDING = frozenset({FaultKind.ERROR, FaultKind.CRASH, FaultKind.RESET})
 # These never let the run come to its own end.
-ENDLESS = ENDING | {FaultKind.HANG}
+ENDLESS = ENDING | {FaultKind.HANG, FaultKind.HOLD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,9 @@ class FaultBook:
     def add(self, fault: Fault) -> None:
         self._rules.append((fault, fault.next_n))
 
-    def clear(self) -> None:
-        self._rules.clear()
+    def clear(self, kind: FaultKind | None = None) -> None:
+        """Forget all rules, or those of one kind."""
+        self._rules = [] if kind is None else [rule for rule in self._rules if rule[0].kind is not kind]
 
     def decide(self, model: str) -> Fault | None:
         if not self._rules:

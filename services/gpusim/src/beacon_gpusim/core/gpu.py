@@ -109,6 +109,15 @@ class Gpu:
         self._close(call, outcome, now)
         return self._place_waiting(now)
 
+    def release(self, most: int | None = None) -> list[Call]:
+        """Let go of held runs, oldest first: those to finish now. Without `most` no later run is held."""
+        held = [call for call in self._held.values() if call.fault and call.fault.kind is FaultKind.HOLD]
+        if most is None:
+            self.faults.clear(FaultKind.HOLD)
+        for call in held[:most]:
+            call.fault = None
+        return [call for call in held[:most] if call.started is not None]
+
     def retry_after_s(self, now: float) -> int:
         """When the next slot should be free, in whole seconds, at least one."""
         ends = [call.started + call.run_s for call in self._held.values() if call.started is not None]

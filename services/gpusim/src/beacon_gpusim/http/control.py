@@ -1,10 +1,10 @@
 """The control endpoints, with which tests and people steer the simulation and read what it did."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 
 from beacon_gpusim.core.gpu import Gpu
 from beacon_gpusim.engine import Engine
@@ -108,6 +108,11 @@ def _faults(engine: Engine) -> APIRouter:
     @router.delete("/faults", status_code=204)
     async def clear_faults() -> None:
         engine.gpu.faults.clear()
+
+    @router.post("/release")
+    async def release(most: Annotated[int, Query(ge=1)] | None = None) -> dict[str, int]:
+        """End the runs that a `hold` keeps, and hold no more; with `most` only so many, the oldest first."""
+        return {"released": engine.release(most)}
 
     return router
 
