@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from beacon_gpusim.core.faults import Fault, FaultKind
 from beacon_gpusim.dialects import BadInputError
@@ -27,6 +27,13 @@ class OpenProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["extensions"] = {_TRANSPORT: {"transport": self.transport}}
+
+    def eof_received(self) -> None:
+        """A client that leaves is heard before a call that comes after it, even if both are found at once."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
 
 @dataclass(frozen=True, slots=True)
