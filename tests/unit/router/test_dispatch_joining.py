@@ -76,6 +76,21 @@ async def test_a_failed_one_is_kept_for_its_fence_and_run_again_for_a_later_one(
         assert len(bed.backends["us"].calls) == 2
 
 
+async def test_one_that_never_ran_may_be_asked_for_again_with_the_same_fence() -> None:
+    async with shell_bed(ONE_SLOT) as bed:
+        bed.submit("running", timeout_s=1_000)
+        late = bed.submit("a", fence=1, start_by=10)
+        await bed.clock.advance(10.1)
+        assert late.failure is not None
+        assert late.failure.code == "start_by_passed"
+
+        again = bed.submit("a", fence=1, start_by=1_000)
+        await bed.answer("us")
+        await bed.answer("us")
+
+        assert again.state is InferenceState.COMPLETED
+
+
 async def test_a_cancelled_one_runs_again_only_when_the_first_run_is_gone() -> None:
     async with shell_bed(ONE_SLOT) as bed:
         bed.submit("a", fence=1)

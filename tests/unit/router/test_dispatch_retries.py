@@ -27,6 +27,20 @@ async def test_a_failed_attempt_is_made_again_elsewhere_after_its_backoff() -> N
         assert [attempt.outcome for attempt in inference.attempts] == ["failed", "completed"]
 
 
+async def test_an_idle_region_starts_anothers_retry_at_the_moment_it_is_due() -> None:
+    async with shell_bed() as bed:
+        inference = bed.submit("a", region="US")
+        await bed.fail("us", failure())
+        due = inference.retry_at
+        assert due is not None
+
+        await bed.clock.advance(due - bed.clock.now())
+
+        assert bed.running("eu") == ["a"]
+        assert inference.run is not None
+        assert inference.run.started_at == due
+
+
 async def test_a_pinned_one_waits_for_its_own_region() -> None:
     async with shell_bed() as bed:
         inference = bed.submit("a", pinned=True)

@@ -1,7 +1,10 @@
 """One HTTP/1.1 connection to a backend: one request at a time, answered without a task (docs/decisions)."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -74,8 +77,11 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close it at once and tell the listener nothing. Idempotent."""
+        asked = self._listener is not None
         self._listener = self._sink = None
         if self._transport is not None:
+            if asked:
+                _say_goodbye(self._transport)
             self._transport.abort()
 
     def pause(self) -> None:
@@ -194,3 +200,12 @@ class Connection(asyncio.Protocol):
         self.abort()
         if listener is not None:
             listener.lost(error, silent=False)
+
+
+def _say_goodbye(transport: asyncio.Transport) -> None:
+    """The transport closes in a later turn of the event loop; the next request to the backend may come first.
+
+    A backend that hears of them in this order has the slot free when the next one asks for it.
+    """
+    with suppress(OSError), socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)

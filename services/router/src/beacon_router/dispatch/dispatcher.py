@@ -122,8 +122,11 @@ class Dispatcher:
             region.close()
 
     def _runs_again(self, known: Inference, ask: Ask) -> bool:
-        """Failed or cancelled, and now asked for by a later lease."""
-        return known.done and known.state is not InferenceState.COMPLETED and ask.fence > known.fence
+        """It failed or was cancelled, and now a later lease asks for it; or it never ran at all."""
+        if not known.done or known.state is InferenceState.COMPLETED:
+            return False
+        never_ran = known.state is InferenceState.FAILED and not known.attempts
+        return ask.fence > known.fence or (never_ran and ask.fence == known.fence)
 
     def _join(self, known: Inference, ask: Ask) -> Inference:
         if ask.fence < known.fence and known.state is not InferenceState.COMPLETED:
