@@ -1,4 +1,7 @@
-"""`python -m benchmarks.fairness`: measure every lane strategy and write `benchmarks/results/fairness.md`."""
+"""`python -m benchmarks.fairness`: what others do to one's wait; written to `benchmarks/results/fairness.md`.
+
+First a user's bulk under every lane strategy, then a priority service that hangs.
+"""
 
 import argparse
 import asyncio
@@ -8,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from beacon_config.tenancy import LaneStrategy
-from benchmarks.fairness.report import Waits, write_report
+from benchmarks.fairness.report import SERVICES, Waits, write_report
 from benchmarks.harness.machine import machine_facts
 from benchmarks.harness.process import Program, running
 from benchmarks.harness.rounds import shuffled_rounds
@@ -16,6 +19,7 @@ from benchmarks.harness.servers import Arena, arena
 
 BULK, NEWCOMERS = 1_000, 20
 SLOTS, SERVICE_S = 5, 0.02
+USERS, SUBMISSIONS, IN_FLIGHT = 100, 12_000, 8
 READY_S, WORK_S = 60.0, 120.0
 
 
@@ -24,27 +28,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     chosen, _ = parser.parse_known_args(arguments)
-    found = asyncio.run(_measure(chosen.rounds, chosen.seed))
+    waits, submissions = asyncio.run(_measure(chosen.rounds, chosen.seed))
     how = (
         f"{chosen.rounds} shuffled rounds, seed {chosen.seed}; one worker with {SLOTS} slots, a job takes "
-        f"{SERVICE_S * 1000:g} ms"
+        f"{SERVICE_S * 1000:g} ms; {SUBMISSIONS:,} submissions of {USERS} users, {IN_FLIGHT} in flight"
     )
-    print(f"written: {write_report(found, how, machine_facts())}")
+    print(f"written: {write_report(waits, submissions, how, machine_facts())}")
     return 0
 
 
-async def _measure(rounds: int, seed: int) -> dict[str, list[Waits]]:
-    found: dict[str, list[Waits]] = {strategy: [] for strategy in LaneStrategy}
+async def _measure(rounds: int, seed: int) -> tuple[dict[str, list[Waits]], list[dict[str, list[float]]]]:
+    waits: dict[str, list[Waits]] = {strategy: [] for strategy in LaneStrategy}
+    submissions: list[dict[str, list[float]]] = []
     async with arena() as servers:
         for order in shuffled_rounds([*LaneStrategy], rounds, seed):
             for strategy in order:
-                waits = await _one(servers, strategy)
-                found[strategy].append(waits)
-                print(f"  {strategy}: {max(waits.jobs):.0f} jobs before the last", flush=True)
-    return found
+                found = await _waits(servers, strategy)
+                waits[strategy].append(found)
+                print(f"  {strategy}: {max(found.jobs):.0f} jobs before the last", flush=True)
+        for order in shuffled_rounds(SERVICES, rounds, seed):
+            submissions.append({service: await _submissions(servers, service) for service in order})
+            print(f"  submissions: {', '.join(order)}", flush=True)
+    return waits, submissions
 
 
-async def _one(servers: Arena, strategy: str) -> Waits:
+async def _submissions(servers: Arena, service: str) -> list[float]:
+    settings: dict[str, Any] = {"service": service, "users": USERS}
+    program = Program(Path(sys.executable), "benchmarks.fairness.submitter", settings)
+    async with (
+        servers.place("priorities", migrated=True) as place,
+        running(
+            program, database_url=place.database_url, redis_url=place.redis_url, log=place.log
+        ) as contender,
+    ):
+        await contender.ask("prepare", within_s=READY_S)
+        took: list[float] = await contender.ask(
+            "submit", within_s=WORK_S, count=SUBMISSIONS, in_flight=IN_FLIGHT
+        )
+    return took
+
+
+async def _waits(servers: Arena, strategy: str) -> Waits:
     settings: dict[str, Any] = {"strategy": strategy, "slots": SLOTS, "service_s": SERVICE_S}
     program = Program(Path(sys.executable), "benchmarks.fairness.contender", settings)
     async with (

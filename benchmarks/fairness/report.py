@@ -1,4 +1,4 @@
-"""Writes the table of waits."""
+"""Writes the tables: of waits, and of submissions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from statistics import median
 
 from benchmarks.harness.machine import facts_line
 from benchmarks.harness.process import ROOT
-from benchmarks.harness.statistics import Spread
-from benchmarks.harness.table import TIMES, markdown_table, number, spread
+from benchmarks.harness.statistics import Spread, percentile
+from benchmarks.harness.table import DASH, TIMES, markdown_table, number, spread
 
 FILE = ROOT / "benchmarks" / "results" / "fairness.md"
 HEADER = (
@@ -20,6 +20,8 @@ HEADER = (
     "in the empty system, median, ms",
     "ratio of the medians (quartiles)",
 )
+SERVICES = ("none", "answers", "hangs")
+SERVICE_HEADER = ("priority service", "p50, ms", "p99, ms", "p99 over that without one (quartiles)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,35 @@ class Waits:
 
 
 def write_report(
-    found: Mapping[str, Sequence[Waits]], how: str, facts: Mapping[str, str], file: Path = FILE
+    found: Mapping[str, Sequence[Waits]],
+    submissions: Sequence[Mapping[str, Sequence[float]]],
+    how: str,
+    facts: Mapping[str, str],
+    file: Path = FILE,
 ) -> Path:
-    rows = [_row(strategy, rounds) for strategy, rounds in found.items()]
-    prose = Path(__file__).with_name("introduction.md").read_text(encoding="utf-8").strip()
+    lanes = markdown_table(HEADER, [_row(strategy, rounds) for strategy, rounds in found.items()])
+    services = markdown_table(SERVICE_HEADER, [_service_row(name, submissions) for name in SERVICES])
     measured = f"Measured in {how}; {facts_line(facts)}. To repeat it: `make bench NAME=fairness`."
-    file.write_text("\n\n".join([prose, markdown_table(HEADER, rows), measured]) + "\n", encoding="utf-8")
+    parts = [_prose("introduction"), lanes, _prose("priority_service"), services, measured]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return file
+
+
+def _prose(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def _service_row(service: str, rounds: Sequence[Mapping[str, Sequence[float]]]) -> tuple[str, ...]:
+    p99 = [percentile(one[service], 99) for one in rounds]
+    without = [percentile(one["none"], 99) for one in rounds]
+    ratios = Spread.of([here / there for here, there in zip(p99, without, strict=True)])
+    return (
+        service,
+        number(1000 * median(percentile(one[service], 50) for one in rounds)),
+        number(1000 * median(p99)),
+        DASH if service == "none" else spread(ratios) + TIMES,
+    )
 
 
 def _row(strategy: str, rounds: Sequence[Waits]) -> tuple[str, ...]:

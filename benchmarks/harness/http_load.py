@@ -22,11 +22,14 @@ def post(url: str, path: str, body: bytes, headers: Sequence[tuple[str, str]] = 
     return "\r\n".join(lines).encode() + END + body
 
 
-async def load(url: str, requests: Iterator[bytes], in_flight: int) -> float:
-    """Send all of them over so many connections, each with one request at a time; the seconds it took."""
+async def load(url: str, requests: Iterator[bytes], in_flight: int, took: list[float] | None = None) -> float:
+    """Send all of them over so many connections, each with one request at a time; the seconds it took.
+
+    `took` gets the seconds of each request.
+    """
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
-    callers = [_Caller(requests, loop.create_future()) for _ in range(in_flight)]
+    callers = [_Caller(requests, loop.create_future(), took) for _ in range(in_flight)]
     for caller in callers:
         await loop.create_connection(caller.itself, parts.hostname or "", parts.port or 80)
     started = time.monotonic()
@@ -45,8 +48,12 @@ class _Caller(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, requests: Iterator[bytes], ended: "asyncio.Future[None]") -> None:
+    def __init__(
+        self, requests: Iterator[bytes], ended: "asyncio.Future[None]", took: list[float] | None
+    ) -> None:
         self.ended = ended
+        self._took = took
+        self._sent = 0.0
         self._requests = requests
         self._received = b""
 
@@ -59,6 +66,7 @@ class _Caller(asyncio.Protocol):
     def begin(self) -> None:
         request = next(self._requests, None)
         if request is not None:
+            self._sent = time.monotonic()
             self.transport.write(request)
         elif not self.ended.done():
             self.ended.set_result(None)
@@ -72,6 +80,8 @@ class _Caller(asyncio.Protocol):
         if answer[9:10] != b"2":
             self._fail(RuntimeError(answer[:500].decode(errors="replace")))
         else:
+            if self._took is not None:
+                self._took.append(time.monotonic() - self._sent)
             self.begin()
 
     def connection_lost(self, error: Exception | None) -> None:
