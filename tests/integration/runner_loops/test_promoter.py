@@ -1,10 +1,14 @@
 """Waiting long raises a job's class. There is one live message before and after."""
 
+import asyncio
 from dataclasses import replace
+
+import pytest
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.classes import promotions
+from beacon_runner.domain.messages import Message
 from beacon_runner.loops.promoter import Promoter
 from tests.integration.runner_loops.bed import LoopBed
 from tests.integration.runner_store.bed import Bed
@@ -83,6 +87,57 @@ async def test_a_job_that_was_claimed_meanwhile_is_left_alone(bed: LoopBed) -> N
     await bed.publish()
     assert await bed.queue.claim(list(JobClass), 10, "other") == []
     assert [one.id for one in await bed.claims.claim(messages, "w")] == [job]
+
+
+async def test_a_relay_that_dies_between_push_and_commit_leaves_one_message(bed: LoopBed) -> None:
+    """The order has reached Redis, the outbox still holds it: the next relay carries it again."""
+    (job,) = await bed.queued()
+    await age(bed, job, 1_900)
+    await promoter(bed).run_once()
+
+    async def publish_and_die() -> None:
+        async with bed.outbox.take(10) as entries:
+            await bed.queue.push(entries)
+            raise RuntimeError("the relay dies here")
+
+    with pytest.raises(RuntimeError, match="dies here"):
+        await publish_and_die()
+    assert (await promoter(bed).run_once()).count == 0
+    assert await bed.publish() == 1
+    assert [message.job for message in await bed.queue.claim(list(JobClass), 10, "w")] == [job]
+    assert await Bed(bed.database).events(job) == ["JOB_QUEUED", "JOB_PROMOTED"]
+
+
+async def test_two_relays_at_once_promote_each_job_once(bed: LoopBed) -> None:
+    jobs = await bed.queued(40)
+    for job in jobs:
+        await age(bed, job, 1_900)
+    rounds = await asyncio.gather(*(promoter(bed).run_once() for _ in range(4)))
+    assert sum(one.count for one in rounds) == 40
+    await asyncio.gather(*(bed.publisher.run_once() for _ in range(4)))
+    await bed.publish()
+    stats = await bed.transport.desk.stats()
+    assert stats.waiting == {JobClass.HIGH: 0, JobClass.MEDIUM: 40, JobClass.LOW: 0}
+    claimed = await bed.queue.claim(list(JobClass), 100, "w")
+    assert {message.job for message in claimed} == set(jobs)
+    assert len(claimed) == 40
+    for job in jobs:
+        assert (await Bed(bed.database).events(job)).count("JOB_PROMOTED") == 1
+
+
+async def test_a_retry_that_waits_for_its_turn_is_promoted_too(bed: LoopBed) -> None:
+    (job,) = await bed.queued()
+    store = Bed(bed.database)
+    (claimed,) = await bed.claims.claim(await bed.queue.claim([JobClass.LOW], 1, "w"), "w")
+    await store.run(claimed, "later")
+    await bed.queue.ack([Message.decode(f"{job.hex}:1:0:1:low:x")])
+    await bed.publish()
+    await age(bed, job, 1_900)
+    assert (await promoter(bed).run_once()).count == 1
+    await bed.publish()
+    await bed.transport.redis.zadd("jobs:retry", {f"{job.hex}:2": 1})
+    await bed.queue.take_due(10)
+    assert [message.job for message in await bed.queue.claim([JobClass.MEDIUM], 10, "w")] == [job]
 
 
 async def test_a_late_copy_of_the_first_message_does_not_demote(bed: LoopBed) -> None:

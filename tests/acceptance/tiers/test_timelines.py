@@ -1,0 +1,209 @@
+"""The timelines of the documents that Beacon comes from, second by second, in virtual time."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from beacon_contracts.tiers import Tier
+from beacon_router.core import (
+    BackendSpec,
+    ModelSpec,
+    Outcome,
+    Reason,
+    RegionSpec,
+    Request,
+    RequestId,
+    Scheduler,
+    Start,
+    Topology,
+)
+from benchmarks.scheduling.simulator import Simulator
+from benchmarks.scheduling.workload import TIERS, Arrival
+
+FREE, ADMIN = TIERS.index("free"), TIERS.index("admin")
+
+
+def image_service() -> Topology:
+    """Flux and SDXL beside each other, each one at a time."""
+    names = ("flux", "sdxl")
+    models = tuple(ModelSpec(name, expected_load_s=0, expected_run_s=15, exclusive=True) for name in names)
+    backends = tuple(BackendSpec(f"{name}-gpu", "US", frozenset({name}), slots=10) for name in names)
+    return Topology(regions=(RegionSpec("US"),), models=models, backends=backends)
+
+
+def sound_service() -> Topology:
+    """One GPU that holds one model at a time."""
+    models = tuple(ModelSpec(name, expected_load_s=3, expected_run_s=10) for name in ("music", "audio"))
+    backend = BackendSpec("gpu", "US", frozenset({"music", "audio"}))
+    return Topology(regions=(RegionSpec("US"),), models=models, backends=(backend,))
+
+
+def asked(model: str, *moments: float, tier: str = "free", run_s: float = 15.0) -> list[Arrival]:
+    return [Arrival(moment, "somebody", model, tier, "US", run_s) for moment in moments]
+
+
+def starts(topology: Topology, *arrivals: Arrival) -> list[float]:
+    """When each began, in the order of the arrivals given."""
+    simulator = Simulator(topology, Scheduler(topology))
+    simulator.run(sorted(arrivals, key=lambda one: one.arrival_s))
+    began = {id(seen.arrival): seen.started_s for seen in simulator.requests.values()}
+    return [began[id(arrival)] for arrival in arrivals]
+
+
+class Desk:
+    """A scheduler whose runs end when the test says so."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.scheduler = Scheduler(topology)
+        self.now = 0.0
+
+    def ask(
+        self,
+        name: str,
+        model: str,
+        rank: int = FREE,
+        *,
+        region: str = "US",
+        front: bool = False,
+        pinned: bool = False,
+    ) -> Request:
+        request = Request(RequestId(name), model, region, rank, pinned, front)
+        self.scheduler.submit(self.now, request)
+        return request
+
+    def begun(self) -> list[tuple[str, Reason]]:
+        return [
+            (start.id, start.reason) for start in self.scheduler.next(self.now) if isinstance(start, Start)
+        ]
+
+    def over(self, name: str, outcome: Outcome = Outcome.COMPLETED) -> list[tuple[str, Reason]]:
+        """A run ends; what begins then."""
+        self.scheduler.finished(self.now, RequestId(name), outcome, load_s=None, run_s=10.0)
+        return self.begun()
+
+    def positions(self, names: Iterable[str]) -> list[int | None]:
+        return [self.scheduler.position(RequestId(name)) for name in names]
+
+
+def test_cat_dog_and_bird_are_drawn_in_the_order_of_their_arrival() -> None:
+    assert starts(image_service(), *asked("flux", 0, 2, 5)) == [0, 15, 30]
+
+
+def test_models_do_not_wait_for_each_other() -> None:
+    """Flux-A, SDXL-B, Flux-C, SDXL-D: C waits for A and never for B."""
+    flux, sdxl = asked("flux", 0, 2, run_s=10), asked("sdxl", 1, 3, run_s=15)
+    assert starts(image_service(), *flux, *sdxl) == [0, 10, 1, 16]
+
+
+def test_the_last_of_ten_flux_requests_waits_for_nine() -> None:
+    assert starts(image_service(), *asked("flux", *[0] * 10)) == [15.0 * place for place in range(10)]
+
+
+def test_five_of_each_model_end_at_the_same_time() -> None:
+    ten = [*asked("flux", *[0] * 5), *asked("sdxl", *[0] * 5)]
+    assert starts(image_service(), *ten) == [0, 15, 30, 45, 60] * 2
+
+
+def test_positions_count_those_who_wait_and_move_up_as_others_end() -> None:
+    desk = Desk(image_service())
+    for name in "ABCD":
+        desk.ask(name, "flux")
+    assert desk.positions("ABCD") == [1, 2, 3, 4]
+    assert [name for name, _ in desk.begun()] == ["A"]
+    assert desk.positions("ABCD") == [None, 1, 2, 3]
+    assert desk.begun() == [], "only one runs, and only the first may be next"
+    for moment, ended, following, positions in [
+        (15.0, "A", "B", [None, None, 1, 2]),
+        (30.0, "B", "C", [None, None, None, 1]),
+        (45.0, "C", "D", [None, None, None, None]),
+    ]:
+        desk.now = moment
+        assert [name for name, _ in desk.over(ended)] == [following]
+        assert desk.positions("ABCD") == positions
+
+
+def test_tiers_go_by_rank_and_by_arrival_inside_a_tier() -> None:
+    desk = Desk(sound_service())
+    desk.ask("running", "audio")
+    desk.begun()
+    wanted = [f"{tier}-{number}" for tier in Tier for number in (1, 2)]
+    for tier in reversed(list(Tier)):
+        for number in (1, 2):
+            desk.ask(f"{tier}-{number}", "audio", TIERS.index(tier))
+    served, ended = [], "running"
+    for _ in wanted:
+        ((ended, _),) = desk.over(ended)
+        served.append(ended)
+    assert served == wanted
+
+
+def test_a_loaded_model_goes_on_three_times_and_then_the_other_has_its_turn() -> None:
+    desk = Desk(sound_service())
+    desk.ask("audio-0", "audio")
+    desk.begun()
+    desk.ask("music", "music")
+    for number in range(1, 7):
+        desk.ask(f"audio-{number}", "audio")
+    served, ended = [], "audio-0"
+    for _ in range(4):
+        ((ended, reason),) = desk.over(ended)
+        served.append((ended, reason))
+    assert served[:3] == [(f"audio-{number}", Reason.AFFINITY) for number in (1, 2, 3)]
+    assert served[3][0] == "music"
+
+
+@pytest.mark.parametrize(("waited_s", "next_up"), [(70, "music"), (20, "audio")])
+def test_a_music_job_that_has_waited_70_seconds_forces_the_switch(waited_s: float, next_up: str) -> None:
+    """Premium starves after 60 seconds: before that the loaded model goes on."""
+    desk, premium = Desk(sound_service()), TIERS.index("premium")
+    desk.ask("loaded", "audio", premium)
+    desk.begun()
+    desk.ask("music", "music", premium)
+    desk.now = waited_s
+    desk.ask("audio", "audio", premium)
+    ((served, reason),) = desk.over("loaded")
+    assert served == next_up
+    assert reason is (Reason.STARVATION if next_up == "music" else Reason.AFFINITY)
+
+
+def test_who_pays_goes_before_admins_whatever_model_is_loaded_and_after_what_runs() -> None:
+    desk = Desk(sound_service())
+    desk.ask("running", "audio", ADMIN)
+    desk.begun()
+    for number in range(3):
+        desk.ask(f"admin-{number}", "audio", ADMIN)
+    desk.ask("paid", "music", FREE, front=True)
+    assert desk.begun() == [], "what runs is not disturbed"
+    assert desk.positions(["paid"]) == [1]
+    assert desk.over("running") == [("paid", Reason.FRONT)]
+
+
+def test_global_retries_go_before_the_regions_own_and_these_before_new_requests() -> None:
+    topology = Topology(
+        regions=(RegionSpec("US", concurrency=1), RegionSpec("EU")),
+        models=(ModelSpec("llama", expected_load_s=0, expected_run_s=1),),
+        backends=tuple(
+            BackendSpec(f"{region}-1", region, frozenset({"llama"}), slots=4) for region in ("US", "EU")
+        ),
+    )
+    desk = Desk(topology)
+    pinned, moves = desk.ask("pinned", "llama", pinned=True), desk.ask("moves", "llama", region="EU")
+    desk.begun()
+    desk.over("pinned", Outcome.FAILED)
+    desk.over("moves", Outcome.FAILED)
+    desk.ask("running", "llama", pinned=True)
+    assert [name for name, _ in desk.begun()] == ["running"], "a region with concurrency 1 runs one"
+    desk.ask("new", "llama", ADMIN)
+    desk.scheduler.retry(desk.now, pinned, "US")
+    desk.scheduler.retry(desk.now, moves, "EU")
+    assert desk.over("running") == [("moves", Reason.GLOBAL_RETRY)]
+    assert desk.over("moves") == [("pinned", Reason.REGION_RETRY)]
+    assert [name for name, _ in desk.over("pinned")] == ["new"]
+
+
+def test_ten_workers_at_an_endpoint_that_takes_one_go_one_after_another() -> None:
+    models = (ModelSpec("image_gen", expected_load_s=0, expected_run_s=300, limit=1),)
+    backends = (BackendSpec("gpu", "US", frozenset({"image_gen"}), slots=10),)
+    topology = Topology(regions=(RegionSpec("US"),), models=models, backends=backends)
+    ten = asked("image_gen", *[0] * 10, run_s=300)
+    assert starts(topology, *ten) == [300.0 * place for place in range(10)]
