@@ -85,7 +85,7 @@ async def test_two_processes_cannot_both_give_the_last_place(
 
 def limited_to_ten(limit: Limit) -> BeaconConfig:
     """Only this limit applies to premium users."""
-    bounds = {one: 10 if one is limit else None for one in (Limit.PENDING_JOBS, Limit.JOBS_PER_HOUR)}
+    bounds = {str(one): 10 if one is limit else None for one in (Limit.PENDING_JOBS, Limit.JOBS_PER_HOUR)}
     premium = CONFIG.tiers[Tier.PREMIUM].model_copy(update=bounds)
     limits = CONFIG.limits.model_copy(update={"queue_size": 10} if limit is Limit.QUEUE_SIZE else {})
     return CONFIG.model_copy(update={"tiers": {**CONFIG.tiers, Tier.PREMIUM: premium}, "limits": limits})
