@@ -7,7 +7,7 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ import pytest
 
 from tests.fixtures.scratch import scratch_path
 from tests.fixtures.stack import NOT_FOR_A_STACK
+from tests.fixtures.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.stack
 
-READY_WITHIN_S = 90.0
 PARTS = {"runner", "router", "gpusim-us", "gpusim-eu", "gpusim-asia", "postgres", "redis"}
 KEYS = {"runner_url", "router_url", "portal_url", "user_key", "admin_key", "service_token"}
 
@@ -51,7 +51,7 @@ class Up:
 
     async def ready(self) -> None:
         """By what a second start would be told: credentials may be those of a run that was killed."""
-        await until(lambda: self._serves() or self.process.returncode is not None, READY_WITHIN_S)
+        await until(lambda: self._serves() or self.process.returncode is not None, "it serves")
         assert self.process.returncode is None, await self.output() + self._logs()
 
     def _logs(self) -> str:
@@ -96,14 +96,8 @@ async def started(home: Path, command: str = "up", **environment: str) -> AsyncI
             await process.wait()
 
 
-async def until(condition: Callable[[], bool], within_s: float) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110 - another process gives no event
-            await asyncio.sleep(0.05)
-
-
 async def until_gone(pids: dict[str, int]) -> None:
-    await until(lambda: not any(alive(pid) for pid in pids.values()), 30.0)
+    await until(lambda: not any(alive(pid) for pid in pids.values()), "all of it is gone")
 
 
 def alive(pid: int) -> bool:
@@ -115,20 +109,21 @@ def alive(pid: int) -> bool:
 
 async def submit(credentials: dict[str, str], **changes: Any) -> str:
     body = {"kind": "generation", "model": "llama3.2-1b", "prompt": "hello", "region": "EU", **changes}
-    async with httpx.AsyncClient(base_url=credentials["runner_url"]) as http:
+    async with httpx.AsyncClient(base_url=credentials["runner_url"], timeout=PATIENCE_S) as http:
         answer = await http.post("/api/v1/jobs", json=body, headers=bearer(credentials["user_key"]))
     assert answer.status_code == 202, answer.text
     return str(answer.json()["job_id"])
 
 
 async def finished(credentials: dict[str, str], job_id: str) -> dict[str, Any]:
-    async with httpx.AsyncClient(base_url=credentials["runner_url"]) as http, asyncio.timeout(60):
-        while True:
+    async with httpx.AsyncClient(base_url=credentials["runner_url"], timeout=PATIENCE_S) as http:
+
+        async def over() -> dict[str, Any] | None:
             answer = await http.get(f"/api/v1/jobs/{job_id}", headers=bearer(credentials["user_key"]))
             job: dict[str, Any] = answer.json()
-            if job["status"] not in ("queued", "processing", "retrying"):
-                return job
-            await asyncio.sleep(0.1)
+            return None if job["status"] in ("queued", "processing", "retrying") else job
+
+        return await until(over, "the job is over")
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -156,7 +151,7 @@ async def test_up_serves_until_it_is_told_to_stop_and_leaves_nothing_behind(home
 
 
 async def demand_answers(credentials: dict[str, str]) -> None:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
         for url in ("runner_url", "router_url"):
             assert (await http.get(f"{credentials[url]}/readyz")).status_code == 200
         assert (await http.get(credentials["portal_url"])).status_code == 200
@@ -234,7 +229,7 @@ async def test_a_taken_port_is_a_clear_sentence(home: Path, setting: str, part: 
 
 async def test_an_interrupt_while_starting_stops_in_order(home: Path) -> None:
     async with started(home) as up:
-        await until(lambda: "gpusim-us" in up.pids, READY_WITHIN_S)
+        await until(lambda: "gpusim-us" in up.pids, "the first GPU is started")
         pids = up.pids
         assert await up.stop(signal.SIGINT) == 0
         await until_gone(pids)

@@ -1,6 +1,5 @@
 """Users of every tier, and what they do over HTTP."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -8,9 +7,9 @@ from uuid import uuid4
 import httpx
 
 from tests.fixtures.stack import RunningStack
+from tests.fixtures.waiting import until
 
 OVER = ("completed", "partial", "failed", "cancelled")
-PATIENCE_S = 60
 
 
 @dataclass
@@ -40,10 +39,12 @@ class Person:
 
     async def done(self, job_id: str) -> Any:
         """The job when it has ended."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (job := await self.job(job_id))["status"] not in OVER:  # noqa: ASYNC110 - HTTP
-                await asyncio.sleep(0.1)
-        return job
+
+        async def over() -> Any:
+            job = await self.job(job_id)
+            return job if job["status"] in OVER else None
+
+        return await until(over, f"{job_id} is over")
 
 
 @dataclass

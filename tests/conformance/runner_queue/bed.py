@@ -1,7 +1,6 @@
 """A queue on a real Redis, and short ways to make messages and to look at what is there."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -15,8 +14,6 @@ from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.queue import Layout, RedisDesk, RedisQueue
 from beacon_runner.queue.keys import HASH_TAG
 
-DEADLINE_S = 10.0
-
 
 def message(lane: str = "anna", job_class: JobClass = JobClass.LOW, *, ticket: int = 1) -> Message:
     return Message(JobId(new_uuid()), ticket, 0, 1, job_class, lane)
@@ -24,14 +21,6 @@ def message(lane: str = "anna", job_class: JobClass = JobClass.LOW, *, ticket: i
 
 def entry(wanted: Message, **more: Any) -> OutboxEntry:
     return OutboxEntry(Topic.JOBS, wanted, **more)
-
-
-async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
-    """Ask until the answer is not empty; the deadline is far beyond what it takes."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not (answer := await condition()):  # noqa: ASYNC110 - Redis sends no signal for this
-            await asyncio.sleep(0.01)
-        return answer
 
 
 @dataclass

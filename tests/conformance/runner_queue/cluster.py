@@ -2,9 +2,9 @@
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from beacon_devstack.redis import server_program
+from tests.fixtures.waiting import eventually
 
 SLOTS = 16_384
 BUS_OFFSET = 10_000
-DEADLINE_S = 20.0
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def _node(folder: Path, port: int) -> Iterator[Redis]:
         process = subprocess.Popen([server_program(), folder / "redis.conf"], stdout=log, stderr=log)
     try:
         with Redis(port=port) as node:
-            _until(lambda: _answers(node))
+            eventually(lambda: _answers(node), "the node answers")
             yield node
     finally:
         process.kill()
@@ -73,7 +73,7 @@ def _join(nodes: Sequence[Redis], ports: Sequence[int]) -> None:
     for port in ports[1:]:
         _command(nodes[0], "CLUSTER MEET", "127.0.0.1", port)
     for node in nodes:
-        _until(lambda node=node: _sees_all(node, len(nodes)))
+        eventually(partial(_sees_all, node, len(nodes)), "the cluster has formed")
 
 
 def _sees_all(node: Redis, count: int) -> bool:
@@ -97,14 +97,6 @@ def _answers(node: Redis) -> bool:
         return bool(node.ping())
     except RedisConnectionError:
         return False
-
-
-def _until(condition: object) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():  # type: ignore[operator]
-        if time.monotonic() > deadline:
-            raise TimeoutError("the cluster did not form")
-        time.sleep(0.02)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.ports import LiveMessage
-from tests.conformance.runner_queue.bed import QueueBed, message, until
+from tests.conformance.runner_queue.bed import QueueBed, message
+from tests.fixtures.waiting import until
 
 
 async def test_an_acknowledged_message_leaves_nothing_behind(bed: QueueBed) -> None:
@@ -30,7 +31,7 @@ async def test_an_ended_lease_goes_back_before_the_others_of_its_lane(bed: Queue
     first, second, third = message(), message(), message()
     await bed.add(first, second, third)
     await hasty.claim(2)
-    assert await until(lambda: bed.queue.reclaim(100)) == [second, first]
+    assert await until(lambda: bed.queue.reclaim(100), "the lease has ended") == [second, first]
     assert await bed.claim() == [first, second, third]
     assert await bed.loads("anna") == (0, 3)
 
@@ -63,7 +64,7 @@ async def test_what_is_paid_for_while_a_worker_has_it_goes_back_to_the_front(bed
     await bed.queue.ack(await bed.claim(1))  # the ordinary one
     await bed.laid_out(lease_s=0.001).claim(1)
     assert await bed.queue.move(reclaimed, front=True)
-    await until(lambda: bed.queue.reclaim(100))
+    await until(lambda: bed.queue.reclaim(100), "the lease has ended")
     await bed.add(message("dan", JobClass.HIGH))
     assert (await bed.claim(1))[0].job == reclaimed.job
 
@@ -97,7 +98,7 @@ async def test_a_worker_keeps_what_redis_forgot_or_gave_up_on(bed: QueueBed) -> 
     forgotten, given_up = message(), message("bea")
     await bed.add(given_up)
     await bed.laid_out(lease_s=0.001).claim()
-    await until(lambda: bed.queue.reclaim(100))
+    await until(lambda: bed.queue.reclaim(100), "the lease has ended")
     assert await bed.queue.extend([forgotten, given_up], "w1") == []
     assert await bed.claim(worker="w2") == []
     assert (await bed.loads("anna"), await bed.loads("bea")) == ((0, 1), (0, 1))
@@ -109,7 +110,7 @@ async def test_what_another_worker_has_taken_is_lost(bed: QueueBed) -> None:
     one = message()
     await bed.add(one)
     await bed.laid_out(lease_s=0.001).claim(worker="w1")
-    await until(lambda: bed.queue.reclaim(100))
+    await until(lambda: bed.queue.reclaim(100), "the lease has ended")
     await bed.claim(worker="w2")
     assert await bed.queue.extend([one], "w1") == [one]
     assert await bed.queue.extend([one], "w2") == []

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from beacon_devstack.redis import EmbeddedRedis
 from beacon_devstack.secret_store import Secrets
 from beacon_devstack.servers import ServerSettings, running_servers
 from tests.fixtures.scratch import scratch_home
+from tests.fixtures.waiting import until
 
 HOLDER = Path(__file__).with_name("hold_servers.py")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another account")
@@ -57,14 +58,8 @@ async def query(url: str, statement: str) -> Any:
         await connection.close()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - another process gives no event
-            await asyncio.sleep(0.05)
-
-
 async def until_gone(pids: list[int]) -> None:
-    await until(lambda: not any(running(pid) for pid in pids))
+    await until(lambda: not any(running(pid) for pid in pids), "they are gone")
 
 
 def running(pid: int) -> bool:
@@ -317,7 +312,7 @@ def as_nobody(home: Home) -> Child:
 async def test_an_ordinary_user_runs_the_servers_under_the_own_account(home: Home) -> None:
     holder = as_nobody(home)
     await holder.start()
-    await until(lambda: "database_url" in holder.since_start() or not holder.running)
+    await until(lambda: "database_url" in holder.since_start() or not holder.running, "the holder says where")
     told = json.loads(holder.since_start())
     assert await query(told["database_url"], "SELECT 1") == 1
     assert {psutil.Process(pid).uids().real for pid in told["pids"]} == {65534}

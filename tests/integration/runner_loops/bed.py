@@ -1,7 +1,7 @@
 """Real Postgres and Redis, the loops on top of them, and an executor that ends executions when it is told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,18 +34,10 @@ from beacon_runner.store.live import PostgresLive
 from beacon_runner.store.outbox import PostgresOutbox
 from beacon_runner.store.pauses import PostgresPauses
 from beacon_runner.store.submissions import NewJob, Submissions
+from tests.fixtures.waiting import until
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
-DEADLINE_S = 20.0
 ALL_CLASSES = list(JobClass)
-
-
-async def until(condition: Callable[[], Awaitable[Any]], within_s: float = DEADLINE_S) -> Any:
-    """Ask until the answer is not empty; the deadline is far beyond what it takes."""
-    async with asyncio.timeout(within_s):
-        while not (answer := await condition()):  # noqa: ASYNC110 - servers send no signal for this
-            await asyncio.sleep(0.01)
-        return answer
 
 
 def configured(**changes: Any) -> BeaconConfig:
@@ -104,10 +96,7 @@ class ScriptedExecutor:
     async def close(self) -> None: ...
 
     async def started(self, count: int) -> list[Running]:
-        async def enough() -> bool:
-            return len(self.runs) >= count
-
-        await until(enough)
+        await until(lambda: len(self.runs) >= count, f"{count} executions have started")
         return self.runs
 
 
@@ -216,8 +205,7 @@ class LoopBed:
             rows = [await self.job(job) for job in jobs]
             return [row["state"] for row in rows] if all(row["finished_at"] for row in rows) else []
 
-        states: list[str] = await until(all_ended, within_s=60.0)
-        return states
+        return await until(all_ended, "all jobs are terminal")
 
     async def nothing_left(self) -> None:
         """Redis holds no message, and no counter that is not zero."""
@@ -227,7 +215,7 @@ class LoopBed:
             ours = {key for key in keys if key.startswith(("jobs", "queue:"))}
             return ours <= {"jobs:epoch", "jobs:dead", "jobs:dead:ids"}
 
-        await until(empty)
+        await until(empty, "Redis is empty")
 
     @asynccontextmanager
     async def worker(self, executor: Any, claims: Any = None) -> AsyncIterator[None]:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fixtures.gpusim import Gpusim, start_gpusim
-from tests.integration.runner_loops.bed import until
+from tests.fixtures.waiting import PATIENCE_S, until
 
 CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
 SHORT_LEASES = ("lease_s = 10\nheartbeat_s = 2.5", "lease_s = 2\nheartbeat_s = 0.5")
-PROCESS_DEADLINE_S = 90.0  # starting one is mostly importing, which a busy machine makes slow
 
 
 @dataclass
@@ -37,14 +36,14 @@ class Process:
             raise RuntimeError(f"{self.name} ended with {self.popen.returncode}:\n{self.log}")
 
     async def says(self, words: str) -> None:
-        async def said() -> bool:
+        def said() -> bool:
             self.must_be_alive()
             return words in self.log
 
-        await until(said, within_s=PROCESS_DEADLINE_S)
+        await until(said, f"{self.name} says {words!r}")
 
     async def exited(self) -> int:
-        return await asyncio.to_thread(self.popen.wait, PROCESS_DEADLINE_S)
+        return await asyncio.to_thread(self.popen.wait, PATIENCE_S)
 
     def end(self) -> None:
         """Leave nothing behind, frozen or not."""
@@ -107,11 +106,11 @@ class Stage:
         return process
 
     async def _serves(self, process: Process, ready: Path) -> str:
-        async def address() -> str:
+        def address() -> str:
             process.must_be_alive()
             return _content(ready)
 
-        return str(await until(address, within_s=PROCESS_DEADLINE_S))
+        return await until(address, f"{process.name} serves")
 
 
 def _content(file: Path) -> str:

@@ -10,7 +10,8 @@ from beacon_runner.api.announcing import Announcer
 from beacon_runner.domain.messages import OutboxEntry
 from beacon_runner.loops.express import LARGEST_GROUP, Express
 from beacon_runner.store.submissions import Submissions
-from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, until
+from tests.fixtures.waiting import until
+from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 
 
 class Unreachable:
@@ -44,7 +45,7 @@ async def test_a_few_new_jobs_reach_redis_without_the_relay_and_leave_the_outbox
     rung: list[str] = []
     async with express_on(bed, rung) as announce:
         jobs = await submitted(bed, announce, 3)
-        assert await until(lambda: claimed(bed)) == jobs
+        assert await until(lambda: claimed(bed), "the jobs are in Redis") == jobs
     assert (await bed.outbox.lag()).entries == 0
     assert rung == []
 
@@ -68,6 +69,6 @@ async def test_a_process_that_dies_after_the_push_does_no_harm(bed: LoopBed) -> 
     """Its rows are still in the outbox: the relay pushes them again."""
     async with express_on(bed, []) as announce:
         jobs = await submitted(bed, announce, 2)
-        await until(lambda: bed.transport.redis.hlen("jobs:live"))
+        await until(lambda: bed.transport.redis.hlen("jobs:live"), "the jobs are in Redis")
         await bed.publish()
     assert await claimed(bed) == jobs

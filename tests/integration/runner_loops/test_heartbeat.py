@@ -1,18 +1,19 @@
 """Leases are kept by a thread of their own; a process that cannot keep them takes nothing new."""
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+from redis import Redis
 
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.domain.messages import Message
 from beacon_runner.loops.worker.heartbeat import Heartbeat
 from beacon_runner.queue import RedisQueue
-from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, completed, until
+from tests.fixtures.waiting import eventually, until
+from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, completed
 
 
 @dataclass
@@ -53,7 +54,7 @@ async def test_a_beat_renews_what_is_held(bed: LoopBed, heart: Heart, message: M
 
 
 async def test_what_another_worker_took_is_told(bed: LoopBed, heart: Heart, message: Message) -> None:
-    await until(lambda: bed.queue.reclaim(10))
+    await until(lambda: bed.queue.reclaim(10), "the lease has ended")
     await bed.queue.claim(ALL_CLASSES, 1, "other")
     heart.beat.hold([message])
     heart.beat.beat()
@@ -102,7 +103,7 @@ async def test_a_worker_that_is_not_alive_claims_nothing(database_url: str, redi
             assert await bed.ended(first) == ["completed"]
             await clock.advance(11)  # longer than the lease, and no heartbeat has come through
             (second,) = await bed.queued()
-            await until(lambda: _heard(bed))
+            await until(lambda: _heard(bed), "the worker listens")
             await clock.advance(2)  # the slow poll looks as well
             assert (await bed.job(second))["state"] == "queued"
             assert (await bed.transport.desk.stats()).leased == 0
@@ -110,13 +111,15 @@ async def test_a_worker_that_is_not_alive_claims_nothing(database_url: str, redi
 
 async def test_a_blocked_event_loop_keeps_its_jobs(database_url: str, redis_url: str) -> None:
     """Its heartbeats were once missed while the loop was busy: its jobs were taken for dead and run twice."""
-    async with LoopBed.on(database_url, redis_url, heartbeat_s=0.05, lease_s=0.5) as bed:
+    async with LoopBed.on(database_url, redis_url, heartbeat_s=0.05) as bed:
         executor = ScriptedExecutor()
         async with bed.worker(executor):
             (job,) = await bed.queued()
             (run,) = await executor.started(1)
-            time.sleep(1.0)  # noqa: ASYNC251 - the blocked loop is what this is about
-            assert await bed.queue.reclaim(10) == []
+            with Redis.from_url(redis_url) as blocking:
+                before = lease_end(blocking)
+                # Nothing else happens on this event loop meanwhile: that is what this is about.
+                eventually(lambda: lease_end(blocking) > before, "the lease is renewed")
             run.done(completed())
             assert await bed.ended(job) == ["completed"]
         assert (await bed.job(job))["deliveries"] == 1
@@ -126,6 +129,11 @@ async def test_stopping_leaves_no_thread(bed: LoopBed) -> None:
     async with bed.worker(ScriptedExecutor()):
         assert "heartbeat" in {thread.name for thread in threading.enumerate()}
     assert "heartbeat" not in {thread.name for thread in threading.enumerate()}
+
+
+def lease_end(redis: Redis) -> float:
+    (lease,) = redis.zrange("jobs:leases", 0, -1, withscores=True)
+    return float(lease[1])
 
 
 async def _heard(bed: LoopBed) -> bool:

@@ -4,7 +4,8 @@ from beacon_runner.loops.reaper import LeaseReaper
 from beacon_runner.loops.retries import RetryHandler
 from beacon_runner.loops.rounds import Round
 from beacon_runner.queue import RedisQueue
-from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, failed, until
+from tests.fixtures.waiting import until
+from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, failed
 
 MAKE_DUE = "UPDATE outbox SET not_before = now() - interval '1 second' WHERE topic = 'jobs:retry'"
 
@@ -19,7 +20,7 @@ async def test_the_reaper_returns_what_a_dead_worker_held(bed: LoopBed) -> None:
         result = await reaper.run_once()
         return result if result.count else None
 
-    assert await until(something) == Round(1)
+    assert await until(something, "the lease has ended") == Round(1)
     assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 1, "w")] == [job]
     assert bed.transport.metrics.reclaimed._value.get() == 1
 
@@ -27,7 +28,7 @@ async def test_the_reaper_returns_what_a_dead_worker_held(bed: LoopBed) -> None:
 async def test_a_failed_job_waits_in_the_retry_set_until_it_is_due(bed: LoopBed) -> None:
     (job,) = await bed.queued()
     async with bed.worker(ScriptedExecutor(at_once=lambda *_: failed())):
-        await until(lambda: _outbox(bed))
+        await until(lambda: _outbox(bed), "the retry is in the outbox")
     await bed.database.execute(MAKE_DUE)
     await bed.publish()
     assert (await bed.transport.desk.stats()).retry == 1

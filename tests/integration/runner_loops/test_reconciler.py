@@ -7,13 +7,13 @@ from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.loops.reconciler import Reconciler
+from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
     LoopBed,
     ScriptedExecutor,
     completed,
     failed,
-    until,
 )
 
 
@@ -69,7 +69,7 @@ async def test_waiting_retries_and_paid_skips_come_back_as_such(bed: LoopBed, re
     async with bed.worker(
         ScriptedExecutor(at_once=lambda job, _: completed() if job.id != retried else failed())
     ):
-        await until(lambda: _state(bed, retried, JobState.RETRYING))
+        await until(lambda: _state(bed, retried, JobState.RETRYING), "one waits for its retry")
     await bed.publish()
     await bed.database.execute("UPDATE jobs SET state = 'queued', finished_at = NULL WHERE id = $1", ordinary)
     await bed.database.execute(
@@ -91,7 +91,7 @@ async def test_what_a_living_worker_has_is_not_given_to_another(
         (run,) = await executor.started(1)
         await flush(bed)
         assert await sweep(reconciler) == 0
-        await until(lambda: _leased(bed))  # by its heartbeat
+        await until(lambda: _leased(bed), "its heartbeat brought the lease back")
         await clock.advance(100)
         assert await sweep(reconciler) == 0
         run.done(completed())

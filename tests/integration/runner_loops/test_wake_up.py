@@ -11,7 +11,8 @@ from beacon_runner.compose import RelayStore, build_relay
 from beacon_runner.loops.bell import OutboxBell
 from beacon_runner.loops.listener import WakeListener
 from beacon_runner.store.live import PostgresAttic
-from tests.integration.runner_loops.bed import LoopBed, ScriptedExecutor, completed, until
+from tests.fixtures.waiting import until
+from tests.integration.runner_loops.bed import LoopBed, ScriptedExecutor, completed
 
 LISTENER = f"listener-{uuid4().hex}"
 
@@ -60,7 +61,7 @@ async def test_a_listener_comes_back_after_its_connection_broke(redis_url: str) 
             await redis.publish("beacon:outbox", "again")
             return told.is_set()
 
-        await until(publish)
+        await until(publish, "the listener hears again")
 
 
 async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(
@@ -74,7 +75,7 @@ async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(
             await service.start()
         executor = ScriptedExecutor(at_once=lambda *_: completed())
         async with bed.worker(executor):
-            await until(lambda: _subscribed(bed))
+            await until(lambda: _subscribed(bed), "relay and worker listen")
             (job,) = await bed.submit()
             bed.transport.bell.ring()
             assert await bed.ended(job) == ["completed"]

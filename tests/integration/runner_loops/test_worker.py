@@ -10,6 +10,7 @@ from beacon_contracts.jobs import JobState
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.loops.retries import RetryHandler
 from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
+from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
     LoopBed,
@@ -18,7 +19,6 @@ from tests.integration.runner_loops.bed import (
     failed,
     matrix,
     pipeline,
-    until,
 )
 
 
@@ -39,7 +39,7 @@ async def test_an_execution_is_seen_to_run_before_it_ends(bed: LoopBed) -> None:
     (job,) = await bed.queued()
     async with bed.worker(executor):
         (run,) = await executor.started(1)
-        await until(lambda: _execution_states(bed, job, "running"))
+        await until(lambda: _execution_states(bed, job, "running"), "it is seen to run")
         assert (await bed.job(job))["state"] == "processing"
         run.done(completed())
         assert await bed.ended(job) == ["completed"]
@@ -66,7 +66,7 @@ async def test_a_partial_job_is_terminal_only_when_all_has_ended(bed: LoopBed) -
     async with bed.worker(executor):
         first, second = await executor.started(2)
         first.done(failed(retryable=False))
-        await until(lambda: _execution_states(bed, job, "failed", "running"))
+        await until(lambda: _execution_states(bed, job, "failed", "running"), "the first has failed")
         assert (await bed.job(job))["state"] == "processing"
         second.done(completed())
         assert await bed.ended(job) == ["partial"]
@@ -80,7 +80,7 @@ async def test_only_the_failed_executions_run_again(bed: LoopBed) -> None:
     )
     (job,) = await bed.queued(body=matrix(questions=3))
     async with bed.worker(executor):
-        await until(lambda: _state(bed, job, JobState.RETRYING))
+        await until(lambda: _state(bed, job, JobState.RETRYING), "the job waits for its retry")
         await make_due(bed)
         assert await bed.ended(job) == ["completed"]
         await bed.nothing_left()
@@ -97,7 +97,7 @@ async def test_retries_are_used_up_and_then_it_is_dead(bed: LoopBed) -> None:
     (job,) = await bed.queued()
     async with bed.worker(executor):
         for attempt in range(1, bed.config.runner.job_retries + 1):
-            await until(partial(_attempt, bed, job, attempt + 1))
+            await until(partial(_attempt, bed, job, attempt + 1), f"attempt {attempt} has failed")
             await make_due(bed)
         assert await bed.ended(job) == ["failed"]
     letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
@@ -110,7 +110,7 @@ async def test_a_router_that_is_busy_costs_no_attempt(bed: LoopBed) -> None:
     executor = ScriptedExecutor(at_once=lambda *_: next(answers))
     (job,) = await bed.queued()
     async with bed.worker(executor):
-        await until(lambda: _next_attempt(bed, job))
+        await until(lambda: _next_attempt(bed, job), "the job waits for the router")
         row = await bed.job(job)
         assert (row["state"], row["attempt"], row["ticket"]) == ("queued", 1, 2)
         await make_due(bed)
@@ -126,7 +126,7 @@ async def test_results_count_even_when_the_rest_of_the_matrix_has_to_wait(bed: L
     )
     (job,) = await bed.queued(body=matrix(questions=3))
     async with bed.worker(executor):
-        await until(lambda: _next_attempt(bed, job))
+        await until(lambda: _next_attempt(bed, job), "the job waits for the router")
         await make_due(bed)
         assert await bed.ended(job) == ["completed"]
     assert [run.due.execution.ordinal for run in executor.runs] == [0, 1, 1, 2]
@@ -140,7 +140,7 @@ async def test_a_pipeline_goes_on_with_what_the_step_before_gave(bed: LoopBed) -
     executor = ScriptedExecutor(at_once=lambda _, due: completed(outputs[due.execution.item]))
     (job,) = await bed.queued(body=pipeline())
     async with bed.worker(executor):
-        await until(lambda: _publish_some(bed))
+        await until(lambda: _publish_some(bed), "the next stage is in the outbox")
         assert await bed.ended(job) == ["completed"]
     assert [run.due.execution.input for run in executor.runs] == [
         {"prompt": "a city"},
@@ -153,7 +153,7 @@ async def test_a_step_that_lacks_its_input_ends_the_job_with_the_reason(bed: Loo
     executor = ScriptedExecutor(at_once=lambda *_: completed({"something": "else"}))
     (job,) = await bed.queued(body=pipeline())
     async with bed.worker(executor):
-        await until(lambda: _publish_some(bed))
+        await until(lambda: _publish_some(bed), "the next stage is in the outbox")
         assert await bed.ended(job) == ["failed"]
     assert (await bed.job(job))["failure"]["code"] == "missing_result"
     assert len(executor.runs) == 1
@@ -189,7 +189,7 @@ async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(bed: LoopB
         messages = [live.message for live in await bed.live.live_page(None, 10)]
         assert len(await bed.claims.claim(messages, "other")) == 1  # as after a freeze past the lease
         run.done(completed("from the loser"))
-        await until(lambda: _fence_lost(bed))
+        await until(lambda: _fence_lost(bed), "the worker sees that it lost its fence")
         assert (await bed.job(job))["state"] == "processing"
     assert "from the loser" not in str(await bed.executions(job))
 
@@ -248,7 +248,7 @@ async def test_a_store_that_is_away_gets_no_claims_and_loses_none(bed: LoopBed) 
     (job,) = await bed.queued()
     async with bed.worker(ScriptedExecutor(), away):
         await away.asked.wait()
-        await until(lambda: _waiting(bed))
+        await until(lambda: _waiting(bed), "the message is back in its lane")
     assert (await bed.job(job))["deliveries"] == 0
 
 
