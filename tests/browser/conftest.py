@@ -12,7 +12,9 @@ import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from beacon_portal import portal_app
+from tests.browser.desk import Backstage, Desk
 from tests.fixtures.stack import RunningStack, running_stack
+from tests.fixtures.waiting import PATIENCE_S
 
 ARGUMENTS = [
     "--headless",
@@ -24,7 +26,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_MS = 20_000
+PATIENCE_MS = PATIENCE_S * 1000
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -113,6 +115,24 @@ def page(browser: Browser, console: Console) -> Iterator[Page]:
     console.watch(opened)
     yield opened
     context.close()
+
+
+@pytest.fixture
+def backstage(stack: RunningStack) -> Iterator[Backstage]:
+    with Backstage(stack) as behind:
+        behind.reset()
+        yield behind
+        behind.reset()
+
+
+@pytest.fixture
+def desk(page: Page, stack: RunningStack) -> Desk:
+    return Desk(page, stack.credentials.portal_url)
+
+
+@pytest.fixture
+def key(backstage: Backstage, request: pytest.FixtureRequest) -> str:
+    return backstage.new_user(request.node.name)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.browser.conftest import Console
 from tests.browser.desk import Backstage, Desk
 from tests.fixtures.stack import RunningStack
 
@@ -65,13 +64,6 @@ def pipeline(feature: str) -> dict[str, object]:
 
 def generation(model: str) -> dict[str, object]:
     return {"kind": "generation", "name": model, "model": model, "prompt": "A cat"}
-
-
-@pytest.fixture
-def desk(page: Page, stack: RunningStack, console: Console) -> Desk:
-    with Backstage(stack) as behind:
-        console.tolerate(*behind.absent("/api/v1/skip-pricing", "/api/queue"))
-    return Desk(page, stack.credentials.portal_url)
 
 
 def check_access(page: Page) -> None:

@@ -1,49 +1,17 @@
 """What people come to the portal for, on the whole system."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Console
-from tests.browser.desk import Backstage, Desk
+from tests.browser.desk import LLAMA, QWEN, Backstage, Desk, matrix
 from tests.fixtures.stack import RunningStack
 
 pytestmark = pytest.mark.stack
 
-LLAMA, QWEN = "llama3.2-1b", "qwen2.5-1.5b"
 FAILING = {"kind": "error", "status": 503}
-
-
-@pytest.fixture
-def backstage(stack: RunningStack) -> Iterator[Backstage]:
-    with Backstage(stack) as behind:
-        behind.reset()
-        yield behind
-        behind.reset()
-
-
-@pytest.fixture
-def desk(page: Page, stack: RunningStack, backstage: Backstage, console: Console) -> Desk:
-    console.tolerate(*backstage.absent("/api/v1/skip-pricing", "/api/queue"))
-    return Desk(page, stack.credentials.portal_url)
-
-
-@pytest.fixture
-def key(backstage: Backstage, request: pytest.FixtureRequest) -> str:
-    return backstage.new_user(request.node.name)
-
-
-def matrix(*models: str, regions: tuple[str, ...] = ("US",), name: str = "a comparison") -> dict[str, object]:
-    return {
-        "kind": "matrix",
-        "name": name,
-        "questions": [{"id": "q1", "prompt": "Is the sky blue?"}],
-        "models": list(models),
-        "regions": list(regions),
-        "failover": "pinned",
-    }
 
 
 def test_submit_a_matrix_and_watch_it_to_the_end(desk: Desk, key: str) -> None:
@@ -88,10 +56,11 @@ def test_without_sockets_the_page_follows_the_job_all_the_same(
     if not streams:
         console.tolerate("501")
         page.route("**/events", lambda route: route.fulfill(status=501))
-    backstage.run_times(**{LLAMA: 6})
-    desk.open(f"/jobs/{backstage.submit(key, matrix(LLAMA))}")
+    backstage.hold(LLAMA)
     with page.expect_request("**/events"):
-        expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Running")
+        desk.open(f"/jobs/{backstage.submit(key, matrix(LLAMA))}")
+    expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Running")
+    backstage.let_go()
     expect(desk.state()).to_have_text(re.compile("Completed"))
     expect(desk.answer(LLAMA, "US")).to_contain_text(f"{LLAMA} in US")
 
@@ -127,7 +96,7 @@ def test_retry_a_failed_cell(desk: Desk, key: str, backstage: Backstage) -> None
 
 
 def test_cancel_asks_first_and_then_stops_everything(desk: Desk, key: str, backstage: Backstage) -> None:
-    backstage.run_times(**{LLAMA: 600})
+    backstage.hold(LLAMA)
     job = backstage.submit(key, matrix(LLAMA, regions=("US", "EU")))
     desk.sign_in(key)
     desk.open(f"/jobs/{job}")
@@ -141,6 +110,51 @@ def test_cancel_asks_first_and_then_stops_everything(desk: Desk, key: str, backs
     expect(desk.state()).to_have_text(re.compile("Cancelled"))
     expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Cancelled")
     expect(desk.page.get_by_role("button", name="Cancel", exact=True)).to_be_hidden()
+
+
+def test_paying_to_go_first(desk: Desk, key: str, backstage: Backstage) -> None:
+    """The price that is shown before is the one that is paid; the place is the first."""
+    page = desk.page
+    backstage.give(key, 10)
+    backstage.pause("high")
+    try:
+        backstage.submit(backstage.new_user("somebody before"), matrix(LLAMA))
+        desk.sign_in(key)
+        desk.go("Submit")
+        page.get_by_label("Generation").check()
+        page.get_by_label("Model").select_option("music")
+        page.get_by_label("Seconds").fill("45")
+        page.get_by_label("Prompt").fill("A slow waltz")
+        expect(page.get_by_role("complementary")).to_contain_text("To go first5 credits")
+        page.get_by_role("button", name="Submit", exact=True).click()
+        expect(desk.fact("Position")).to_have_text("2")
+
+        page.get_by_role("button", name="Go first (5 credits)").click()
+        expect(page.get_by_role("dialog")).to_contain_text("You have 10 credits")
+        desk.confirm("Pay 5 credits")
+        expect(desk.fact("Position")).to_have_text("1")
+        expect(desk.fact("Paid to skip")).to_have_text("5 credits")
+        expect(page.get_by_role("button", name="Go first")).to_be_hidden()
+        assert backstage.credit(key) == 5
+    finally:
+        backstage.resume("high")
+    expect(desk.state()).to_have_text(re.compile("Completed"))
+
+
+def test_without_the_credit_nobody_goes_first(
+    desk: Desk, key: str, backstage: Backstage, console: Console
+) -> None:
+    console.tolerate("402")
+    backstage.pause("high")
+    try:
+        desk.sign_in(key)
+        desk.open(f"/jobs/{backstage.submit(key, matrix(LLAMA))}")
+        desk.page.get_by_role("button", name="Go first").click()
+        desk.confirm("Pay")
+        expect(desk.page.get_by_role("status").filter(has_text="you have 0")).to_be_visible()
+        expect(desk.state()).to_have_text(re.compile("Queued"))
+    finally:
+        backstage.resume("high")
 
 
 def test_a_dead_letter_goes_back_to_its_queue(
@@ -157,7 +171,8 @@ def test_a_dead_letter_goes_back_to_its_queue(
 
     backstage.control("DELETE", "faults")
     page.get_by_label("Search").fill("a dead one")
-    row.get_by_role("button", name="Requeue").click()
+    expect(page.get_by_role("button", name="Purge 1", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Requeue 1", exact=True).click()
     expect(page.get_by_text("1 dead letter requeued.")).to_be_visible()
     expect(row).to_be_hidden()
     desk.open(f"/jobs/{job}")
@@ -181,45 +196,6 @@ def test_a_purge_is_confirmed_and_leaves_the_job_readable(
     desk.open(f"/jobs/{job}")
     expect(desk.heading("to be purged")).to_be_visible()
     expect(desk.state()).to_have_text(re.compile("Failed"))
-
-
-def test_the_page_shows_the_present_after_the_api_was_away(
-    desk: Desk, key: str, backstage: Backstage, stack: RunningStack, console: Console
-) -> None:
-    page = desk.page
-    backstage.run_times(**{LLAMA: 6})
-    job = backstage.submit(key, matrix(LLAMA, regions=("US", "EU", "ASIA")))
-    desk.sign_in(key)
-    desk.open(f"/jobs/{job}")
-    expect(desk.cell("q1", LLAMA, "US")).to_contain_text("Running")
-
-    console.tolerate("Failed to load resource", "net::ERR", "WebSocket connection to")
-    stack.kill("runner")
-    expect(page.get_by_text("Reconnecting…")).to_be_visible()
-    stack.start("runner")
-    expect(page.get_by_text("Reconnecting…")).to_be_hidden()
-    expect(desk.state()).to_have_text(re.compile("Completed"), timeout=60_000)
-    expect(desk.cell("q1", LLAMA, "ASIA")).to_contain_text("Completed")
-
-
-def test_what_is_half_written_survives_a_restart_and_a_reload(
-    desk: Desk, key: str, stack: RunningStack, console: Console
-) -> None:
-    page = desk.page
-    desk.sign_in(key)
-    desk.go("Submit")
-    page.get_by_label("Question", exact=True).fill("Half a thou")
-    page.get_by_label(QWEN).check()
-    console.tolerate("Failed to load resource", "net::ERR", "WebSocket connection to")
-    stack.kill("runner")
-    page.get_by_role("button", name="Submit", exact=True).click()
-    expect(page.get_by_text("The server does not answer.")).to_be_visible()
-    stack.start("runner")
-    page.reload()
-    expect(page.get_by_label("Question", exact=True)).to_have_value("Half a thou")
-    expect(page.get_by_label(QWEN)).to_be_checked()
-    page.get_by_role("button", name="Submit", exact=True).click()
-    expect(desk.state()).to_have_text(re.compile("Completed"))
 
 
 def test_a_refused_form_says_what_is_wrong_where_it_is_wrong(desk: Desk, key: str) -> None:
@@ -267,7 +243,7 @@ def test_an_unknown_key_is_refused_and_a_session_ends_for_good(
 ) -> None:
     page = desk.page
     console.tolerate("401")
-    page.goto(desk._address)
+    page.goto(desk.address)
     page.get_by_label("API key").fill("nobody's")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_label("API key")).to_have_accessible_description(re.compile("not known"))
@@ -281,7 +257,7 @@ def test_an_unknown_key_is_refused_and_a_session_ends_for_good(
 
 def test_regions_show_what_runs_where(desk: Desk, key: str, backstage: Backstage) -> None:
     page = desk.page
-    backstage.run_times(**{LLAMA: 600})
+    backstage.hold(LLAMA)
     job = backstage.submit(key, matrix(LLAMA, regions=("EU",)))
     desk.sign_in(key)
     desk.go("Regions")
@@ -316,6 +292,22 @@ def test_a_new_user_gets_a_key_and_credit_and_can_come_in(desk: Desk, stack: Run
     page.get_by_role("button", name="grace").click()
     expect(page.get_by_text("Premium tier")).to_be_visible()
     expect(page.get_by_text("25 credits")).to_be_visible()
+
+
+def test_a_rotated_key_is_shown_once_and_the_old_one_stops(
+    desk: Desk, backstage: Backstage, key: str, stack: RunningStack
+) -> None:
+    page = desk.page
+    desk.sign_in(stack.credentials.admin_key)
+    desk.open("/admin/users")
+    page.get_by_role("button", name="Keys of test_a_rotated").click()
+    page.get_by_role("button", name=f"Rotate {key[:6]}").click()
+    shown = page.get_by_role("dialog", name="A key for")
+    fresh = shown.get_by_label("Key").input_value()
+    shown.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog").get_by_text("revoked")).to_be_visible()
+    assert backstage.knows(fresh)
+    assert not backstage.knows(key)
 
 
 def test_a_class_is_paused_and_resumed(desk: Desk, stack: RunningStack) -> None:

@@ -34,7 +34,7 @@ function signOut() {
 }
 
 function keyLapsed() {
-  if (!session.key) return;
+  if (!session.me) return;
   router.close();
   session.lapse();
   askForKey("This key no longer works. Sign in again; what you were writing is kept.");
@@ -74,6 +74,10 @@ async function start() {
   }
   return undefined;
 }
+
+addEventListener("storage", () => {
+  if (!session.key) keyLapsed(); // signed out in another tab
+});
 
 addEventListener("hashchange", () => {
   if (session.me) router.open();

@@ -23,6 +23,11 @@ export class Session {
     this.me = me;
   }
 
+  /** The same user goes on with another key. */
+  adopt(key) {
+    (sessionStorage.getItem(KEY) === null ? localStorage : sessionStorage).setItem(KEY, key);
+  }
+
   /** The key is gone, what was being written is not: the same user may come back with another key. */
   lapse() {
     this.me = null;

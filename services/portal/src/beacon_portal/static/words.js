@@ -30,7 +30,10 @@ export function stateOf(state) {
 }
 
 export function titled(text) {
-  const words = text.replaceAll("_", " ");
+  return sentence(text.replaceAll("_", " "));
+}
+
+function sentence(words) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
@@ -55,5 +58,5 @@ export function failureWords(failure) {
 /** A refusal in one line, with what can be done about it. */
 export function problemWords(error) {
   const wait = error.retryAfter ? ` Try again in ${span(Math.ceil(error.retryAfter))}.` : "";
-  return `${error.message.replace(/\.?$/, ".")}${wait}`;
+  return `${sentence(error.message).replace(/\.?$/, ".")}${wait}`;
 }

@@ -74,20 +74,24 @@ def _router_summary(unfinished: int, waits: list[ExecutionWait]) -> str:
 
 
 def _waiting_view(record: JobRecord, place: QueuePlace, *, paused: bool) -> WhyView:
-    reasons = [
-        f"{place.ahead_in_lane} jobs of the same lane are before it; {place.active_lanes} lanes take turns"
-    ]
+    reasons = [f"{_jobs_are(place.ahead_in_lane)} before it in its lane"]
+    if place.active_lanes > 1:
+        reasons.append(f"{place.active_lanes} lanes take turns")
     if place.front:
         reasons.append("it was paid for to go first")
     if paused:
         reasons.insert(0, f"an operator has paused class {place.job_class}")
-        summary = f"Class {place.job_class} is paused; {place.ahead} jobs are ahead of it."
+        summary = f"Class {place.job_class} is paused; {_jobs_are(place.ahead)} ahead of it."
     elif place.ahead == 0:
         summary = f"It is next in class {place.job_class}, as soon as a worker is free."
     else:
-        summary = f"{place.ahead} jobs are ahead of it in class {place.job_class}."
+        summary = f"{_jobs_are(place.ahead)} ahead of it in class {place.job_class}."
     found = {"priority": place.job_class, "lane": place.lane, "jobs_ahead": place.ahead, "paused": paused}
     return _view(record, summary, reasons).model_copy(update=found)
+
+
+def _jobs_are(count: int) -> str:
+    return {0: "no job is", 1: "1 job is"}.get(count, f"{count} jobs are")
 
 
 def _view(record: JobRecord, summary: str, reasons: list[str] | None = None) -> WhyView:

@@ -8,7 +8,8 @@ import { poll } from "../stream.js";
 import { count, titled } from "../words.js";
 
 const EVERY_S = 5;
-const COLUMNS = [["Chosen", "hushed"], "Job", "Reason", ["Last error", "roomy"], ["Died", "number"], ["Action", "hushed"]];
+const PAGES_OF_A_SEARCH = 10;
+const COLUMNS = [["Chosen", "hushed"], "Job", "Reason", ["Last error", "roomy"], ["Died", "number roomy"], ["Action", "hushed"]];
 
 export function deadPart({ api, shell, signal }) {
   const said = notice();
@@ -26,7 +27,9 @@ export function deadPart({ api, shell, signal }) {
   let pages = 1;
 
   const matching = () => letters.filter((letter) => words(letter).includes(search.value.trim().toLowerCase()));
-  const picked = () => (chosen.size ? [...chosen] : null);
+  const ids = (some) => some.map((letter) => letter.job_id);
+  /** Those that are ticked, or all that the search left; null is all there are, on pages not shown too. */
+  const picked = () => (chosen.size ? [...chosen] : search.value.trim() ? ids(matching()) : null);
 
   function choose(id, on) {
     if (on) chosen.add(id);
@@ -36,12 +39,13 @@ export function deadPart({ api, shell, signal }) {
 
   function show() {
     const shown = matching();
+    for (const id of chosen) if (!ids(shown).includes(id)) chosen.delete(id); // nobody acts on what they do not see
     rows.show(shown, (letter) => letter.job_id);
     attr(nothing, "hidden", shown.length > 0);
     attr(list.node, "hidden", shown.length === 0);
     for (const [node, verb] of [[requeueButton, "Requeue"], [purgeButton, "Purge"]]) {
-      write(node, chosen.size ? `${verb} ${chosen.size}` : `${verb} all`);
-      attr(node, "disabled", total === 0);
+      write(node, search.value.trim() || chosen.size ? `${verb} ${picked().length}` : `${verb} all`);
+      attr(node, "disabled", shown.length === 0);
     }
   }
 
@@ -51,7 +55,6 @@ export function deadPart({ api, shell, signal }) {
     letters = found;
     total = answer.total;
     attr(more, "hidden", !cursor);
-    for (const id of chosen) if (!found.some((letter) => letter.job_id === id)) chosen.delete(id);
     show();
   });
 
@@ -85,7 +88,13 @@ export function deadPart({ api, shell, signal }) {
     if (sure) await change("purge", ids, "purged");
   }
 
-  search.addEventListener("input", show);
+  search.addEventListener("input", () => {
+    if (pages < PAGES_OF_A_SEARCH) {
+      pages = PAGES_OF_A_SEARCH;
+      refresh();
+    }
+    show();
+  });
   nothing.hidden = true;
   const filters = el("div", { class: "filters" },
     el("label", {}, el("span", {}, "Search"), search), el("div", { class: "actions" }, requeueButton, purgeButton));
@@ -101,7 +110,7 @@ function deadRow(letter, { choose, requeue }) {
   const box = el("input", { type: "checkbox", "aria-label": `Choose ${id}`, onchange: () => choose(id, box.checked) });
   const again = actionButton("Requeue", () => requeue(id), { class: "small", "aria-label": `Requeue ${id}` });
   const link = el("a", { href: `#/${path`jobs/${id}`}`, class: "strong" }, letter.name || titled(`${letter.kind} job`.trim()));
-  const died = el("td", { class: "number" });
+  const died = el("td", { class: "number roomy" });
   const node = el("tr", {},
     el("td", {}, box),
     el("th", { scope: "row" }, link, el("small", { class: "mono muted" }, id)),

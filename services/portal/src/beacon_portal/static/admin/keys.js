@@ -1,4 +1,4 @@
-// A user's keys in a dialog: make one, see it once, revoke one.
+// A user's keys in a dialog: make one, see it once, rotate one, revoke one.
 
 import { path } from "../api.js";
 import { ago } from "../clock.js";
@@ -12,10 +12,10 @@ export function showKey(name, key) {
   value.select();
 }
 
-export function openKeys({ api, signal }, user) {
+export function openKeys({ api, session, signal }, user) {
   const said = notice();
   const list = el("ul", { class: "keys" });
-  const rows = new Rows(list, (key) => keyRow(key, revoke));
+  const rows = new Rows(list, (key) => keyRow(key, { rotate, revoke }));
   const base = path`admin/users/${user.id}/keys`;
 
   async function refresh() {
@@ -32,7 +32,16 @@ export function openKeys({ api, signal }, user) {
     }
   }
 
-  const revoke = (key) => perform(() => api.delete(`${base}/${encodeURIComponent(key.id)}`));
+  const remove = (key) => api.delete(`${base}/${encodeURIComponent(key.id)}`);
+  const revoke = (key) => perform(() => remove(key));
+
+  /** The new key comes first: if something breaks in between, both work and nobody is locked out. */
+  const rotate = (key) => perform(async () => {
+    const made = await api.post(base, { name: key.name, scopes: key.scopes });
+    showKey(user.name, made.key);
+    if (session.key?.startsWith(key.hint)) session.adopt(made.key);
+    await remove(key);
+  });
   const scopes = user.tier === "admin" ? ["user", "admin"] : ["user"];
   const make = actionButton("New key", () => perform(async () => {
     const { key } = await api.post(base, { scopes });
@@ -51,13 +60,15 @@ function open(title, ...children) {
   dialog.showModal();
 }
 
-function keyRow(key, revoke) {
+function keyRow(key, { rotate, revoke }) {
   const state = el("small", { class: "muted" });
+  const anew = actionButton("Rotate", () => rotate(key), { class: "small", "aria-label": `Rotate ${key.hint}` });
   const away = actionButton("Revoke", () => revoke(key), { class: "small danger", "aria-label": `Revoke ${key.hint}` });
-  const node = el("li", {}, el("span", { class: "mono" }, `${key.hint}…`), el("small", {}, key.scopes.join(", ")), state, away);
+  const node = el("li", {}, el("span", { class: "mono" }, `${key.hint}…`), el("small", {}, key.scopes.join(", ")), state,
+    el("span", { class: "actions end-inline" }, anew, away));
   const update = (next) => {
     write(state, next.revoked_at ? `revoked ${ago(next.revoked_at)}` : next.created_at ? `made ${ago(next.created_at)}` : "");
-    away.hidden = Boolean(next.revoked_at);
+    anew.hidden = away.hidden = Boolean(next.revoked_at);
   };
   return { node, update };
 }

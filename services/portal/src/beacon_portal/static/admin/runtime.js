@@ -19,7 +19,7 @@ export function runtimePart({ api, shell, signal }) {
   const said = notice();
   const shown = facts(FACTS);
   const depth = new Spark("Waiting");
-  const classes = table("Classes", ["Class", ["Waiting", "number"], ["Paid front", "number"], "State", ["Action", "hushed"]]);
+  const classes = table("Classes", ["Class", ["Waiting", "number"], ["Paid front", "number roomy"], "State", ["Action", "hushed"]]);
   const classRows = new Rows(classes.body, (row) => classRow(row, toggle));
   const lanes = table("Lanes", ["Lane", "Class", ["Pending", "number"], ["Running", "number"]]);
   const laneRows = new Rows(lanes.body, laneRow);
@@ -58,7 +58,7 @@ export function runtimePart({ api, shell, signal }) {
 function classRow(row, toggle) {
   let current = row;
   const waiting = el("td", { class: "number" });
-  const front = el("td", { class: "number" });
+  const front = el("td", { class: "number roomy" });
   const state = badge("running");
   const button = actionButton("", () => toggle(current), { class: "small" });
   const node = el("tr", {}, el("th", { scope: "row" }, titled(row.name)), waiting, front,

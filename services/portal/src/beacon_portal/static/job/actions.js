@@ -1,22 +1,20 @@
 // What its owner can do with a job: cancel, resume, pay to go first.
 
 import { path } from "../api.js";
-import { attr, el } from "../dom.js";
+import { attr, el, write } from "../dom.js";
 import { actionButton, confirmed } from "../parts.js";
-import { priceOf } from "../prices.js";
 import { LIVE, count } from "../words.js";
 
 /** `act(work, done)` performs a request, tells how it went and brings the page up to date. */
-export function jobActions({ api, refreshAccount, signal }, state, act) {
+export function jobActions({ api, refreshAccount, session }, state, act) {
   const id = state.view.job_id;
   const skip = actionButton("Go first", async () => {
-    const price = await askPrice(api, state.view, signal);
+    const price = count(state.view.skip_price, "credit");
     const sure = await confirmed({
       title: "Go first?",
-      text: price === null
-        ? "This job moves ahead of all others in its queue, for the price that applies to its present wait."
-        : `This job moves ahead of all others in its queue for ${count(price, "credit")}. They come back if it had already started.`,
-      action: price === null ? "Pay and go first" : `Pay ${count(price, "credit")}`,
+      text: `This job moves ahead of all others for ${price}. You have ${count(session.me?.credit ?? 0, "credit")}. `
+        + "They come back if the job is cancelled or fails before it has run.",
+      action: `Pay ${price}`,
       dangerous: false,
     });
     if (!sure) return;
@@ -36,18 +34,10 @@ export function jobActions({ api, refreshAccount, signal }, state, act) {
   }, { class: "danger" });
   const node = el("div", { class: "actions" }, skip, resume, cancel);
   const update = (view) => {
-    attr(skip, "hidden", view.status !== "queued" || Boolean(view.price_paid));
+    attr(skip, "hidden", !Number.isInteger(view.skip_price));
+    write(skip, `Go first (${count(view.skip_price ?? 0, "credit")})`);
     attr(resume, "hidden", !(["failed", "partial"].includes(view.status) && view.failure?.retryable !== false));
     attr(cancel, "hidden", !LIVE.has(view.status));
   };
   return { node, update };
-}
-
-async function askPrice(api, view, signal) {
-  try {
-    const { prices } = await api.get("api/v1/skip-pricing", { signal });
-    return prices?.length ? priceOf(prices, view.estimated_wait_s ?? 0) : null;
-  } catch {
-    return null;
-  }
 }

@@ -2,14 +2,14 @@
 
 import { timeOfDay } from "../clock.js";
 import { el } from "../dom.js";
-import { failureWords, titled } from "../words.js";
+import { count, failureWords, titled } from "../words.js";
 
 const KEPT = 100;
 
 const WORDS = {
   JOB_QUEUED: () => "Queued",
   QUEUE_POSITION: ({ position }) => `Position ${position}`,
-  WAITING: ({ reason }) => `Waiting: ${reason}`,
+  WAITING: ({ waiting_for: what, reason }) => `Waiting: ${what ?? reason ?? "for a GPU"}`,
   STEP_START: ({ step }) => `Step ${step} started`,
   STEP_COMPLETE: ({ step }) => `Step ${step} completed`,
   EXECUTION_START: (data) => `${place(data)} started`,
@@ -17,7 +17,7 @@ const WORDS = {
   EXECUTION_FAILED: (data) => `${place(data)}: ${data.failure ? failureWords(data.failure) : "cancelled"}`,
   JOB_RETRYING: ({ attempt, delay_s: delay }) => `Attempt ${attempt} failed; next in ${Math.round(delay)} s`,
   JOB_PROMOTED: ({ to }) => (to ? `Promoted to class ${to}` : "Promoted"),
-  JOB_SKIPPED: () => "Paid to go first",
+  JOB_SKIPPED: ({ price }) => (price ? `Paid ${count(price, "credit")} to go first` : "Paid to go first"),
   JOB_COMPLETE: () => "Completed",
   JOB_PARTIAL: () => "Ended with some failures",
   JOB_FAILED: ({ failure }) => (failure ? failureWords(failure) : "Failed"),

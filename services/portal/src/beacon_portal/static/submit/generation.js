@@ -38,7 +38,7 @@ export function generationForm(catalogue, draft, changed) {
       ...(region.value && { region: region.value }),
     }),
     models: () => [model.value],
-    size: () => ({ runs: 1, words: "one run" }),
+    size: () => ({ runs: 1, words: "one run", seconds: (timed() && Number(duration.value)) || (chosen()?.run ?? 0) }),
     problems: () => (prompt.value.trim() ? [] : [{ field: "prompt", message: "Write a prompt." }]),
     place: (name) => fieldPlace({ model, prompt, duration, region }[name]),
   };

@@ -34,8 +34,10 @@ export function matrixForm(catalogue, draft, changed) {
     }),
     models: () => models.chosen(),
     size() {
-      const runs = targets().reduce((sum, { places }) => sum + places.length, 0) * questions.items.length;
-      return { runs, words: `${questions.items.length} × ${models.chosen().length} × ${regions.chosen().length}` };
+      const asked = questions.items.length;
+      const runs = targets().reduce((sum, { places }) => sum + places.length, 0) * asked;
+      const seconds = targets().reduce((sum, { places, run }) => sum + places.length * run, 0) * asked;
+      return { runs, seconds, words: `${questions.items.length} × ${models.chosen().length} × ${regions.chosen().length}` };
     },
     problems: () => matrixProblems(questions.items, targets(), regions.chosen()),
     place(name) {
@@ -63,5 +65,5 @@ function matrixProblems(questions, targets, regions) {
 /** Each model with those of the chosen regions that serve it. */
 function targetsOf(catalogue, models, regions) {
   return catalogue.models.filter(({ id }) => models.includes(id))
-    .map(({ id, regions: serving }) => ({ id, serving, places: regions.filter((region) => serving.includes(region)) }));
+    .map(({ id, run, regions: serving }) => ({ id, run, serving, places: regions.filter((region) => serving.includes(region)) }));
 }

@@ -19,7 +19,7 @@ export function outlook({ api, refreshAccount, session, signal }) {
   const node = el("div", { class: "stack" }, el("h2", {}, "Before you submit"), shown.node);
   let states = [];
   let prices = [];
-  let current = [{ runs: 0, words: "" }, []];
+  let current = [{ runs: 0, words: "", seconds: 0 }, []];
 
   function show() {
     const [size, models] = current;
@@ -29,7 +29,7 @@ export function outlook({ api, refreshAccount, session, signal }) {
       runs: size.words === "one run" ? "1" : `${size.runs.toLocaleString()} (${size.words})`,
       wait: wait === null ? null : wait < 1 ? "none" : `about ${span(Math.ceil(wait))}`,
       price: "free",
-      skip: prices.length && wait !== null ? count(priceOf(prices, wait), "credit") : null,
+      skip: prices.length && size.runs ? count(priceOf(prices, size.seconds), "credit") : null,
       pending: left(limits.pending_jobs),
       hour: left(limits.jobs_per_hour),
       credit: credit === undefined || credit === null ? null : count(credit, "credit"),

@@ -36,7 +36,11 @@ export function pipelineForm(catalogue, draft, changed) {
       ...(region.value && { region: region.value }),
     }),
     models: () => (chosen()?.steps ?? []).map(({ model }) => model),
-    size: () => ({ runs: chosen()?.steps.length ?? 0, words: "steps" }),
+    size() {
+      const steps = chosen()?.steps ?? [];
+      const runOf = new Map(catalogue.models.map(({ id, run }) => [id, run]));
+      return { runs: steps.length, words: "steps", seconds: steps.reduce((sum, { model }) => sum + (runOf.get(model) ?? 0), 0) };
+    },
     problems() {
       const blank = [...controls].filter(([, control]) => !control.value.trim());
       return blank.map(([name]) => ({ field: `input.${name}`, message: "Fill this in." }));

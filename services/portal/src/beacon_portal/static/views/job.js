@@ -103,7 +103,7 @@ function factsOf(job) {
   const waits = job.status === "queued";
   return {
     position: waits && job.position !== null ? job.position : null,
-    wait: live && Number.isFinite(job.estimated_wait_s) ? `about ${span(Math.ceil(job.estimated_wait_s))}` : null,
+    wait: live ? waitWords(job.estimated_wait_s, waits) : null,
     next: job.status === "retrying" && job.next_attempt_at ? span(Math.round(untilMoment(job.next_attempt_at))) : null,
     stage: job.stages > 1 ? `${Math.min(job.stage + 1, job.stages)} of ${job.stages}` : null,
     done: `${done} of ${progress.total}${progress.failed ? `, ${progress.failed} failed` : ""}`,
@@ -115,6 +115,12 @@ function factsOf(job) {
     took: job.started_at && job.finished_at ? span(since(job.started_at, job.finished_at)) : null,
     paid: job.price_paid ? `${job.price_paid} credits` : null,
   };
+}
+
+function waitWords(seconds, waits) {
+  if (!Number.isFinite(seconds)) return null;
+  if (seconds < 1) return waits ? "a moment" : null;
+  return `about ${span(Math.ceil(seconds))}`;
 }
 
 function matrixBody(state, doings) {

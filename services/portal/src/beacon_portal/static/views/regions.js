@@ -59,7 +59,7 @@ function regionCard(region) {
     });
     depth.add(state.main);
     busy.add(state.busy);
-    write(waits, waitWords(state.estimated_wait ?? {}));
+    write(waits, waitWords(state.estimated_wait ?? {}, state.main));
     rows.show(state.backends, (backend) => backend.name);
   };
   return { node, update };
@@ -69,9 +69,9 @@ function figure(caption, chart) {
   return el("figure", {}, el("figcaption", { class: "muted" }, caption), chart);
 }
 
-function waitWords(waits) {
+function waitWords(waits, ahead) {
   const longest = Object.entries(waits).toSorted((a, b) => b[1].p50_s - a[1].p50_s)[0];
-  if (!longest || longest[1].p50_s < 1) return "A new request would start at once.";
+  if (!longest || longest[1].p50_s < 1) return `A new request would start ${ahead ? "within a second" : "at once"}.`;
   const [usual, most] = [longest[1].p50_s, longest[1].p90_s].map((seconds) => span(Math.ceil(seconds)));
   return `Longest wait: ${longest[0]}, about ${usual} (at most ${most} in 9 of 10 cases).`;
 }
