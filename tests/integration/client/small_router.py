@@ -69,7 +69,7 @@ class SmallRouter:
         self.bodies.append(body)
         request_id = body["request_id"]
         async with self.changed:
-            self.known.setdefault(request_id, _view(body))
+            self.known.setdefault(request_id, view_of(body))
             self.changed.notify_all()
         return await self._wait(request, request_id)
 
@@ -103,7 +103,7 @@ def _queues(waiting: int) -> dict[str, Any]:
     }
 
 
-def _view(body: dict[str, Any]) -> dict[str, Any]:
+def view_of(body: dict[str, Any]) -> dict[str, Any]:
     return {
         "request_id": body["request_id"],
         "state": "queued",

@@ -13,7 +13,7 @@ from beacon_client.router import RouterClient, RouterTimes
 from beacon_contracts.inference import InferenceRequest, InferenceState, StepMeta
 from beacon_contracts.tiers import Tier
 from beacon_telemetry import log_context
-from tests.integration.client.small_router import SmallRouter, cut, refuse, small_router
+from tests.integration.client.small_router import SmallRouter, cut, refuse, small_router, view_of
 
 ONE_SECOND_WAITS = RouterTimes(wait_s=1, exchange_s=3.0, connect_s=1.0, short_s=1.0, max_tries=4)
 
@@ -26,7 +26,7 @@ def request(request_id: str = "exe_a.0.0", region: str = "US") -> InferenceReque
         input={"prompt": "a cat", "nothing": None, "deep": {"nothing": None}},
         params={"temperature": 0.1},
         tier=Tier.PREMIUM,
-        fence=3,
+        fence=1,
         meta=StepMeta(job_id="job_a"),
     )
 
@@ -100,6 +100,34 @@ async def test_a_router_that_dies_is_replaced_by_the_other(router: SmallRouter, 
         await survivor.finish("exe_a.0.0")
         assert (await running).state is InferenceState.COMPLETED
     assert survivor.bodies == asked.bodies
+
+
+@pytest.mark.parametrize("state", ["running", "completed"])
+async def test_work_that_was_held_before_is_joined_where_it_still_runs(
+    router: SmallRouter, other: SmallRouter, state: str
+) -> None:
+    """Its first worker died: the next one must not start it a second time at another router."""
+    later = request().model_copy(update={"fence": 2})
+    for _ in range(2):
+        async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
+            other.known["exe_a.0.0"] = view_of(later.model_dump(mode="json")) | {"state": state}
+            running = tasks.create_task(client.infer(later))
+            await other.until(lambda: "POST /inference" in other.calls)
+            await other.finish("exe_a.0.0")
+            assert (await running).state is InferenceState.COMPLETED
+    assert set(router.calls) == {"GET /inference/exe_a.0.0"}
+
+
+async def test_a_router_that_is_away_does_not_keep_work_from_another(
+    router: SmallRouter, other: SmallRouter
+) -> None:
+    await other.die()
+    later = request().model_copy(update={"fence": 2})
+    async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(client.infer(later))
+        await router.until(lambda: "exe_a.0.0" in router.known)
+        await router.finish("exe_a.0.0")
+        assert (await running).state is InferenceState.COMPLETED
 
 
 async def test_a_restarted_router_is_given_the_request_again(router: SmallRouter) -> None:

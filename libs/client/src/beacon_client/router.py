@@ -17,7 +17,7 @@ from beacon_client.router_answers import Done, Meaning, understand
 from beacon_client.router_endpoints import Endpoint, Endpoints
 from beacon_client.router_journey import Journey, Unanswered
 from beacon_client.transport import Answer, ExchangeError, exchange, open_transport
-from beacon_contracts.inference import InferenceRequest, InferenceView
+from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 from beacon_lifecycle.clock import Clock, SystemClock
@@ -73,9 +73,12 @@ class RouterClient:
         self._extensions = {"timeout": {"connect": self._times.connect_s}}
 
     async def infer(self, request: InferenceRequest) -> InferenceView:
-        """Run to a terminal state; raises `RouterBusy`, `RouterUnreachable` or `RouterRefused` instead."""
+        """Run to a terminal state; raises `RouterBusy`, `RouterUnreachable` or `RouterRefused` instead.
+
+        With a `fence` above 1 somebody has held the work before: where it still runs, it is joined.
+        """
         body = _encode(request)
-        journey = Journey(request.region, self._times.max_tries)
+        journey = Journey(request.region, self._times.max_tries, home=await self._left_at(request))
         while True:
             endpoint = journey.next_router(self._endpoints, self._clock.now())
             asked_at = self._clock.now()
@@ -89,13 +92,8 @@ class RouterClient:
 
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
         """Where the request stands now, at whichever router has it; none when no router answers for it."""
-        for answer in await self._ask_all("GET", _path(request_id), region):
-            if isinstance(answer, Answer) and answer.status in (200, 202):
-                try:
-                    return InferenceView.model_validate_json(answer.body)
-                except ValidationError:
-                    log.warning("router_answer_not_understood", request=request_id)
-        return None
+        answers = await self._ask_all("GET", _path(request_id), region)
+        return next((view for view in map(_view, answers) if view is not None), None)
 
     async def cancel(self, request_id: str, region: str | None = None, *, fence: int | None = None) -> None:
         """Cancel it at every router that may have it; idempotent. A router that is away is only logged.
@@ -133,6 +131,18 @@ class RouterClient:
     ) -> None:
         await self.aclose()
 
+    async def _left_at(self, request: InferenceRequest) -> Endpoint | None:
+        """The router where an earlier holder of the same work has left it running, or completed."""
+        routers = self._endpoints.serving(request.region)
+        if request.fence <= 1 or len(routers) < 2:
+            return None
+        answers = await self._ask_all("GET", _path(request.request_id), request.region)
+        for router, view in zip(routers, map(_view, answers), strict=True):
+            if view is not None and (not view.state.terminal or view.state is InferenceState.COMPLETED):
+                log.info("run_found_again", request=request.request_id, router=router.url, state=view.state)
+                return router
+        return None
+
     async def _ask(
         self, endpoint: Endpoint, request: InferenceRequest, body: bytes | None
     ) -> Meaning | Unanswered:
@@ -153,7 +163,7 @@ class RouterClient:
         return understand(answer, request)
 
     async def _ask_all(self, method: str, path: str, region: str | None) -> list[Answer | ExchangeError]:
-        serving = [endpoint for endpoint in self._endpoints.all if endpoint.serves(region)]
+        serving = self._endpoints.serving(region)
         return await asyncio.gather(*(self._ask_short(method, endpoint, path) for endpoint in serving))
 
     async def _ask_short(self, method: str, endpoint: Endpoint, path: str) -> Answer | ExchangeError:
@@ -198,6 +208,16 @@ def _encode(request: InferenceRequest) -> bytes:
                 title="Bad input", status=422, code="input_not_json", detail=f"The input is not JSON: {error}"
             )
         ) from error
+
+
+def _view(answer: Answer | ExchangeError) -> InferenceView | None:
+    if isinstance(answer, ExchangeError) or answer.status not in (200, 202):
+        return None
+    try:
+        return InferenceView.model_validate_json(answer.body)
+    except ValidationError:
+        log.warning("router_answer_not_understood", status=answer.status)
+        return None
 
 
 def _scheduler(answer: Answer | ExchangeError) -> SchedulerStatus | None:

@@ -50,12 +50,13 @@ class Endpoints:
             raise ValueError("no router address: set BEACON_ROUTER_URLS, for example http://127.0.0.1:8100")
         self._turn = 0
 
+    def serving(self, region: str | None) -> list[Endpoint]:
+        return [endpoint for endpoint in self.all if endpoint.serves(region)]
+
     def choose(self, region: str | None, now: float, without: Collection[Endpoint] = ()) -> Endpoint | None:
         """The least busy healthy one; when all rest, the one that rests the shortest; equals take turns."""
         self._turn += 1
-        candidates = [
-            endpoint for endpoint in self.all if endpoint not in without and endpoint.serves(region)
-        ]
+        candidates = [endpoint for endpoint in self.serving(region) if endpoint not in without]
         if len(candidates) < 2:
             return candidates[0] if candidates else None
         shift = self._turn % len(candidates)
