@@ -11,7 +11,11 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry as SyncRetry
+
+# Everything that means «not now»; a cluster that has not formed yet has an error of its own.
+REDIS_ERRORS = (RedisError, RedisClusterException, OSError)
 
 _SENTINEL = "redis+sentinel://"
 

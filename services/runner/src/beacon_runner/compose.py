@@ -96,7 +96,16 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
     heartbeat = _heartbeat(transport, name)
     ring = transport.bell.ring
     intake = Intake(
-        transport.queue, store, bench, heartbeat, name, clock, metrics, ring, batch=config.claim_batch
+        transport.queue,
+        store,
+        bench,
+        heartbeat,
+        name,
+        clock,
+        metrics,
+        ring,
+        batch=config.claim_batch,
+        lease_s=config.lease_s,
     )
     pools = [Pool(name, pool, intake) for name, pool in transport.config.pools.items()]
     settlement = Settlement(transport.queue, bench, heartbeat, name, ring, metrics)

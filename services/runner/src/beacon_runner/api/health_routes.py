@@ -8,10 +8,10 @@ import structlog
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 from pydantic import Field
-from redis.exceptions import RedisError
 from starlette.responses import Response
 
 from beacon_contracts.model import View
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_telemetry import metrics_route
 from beacon_web.replies import view_response
@@ -55,7 +55,7 @@ class ReadinessCheck:
     async def _redis(self) -> str:
         try:
             await self.ping_queue()
-        except (RedisError, OSError) as error:
+        except REDIS_ERRORS as error:
             return f"does not answer: {error}"
         return "ok"
 

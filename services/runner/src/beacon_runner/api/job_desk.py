@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
-from redis.exceptions import RedisError
 
 from beacon_contracts.ids import JobId, UserId, show_execution
 from beacon_contracts.jobs import ExecutionView, JobView, SkipView
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.api.standing import StandingDesk
@@ -105,7 +105,7 @@ class JobDesk:
             if place is None:
                 return None, None
             return place.ahead, sum((await self.queue.stats()).front.values())
-        except (RedisError, OSError) as error:
+        except REDIS_ERRORS as error:
             log.info("position_unknown", error=str(error))
             return None, None
 
@@ -119,14 +119,14 @@ class JobDesk:
     async def _tell(self, job: JobId) -> None:
         try:
             await self.queue.tell(job)
-        except (RedisError, OSError) as error:
+        except REDIS_ERRORS as error:
             log.info("watchers_not_told", error=str(error))  # they look by themselves, later
 
     async def _let_go(self, job: JobId, cancelled: Cancelled) -> None:
         if not cancelled.at_router:
             try:
                 await self.queue.discard([cancelled.message])
-            except (RedisError, OSError) as error:
+            except REDIS_ERRORS as error:
                 log.info("cancelled_message_stays", error=str(error))  # its claim finds nothing to do
         await asyncio.gather(
             *(

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
-from redis.exceptions import RedisError
 
 from beacon_config import BeaconConfig
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, OwnedTasks
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.api.pictures import Picture
 from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.domain.messages import Message
@@ -65,7 +65,7 @@ class Outlook:
         """The position of a job that waits in a lane; None when it does not, or nobody knows."""
         try:
             place = await self._desk.place(message)
-        except (RedisError, OSError) as error:
+        except REDIS_ERRORS as error:
             log.info("position_unknown", error=str(error))
             return None
         return None if place is None else place.ahead + 1
@@ -98,7 +98,7 @@ class Outlook:
             self._stats = await self._desk.stats()
             self._ahead.clear()
             self._taken_at = self._clock.now()
-        except (RedisError, OSError) as error:
+        except REDIS_ERRORS as error:
             log.info("queue_stats_missing", error=str(error))
         finally:
             self._refresh = None

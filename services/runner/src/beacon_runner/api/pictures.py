@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import structlog
-from redis.exceptions import RedisError
 
 from beacon_lifecycle import Clock, OwnedTasks
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.ports import StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-EXPECTED = (RedisError, OSError, StoreUnavailableError)
+EXPECTED = (*REDIS_ERRORS, StoreUnavailableError)
 
 
 class Picture(Generic[T]):

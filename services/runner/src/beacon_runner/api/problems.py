@@ -5,13 +5,13 @@ from typing import Any
 import structlog
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
-from redis.exceptions import RedisError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.ids import InvalidIdError
 from beacon_contracts.problem import FieldProblem, Problem
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.admission import RefusedJobError
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.store import control, credit, users
@@ -50,8 +50,7 @@ EXPECTED: tuple[type[Exception], ...] = (
     control.RetriesUsedUpError,
     credit.NotEnoughToSkipError,
     StoreUnavailableError,
-    RedisError,
-    OSError,
+    *REDIS_ERRORS,
 )
 
 
@@ -102,7 +101,7 @@ def _unavailable(error: Exception) -> Problem:
     if isinstance(error, StoreUnavailableError):
         detail = "the database does not answer; repeat the request with the same Idempotency-Key"
         return make_problem(503, "database_unavailable", detail, retry_after_s=1.0)
-    if isinstance(error, RedisError | OSError):
+    if isinstance(error, REDIS_ERRORS):
         return make_problem(503, "queue_unavailable", "the queue does not answer now", retry_after_s=1.0)
     return make_problem(500, "internal_error", "this is a defect of the runner")
 

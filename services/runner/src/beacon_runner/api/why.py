@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from redis.exceptions import RedisError
-
 from beacon_contracts.ids import show_job
 from beacon_contracts.jobs import JobState
 from beacon_contracts.waiting import ExecutionWait, WhyView
 from beacon_lifecycle import Clock
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.api.job_desk import JobDesk
 from beacon_runner.domain.ports import QueuePlace
 from beacon_runner.domain.states import LIVE
@@ -49,7 +48,7 @@ class Explainer:
         try:
             place = await self.jobs.queue.place(record.message)
             paused = (await self.jobs.queue.stats()).paused
-        except (RedisError, OSError):
+        except REDIS_ERRORS:
             return _view(record, "It is queued; the queue does not answer now, so its place is not known.")
         if place is None:
             return _view(record, "It is on its way into or out of its queue; this takes a moment.")

@@ -1,12 +1,17 @@
-"""What may stand in the parts of a body that Beacon only passes on: JSON that every later reader can hold."""
+"""What may stand in the parts that Beacon only passes on: JSON that every later reader can hold."""
 
 import math
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
+
+from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.problem import FieldProblem
 
 DEEPEST = 64
+LARGEST_RESULT = 64 * 2**20  # bytes; a row of Postgres holds more, a batch of such rows would not
+NOT_RECORDABLE = "result_not_recordable"
 _LARGEST = 2**63
 
 
@@ -39,3 +44,18 @@ def _inner_problems(value: Any, field: str, depth: int) -> Iterator[FieldProblem
     else:
         for number, inner in enumerate(value):
             yield from json_problems(inner, f"{field}[{number}]", depth)
+
+
+def stored_form(output: Any) -> bytes | Failure:
+    """A result as it is stored, or why it cannot be. `NaN` becomes `null`, as in any browser."""
+    try:
+        encoded = orjson.dumps(output)
+    except (TypeError, ValueError, RecursionError) as error:
+        return unstorable(f"the result cannot be stored as JSON: {error}")
+    if len(encoded) > LARGEST_RESULT:
+        return unstorable(f"the result has {len(encoded)} bytes, more than {LARGEST_RESULT}")
+    return encoded
+
+
+def unstorable(message: str) -> Failure:
+    return Failure(code=NOT_RECORDABLE, stage=FailureStage.RECORD, retryable=False, message=message)

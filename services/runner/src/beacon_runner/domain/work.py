@@ -69,6 +69,7 @@ class ExecutionReport:
     """The newest state of one execution; `RUNNING` when it has just started.
 
     A terminal report of an execution whose start was never reported says both at once, which saves a write.
+    `stored` is the output as it is stored, where that is known already.
     """
 
     execution: PlannedExecution
@@ -82,6 +83,7 @@ class ExecutionReport:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     start_reported: bool = False
+    stored: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

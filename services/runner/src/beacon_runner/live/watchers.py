@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import structlog
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
 
 from beacon_contracts.ids import JobId
 from beacon_lifecycle import Clock, OwnedTasks, Wakeup
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.queue.keys import watch_channel
 
 log = structlog.get_logger(__name__)
@@ -68,7 +68,7 @@ class Watchers:
         while not self.closed:
             try:
                 await self._hear()
-            except* (RedisError, OSError) as errors:
+            except* REDIS_ERRORS as errors:
                 log.info("watchers_reconnect", error=str(errors.exceptions[0]))
             self._wake_all()
             await self._clock.sleep(RECONNECT_AFTER_S)

@@ -4,9 +4,9 @@ import asyncio
 
 import structlog
 from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import RedisError
 
 from beacon_lifecycle import OwnedTasks, Wakeup
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.queue.keys import OUTBOX_CHANNEL
 
 log = structlog.get_logger(__name__)
@@ -52,5 +52,5 @@ class OutboxBell:
             self._rung.clear()
             try:
                 await self._redis.publish(OUTBOX_CHANNEL, "")
-            except (RedisError, OSError) as error:
+            except REDIS_ERRORS as error:
                 log.debug("bell_not_heard", error=str(error))

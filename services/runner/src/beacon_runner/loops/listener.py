@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from beacon_lifecycle import Clock, OwnedTasks
+from beacon_redis import REDIS_ERRORS
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +43,7 @@ class WakeListener:
         while not self._stopping:
             try:
                 await self._hear()
-            except (RedisError, OSError) as error:
+            except REDIS_ERRORS as error:
                 log.info("listener_reconnects", listener=self.name, error=str(error))
                 await self._clock.sleep(RECONNECT_AFTER_S)
 

@@ -87,6 +87,7 @@ class RedisQueue:
     async def identity(self) -> str:
         """Names the run of the server: another name means that it restarted or was replaced."""
         if isinstance(self._redis, RedisCluster):
+            await self._redis.initialize()
             node = self._redis.get_node_from_key(self._layout.epoch)
             info = await self._redis.info("server", target_nodes=node)
         else:

@@ -45,7 +45,7 @@ class PostgresClaims:
         if len(rows) < len(ordered):
             await self._bury_poison(ordered, {row[0] for row in rows})
         claimed = [_claimed(row) for row in rows]
-        again = [job.id for job in claimed if job.ticket > 1 or job.deliveries > 1]
+        again = [job.id for job in claimed if job.fence > 1]
         if not again:
             return claimed
         known = await self._known(again)

@@ -10,6 +10,7 @@ import orjson
 from beacon_contracts.failures import Failure
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.journal import events_of
+from beacon_runner.domain.plan import ended
 from beacon_runner.domain.work import (
     ClaimedJob,
     Dead,
@@ -71,6 +72,7 @@ def job_columns(reports: Sequence[StageReport]) -> Columns:
         [change.reason for change in changes],
         [len(drafts) for drafts in events],
         [encode_events(drafts) for drafts in events],
+        [any(ended(run.state) for run in report.executions) for report in reports],
     )
 
 
@@ -122,13 +124,19 @@ def _results(runs: Sequence[ExecutionReport]) -> Columns:
     return (
         [run.actual_region for run in runs],
         [run.backend for run in runs],
-        [None if run.output is None else orjson.dumps(run.output) for run in runs],
+        [_stored(run) for run in runs],
         [_epoch(run.started_at) for run in runs],
         [_epoch(run.finished_at) for run in runs],
         [None if run.timing is None else run.timing.queued_s for run in runs],
         [None if run.timing is None else run.timing.load_s for run in runs],
         [None if run.timing is None else run.timing.run_s for run in runs],
     )
+
+
+def _stored(run: ExecutionReport) -> bytes | None:
+    if run.stored is not None or run.output is None:
+        return run.stored
+    return orjson.dumps(run.output)
 
 
 def _epoch(moment: datetime | None) -> float | None:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.store.errors import CONFLICTS
 
 T = TypeVar("T")
@@ -17,4 +18,7 @@ async def retried(transaction: Callable[[], Awaitable[T]]) -> T:
             return await transaction()
         except CONFLICTS:
             continue
-    return await transaction()
+    try:
+        return await transaction()
+    except CONFLICTS as error:
+        raise StoreUnavailableError(f"lost to other transactions {TRIES} times: {error}") from error

@@ -1,7 +1,9 @@
 """The pool of connections, set up for the store's statements."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -28,18 +30,35 @@ _PLANNER = {"enable_seqscan": "off", "jit": "off"}
 _FROZEN = {"idle_in_transaction_session_timeout": "5000", "transaction_timeout": "20000"}
 
 
-class Database:
-    """Connections to Postgres; `acquire` waits for a free one."""
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for a server that stands still, before saying that it does not answer."""
 
-    def __init__(self, url: str, *, size: int = 10, name: str = "beacon-runner") -> None:
+    connect_s: float = 10.0
+    free_connection_s: float = 10.0
+    command_s: float = 30.0
+
+
+class Database:
+    """Connections to Postgres; `acquire` waits for a free one, within bounds."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 10,
+        name: str = "beacon-runner",
+        patience: Patience | None = None,
+    ) -> None:
+        self._patience = patience or Patience()
         self._pool = asyncpg.create_pool(
             url,
             min_size=0,  # a process may start before its database
             max_size=size,
             max_inactive_connection_lifetime=0,  # a new connection would cost the first one after a pause
             init=_prepare,
-            timeout=10,
-            command_timeout=60,
+            timeout=self._patience.connect_s,
+            command_timeout=self._patience.command_s,
             statement_cache_size=256,
             max_cached_statement_lifetime=0,
             server_settings={**_PLANNER, **_FROZEN, "application_name": name},
@@ -60,8 +79,13 @@ class Database:
     @asynccontextmanager
     async def acquire(self) -> "AsyncIterator[Connection]":
         with translated():
-            async with self._pool.acquire() as connection:
+            # The pool's own timeout would start a task for every connection taken.
+            async with asyncio.timeout(self._patience.free_connection_s):
+                connection = await self._pool.acquire()
+            try:
                 yield connection
+            finally:
+                await self._pool.release(connection, timeout=self._patience.command_s)
 
     @asynccontextmanager
     async def transaction(self) -> "AsyncIterator[Connection]":
@@ -69,20 +93,20 @@ class Database:
             yield connection
 
     async def fetch(self, statement: str, *values: Any) -> list[asyncpg.Record]:
-        with translated():
-            return await self._pool.fetch(statement, *values)
+        async with self.acquire() as connection:
+            return await connection.fetch(statement, *values)
 
     async def fetchrow(self, statement: str, *values: Any) -> asyncpg.Record | None:
-        with translated():
-            return await self._pool.fetchrow(statement, *values)
+        async with self.acquire() as connection:
+            return await connection.fetchrow(statement, *values)
 
     async def fetchval(self, statement: str, *values: Any) -> Any:
-        with translated():
-            return await self._pool.fetchval(statement, *values)
+        async with self.acquire() as connection:
+            return await connection.fetchval(statement, *values)
 
     async def execute(self, statement: str, *values: Any) -> str:
-        with translated():
-            return await self._pool.execute(statement, *values)
+        async with self.acquire() as connection:
+            return await connection.execute(statement, *values)
 
 
 async def _prepare(connection: Any) -> None:

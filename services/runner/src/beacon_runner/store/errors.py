@@ -16,6 +16,8 @@ _UNAVAILABLE = (
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.InsufficientResourcesError,
     asyncpg.exceptions.InternalClientError,
+    # We stood still inside a transaction and the server ended it, or it has become a standby that only reads.
+    asyncpg.exceptions.InvalidTransactionStateError,
 )
 
 # Two writers of the same rows in another order: one of them was told to try again.

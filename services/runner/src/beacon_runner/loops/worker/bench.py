@@ -8,14 +8,19 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
-from beacon_contracts.ids import JobId
+import structlog
+
+from beacon_contracts.ids import JobId, show_job
+from beacon_contracts.jobs import JobState
 from beacon_lifecycle import Clock
 from beacon_runner.domain.plan import Due
 from beacon_runner.domain.verdict import RetryPolicy
-from beacon_runner.domain.work import Returned
+from beacon_runner.domain.work import Dead, Returned, Verdict
 from beacon_runner.loops.worker.executor import Executor, Handle
-from beacon_runner.loops.worker.outcomes import Outcome
+from beacon_runner.loops.worker.outcomes import Outcome, worker_error
 from beacon_runner.loops.worker.run import JobRun
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -118,7 +123,12 @@ class Bench:
 
     def _start(self, seat: Seat, started: Due) -> None:
         run, at = seat.run, self._clock.wall()
-        handle = self._executor.start(run.job, started, partial(self._done, seat, started, at))
+        try:
+            handle = self._executor.start(run.job, started, partial(self._done, seat, started, at))
+        except Exception as error:
+            log.exception("execution_not_started", job=show_job(run.job.id))
+            run.finished(started, worker_error(error), at, at)
+            return
         if handle is not None:
             seat.handles[started.execution.ordinal] = handle
             run.went_on(started, at)
@@ -134,6 +144,14 @@ class Bench:
     def _judge(self, seat: Seat) -> None:
         run = seat.run
         if run.verdict is None and run.settled:
-            run.verdict = run.judge(self._policy, self._random.random())
+            run.verdict = self._verdict(run)
         if run.verdict is not None or run.unrecorded:
             self._notes.note(run)
+
+    def _verdict(self, run: JobRun) -> Verdict:
+        try:
+            return run.judge(self._policy, self._random.random())
+        except Exception as error:
+            log.exception("job_not_judged", job=show_job(run.job.id))
+            failure = worker_error(error, retryable=False)
+            return Dead(JobState.FAILED, failure.code, failure, run.job.context)

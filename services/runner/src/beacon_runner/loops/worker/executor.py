@@ -8,14 +8,13 @@ from typing import Protocol
 import structlog
 
 from beacon_client.errors import RouterBusy, RouterRefused, RouterUnreachable
-from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import USER, show, show_execution, show_job
 from beacon_contracts.inference import InferenceRequest, StepMeta
 from beacon_lifecycle import OwnedTasks
 from beacon_runner.domain.plan import Due
 from beacon_runner.domain.ports import Router
 from beacon_runner.domain.work import ClaimedJob
-from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
+from beacon_runner.loops.worker.outcomes import NotTaken, Outcome, worker_error
 
 log = structlog.get_logger(__name__)
 
@@ -85,9 +84,7 @@ class RouterExecutor:
             return refused.failure
         except Exception as error:
             log.exception("execution_broke", execution=request.request_id)
-            return Failure(
-                code="worker_error", stage=FailureStage.TRANSPORT, retryable=True, message=repr(error)[:500]
-            )
+            return worker_error(error)
 
 
 def request_of(job: ClaimedJob, started: Due, timeout_s: float) -> InferenceRequest:

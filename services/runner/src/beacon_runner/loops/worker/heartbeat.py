@@ -6,10 +6,10 @@ from itertools import chain
 from typing import Any
 
 import structlog
-from redis.exceptions import RedisError
+from redis import Redis, RedisCluster
 
 from beacon_lifecycle import Clock
-from beacon_redis import RedisAddress
+from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.domain.messages import Message
 from beacon_runner.loops.metrics import LoopMetrics
 from beacon_runner.queue.keys import Layout
@@ -37,7 +37,8 @@ class Heartbeat:
         lease_s: float,
         every_s: float,
     ) -> None:
-        self._redis = address.open_blocking()
+        self._address = address
+        self._redis: Redis | RedisCluster | None = None  # a cluster may start after us
         self._layout = layout
         self._worker = worker
         self._clock = clock
@@ -72,14 +73,15 @@ class Heartbeat:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._redis.close()
+        if self._redis is not None:
+            self._redis.close()
 
     def beat(self) -> None:
         """Renew everything once."""
         began_at = self._clock.now()
         held = list(self._held.items())  # one step of the interpreter: the event loop cannot change it midway
         if not held:
-            self._redis.ping()
+            self._connected().ping()
         for start in range(0, len(held), LARGEST_STEP):
             self._renew(held[start : start + LARGEST_STEP])
         self._renewed_at = began_at
@@ -102,12 +104,20 @@ class Heartbeat:
             self._run(operation, [*self._layout.arguments, self._worker, *let_go])
 
     def _run(self, operation: Operation, arguments: Sequence[str | int]) -> Any:
-        return run_blocking(self._redis, operation, self._layout.shared, arguments)
+        return run_blocking(self._connected(), operation, self._layout.shared, arguments)
+
+    def _connected(self) -> Redis | RedisCluster:
+        if self._redis is None:
+            self._redis = self._address.open_blocking()
+        return self._redis
 
     def _beat_until_stopped(self) -> None:
         while not self._stopping.wait(self._every_s):
             try:
                 self.beat()
-            except (RedisError, OSError) as error:
+            except REDIS_ERRORS as error:
                 self._metrics.heartbeat_failures.inc()
                 log.warning("heartbeat_failed", error=str(error), alive=self.alive)
+            except Exception:  # whatever it is: a worker without a heartbeat would stand still unnoticed
+                self._metrics.heartbeat_failures.inc()
+                log.exception("heartbeat_broke", alive=self.alive)

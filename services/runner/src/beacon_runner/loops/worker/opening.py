@@ -2,24 +2,38 @@
 
 from datetime import datetime
 
+import structlog
+
+from beacon_contracts.failures import Failure
+from beacon_contracts.ids import show_job
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import PlanError, places, stage_plan
 from beacon_runner.domain.verdict import PERMANENT
 from beacon_runner.domain.work import ClaimedJob, Dead, PlannedExecution
+from beacon_runner.loops.worker.outcomes import worker_error
 from beacon_runner.loops.worker.run import JobRun
+
+log = structlog.get_logger(__name__)
 
 
 def open_run(message: Message, job: ClaimedJob, now: datetime) -> JobRun:
+    """Never fails: a job that nobody can begin has to end, or it would be delivered again and again."""
     try:
         return JobRun(message, job, stage_plan(job.spec, job.stage, job.context))
     except PlanError as error:
-        run = JobRun(message, job, _bare_plan(job))
-        some = any(known.state is ExecutionState.COMPLETED for known in job.known)
-        state = JobState.PARTIAL if some else JobState.FAILED
-        run.condemn(Dead(state, PERMANENT, error.failure, job.context), now)
-        return run
+        return _condemned(JobRun(message, job, _bare_plan(job)), error.failure, now)
+    except Exception as error:
+        log.exception("job_not_understood", job=show_job(job.id))
+        return _condemned(JobRun(message, job, ()), worker_error(error, retryable=False), now)
+
+
+def _condemned(run: JobRun, failure: Failure, now: datetime) -> JobRun:
+    some = any(known.state is ExecutionState.COMPLETED for known in run.job.known)
+    state = JobState.PARTIAL if some else JobState.FAILED
+    run.condemn(Dead(state, PERMANENT, failure, run.job.context), now)
+    return run
 
 
 def _bare_plan(job: ClaimedJob) -> tuple[PlannedExecution, ...]:

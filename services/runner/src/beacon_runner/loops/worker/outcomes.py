@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from beacon_contracts.failures import Failure
+from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import ExecutionState
 
@@ -13,6 +13,13 @@ class NotTaken:
 
     delay_s: float
     reason: str
+
+
+def worker_error(error: Exception, *, retryable: bool = True) -> Failure:
+    """A defect of this program met this job: it costs the job an attempt, and nobody else anything."""
+    return Failure(
+        code="worker_error", stage=FailureStage.TRANSPORT, retryable=retryable, message=repr(error)[:500]
+    )
 
 
 Outcome = InferenceView | Failure | NotTaken

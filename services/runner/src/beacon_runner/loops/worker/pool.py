@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
-from redis.exceptions import RedisError
 
 from beacon_config.tenancy import PoolConfig
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, Wakeup
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.ports import ClaimStore, MessageQueue
 from beacon_runner.domain.work import ClaimedJob
@@ -34,6 +34,7 @@ class Intake:
     metrics: LoopMetrics
     ring: Callable[[], None]
     batch: int = 200
+    lease_s: float = 10.0
 
 
 class Pool:
@@ -59,12 +60,18 @@ class Pool:
         if limit <= 0 or not intake.heartbeat.alive:
             return Round(0)
         self._told = False
+        asked_at = intake.clock.now()
         messages = await intake.queue.claim(self._classes, limit, intake.worker)
         if not messages:
             return Round(0)
+        if intake.clock.now() - asked_at > intake.lease_s / 2:
+            return await self._too_late(messages)
         self._told = len(messages) == limit
         self._free -= len(messages)
-        self._begin(messages, await self._fence(messages))
+        jobs = await self._fence(messages)
+        self._begin(messages, jobs)
+        if len(jobs) < len(messages):
+            await self._drop_stale(messages, jobs)
         return Round(len(messages), more=self._told and self._free > 0)
 
     async def _fence(self, messages: Sequence[Message]) -> Sequence[ClaimedJob]:
@@ -78,9 +85,13 @@ class Pool:
             self._free += len(messages)
             await intake.queue.give_back(messages, intake.worker)
             raise
-        if len(jobs) < len(messages):
-            await self._drop_stale(messages, jobs)
         return jobs
+
+    async def _too_late(self, messages: Sequence[Message]) -> Round:
+        """We stood still: the leases may be over, and the jobs another worker's. To fence would rob it."""
+        log.warning("claimed_too_late", count=len(messages))
+        await self._intake.queue.give_back(messages, self._intake.worker)
+        return Round(0)
 
     async def _drop_stale(self, messages: Sequence[Message], jobs: Sequence[ClaimedJob]) -> None:
         wanted = {job.id for job in jobs}
@@ -91,7 +102,7 @@ class Pool:
         self._intake.ring()  # those that were delivered too often have become dead letters
         try:
             await self._intake.queue.ack(stale)
-        except RedisError as error:  # their leases end, and they are recognised again
+        except REDIS_ERRORS as error:  # their leases end, and they are recognised again
             log.warning("stale_not_acknowledged", count=len(stale), error=str(error))
 
     def _begin(self, messages: Sequence[Message], jobs: Sequence[ClaimedJob]) -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import structlog
 
-from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_lifecycle import Clock
+from beacon_runner.domain.free_json import NOT_RECORDABLE, unstorable
 from beacon_runner.domain.ports import ClaimStore, StoreUnavailableError
 from beacon_runner.domain.work import Dead, ExecutionReport, StageReport
 from beacon_runner.loops.metrics import LoopMetrics
@@ -17,7 +18,6 @@ from beacon_runner.loops.worker.run import JobRun
 
 log = structlog.get_logger(__name__)
 
-NOT_RECORDABLE = "result_not_recordable"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 
 Settle = Callable[[Sequence[JobRun], Sequence[StageReport], frozenset[JobId]], Awaitable[None]]
@@ -104,17 +104,12 @@ class Recorder:
             return await self._write(reports[:half]) | await self._write(reports[half:])
         (report,) = reports
         if isinstance(report.verdict, Dead) and report.verdict.reason == NOT_RECORDABLE:
-            return frozenset()  # then the lease ends, and deliveries are counted
+            return frozenset()  # it is delivered again, and deliveries are counted
         return await self._write([_unrecordable(report)])
 
 
 def _unrecordable(report: StageReport) -> StageReport:
-    failure = Failure(
-        code=NOT_RECORDABLE,
-        stage=FailureStage.RECORD,
-        retryable=False,
-        message="the result cannot be stored as JSON text",
-    )
+    failure = unstorable("the report of this job cannot be stored")
     verdict = Dead(JobState.FAILED, NOT_RECORDABLE, failure, report.claimed.context)
     failed = tuple(_failed(execution, failure) for execution in report.executions)
     return replace(report, executions=failed, verdict=verdict)
@@ -122,4 +117,4 @@ def _unrecordable(report: StageReport) -> StageReport:
 
 def _failed(report: ExecutionReport, failure: Failure) -> ExecutionReport:
     about = failure.model_copy(update={"item": report.execution.item})
-    return replace(report, state=ExecutionState.FAILED, output=None, failure=about)
+    return replace(report, state=ExecutionState.FAILED, output=None, stored=None, failure=about)

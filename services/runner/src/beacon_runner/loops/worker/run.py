@@ -6,6 +6,7 @@ from datetime import datetime
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceView
 from beacon_contracts.jobs import ExecutionState
+from beacon_runner.domain.free_json import stored_form
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import Due, due
 from beacon_runner.domain.verdict import RetryPolicy, decide
@@ -119,15 +120,10 @@ def _report(
     start_reported: bool,
 ) -> ExecutionReport:
     if isinstance(outcome, Failure):
-        return ExecutionReport(
-            started.execution,
-            ExecutionState.FAILED,
-            started.attempt,
-            failure=_about(outcome, started),
-            started_at=started_at,
-            finished_at=at,
-            start_reported=start_reported,
-        )
+        return _failed(started, outcome, started_at, at, start_reported=start_reported)
+    stored = None if outcome.output is None else stored_form(outcome.output)
+    if isinstance(stored, Failure):
+        return _failed(started, stored, started_at, at, start_reported=start_reported)
     return ExecutionReport(
         started.execution,
         STATE_OF_RESULT[outcome.state],
@@ -140,10 +136,25 @@ def _report(
         started_at,
         at,
         start_reported,
+        stored,
+    )
+
+
+def _failed(
+    started: Due, failure: Failure, started_at: datetime, at: datetime, *, start_reported: bool
+) -> ExecutionReport:
+    return ExecutionReport(
+        started.execution,
+        ExecutionState.FAILED,
+        started.attempt,
+        failure=_about(failure, started),
+        started_at=started_at,
+        finished_at=at,
+        start_reported=start_reported,
     )
 
 
 def _about(failure: Failure, started: Due) -> Failure:
-    if failure.item is not None:
-        return failure
-    return failure.model_copy(update={"item": started.execution.item})
+    """Names its item; without NUL, which the statements that look into failures could not read."""
+    item = started.execution.item if failure.item is None else failure.item
+    return failure.model_copy(update={"item": item, "message": failure.message.replace("\0", "\ufffd")})

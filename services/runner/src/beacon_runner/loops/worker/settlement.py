@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
-from redis.exceptions import RedisError
 
 from beacon_contracts.ids import JobId
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.ports import MessageQueue
 from beacon_runner.domain.work import Finished, Returned, StageReport, Verdict
@@ -60,10 +60,10 @@ class Settlement:
             if returned:
                 await self.queue.give_back(returned, self.worker)
             if lost:
+                # Not forgotten: a crash of Postgres may have made them nobody's, and the next claim tells.
                 log.warning("jobs_taken_over", count=len(lost), first=str(lost[0].job))
-                # Also what a crash of Postgres has made nobody's: the next claim tells the two apart.
                 await self.queue.give_back(lost, self.worker)
-        except (RedisError, OSError) as error:
+        except REDIS_ERRORS as error:
             log.warning("redis_not_told", messages=len(done) + len(returned) + len(lost), error=str(error))
 
     def _count(self, verdicts: Iterable[Verdict | None], lost: int) -> None:

@@ -39,9 +39,10 @@ WITH changed AS (
         stage = j.stage + r.advance,
         attempt = r.attempt,
         ticket = j.ticket + r.requeue::integer,
-        deliveries = CASE
-            WHEN r.requeue THEN 0
+        deliveries = CASE -- those in a row without anything coming to its end
+            WHEN r.requeue OR r.returned AND r.progressed THEN 0
             WHEN r.returned THEN greatest(j.deliveries - 1, 0)
+            WHEN r.progressed THEN least(j.deliveries, 1)
             ELSE j.deliveries
         END,
         context = coalesce(r.context, j.context),
@@ -56,10 +57,10 @@ WITH changed AS (
         event_seq = j.event_seq + r.event_count
     FROM unnest(
         $1::uuid[], $2::bigint[], $3::text[], $4::smallint[], $5::smallint[], $6::boolean[], $7::boolean[],
-        $8::double precision[], $9::json[], $10::json[], $11::text[], $12::integer[], $13::json[]
+        $8::double precision[], $9::json[], $10::json[], $11::text[], $12::integer[], $13::json[], $14::boolean[]
     ) AS r (
         id, fence, state, advance, attempt, requeue, returned, delay_s, context, failure, reason,
-        event_count, events
+        event_count, events, progressed
     )
     WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
     RETURNING
