@@ -34,7 +34,7 @@ class SlowRouter(InstantRouter):
         self.started = asyncio.Condition()
         self._service_s = service_s
 
-    async def infer(self, request: InferenceRequest) -> InferenceView:
+    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:  # noqa: ARG002
         view = await super().infer(request)
         async with self.started:
             self.started.notify_all()

@@ -17,7 +17,7 @@ class InstantRouter:
     def __init__(self, body: Callable[[str], None]) -> None:
         self._body = body
 
-    async def infer(self, request: InferenceRequest) -> InferenceView:
+    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:  # noqa: ARG002
         self._body(request.input["prompt"])
         return InferenceView(
             request_id=request.request_id,
@@ -40,7 +40,7 @@ class HangingRouter:
     def __init__(self, body: Callable[[str], None]) -> None:
         self._body = body
 
-    async def infer(self, request: InferenceRequest) -> InferenceView:
+    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:  # noqa: ARG002
         self._body(request.input["prompt"])
         await asyncio.Event().wait()
         raise AssertionError("an event that nobody sets was set")

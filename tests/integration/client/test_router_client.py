@@ -26,7 +26,7 @@ def request(request_id: str = "exe_a.0.0", region: str = "US") -> InferenceReque
         input={"prompt": "a cat", "nothing": None, "deep": {"nothing": None}},
         params={"temperature": 0.1},
         tier=Tier.PREMIUM,
-        fence=1,
+        fence=3,
         meta=StepMeta(job_id="job_a"),
     )
 
@@ -107,11 +107,10 @@ async def test_work_that_was_held_before_is_joined_where_it_still_runs(
     router: SmallRouter, other: SmallRouter, state: str
 ) -> None:
     """Its first worker died: the next one must not start it a second time at another router."""
-    later = request().model_copy(update={"fence": 2})
     for _ in range(2):
         async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
-            other.known["exe_a.0.0"] = view_of(later.model_dump(mode="json")) | {"state": state}
-            running = tasks.create_task(client.infer(later))
+            other.known["exe_a.0.0"] = view_of(request().model_dump(mode="json")) | {"state": state}
+            running = tasks.create_task(client.infer(request(), again=True))
             await other.until(lambda: "POST /inference" in other.calls)
             await other.finish("exe_a.0.0")
             assert (await running).state is InferenceState.COMPLETED
@@ -122,9 +121,8 @@ async def test_a_router_that_is_away_does_not_keep_work_from_another(
     router: SmallRouter, other: SmallRouter
 ) -> None:
     await other.die()
-    later = request().model_copy(update={"fence": 2})
     async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(client.infer(later))
+        running = tasks.create_task(client.infer(request(), again=True))
         await router.until(lambda: "exe_a.0.0" in router.known)
         await router.finish("exe_a.0.0")
         assert (await running).state is InferenceState.COMPLETED

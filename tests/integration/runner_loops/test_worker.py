@@ -1,25 +1,33 @@
 """From a message to a recorded verdict: what a worker does with jobs, failures, waits and lost fences."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
+from beacon_lifecycle import ManualClock
+from beacon_runner.domain.plan import Due
 from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.domain.work import ClaimedJob
 from beacon_runner.loops.retries import RetryHandler
+from beacon_runner.loops.worker.opening import open_run
 from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
     LoopBed,
+    Running,
     ScriptedExecutor,
     completed,
     failed,
     matrix,
     pipeline,
 )
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def test_a_job_runs_once_and_leaves_nothing_in_redis(bed: LoopBed) -> None:
@@ -209,12 +217,89 @@ async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> 
     assert [row["reason"] for row in letters] == ["poison"]
 
 
+async def test_a_job_that_comes_forward_between_crashes_is_no_poison(bed: LoopBed) -> None:
+    questions = bed.config.runner.max_deliveries + 2
+    (job,) = await bed.queued(body=matrix(questions=questions))
+    for ordinal in range(questions):
+        messages = await bed.queue.claim(ALL_CLASSES, 1, "victim")
+        (claimed,) = await bed.claims.claim(messages, "victim")
+        run = open_run(messages[0], claimed, NOW)
+        started = run.next_due(1)
+        assert started is not None
+        assert started.execution.ordinal == ordinal
+        run.finished(started, completed(), NOW, NOW)
+        await bed.claims.record([run.take_report()])
+        await bed.queue.give_back(messages, "victim")  # it died, and the reaper came
+    async with bed.worker(ScriptedExecutor()):
+        assert await bed.ended(job) == ["completed"]
+
+
 async def test_a_result_that_cannot_be_stored_ends_its_own_job_only(bed: LoopBed) -> None:
     jobs = await bed.queued(3)
     executor = ScriptedExecutor(at_once=lambda job, _: completed("\ud800" if job.id == jobs[1] else "fine"))
     async with bed.worker(executor):
         assert await bed.ended(*jobs) == ["completed", "failed", "completed"]
     assert (await bed.job(jobs[1]))["failure"]["code"] == "result_not_recordable"
+
+
+async def test_a_result_that_cannot_be_stored_costs_a_matrix_only_itself(bed: LoopBed) -> None:
+    (job,) = await bed.queued(body=matrix(questions=3))
+    executor = ScriptedExecutor(
+        at_once=lambda _, due: completed({"n": 2**70} if due.execution.ordinal == 1 else "fine")
+    )
+    async with bed.worker(executor):
+        assert await bed.ended(job) == ["partial"]
+    assert [row["output"] for row in await bed.executions(job)] == ["fine", None, "fine"]
+
+
+async def test_a_job_that_cannot_be_begun_costs_the_others_nothing(bed: LoopBed) -> None:
+    """It once kept its slot, and after as many as there were slots the pool stood still."""
+    slots = bed.config.pools["all"].slots
+    strange = await bed.queued(slots + 1)
+    await bed.database.execute("UPDATE jobs SET spec = '{}' WHERE id = ANY ($1::uuid[])", strange)
+    (ordinary,) = await bed.queued()
+    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed())):
+        assert await bed.ended(*strange) == ["failed"] * len(strange)
+        assert await bed.ended(ordinary) == ["completed"]
+        await bed.nothing_left()
+    assert (await bed.job(strange[0]))["failure"]["code"] == "worker_error"
+
+
+async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(bed: LoopBed) -> None:
+    class Stumbling(ScriptedExecutor):
+        def start(self, job: ClaimedJob, started: Due, done: Callable[[Outcome], None]) -> Running | None:
+            if started.execution.ordinal == 1 and started.attempt == 1:
+                raise ValueError("what is this?")
+            return super().start(job, started, done)
+
+    (job,) = await bed.queued(body=matrix(questions=3))
+    async with bed.worker(Stumbling(at_once=lambda *_: completed())):
+        await until(lambda: _state(bed, job, JobState.RETRYING))
+        assert [row["state"] for row in await bed.executions(job)] == ["completed", "pending", "completed"]
+        await make_due(bed)
+        assert await bed.ended(job) == ["completed"]
+
+
+async def test_a_worker_that_stood_still_after_its_claim_robs_nobody(
+    database_url: str, redis_url: str
+) -> None:
+    """Its lease may be over: fencing the job now would take it from the worker that has it."""
+    clock = ManualClock()
+    async with LoopBed.on(database_url, redis_url, clock=clock) as bed:
+        (job,) = await bed.queued()
+        claim = bed.queue.claim
+
+        async def slow_claim(*arguments: Any) -> Any:
+            messages = await claim(*arguments)
+            await clock.advance(bed.config.runner.lease_s * 0.9)
+            return messages
+
+        bed.queue.claim = slow_claim
+        executor = ScriptedExecutor(at_once=lambda *_: completed())
+        async with bed.worker(executor):
+            await until(lambda: _waiting(bed))
+            assert executor.runs == []
+            assert (await bed.job(job))["deliveries"] == 0
 
 
 async def test_results_wait_for_a_store_that_is_away(bed: LoopBed) -> None:
@@ -263,6 +348,11 @@ async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(bed: LoopBed)
     assert (row["state"], row["attempt"], row["deliveries"], row["ticket"]) == ("queued", 1, 0, 1)
     assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 5, "next")] == [job]
     assert (await bed.executions(job))[0]["output"] == "kept"
+    await bed.queue.give_back([live.message for live in await bed.live.live_page(None, 5)], "next")
+    again = ScriptedExecutor(at_once=lambda *_: completed())
+    async with bed.worker(again):
+        assert await bed.ended(job) == ["completed"]
+    assert [run.due.execution.ordinal for run in again.runs] == [1]  # what had ended is not run again
 
 
 async def test_a_worker_told_to_stop_waits_for_what_is_about_to_end(bed: LoopBed) -> None:

@@ -3,11 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView
-from beacon_contracts.jobs import ExecutionState
+from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.free_json import LARGEST_RESULT, NOT_RECORDABLE, stored_form
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.domain.work import (
@@ -133,6 +136,42 @@ def test_an_empty_output_is_completed_and_the_region_it_ran_in_is_kept() -> None
     assert isinstance(verdict(run), Finished)
     report = run.take_report().executions[0]
     assert (report.output, report.actual_region, report.backend) == ("", "EU", "eu-1")
+
+
+@pytest.mark.parametrize("output", ["\ud800", {"n": 2**70}, b"x", {1: {"deep": float}}])
+def test_a_result_that_cannot_be_stored_fails_its_execution_alone(output: Any) -> None:
+    run = opened()
+    first, *others = start(run)
+    run.finished(first, DONE.model_copy(update={"output": output}), AT, LATER)
+    for due in others:
+        run.finished(due, DONE, AT, LATER)
+    judged = verdict(run)
+    assert isinstance(judged, Dead)
+    assert (judged.state, judged.failure.code) == (JobState.PARTIAL, NOT_RECORDABLE)
+    assert [report.state for report in run.take_report().executions] == ["failed", "completed", "completed"]
+
+
+def test_a_result_that_is_too_large_cannot_be_stored() -> None:
+    refused = stored_form("x" * LARGEST_RESULT)
+    assert isinstance(refused, Failure)
+    assert str(LARGEST_RESULT) in refused.message
+    assert stored_form({"text": "\0", "score": float("nan")}) == b'{"text":"\\u0000","score":null}'
+
+
+def test_a_failure_can_be_read_by_the_database_whatever_its_text() -> None:
+    run = opened()
+    (first, *_) = start(run)
+    run.finished(first, BROKEN.model_copy(update={"message": "bad\0byte"}), AT, LATER)
+    (report,) = run.take_report().executions
+    assert report.failure is not None
+    assert report.failure.message == "bad\ufffdbyte"
+
+
+def test_a_job_that_nobody_understands_is_over_before_it_begins() -> None:
+    run = opened(spec={"from": "another version"})
+    assert isinstance(run.verdict, Dead)
+    assert (run.verdict.state, run.verdict.failure.code) == (JobState.FAILED, "worker_error")
+    assert run.take_report().executions == ()
 
 
 def test_a_failure_names_its_item() -> None:

@@ -1,6 +1,7 @@
 """What the router's answers, refusals and silences mean for an execution."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_runner.domain.plan import due, stage_plan
+from beacon_runner.domain.work import ERA_BITS
 from beacon_runner.loops.worker.executor import RouterExecutor
 from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
 from tests.unit.runner_loops.test_job_run import DONE, claimed
@@ -20,8 +22,10 @@ class ScriptedRouter:
     def __init__(self, answer: Callable[[InferenceRequest], Awaitable[InferenceView]]) -> None:
         self._answer = answer
         self.cancelled: list[str] = []
+        self.asked_again: list[bool] = []
 
-    async def infer(self, request: InferenceRequest) -> InferenceView:
+    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:
+        self.asked_again.append(again)
         return await self._answer(request)
 
     async def cancel(self, request_id: str, region: str) -> None:
@@ -35,10 +39,10 @@ def raising(error: Exception) -> ScriptedRouter:
     return ScriptedRouter(infer)
 
 
-async def outcome_of(router: ScriptedRouter) -> Any:
+async def outcome_of(router: ScriptedRouter, **changes: Any) -> Any:
     told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     executor = RouterExecutor(router, timeout_s=60)
-    job = claimed()
+    job = claimed(**changes)
     executor.start(job, due(stage_plan(job.spec, 0, {}), ())[0], told.set_result)
     try:
         return await asyncio.wait_for(told, 10)
@@ -51,6 +55,20 @@ async def test_a_result_is_handed_on() -> None:
         return DONE
 
     assert await outcome_of(ScriptedRouter(infer)) is DONE
+
+
+async def test_what_may_be_running_already_is_looked_for() -> None:
+    async def infer(_: InferenceRequest) -> InferenceView:
+        return DONE
+
+    router = ScriptedRouter(infer)
+    await outcome_of(router)
+    await outcome_of(router, claimed_before=True)
+    a_day_from_now = int(time.time()) + 86_400
+    await outcome_of(
+        router, fence=(a_day_from_now << ERA_BITS) + 1
+    )  # an era that began after the job was made
+    assert router.asked_again == [False, True, True]
 
 
 @pytest.mark.parametrize(

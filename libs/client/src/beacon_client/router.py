@@ -72,13 +72,14 @@ class RouterClient:
         self._waiting_headers = [*self._headers, (b"prefer", f"wait={self._times.wait_s}".encode())]
         self._extensions = {"timeout": {"connect": self._times.connect_s}}
 
-    async def infer(self, request: InferenceRequest) -> InferenceView:
+    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:
         """Run to a terminal state; raises `RouterBusy`, `RouterUnreachable` or `RouterRefused` instead.
 
-        With a `fence` above 1 somebody has held the work before: where it still runs, it is joined.
+        `again`: somebody has asked for it before. Where it still runs, it is joined.
         """
         body = _encode(request)
-        journey = Journey(request.region, self._times.max_tries, home=await self._left_at(request))
+        home = await self._left_at(request) if again else None
+        journey = Journey(request.region, self._times.max_tries, home=home)
         while True:
             endpoint = journey.next_router(self._endpoints, self._clock.now())
             asked_at = self._clock.now()
@@ -134,7 +135,7 @@ class RouterClient:
     async def _left_at(self, request: InferenceRequest) -> Endpoint | None:
         """The router where an earlier holder of the same work has left it running, or completed."""
         routers = self._endpoints.serving(request.region)
-        if request.fence <= 1 or len(routers) < 2:
+        if len(routers) < 2:
             return None
         answers = await self._ask_all("GET", _path(request.request_id), request.region)
         for router, view in zip(routers, map(_view, answers), strict=True):

@@ -158,8 +158,11 @@ class MessageQueue(Protocol):
 
 
 class Router(Protocol):
-    async def infer(self, request: InferenceRequest) -> InferenceView:
-        """Run to a terminal state; raises `RouterBusy` or `RouterUnreachable` when it was not taken."""
+    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:
+        """Run to a terminal state; raises `RouterBusy` or `RouterUnreachable` when it was not taken.
+
+        `again`: it may be running somewhere already, and is to be looked for first.
+        """
         ...
 
     async def cancel(self, request_id: str, region: str) -> None: ...

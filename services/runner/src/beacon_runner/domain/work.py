@@ -12,6 +12,9 @@ from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
 
+ERA_BITS = 20  # of a fence count claims; the others name the era
+CLOCKS_DIFFER_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedExecution:
@@ -61,7 +64,18 @@ class ClaimedJob:
     job_class: JobClass
     lane: str
     front: bool
+    claimed_before: bool = False
     known: tuple[KnownExecution, ...] = ()
+
+    @property
+    def may_be_running(self) -> bool:
+        """Whether somebody may have started it: by an earlier claim, or by one that a crash has forgotten.
+
+        Claims are forgotten only when an era of fences ends (docs/decisions/0009), and the fence names the
+        second in which the present one began: jobs that are younger have lost none.
+        """
+        era_s, made_s = self.fence >> ERA_BITS, (self.id.int >> 80) / 1000
+        return self.claimed_before or made_s < era_s + CLOCKS_DIFFER_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import structlog
-from redis.exceptions import RedisError
 
 from beacon_lifecycle import Clock, OwnedTasks
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.messages import OutboxEntry
 from beacon_runner.domain.ports import MessageQueue, Outbox, StoreUnavailableError
 from beacon_runner.loops.metrics import LoopMetrics
@@ -87,7 +87,7 @@ class Express:
             return
         try:
             await self._queue.push(entries)
-        except (RedisError, OSError) as error:
+        except REDIS_ERRORS as error:
             log.info("express_leaves_to_relay", messages=len(entries), error=str(error))
             return
         self._metrics.published.inc(len(entries))

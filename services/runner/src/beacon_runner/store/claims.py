@@ -45,7 +45,7 @@ class PostgresClaims:
         if len(rows) < len(ordered):
             await self._bury_poison(ordered, {row[0] for row in rows})
         claimed = [_claimed(row) for row in rows]
-        again = [job.id for job in claimed if job.fence > 1]
+        again = [job.id for job in claimed if job.claimed_before]
         if not again:
             return claimed
         known = await self._known(again)
@@ -98,7 +98,7 @@ _CLASSES: Mapping[str, JobClass] = {job_class.value: job_class for job_class in 
 def _claimed(row: Any) -> ClaimedJob:
     """In the order of the statement's columns, which is that of the class."""
     (job, user, fence, ticket, stage, stages, attempt, deliveries, kind, spec, *rest) = row
-    (context, tier, job_class, lane, front) = rest
+    (context, tier, job_class, lane, front, claimed_before) = rest
     return ClaimedJob(
         job,
         user,
@@ -115,6 +115,7 @@ def _claimed(row: Any) -> ClaimedJob:
         _CLASSES[job_class],
         lane,
         front,
+        claimed_before,
     )
 
 

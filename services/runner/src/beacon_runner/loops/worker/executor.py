@@ -65,17 +65,17 @@ class RouterExecutor:
 
     def start(self, job: ClaimedJob, started: Due, done: Callable[[Outcome], None]) -> asyncio.Task[None]:
         request = request_of(job, started, self._timeout_s)
-        return self._tasks.spawn(request.request_id, self._run(request, done))
+        return self._tasks.spawn(request.request_id, self._run(request, done, again=job.may_be_running))
 
     async def close(self) -> None:
         await self._tasks.close()
 
-    async def _run(self, request: InferenceRequest, done: Callable[[Outcome], None]) -> None:
-        done(await self._outcome(request))
+    async def _run(self, request: InferenceRequest, done: Callable[[Outcome], None], *, again: bool) -> None:
+        done(await self._outcome(request, again=again))
 
-    async def _outcome(self, request: InferenceRequest) -> Outcome:
+    async def _outcome(self, request: InferenceRequest, *, again: bool) -> Outcome:
         try:
-            return await self._router.infer(request)
+            return await self._router.infer(request, again=again)
         except RouterBusy as busy:
             return NotTaken(self._patience.bounded(busy.retry_after_s), busy.reason)
         except RouterUnreachable as away:

@@ -19,7 +19,7 @@ WHERE
     AND j.deliveries < $5
 RETURNING
     j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.deliveries, j.kind, j.spec,
-    j.context, j.tier, j.class, j.lane, j.front;
+    j.context, j.tier, j.class, j.lane, j.front, j.started_at < now() AS claimed_before;
 
 -- name: begin_era
 -- Begin an era if there is none. It is named by its second, so that it also outgrows what a standby missed.
