@@ -55,8 +55,8 @@ async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
     await api.run(*["x"] * 1_000)
     await anna.get("/api/v1/me")
     asked: list[str] = []
-    fetch = asyncpg.pool.Pool.fetch
-    fetchrow = asyncpg.pool.Pool.fetchrow
+    fetch = asyncpg.Connection.fetch
+    fetchrow = asyncpg.Connection.fetchrow
 
     async def counted(self: Any, query: str, *values: Any) -> Any:
         asked.append(query.splitlines()[0])
@@ -66,8 +66,8 @@ async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
         asked.append(query.splitlines()[0])
         return await fetchrow(self, query, *values)
 
-    monkeypatch.setattr(asyncpg.pool.Pool, "fetch", counted)
-    monkeypatch.setattr(asyncpg.pool.Pool, "fetchrow", counted_row)
+    monkeypatch.setattr(asyncpg.Connection, "fetch", counted)
+    monkeypatch.setattr(asyncpg.Connection, "fetchrow", counted_row)
     assert len((await anna.job(job_id))["executions"]) == 1_000
     assert asked == ["-- read.job", "-- read.executions"]
 

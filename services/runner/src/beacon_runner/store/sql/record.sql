@@ -42,7 +42,7 @@ WITH changed AS (
         deliveries = CASE -- those in a row without anything coming to its end
             WHEN r.requeue OR r.returned AND r.progressed THEN 0
             WHEN r.returned THEN greatest(j.deliveries - 1, 0)
-            WHEN r.progressed THEN least(j.deliveries, 1)
+            WHEN r.progressed AND r.state = 'processing' THEN least(j.deliveries, 1)
             ELSE j.deliveries
         END,
         context = coalesce(r.context, j.context),
