@@ -274,7 +274,7 @@ async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(bed:
 
     (job,) = await bed.queued(body=matrix(questions=3))
     async with bed.worker(Stumbling(at_once=lambda *_: completed())):
-        await until(lambda: _state(bed, job, JobState.RETRYING))
+        await until(lambda: _state(bed, job, JobState.RETRYING), "the job is to be tried again")
         assert [row["state"] for row in await bed.executions(job)] == ["completed", "pending", "completed"]
         await make_due(bed)
         assert await bed.ended(job) == ["completed"]
@@ -297,7 +297,7 @@ async def test_a_worker_that_stood_still_after_its_claim_robs_nobody(
         bed.queue.claim = slow_claim
         executor = ScriptedExecutor(at_once=lambda *_: completed())
         async with bed.worker(executor):
-            await until(lambda: _waiting(bed))
+            await until(lambda: _waiting(bed), "the message waits again")
             assert executor.runs == []
             assert (await bed.job(job))["deliveries"] == 0
 
