@@ -36,3 +36,4 @@ async def people(stack: RunningStack) -> AsyncIterator[People]:
     async with httpx.AsyncClient(timeout=60) as http:
         yield People(stack, http)
         await http.delete(f"{stack.url('gpusim-us')}/control/faults")
+        await http.post(f"{stack.url('gpusim-us')}/control/release")

@@ -1,5 +1,7 @@
 """Users of every tier, and what they do over HTTP."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -46,6 +48,28 @@ class Person:
 
         return await until(over, f"{job_id} is over")
 
+    async def when(self, job_id: str, **wanted: Any) -> Any:
+        """The job when these fields of it are so."""
+
+        async def so() -> Any:
+            job = await self.job(job_id)
+            return job if {name: job[name] for name in wanted} == wanted else None
+
+        return await until(so, f"{job_id} has {wanted}")
+
+    async def place_of(self, job_id: str) -> int | None:
+        """Its place in the runner's queue."""
+        job = await self.job(job_id)
+        return job["position"] if job["status"] == "queued" else None
+
+    async def runs(self, job_id: str, stage: int = 0) -> Any:
+        """The job when something of that stage is on a GPU."""
+        return await self.when(job_id, status="processing", stage=stage, position=None, estimated_wait_s=0.0)
+
+    async def stands_at(self, job_id: str, position: int, stage: int = 0) -> Any:
+        """The job when it waits at the router, in that place."""
+        return await self.when(job_id, status="processing", stage=stage, position=position)
+
 
 @dataclass
 class People:
@@ -67,6 +91,32 @@ class People:
     async def fault(self, **fault: Any) -> None:
         answer = await self.http.post(f"{self.stack.url('gpusim-us')}/control/faults", json=fault)
         answer.raise_for_status()
+
+    async def hold(self, model: str) -> None:
+        """Runs of the model in US go on until they are released."""
+        await self.fault(kind="hold", model=model)
+
+    async def release(self, most: int | None = None) -> None:
+        """Held runs end well: the oldest few, or all of them and those to come."""
+        params = {} if most is None else {"most": most}
+        answer = await self.http.post(f"{self.stack.url('gpusim-us')}/control/release", params=params)
+        answer.raise_for_status()
+
+    @asynccontextmanager
+    async def paused(self, *classes: str) -> AsyncIterator[None]:
+        for name in classes:
+            await self.operator.ask("POST", f"/admin/queues/{name}/pause")
+        try:
+            yield
+        finally:
+            for name in classes:
+                await self.operator.ask("POST", f"/admin/queues/{name}/resume")
+
+    async def workers_have(self, jobs: int) -> None:
+        async def so() -> bool:
+            return bool((await self.operator.get("/admin/runtime/stats"))["leases"] == jobs)
+
+        await until(so, f"the workers have {jobs} jobs")
 
     async def calls(self, **filters: Any) -> list[dict[str, Any]]:
         """What the GPUs of US have seen, without what they refused."""
