@@ -353,6 +353,9 @@ def test_users_and_keys(served: SmallRunner, beacon: Beacon) -> None:
     assert "premium" in ok(beacon("users", "tier", "ada", "premium")).stdout
     assert "bk_ab" in ok(beacon("keys", "list", "ada")).stdout
     assert "bk_other" in ok(beacon("keys", "add", "user_1", "--scope", "user")).stdout
+    assert "bk_other" in ok(beacon("keys", "rotate", "ada", "key_1")).stdout
+    assert len(served.of("DELETE /admin/users/user_1/keys/key_1")) == 1
+    assert beacon("keys", "rotate", "ada", "key_2").exit_code == 3
     ok(beacon("keys", "revoke", "ada", "key_1"))
     assert beacon("users", "tier", "bob", "premium").exit_code == 3
 

@@ -20,6 +20,7 @@ from beacon_contracts.ids import JobId, new_uuid, show_execution
 from beacon_contracts.inference import InferenceRequest, InferenceState
 from beacon_contracts.jobs import JobState
 from tests.fixtures.stack import RunningStack
+from tests.fixtures.waiting import patience, until
 
 pytestmark = pytest.mark.stack
 
@@ -143,7 +144,7 @@ async def test_a_batch_is_taken_whole_or_not_at_all(client: RunnerClient) -> Non
         assert (await client.wait(job.job_id)).status is JobState.COMPLETED
 
 
-def test_a_paused_class_waits_and_says_so(stack: RunningStack, beacon: Cli) -> None:
+def test_a_paused_class_says_so_and_first_places_are_sold(beacon: Cli) -> None:
     tier_class = json.loads(beacon("me", "--json").stdout)["priority"]
     beacon("queues", "pause", tier_class)
     try:
@@ -156,6 +157,11 @@ def test_a_paused_class_waits_and_says_so(stack: RunningStack, beacon: Cli) -> N
             "job_id"
         ]
         assert "cancelled" in beacon("cancel", cancelled).stdout
+        beacon("skip", cancelled, code=7)
+        beacon("skip", job, code=6)
+        user = json.loads(beacon("me", "--json").stdout)["user_id"]
+        beacon("users", "credit", user, "1")
+        assert json.loads(beacon("skip", job, "--json").stdout)["price_paid"] == 1
     finally:
         beacon("queues", "resume", tier_class)
     assert "JOB_COMPLETE" in beacon("watch", job).stdout
@@ -173,14 +179,19 @@ def test_users_keys_and_what_they_may(beacon: Cli) -> None:
     beacon("keys", "revoke", name, key["id"])
     beacon("me", BEACON_API_KEY=key["key"], code=4)
     assert "ci" in beacon("keys", "list", name).stdout
-    beacon("users", "disable", name)
+    kept = json.loads(beacon("keys", "list", name, "--json").stdout)
+    (first,) = (one["id"] for one in kept if one["name"] == "first")
+    fresh = json.loads(beacon("keys", "rotate", name, first, "--json").stdout)["key"]
+    beacon("me", BEACON_API_KEY=fresh)
     beacon("me", BEACON_API_KEY=made["key"], code=4)
+    beacon("users", "disable", name)
+    beacon("me", BEACON_API_KEY=fresh, code=4)
 
 
 async def test_a_watch_outlives_the_runner(stack: RunningStack, client: RunnerClient) -> None:
     accepted = await client.submit(PIPELINE)
     seen: list[int] = []
-    async with asyncio.timeout(120):
+    async with patience("the job ends"):
         async for event in client.watch(accepted.job_id):
             seen.append(event.seq)
             if event.type is EventType.STEP_COMPLETE and event.data.get("step") == "prompt_enhancer":
@@ -209,9 +220,7 @@ async def router(stack: RunningStack) -> AsyncIterator[RouterClient]:
 
 async def known(router: RouterClient, request_id: str) -> None:
     """Ask until the router has it."""
-    async with asyncio.timeout(10):
-        while await router.find(request_id) is None:
-            pass
+    await until(lambda: router.find(request_id), "the router has it")
 
 
 async def test_the_router_runs_refuses_and_cancels(router: RouterClient) -> None:
@@ -231,7 +240,7 @@ async def test_an_inference_outlives_the_router(stack: RunningStack, router: Rou
     slow = request(model="sdxl")
     running = asyncio.ensure_future(router.infer(slow))
     await known(router, slow.request_id)
-    async with asyncio.timeout(60):
+    async with patience("the answer comes"):
         await asyncio.to_thread(stack.kill, "router")
         assert "router" in await _failures(stack)
         await asyncio.to_thread(stack.start, "router")

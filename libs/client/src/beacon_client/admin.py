@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from urllib.parse import quote
 
+from beacon_client.errors import BeaconError
 from beacon_client.runner_http import RunnerHttp
 from beacon_contracts.accounts import (
     CreditChange,
@@ -24,6 +25,7 @@ from beacon_contracts.operations import (
     DeadLetterView,
     RuntimeStats,
 )
+from beacon_contracts.problem import Problem
 from beacon_contracts.tiers import JobClass, Tier
 
 PAGE = 100
@@ -106,6 +108,19 @@ class AdminClient:
         """A new key, which is shown this once."""
         answer = await self._http.post(f"{_user(user_id)}/keys", _body(key))
         return KeyCreated.model_validate_json(answer)
+
+    async def rotate_key(self, user_id: str, key_id: str) -> KeyCreated:
+        """A new key in the place of an old one, with its name and scopes; it is shown this once.
+
+        The old one stops last, so that a call which fails on the way locks nobody out.
+        """
+        old = next((key for key in await self.keys(user_id) if key.id == key_id), None)
+        if old is None or old.revoked_at is not None:
+            detail = "this user has no such key, or it is revoked"
+            raise BeaconError(Problem(title="Not found", status=404, code="unknown_key", detail=detail))
+        made = await self.add_key(user_id, NewKey(name=old.name, scopes=old.scopes))
+        await self.revoke_key(user_id, key_id)
+        return made
 
     async def revoke_key(self, user_id: str, key_id: str) -> None:
         await self._http.delete(f"{_user(user_id)}/keys/{quote(key_id, safe='')}")

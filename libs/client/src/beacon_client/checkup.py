@@ -15,14 +15,13 @@ from beacon_client.findings import Finding, Verdict, failed
 from beacon_client.router import RouterClient, RouterStatus
 from beacon_client.runner_http import problem_of
 from beacon_client.servers_checkup import check_postgres, check_redis
+from beacon_client.skew import is_skewed, skew_of
 from beacon_client.transport import open_transport, reason_of
 from beacon_config import ConfigError, load_config
 from beacon_contracts.accounts import Me
 from beacon_contracts.model import View
 from beacon_lifecycle.clock import Clock
 
-# Answers take a moment to arrive.
-SKEW_S = 2.0
 TIMEOUT_S = 5.0
 _NOT_READY = "It gets ready by itself when its parts are; those that are not follow."
 _PART_ADVICE = {
@@ -77,17 +76,18 @@ async def check_config(patient: Patient) -> list[Finding]:
 
 async def check_runner(patient: Patient, http: httpx.AsyncClient, clock: Clock) -> list[Finding]:
     url = patient.credentials.runner_url.rstrip("/")
+    asked = clock.wall()
     try:
         answer = await http.get(f"{url}/readyz")
     except httpx.HTTPError as error:
         advice = "Start it with `beacon up`, or set BEACON_RUNNER_URL to where it runs."
         return [failed("runner", f"{url} {reason_of(error)}", advice)]
-    now = clock.wall()
+    answered = clock.wall()
     try:
         told = _Told.model_validate_json(answer.content)
     except ValidationError:
         told = _Told()
-    return [*_readiness(url, answer, told), _skew(told.at, now)]
+    return [*_readiness(url, answer, told), _clock(told.at, asked, answered)]
 
 
 def _readiness(url: str, answer: httpx.Response, told: _Told) -> list[Finding]:
@@ -103,11 +103,11 @@ def _readiness(url: str, answer: httpx.Response, told: _Told) -> list[Finding]:
     return [failed("runner", f"{url} answers {answer.status_code}: it is not ready", _NOT_READY), *parts]
 
 
-def _skew(theirs: datetime | None, now: datetime) -> Finding:
+def _clock(theirs: datetime | None, asked: datetime, answered: datetime) -> Finding:
     if theirs is None:
         return Finding("clock", Verdict.SKIPPED, "the runner does not say what time it is")
-    skew_s = (now - theirs).total_seconds()
-    if abs(skew_s) <= SKEW_S:
+    skew_s = skew_of(theirs.timestamp(), asked=asked.timestamp(), answered=answered.timestamp())
+    if not is_skewed(skew_s):
         return Finding("clock", Verdict.OK, "agrees with the runner's")
     detail = f"this machine is {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} the runner"
     return Finding(

@@ -7,10 +7,10 @@ import redis.asyncio as redis
 from redis.exceptions import RedisError
 
 from beacon_client.findings import Finding, Verdict, failed
+from beacon_client.skew import is_skewed, skew_of
 from beacon_lifecycle.clock import Clock
 
 TIMEOUT_S = 5.0
-SKEW_S = 2.0
 OLDEST_POSTGRES = 17  # transaction_timeout
 
 
@@ -39,14 +39,16 @@ async def check_redis(url: str, clock: Clock) -> list[Finding]:
     try:
         async with asyncio.timeout(TIMEOUT_S), redis.Redis.from_url(url) as client:
             information = await client.info("server")
+            asked = clock.wall().timestamp()
             seconds, micros = await client.time()
+            answered = clock.wall().timestamp()
             memory = await client.config_get("maxmemory-policy")
     except (RedisError, OSError, ValueError, TimeoutError) as error:
         reason = str(error) or type(error).__name__
         return [failed("redis", reason, "Is it running? Check host, port and password in REDIS_URL.")]
     found = [Finding("redis", Verdict.OK, f"version {information['redis_version']} answers")]
-    skew_s = clock.wall().timestamp() - (seconds + micros / 1e6)
-    if abs(skew_s) > SKEW_S:
+    skew_s = skew_of(seconds + micros / 1e6, asked=asked, answered=answered)
+    if is_skewed(skew_s):
         advice = "Synchronise the clocks (NTP). Leases use the server's clock and stay right."
         found.append(Finding("redis clock", Verdict.WARNING, f"{skew_s:+.0f} s from this machine's", advice))
     policy = memory.get("maxmemory-policy", "noeviction")

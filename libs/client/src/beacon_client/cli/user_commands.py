@@ -10,7 +10,7 @@ from beacon_client.cli.guard import MissingError
 from beacon_client.cli.output import AsJson, facts, say, table
 from beacon_client.cli.words import ago
 from beacon_client.runner import RunnerClient
-from beacon_contracts.accounts import NewKey, Scope, UserView
+from beacon_contracts.accounts import KeyCreated, NewKey, Scope, UserView
 from beacon_contracts.tiers import Tier
 
 users = typer.Typer(help="Users, tiers and credit (administrators).", no_args_is_help=True)
@@ -109,6 +109,20 @@ def add_key(
 
     async def work(client: RunnerClient) -> object:
         return await client.admin.add_key((await _find(client, user)).id, wanted)
+
+    made = ask(work, admin=True)
+    say(made, facts((column, _cell(getattr(made, column))) for column in ("id", "name", "scopes", "key")))
+
+
+@keys.command("rotate")
+def rotate_key(
+    user: User, key_id: Annotated[str, typer.Argument(metavar="KEY")], _json: AsJson = False
+) -> None:
+    """Put a new key in a key's place, with its name and scopes; the new one is shown this once."""
+
+    async def work(client: RunnerClient) -> KeyCreated:
+        found = await _find(client, user)
+        return await client.admin.rotate_key(found.id, key_id)
 
     made = ask(work, admin=True)
     say(made, facts((column, _cell(getattr(made, column))) for column in ("id", "name", "scopes", "key")))
