@@ -11,7 +11,7 @@ from beacon_devstack.home import Home
 from beacon_devstack.waiting import until_answers
 from beacon_lifecycle import Clock
 
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 120.0
 STOP_WITHIN_S = 30.0
 
 

@@ -1,5 +1,6 @@
 """Loopback ports: any free one, or a clear sentence about who holds the one that was asked for."""
 
+import random
 import socket
 from contextlib import suppress
 
@@ -9,9 +10,16 @@ from beacon_devstack.errors import PortTakenError
 
 LOOPBACK = "127.0.0.1"
 
+# Below those that systems give to outgoing connections: one of them could take a port between our choice and
+# the server's start, or while a server is restarted.
+QUIET_PORTS = range(20_000, 32_000)
+TRIES = 100
+
 
 def choose_port(wanted: int, *, part: str, setting: str, host: str = LOOPBACK) -> int:
     """`wanted` itself when it is free, any free port for 0; raises PortTakenError otherwise."""
+    if wanted == 0:
+        wanted = next((port for port in random.sample(QUIET_PORTS, TRIES) if _is_free(port, host)), 0)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As servers do: a port in TIME_WAIT from the last run is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -22,6 +30,16 @@ def choose_port(wanted: int, *, part: str, setting: str, host: str = LOOPBACK) -
         except OSError as error:
             raise PortTakenError(part, taken_sentence(wanted, setting=setting, host=host)) from error
         return int(probe.getsockname()[1])
+
+
+def _is_free(port: int, host: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
 
 
 def taken_sentence(port: int, *, setting: str, host: str = LOOPBACK) -> str:
