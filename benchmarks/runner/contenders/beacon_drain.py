@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from beacon_contracts.ids import JobId
-from beacon_lifecycle import Service
+from beacon_lifecycle import Service, look_for_garbage_less_often
 from beacon_runner.compose import RelayStore, build_relay, build_worker
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.work import ClaimedJob, StageReport
@@ -96,4 +96,5 @@ class BeaconDrain:
 
 if __name__ == "__main__":
     os.environ.setdefault("BEACON_LOG_LEVEL", "warning")
+    look_for_garbage_less_often()  # as the runner's own process does
     run(BeaconDrain, lambda: None)

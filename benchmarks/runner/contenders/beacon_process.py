@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beacon_config import BeaconConfig
-from beacon_lifecycle import Service, Supervisor, SystemClock, run_process
+from beacon_lifecycle import Service, Supervisor, SystemClock, look_for_garbage_less_often, run_process
 from beacon_redis import RedisAddress
 from beacon_runner.api.compose import build_api
 from beacon_runner.compose import RelayStore, Transport, build_relay, build_worker
@@ -79,6 +79,7 @@ def _worker(settings: RunnerSettings, transport: Transport, router: Router) -> l
 
 def main() -> int:
     role, width, *manner = sys.argv[1:]
+    look_for_garbage_less_often()
     config = wide_config(1_000, 500) if width == "wide" else shipped_config()
     router = HangingRouter(body) if manner == ["hang"] else InstantRouter(body)
     return run_services(lambda: services(role, config, router))

@@ -130,7 +130,7 @@ async def test_a_retry_that_waits_for_its_turn_is_promoted_too(bed: LoopBed) -> 
     store = Bed(bed.database)
     (claimed,) = await bed.claims.claim(await bed.queue.claim([JobClass.LOW], 1, "w"), "w")
     await store.run(claimed, "later")
-    await bed.queue.ack([Message.decode(f"{job.hex}:1:0:1:low:x")])
+    await bed.queue.ack([Message(job, 1, 0, 1, JobClass.LOW, "x")])
     await bed.publish()
     await age(bed, job, 1_900)
     assert (await promoter(bed).run_once()).count == 1

@@ -1,11 +1,10 @@
 """What travels through Redis: small, and worthless without the row in Postgres that it points to."""
 
-from dataclasses import dataclass
 from enum import StrEnum
-from uuid import UUID
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.record import record
 
 
 class Topic(StrEnum):
@@ -16,7 +15,7 @@ class Topic(StrEnum):
     DEAD = "jobs:dead"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     """The invitation to work on a job's stage once.
 
@@ -36,16 +35,8 @@ class Message:
     def id(self) -> str:
         return f"{self.job.hex}:{self.ticket}"
 
-    def encode(self) -> str:
-        return f"{self.job.hex}:{self.ticket}:{self.stage}:{self.attempt}:{self.job_class}:{self.lane}"
 
-    @classmethod
-    def decode(cls, text: str) -> "Message":
-        job, ticket, stage, attempt, job_class, lane = text.split(":", 5)
-        return cls(JobId(UUID(hex=job)), int(ticket), int(stage), int(attempt), JobClass(job_class), lane)
-
-
-@dataclass(frozen=True, slots=True)
+@record
 class OutboxEntry:
     """A message on its way to a Redis queue. `front` is a paid skip; `batch` keeps a batch in one lane."""
 

@@ -8,6 +8,7 @@ from beacon_config.features import INPUT
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState
+from beacon_runner.domain.record import record
 from beacon_runner.domain.template import MissingReferenceError, render
 from beacon_runner.domain.work import KnownExecution, PlannedExecution
 
@@ -33,7 +34,7 @@ class Place:
     region: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Due:
     """An execution that is to run now, and as which attempt."""
 
@@ -82,7 +83,7 @@ def places(spec: Mapping[str, Any]) -> Iterator[Place]:
 def due(plan: Sequence[PlannedExecution], known: Sequence[KnownExecution]) -> tuple[Due, ...]:
     """What is left to run: all that has not ended. One that was cut off goes on as the same attempt."""
     if not known:
-        return tuple(Due(execution, 1) for execution in plan)
+        return tuple([Due(execution, 1) for execution in plan])
     recorded = {one.ordinal: one for one in known}
     return tuple(
         Due(execution, recorded[execution.ordinal].attempt if execution.ordinal in recorded else 1)

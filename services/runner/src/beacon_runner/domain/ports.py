@@ -113,7 +113,7 @@ class MessageQueue(Protocol):
         ...
 
     async def ack(self, messages: Sequence[Message]) -> int:
-        """Forget messages that are done with, wherever they are."""
+        """Forget messages that are done with, wherever they are, and wake those who watch their jobs."""
         ...
 
     async def tell(self, jobs: Sequence[JobId]) -> None:

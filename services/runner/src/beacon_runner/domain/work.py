@@ -1,7 +1,7 @@
 """What a worker holds while it works on a job, and what it reports back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -11,12 +11,13 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.record import record
 
 ERA_BITS = 20  # of a fence count claims; the others name the era
 CLOCKS_DIFFER_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlannedExecution:
     """One inference of a stage. `ordinal` is its place in the stage's plan and never changes."""
 
@@ -29,7 +30,7 @@ class PlannedExecution:
     params: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KnownExecution:
     """What earlier deliveries or attempts have recorded of an execution.
 
@@ -45,7 +46,7 @@ class KnownExecution:
     output: Any = None  # of a pipeline's step only: later steps need it
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClaimedJob:
     """A job that this worker alone may change while `fence` is the newest."""
 
@@ -78,7 +79,7 @@ class ClaimedJob:
         return self.claimed_before or made_s < era_s + CLOCKS_DIFFER_S
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExecutionReport:
     """The newest state of one execution; `RUNNING` when it has just started.
 
@@ -100,20 +101,20 @@ class ExecutionReport:
     stored: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NextStage:
     """The stage is complete; its result is in `context` under the step's name."""
 
     context: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finished:
     state: JobState
     context: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RetryLater:
     """An attempt was used up; the unfinished retryable executions run again after the delay."""
 
@@ -121,7 +122,7 @@ class RetryLater:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Postponed:
     """The router could not take it now: no attempt is charged."""
 
@@ -129,7 +130,7 @@ class Postponed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dead:
     """Nothing more will be tried by itself. `state` is partial when some executions completed."""
 
@@ -139,7 +140,7 @@ class Dead:
     context: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Returned:
     """The worker stops and gives the job back untouched: neither attempt nor delivery is charged.
 
@@ -150,7 +151,7 @@ class Returned:
 Verdict = NextStage | Finished | RetryLater | Postponed | Dead | Returned
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EventDraft:
     """An event that gets its number when it is stored, and its time too unless `at` says when it happened."""
 
@@ -159,7 +160,7 @@ class EventDraft:
     at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StageReport:
     """Everything that one write says about one job: fenced, and applied whole or not at all.
 

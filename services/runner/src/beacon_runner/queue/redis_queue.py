@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TypeVar, cast
 
+from asyncpg.pgproto import pgproto
 from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
@@ -31,8 +32,8 @@ class RedisQueue:
         keys = (*self._layout.shared, *self._layout.dead)
         changed = 0
         for step in _steps(entries):
-            arguments = chain.from_iterable(map(_push_arguments, step))
-            changed += await self._number(Operation.PUSH, self._layout.chosen_lanes, *arguments, keys=keys)
+            arguments = words(chain.from_iterable(map(_push_arguments, step)))
+            changed += await self._number(Operation.PUSH, self._layout.chosen_lanes, arguments, keys=keys)
         return changed
 
     async def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> Sequence[Message]:
@@ -40,7 +41,10 @@ class RedisQueue:
         return await self._messages(Operation.CLAIM, self._lease_ms, worker, limit, *classes)
 
     async def ack(self, messages: Sequence[Message]) -> int:
-        return await self._on_each(Operation.ACK, messages, "")
+        total = 0
+        for step in _steps(messages):
+            total += await self._number(Operation.ACK, "", words(message.id for message in step))
+        return total
 
     async def tell(self, jobs: Sequence[JobId]) -> None:
         for step in _steps(jobs):
@@ -109,7 +113,7 @@ class RedisQueue:
         return total
 
     async def _messages(self, operation: Operation, *arguments: str | int) -> list[Message]:
-        return [Message.decode(text) for text in await self._run(operation, *arguments)]
+        return [_message(text) for text in await self._run(operation, *arguments)]
 
     async def _number(
         self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None
@@ -126,6 +130,11 @@ class RedisQueue:
         return cast("list[str]", answer)
 
 
+def words(many: Iterable[str]) -> str:
+    """Many in one argument; see words.inc.lua."""
+    return "\n".join([*many, ""])
+
+
 def rest_of(message: Message) -> str:
     """What the live hash keeps of a message beside its id."""
     return f"{message.stage}:{message.attempt}:{message.job_class}:{message.lane}"
@@ -138,6 +147,15 @@ def _is_wrong(live: LiveMessage, value: str | None) -> bool:
     place, _, _, job_class, _ = value.split(":", 4)  # as written in places.inc.lua
     lower = better(JobClass(job_class), live.message.job_class) is not JobClass(job_class)
     return lower or (live.front and place[0] in "wrl")
+
+
+_CLASSES = {job_class.value: job_class for job_class in JobClass}
+
+
+def _message(text: str) -> Message:
+    """As `id:stage:attempt:class:lane`; the job's id of the kind that the database driver takes quickest."""
+    job, ticket, stage, attempt, job_class, lane = text.split(":", 5)
+    return Message(JobId(pgproto.UUID(job)), int(ticket), int(stage), int(attempt), _CLASSES[job_class], lane)
 
 
 def _push_arguments(entry: OutboxEntry) -> tuple[str, str, str, str]:

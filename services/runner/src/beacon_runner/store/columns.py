@@ -10,7 +10,7 @@ import orjson
 from beacon_contracts.failures import Failure
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.journal import events_of
-from beacon_runner.domain.plan import ended
+from beacon_runner.domain.plan import GENERATION_ITEM, ended
 from beacon_runner.domain.work import (
     ClaimedJob,
     Dead,
@@ -42,13 +42,13 @@ class _Change:
     reason: str | None = None
 
 
-def single_columns(reports: Sequence[StageReport]) -> Columns:
-    """For jobs of one execution."""
+def single_columns(reports: Sequence[StageReport]) -> tuple[Any, ...]:
+    """For generations: the name that their executions share, and the columns."""
     runs = [report.executions[0] for report in reports]
     return (
+        GENERATION_ITEM,
         [report.claimed.id for report in reports],
         [report.claimed.fence for report in reports],
-        [run.execution.item for run in runs],
         [run.execution.model for run in runs],
         [run.execution.region for run in runs],
         *_results(runs),

@@ -67,7 +67,8 @@ class Bench:
 
     def begin(self, run: JobRun, free_slot: Callable[[], None]) -> None:
         """Work on it. An older delivery of the same job, if one is here, is let go: its fence is broken."""
-        self.let_go(run.job.id)
+        if run.job.id in self._seats:
+            self.let_go(run.job.id)
         seat = Seat(run, free_slot)
         self._seats[run.job.id] = seat
         self._empty.clear()

@@ -13,7 +13,7 @@ from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.domain.messages import Message
 from beacon_runner.loops.metrics import LoopMetrics
 from beacon_runner.queue.keys import Layout
-from beacon_runner.queue.redis_queue import LARGEST_STEP, rest_of
+from beacon_runner.queue.redis_queue import LARGEST_STEP, rest_of, words
 from beacon_runner.queue.scripts import Operation, run_blocking
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class Heartbeat:
         self._lease_s = lease_s
         self._every_s = every_s
         self._lost: Callable[[Sequence[str]], None] = lambda _: None
-        self._held: dict[str, str] = {}
+        self._held: dict[str, Message] = {}
         self._renewed_at = clock.now()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._beat_until_stopped, name="heartbeat", daemon=True)
@@ -56,7 +56,7 @@ class Heartbeat:
         return self._clock.now() - self._renewed_at < self._lease_s
 
     def hold(self, messages: Iterable[Message]) -> None:
-        self._held.update((message.id, rest_of(message)) for message in messages)
+        self._held.update([(message.id, message) for message in messages])
 
     def drop(self, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -86,22 +86,22 @@ class Heartbeat:
             self._renew(held[start : start + LARGEST_STEP])
         self._renewed_at = began_at
 
-    def _renew(self, held: Sequence[tuple[str, str]]) -> None:
+    def _renew(self, held: Sequence[tuple[str, Message]]) -> None:
         lease_ms = round(self._lease_s * 1000)
-        pairs = chain.from_iterable(held)
+        pairs = chain.from_iterable((message_id, rest_of(message)) for message_id, message in held)
         arguments: list[str | int] = [*self._layout.arguments, lease_ms, self._worker, *pairs]
         lost, restored, retaken = self._run(Operation.EXTEND, arguments)
         if lost:
             self._lost(lost)
         # The event loop lets go of a message before it tells Redis: what it let go of in the meantime was
         # brought back by mistake.
-        self._undo(Operation.ACK, restored)
-        self._undo(Operation.GIVE_BACK, retaken)
+        if let_go := self._let_go(restored):
+            self._run(Operation.ACK, [*self._layout.arguments, self._worker, words(let_go)])
+        if let_go := self._let_go(retaken):
+            self._run(Operation.GIVE_BACK, [*self._layout.arguments, self._worker, *let_go])
 
-    def _undo(self, operation: Operation, message_ids: Sequence[str]) -> None:
-        let_go = [message_id for message_id in message_ids if message_id not in self._held]
-        if let_go:
-            self._run(operation, [*self._layout.arguments, self._worker, *let_go])
+    def _let_go(self, message_ids: Sequence[str]) -> list[str]:
+        return [message_id for message_id in message_ids if message_id not in self._held]
 
     def _run(self, operation: Operation, arguments: Sequence[str | int]) -> Any:
         return run_blocking(self._connected(), operation, self._layout.shared, arguments)

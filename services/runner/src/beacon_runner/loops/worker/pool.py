@@ -44,7 +44,7 @@ class Pool:
         self._free = config.slots
         self._classes: Sequence[JobClass] = config.classes[:1] if config.strict else config.classes
         self._intake = intake
-        self._running = intake.metrics.running.labels(name)
+        intake.metrics.running.labels(name).set_function(lambda: config.slots - self._free)
         self._told = True  # something may be waiting that this pool has not seen
 
     def tell(self, job_class: str) -> None:
@@ -111,12 +111,10 @@ class Pool:
         now = intake.clock.wall()
         for job in jobs:
             run = open_run(by_job[job.id], job, now)
-            self._running.inc()
             intake.bench.begin(run, self._free_slot)
         intake.metrics.claimed.labels(self._classes[0]).inc(len(jobs))
 
     def _free_slot(self) -> None:
         self._free += 1
-        self._running.dec()
         if self._told:
             self.wakeup.set()

@@ -45,9 +45,10 @@ class Recorder:
 
     def note(self, run: JobRun) -> None:
         """The run has something to say; it is asked for it when its turn to be written comes."""
+        if not self._noted:
+            self._idle.clear()
+            self._waiting.set()
         self._noted[run] = None
-        self._idle.clear()
-        self._waiting.set()
 
     def forget(self, run: JobRun) -> None:
         self._noted.pop(run, None)

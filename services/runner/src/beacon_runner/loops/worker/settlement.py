@@ -48,15 +48,17 @@ class Settlement:
         for message in (*done, *returned, *lost):
             self.bench.let_go(message.job)
         self.heartbeat.drop((*done, *returned, *lost))
-        await self._tell(done, returned, lost, list(applied))
+        ended = {message.job for message in done}
+        await self._tell(done, returned, lost, [job for job in applied if job not in ended])
 
     async def _tell(
         self, done: list[Message], returned: list[Message], lost: list[Message], changed: list[JobId]
     ) -> None:
         try:
-            await self.queue.tell(changed)
+            if changed:
+                await self.queue.tell(changed)
             if done:
-                await self.queue.ack(done)
+                await self.queue.ack(done)  # which tells those who watch, too
             if returned:
                 await self.queue.give_back(returned, self.worker)
             if lost:

@@ -1,6 +1,6 @@
 -- Adds messages; one that is known already is not added again, though it may go to a higher class or to the front.
 -- KEYS 1-5 as in places.inc.lua, 6 dead LIST of ids, 7 dead ids HASH (job -> id)
--- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, then four for each message:
+-- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, 5 four words (see words.inc.lua) for each message:
 --      kind (j lane, f front, r retry, s retry that goes to the front, d dead), id, `stage:attempt:class:lane`,
 --      due in ms (r, s) or batch (j, f)
 -- Returns how many messages were added or moved.
@@ -9,7 +9,8 @@
 -- include raising.inc.lua
 -- include choosing.inc.lua
 -- include adding.inc.lua
-local changed = 0
+-- include words.inc.lua
+local changed, given = 0, words(ARGV[5])
 
 local add = {}
 function add.j(id, rest, batch) add_to_lane(id, with_lane(rest, batch)) end
@@ -22,8 +23,8 @@ local function add_retry(letter)
 end
 add.r, add.s = add_retry('r'), add_retry('s')
 
-for i = 5, #ARGV, 4 do
-  local kind, id, rest, extra = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+for i = 1, #given, 4 do
+  local kind, id, rest, extra = given[i], given[i + 1], given[i + 2], given[i + 3]
   if kind == 'd' then
     changed = changed + mirror_dead(id)
   else

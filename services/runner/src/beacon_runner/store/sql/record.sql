@@ -10,11 +10,10 @@ WITH done AS (
         worker = NULL,
         event_seq = j.event_seq + 3
     FROM unnest(
-        $1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::json[],
+        $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::json[],
         $9::double precision[], $10::double precision[], $11::real[], $12::real[], $13::real[]
     ) AS r (
-        id, fence, item, model, region, actual_region, backend, output, run_from, run_to, queued_s, load_s,
-        run_s
+        id, fence, model, region, actual_region, backend, output, run_from, run_to, queued_s, load_s, run_s
     )
     WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
     RETURNING r.*
@@ -24,7 +23,7 @@ WITH done AS (
         started_at, finished_at, queued_s, load_s, run_s
     )
     SELECT
-        id, 0, 0, 1, 'completed', item, model, region, actual_region, backend, output,
+        id, 0, 0, 1, 'completed', $1, model, region, actual_region, backend, output,
         to_timestamp(run_from), to_timestamp(run_to), queued_s, load_s, run_s
     FROM done
 )
