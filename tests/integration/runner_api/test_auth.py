@@ -1,10 +1,12 @@
 """Who may do what: keys, scopes, revocation, and jobs that are nobody else's business."""
 
+import asyncio
 import re
 from typing import Any
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.tiers import Tier
+from tests.fixtures.waiting import until
 from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/queue-status", "/status"}
@@ -109,6 +111,26 @@ async def test_a_key_revoked_by_another_process_stops_within_seconds(api: ApiBed
     assert (await anna.http.get("/api/v1/me")).status_code == 401
 
 
+async def test_a_revoked_key_ends_the_streams_that_it_has_opened(
+    api: ApiBed, anna: Caller, admin: Caller
+) -> None:
+    job, user_id = await anna.submit(GENERATION), (await anna.get("/api/v1/me"))["user_id"]
+    stream = anna.http.get(f"/api/v1/jobs/{job}/events", headers={"accept": "text/event-stream"})
+    reading = asyncio.create_task(stream)
+    await until(lambda: len(api.watchers), "the stream is open")
+    (key,) = (await admin.get(f"/admin/users/{user_id}/keys"))["keys"]
+    await admin.http.delete(f"/admin/users/{user_id}/keys/{key['id']}")
+
+    async def ended() -> bool:
+        await api.clock.advance(6)
+        return reading.done()
+
+    await until(ended, "the stream has ended")
+    last = (await reading).text.strip().rpartition("event: ")[2]
+    assert last.startswith("STREAM_END")
+    assert '"unknown_key"' in last
+
+
 async def test_a_disabled_user_s_keys_do_not_work_until_enabled(
     api: ApiBed, anna: Caller, admin: Caller
 ) -> None:
@@ -133,6 +155,8 @@ async def test_credit_is_given_and_taken_but_never_below_zero(anna: Caller, admi
         "credit"
     ] == 10
     assert (await admin.post(f"/admin/users/{user_id}/credit", {"amount": -4}))["credit"] == 6
+    for no_number in ("1", True, 1.5, None):
+        await admin.post(f"/admin/users/{user_id}/credit", {"amount": no_number}, 422)
     refused = await admin.post(f"/admin/users/{user_id}/credit", {"amount": -7}, 409)
     assert refused["code"] == "not_enough_credit"
     await admin.post(f"/admin/users/{user_id}/credit", {"amount": 1_000_000_000})

@@ -131,6 +131,11 @@ def test_region_names_are_found_by_any_spelling() -> None:
             'classes = ["medium"]',
             "no pool serves class low: its jobs would wait forever",
         ),
+        (
+            'classes = ["low", "medium", "high"]',
+            'classes = ["high", "low"]\nstrict = true',
+            "no pool serves class low: its jobs would wait forever",
+        ),
         ('classes = ["high"]', "classes = []", "pools.high.classes: needs at least 1 entry"),
         (
             "up_to_s = 30\n",

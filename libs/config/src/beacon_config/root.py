@@ -101,7 +101,7 @@ class BeaconConfig(Section):
         for tier in Tier:
             if tier not in self.tiers:
                 yield f"[tiers.{tier}] is missing: every tier needs a class and a starvation bound"
-        served = {job_class for pool in self.pools.values() for job_class in pool.classes}
+        served = {job_class for pool in self.pools.values() for job_class in pool.served}
         used = {tier.job_class for tier in self.tiers.values()}
         for job_class in sorted(used - served):
             yield f"no pool serves class {job_class}: its jobs would wait forever"

@@ -35,6 +35,11 @@ class PoolConfig(Section):
     classes: Annotated[list[JobClass], Field(min_length=1)]
     strict: bool = False
 
+    @property
+    def served(self) -> list[JobClass]:
+        """The classes that it takes work from: a strict pool helps nobody."""
+        return self.classes[:1] if self.strict else self.classes
+
 
 class PromotionConfig(Section):
     low_to_medium_after_s: PositiveSeconds = 1800.0

@@ -74,7 +74,7 @@ class UserChange(Shape):
 
 
 class CreditChange(Shape):
-    amount: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
+    amount: Annotated[int, Field(strict=True, ge=-1_000_000_000, le=1_000_000_000)]
     note: Annotated[Text, Field(max_length=200)] = ""
 
 

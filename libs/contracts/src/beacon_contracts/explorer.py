@@ -61,6 +61,6 @@ class Generate(Shape):
 
     prompt: str = Field(min_length=1, max_length=100_000, pattern=r"^[^\x00]*$")
     model: Name
-    duration: float | None = Field(default=None, gt=0, le=86_400)
+    duration: float | None = Field(default=None, strict=True, gt=0, le=86_400)
     loop: bool = False
     region: Name | None = None

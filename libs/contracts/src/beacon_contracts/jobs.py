@@ -69,7 +69,7 @@ class GenerationJob(Shape):
     name: Annotated[Text, Field(max_length=200)] = ""
     model: Name
     prompt: Prompt
-    duration: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    duration: Annotated[float, Field(strict=True, gt=0, le=86_400)] | None = None
     loop: bool = False
     region: Name | None = None
     params: dict[str, Any] = Field(default_factory=dict)

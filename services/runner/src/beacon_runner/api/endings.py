@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import orjson
 
-from beacon_runner.api.problems import problem_of
+from beacon_runner.api.problems import EXPECTED, problem_of
+from beacon_web.problems import HttpProblemError
 
 STREAM_END = b"STREAM_END"
 _COME_BACK = "come back with the last number you have"
+TOLD: tuple[type[Exception], ...] = (HttpProblemError, *EXPECTED)  # errors that a client is told of
 _LONGEST_REASON = 123  # bytes, of a WebSocket's closing frame
 
 

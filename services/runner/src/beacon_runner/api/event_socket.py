@@ -1,16 +1,15 @@
 """A WebSocket that tells a job's events and says why it closes."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from beacon_contracts.events import JobEvent
-from beacon_contracts.ids import JobId, UserId
-from beacon_runner.api.endings import OVER, SLOW, STOPPING, Ending, ending_of
-from beacon_runner.api.events import EventDesk
-from beacon_runner.api.problems import EXPECTED
+from beacon_runner.api.endings import OVER, SLOW, STOPPING, TOLD, Ending, ending_of
+from beacon_runner.live import Watchers
 
 log = structlog.get_logger(__name__)
 
@@ -22,13 +21,13 @@ class SlowClientError(Exception):
 class EventSocket:
     """Sends until the job is over or the client is gone; drops one that takes nothing for `patience_s`."""
 
-    def __init__(self, socket: WebSocket, events: EventDesk, *, patience_s: float) -> None:
+    def __init__(self, socket: WebSocket, watchers: Watchers, *, patience_s: float) -> None:
         self._socket = socket
-        self._events = events
+        self._watchers = watchers
         self._patience_s = patience_s
 
-    async def serve(self, job: JobId, owner: UserId | None, after: int) -> None:
-        sending = asyncio.ensure_future(self._tell(job, owner, after))
+    async def serve(self, followed: AsyncGenerator[JobEvent | None]) -> None:
+        sending = asyncio.ensure_future(self._tell(followed))
         gone = asyncio.ensure_future(self._until_gone())
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -37,25 +36,25 @@ class EventSocket:
                 one.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
 
-    async def _tell(self, job: JobId, owner: UserId | None, after: int) -> None:
+    async def _tell(self, followed: AsyncGenerator[JobEvent | None]) -> None:
         try:
-            ending = await self._send_all(job, owner, after)
+            ending = await self._send_all(followed)
             await self._socket.close(ending.close_code, ending.close_reason)
         except WebSocketDisconnect:
             return
 
-    async def _send_all(self, job: JobId, owner: UserId | None, after: int) -> Ending:
+    async def _send_all(self, followed: AsyncGenerator[JobEvent | None]) -> Ending:
         try:
-            async with aclosing(self._events.follow(job, owner, after)) as events:
+            async with aclosing(followed) as events:
                 async for event in events:
                     if event is not None:
                         await self._send(event)
         except SlowClientError:
             log.info("slow_client_dropped", after_s=self._patience_s)
             return SLOW
-        except EXPECTED as error:
+        except TOLD as error:
             return ending_of(error)
-        return STOPPING if self._events.watchers.closed else OVER
+        return STOPPING if self._watchers.closed else OVER
 
     async def _send(self, event: JobEvent) -> None:
         try:

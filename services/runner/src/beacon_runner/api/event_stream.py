@@ -9,8 +9,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from beacon_contracts.events import JobEvent
-from beacon_runner.api.endings import OVER, SLOW, STOPPING, ending_of
-from beacon_runner.api.problems import EXPECTED
+from beacon_runner.api.endings import OVER, SLOW, STOPPING, TOLD, ending_of
 from beacon_runner.live import Line, Watchers, line_of
 
 log = structlog.get_logger(__name__)
@@ -60,7 +59,7 @@ async def _written(events: AsyncGenerator[JobEvent | None], watchers: Watchers) 
         async with aclosing(events):
             async for event in events:
                 yield HEARTBEAT if event is None else _sse(event)
-    except EXPECTED as error:
+    except TOLD as error:
         yield ending_of(error).sse()
     else:
         yield (STOPPING if watchers.closed else OVER).sse()

@@ -1,6 +1,6 @@
 """A job's events: as a page, or as a stream that goes on from where the client stopped."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from beacon_contracts.events import JobEvent
@@ -12,6 +12,8 @@ from beacon_runner.api.views import event_view
 from beacon_runner.domain.states import LIVE
 from beacon_runner.live import Watchers
 from beacon_runner.store.reading import JobRecord
+
+Check = Callable[[], Awaitable[None]]
 
 PAGE = 500
 PAGE_OF_A_STREAM = 100  # what a client that does not read makes this process hold
@@ -35,15 +37,20 @@ class EventDesk:
         more = record.head.state in LIVE or (bool(found) and found[-1].seq < record.event_seq)
         return [event_view(record.head.id, event) for event in found], more
 
-    async def follow(self, job: JobId, owner: UserId | None, after: int) -> AsyncGenerator[JobEvent | None]:
+    async def follow(
+        self, job: JobId, owner: UserId | None, after: int, still_allowed: Check | None = None
+    ) -> AsyncGenerator[JobEvent | None]:
         """Events from `after` on, until the job is over and all is told; None breaks a long silence.
 
+        `still_allowed` raises when whoever follows may no longer do so.
         Each client reads from Postgres at its own pace, so a slow one holds nothing but its place.
         """
         heard_at = self.clock.now()
         with self.watchers.watch(job) as wakeup:
             more = True
             while more and not self.watchers.closed:
+                if still_allowed is not None:
+                    await still_allowed()
                 record = await self.jobs.record(job, owner)
                 events, more = await self._page(record, after, PAGE_OF_A_STREAM)
                 for event in events:

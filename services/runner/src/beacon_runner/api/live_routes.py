@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, WebSocket
 from starlette.responses import Response
+from starlette.types import Scope as AsgiScope
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.events import EventPage
@@ -13,17 +14,16 @@ from beacon_runner.api.auth import KeyRing, owner_of
 from beacon_runner.api.cursors import JobPath
 from beacon_runner.api.documents import problems
 from beacon_runner.api.doors import locked
+from beacon_runner.api.endings import TOLD
 from beacon_runner.api.event_socket import EventSocket
 from beacon_runner.api.event_stream import EventStream
-from beacon_runner.api.events import EventDesk
-from beacon_runner.api.problems import EXPECTED, refusal
+from beacon_runner.api.events import Check, EventDesk
+from beacon_runner.api.problems import refusal
 from beacon_runner.live import Tickets
 from beacon_web.problems import HttpProblemError
 from beacon_web.replies import view_response
 
 SLOW_AFTER_S = 20.0
-
-REFUSALS: tuple[type[Exception], ...] = (HttpProblemError, *EXPECTED)
 
 After = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Only events with greater numbers")]
 
@@ -64,7 +64,8 @@ def event_routes(events: EventDesk, keys: KeyRing, *, patience_s: float = SLOW_A
             found, more = await events.page(job, owner, known)
             return view_response(EventPage(events=found, more=more))
         await events.jobs.record(job, owner)
-        return EventStream(events.follow(job, owner, known), events.watchers, patience_s=patience_s)
+        followed = events.follow(job, owner, known, _still_good(keys, request.scope))
+        return EventStream(followed, events.watchers, patience_s=patience_s)
 
     return routes
 
@@ -91,11 +92,13 @@ def socket_routes(
         try:
             owner, job = await _admit(socket, keys, tickets, ticket, job_id)
             await events.jobs.record(job, owner)
-        except REFUSALS as error:
+        except TOLD as error:
             await socket.send_denial_response(refusal(error, socket.url.path).response())
             return
         await socket.accept()
-        await EventSocket(socket, events, patience_s=patience_s).serve(job, owner, after or 0)
+        still_good = _still_good(keys, socket.scope) if ticket is None else None
+        followed = events.follow(job, owner, after or 0, still_good)
+        await EventSocket(socket, events.watchers, patience_s=patience_s).serve(followed)
 
     return routes
 
@@ -113,6 +116,15 @@ async def _admit(
         detail = "this ticket is unknown, used, too old or for another job: get another"
         raise HttpProblemError(401, "ticket_used_up", detail)
     return owner, job
+
+
+def _still_good(keys: KeyRing, scope: AsgiScope) -> Check:
+    """A key that is revoked ends the streams that it has opened."""
+
+    async def check() -> None:
+        await keys.require(scope, Scope.USER)
+
+    return check
 
 
 def _last_event_id(request: Request) -> int:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from beacon_config import BeaconConfig
-from beacon_config.tenancy import PoolConfig
 from beacon_contracts.tiers import JobClass
 
 _BEST_FIRST = tuple(JobClass)
@@ -19,14 +18,14 @@ class Promotion:
 def usable_classes(config: BeaconConfig) -> frozenset[JobClass]:
     """Those that some tier uses and some pool serves: in others a job would wait unseen, or forever."""
     used = {tier.job_class for tier in config.tiers.values()}
-    return frozenset(job_class for pool in config.pools.values() for job_class in _served(pool)) & used
+    return frozenset(job_class for pool in config.pools.values() for job_class in pool.served) & used
 
 
 def front_class(config: BeaconConfig) -> JobClass:
     """Where whoever paid is served soonest: the class that most pools serve, the better one of equals."""
     usable = [job_class for job_class in _BEST_FIRST if job_class in usable_classes(config)]
     pools = config.pools.values()
-    return max(usable, key=lambda job_class: sum(job_class in _served(pool) for pool in pools))
+    return max(usable, key=lambda job_class: sum(job_class in pool.served for pool in pools))
 
 
 def better(one: JobClass, other: JobClass) -> JobClass:
@@ -43,7 +42,3 @@ def promotions(config: BeaconConfig) -> tuple[Promotion, ...]:
     if JobClass.MEDIUM not in usable:
         steps = [Promotion(JobClass.LOW, JobClass.HIGH, waits.medium_to_high_after_s)]
     return tuple(step for step in steps if step.target in usable)
-
-
-def _served(pool: PoolConfig) -> list[JobClass]:
-    return pool.classes[:1] if pool.strict else pool.classes

@@ -42,7 +42,7 @@ class Pool:
         self.name = name
         self.wakeup = Wakeup()
         self._free = config.slots
-        self._classes: Sequence[JobClass] = config.classes[:1] if config.strict else config.classes
+        self._classes: Sequence[JobClass] = config.served
         self._intake = intake
         intake.metrics.running.labels(name).set_function(lambda: config.slots - self._free)
         self._told = True  # something may be waiting that this pool has not seen
