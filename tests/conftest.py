@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from redis import Redis
 
 from tests.fixtures.choice import ServerChoiceError
@@ -16,6 +17,12 @@ from tests.fixtures.server_pair import ServerPair, server_pair
 from tests.fixtures.stack import RunningStack, running_stack
 
 RUN_INPUT = "beacon_servers"
+
+# A busy machine is no defect of what is tested: no example has a time limit, and no strategy is too slow.
+# Every run tries the same examples; --hypothesis-profile=explore goes looking for others.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("same")
 
 
 class RunServers:

@@ -20,6 +20,7 @@ from beacon_devstack.stack import Stack
 from beacon_lifecycle import SystemClock
 from tests.fixtures.gpusim import read_ledger_file
 from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK
+from tests.fixtures.waiting import PATIENCE_S
 
 ROLES = {"api": "api", "relay": "relay", "worker-1": "worker", "worker-2": "worker"}
 LEASE_S = 4.0
@@ -99,7 +100,7 @@ class System:
     async def gpu_excess(self) -> int:
         """Calls that came to a GPU beyond its slots."""
         excess = 0
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as http:
             for name, part in self.parts.items():
                 if name.startswith("gpusim") and isinstance(part, Part):
                     excess += (await http.get(f"{part.url}/control/stats")).json()["excess"]

@@ -11,6 +11,7 @@ import yaml
 
 from infra.check import ROOT, manifests
 from tests.fixtures.stack import RunningStack
+from tests.fixtures.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.stack
 
@@ -21,7 +22,11 @@ SUFFIXES = {"counter": ("_total", "_created"), "histogram": ("_bucket", "_sum", 
 @pytest.fixture(scope="module")
 def exposed(stack: RunningStack) -> set[str]:
     parts = ("runner", "router", "gpusim-us")
-    return {name for part in parts for name in metric_names(httpx.get(f"{stack.url(part)}/metrics").text)}
+    return {
+        name
+        for part in parts
+        for name in metric_names(httpx.get(f"{stack.url(part)}/metrics", timeout=PATIENCE_S).text)
+    }
 
 
 def metric_names(page: str) -> Iterator[str]:

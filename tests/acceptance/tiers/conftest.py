@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.tiers.people import People
 from tests.fixtures.stack import RunningStack, running_stack
+from tests.fixtures.waiting import PATIENCE_S
 
 SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
 SHORTER = {
@@ -33,7 +34,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 
 @pytest.fixture
 async def people(stack: RunningStack) -> AsyncIterator[People]:
-    async with httpx.AsyncClient(timeout=60) as http:
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
         yield People(stack, http)
         await http.delete(f"{stack.url('gpusim-us')}/control/faults")
         await http.post(f"{stack.url('gpusim-us')}/control/release")

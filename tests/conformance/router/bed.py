@@ -9,10 +9,9 @@ from beacon_lifecycle import Clock, ManualClock, SystemClock
 from beacon_redis import RedisAddress
 from beacon_router.limits import MemoryLimiter, News, RedisLimiter, SlotLimiter
 from beacon_router.limits.port import Limit, Standing, Token
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_S, until
 
 GPU = Limit("group:modal", 3)
-DEADLINE_S = 10.0
 
 
 class LimiterBed(Protocol):
@@ -86,7 +85,7 @@ class Inbox:
         return {token for news in self.news for token in news.tokens}
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 self._came.clear()
                 await self._came.wait()

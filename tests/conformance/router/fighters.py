@@ -16,10 +16,10 @@ from beacon_redis import RedisAddress
 from beacon_router.limits import RedisLimiter
 from beacon_router.limits.port import Limit
 from beacon_router.limits.share import LimitShare
+from tests.fixtures.waiting import PATIENCE_S
 
 SLOT = Limit("group:single", 1)
 HELD, INSIDE, MOST = "witness:held", "witness:inside", "witness:most"
-DEADLINE_S = 60.0
 
 
 async def fight(url: str, rounds: int) -> None:
@@ -29,7 +29,7 @@ async def fight(url: str, rounds: int) -> None:
     share = LimitShare(SLOT, limiter, clock, lambda capacity: grown.set() if capacity else None)
     await limiter.start()
     await share.start()
-    async with Redis.from_url(url) as witness, asyncio.timeout(DEADLINE_S):
+    async with Redis.from_url(url) as witness, asyncio.timeout(PATIENCE_S):
         for _ in range(rounds):
             await hold_once(share, grown, witness)
     await share.stop()

@@ -7,6 +7,7 @@ from beacon_lifecycle import SystemClock
 from beacon_router.limits import MemoryLimiter
 from beacon_router.limits.port import Limit
 from beacon_router.limits.share import LimitShare
+from tests.fixtures.waiting import PATIENCE_S
 
 FIGHTERS = 50
 ROUNDS = 2
@@ -50,7 +51,7 @@ async def test_fifty_tasks_never_hold_one_slot_together() -> None:
             share.ended()
         await share.stop()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(fight() for _ in range(FIGHTERS)))
 
     assert (held, most) == (FIGHTERS * ROUNDS, 1)

@@ -1,7 +1,6 @@
 """A Redis that restarts, forgets or stays away: who holds a slot keeps it, nobody gets one too many."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
 
 import pytest
@@ -96,18 +95,15 @@ async def test_while_it_is_away_asking_says_so(bed: RedisBed, server: RedisServe
 
 
 async def when_back(limiter: RedisLimiter, token: Token) -> Standing:
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                return await limiter.acquire(GPU, [token])
-            except LimiterAwayError:
-                await asyncio.sleep(0.01)
+    return await until(lambda: unless_away(limiter.acquire(GPU, [token])), "Redis is back")
 
 
 async def when_kept(limiter: RedisLimiter) -> Standing:
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                return await limiter.renew(GPU, [A, B, C], [])
-            except LimiterAwayError:
-                await asyncio.sleep(0.01)
+    return await until(lambda: unless_away(limiter.renew(GPU, [A, B, C], [])), "Redis is back")
+
+
+async def unless_away(asking: Awaitable[Standing]) -> Standing | None:
+    try:
+        return await asking
+    except LimiterAwayError:
+        return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from tests.fixtures.waiting import PATIENCE_S
 from tests.integration.client.small_runner import SmallRunner, small_runner
 
 
@@ -24,4 +25,4 @@ def served() -> Iterator[SmallRunner]:
         serving = portal.start_task_soon(serve, ready, stop)
         yield portal.call(ready.get)
         portal.call(stop.set)
-        serving.result(timeout=10)
+        serving.result(timeout=PATIENCE_S)

@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from tests.fixtures.waiting import patience
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -48,7 +50,7 @@ class SmallRouter:
             self.changed.notify_all()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10), self.changed:
+        async with patience("the router has heard of it"), self.changed:
             await self.changed.wait_for(condition)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

@@ -20,7 +20,7 @@ from beacon_contracts.ids import JobId, new_uuid, show_execution
 from beacon_contracts.inference import InferenceRequest, InferenceState
 from beacon_contracts.jobs import JobState
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import PATIENCE_S, patience, until
 
 pytestmark = pytest.mark.stack
 
@@ -94,7 +94,7 @@ def test_the_command_is_installed(stack: RunningStack) -> None:
         input=json.dumps(PIPELINE).encode(),
         env={**os.environ, **environ(stack)},
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert run.returncode == 0, run.stderr.decode()
@@ -191,7 +191,7 @@ def test_users_keys_and_what_they_may(beacon: Cli) -> None:
 async def test_a_watch_outlives_the_runner(stack: RunningStack, client: RunnerClient) -> None:
     accepted = await client.submit(PIPELINE)
     seen: list[int] = []
-    async with patience("the job ends"):
+    async with patience("the job is over"):
         async for event in client.watch(accepted.job_id):
             seen.append(event.seq)
             if event.type is EventType.STEP_COMPLETE and event.data.get("step") == "prompt_enhancer":
@@ -219,31 +219,32 @@ async def router(stack: RunningStack) -> AsyncIterator[RouterClient]:
 
 
 async def known(router: RouterClient, request_id: str) -> None:
-    """Ask until the router has it."""
-    await until(lambda: router.find(request_id), "the router has it")
+    await until(lambda: router.find(request_id), "the router knows it")
 
 
-async def test_the_router_runs_refuses_and_cancels(router: RouterClient) -> None:
+async def test_the_router_runs_refuses_and_cancels(stack: RunningStack, router: RouterClient) -> None:
     done = await router.infer(request())
     assert (done.state, done.requested_region) == (InferenceState.COMPLETED, "US")
     with pytest.raises(RouterRefused) as refused:
         await router.infer(request(model="gpt-9"))
     assert refused.value.failure.code == "unknown_model"
-    slow = request(model="sdxl")
-    running = asyncio.ensure_future(router.infer(slow))
-    await known(router, slow.request_id)
-    await router.cancel(slow.request_id, "US", fence=1)
-    assert (await running).state is InferenceState.CANCELLED
+    held = request(model="sdxl")
+    with stack.held("gpusim-us"):
+        running = asyncio.ensure_future(router.infer(held))
+        await known(router, held.request_id)
+        await router.cancel(held.request_id, "US", fence=1)
+        assert (await running).state is InferenceState.CANCELLED
 
 
 async def test_an_inference_outlives_the_router(stack: RunningStack, router: RouterClient) -> None:
-    slow = request(model="sdxl")
-    running = asyncio.ensure_future(router.infer(slow))
-    await known(router, slow.request_id)
-    async with patience("the answer comes"):
+    held = request(model="sdxl")
+    with stack.held("gpusim-us"):
+        running = asyncio.ensure_future(router.infer(held))
+        await known(router, held.request_id)
         await asyncio.to_thread(stack.kill, "router")
         assert "router" in await _failures(stack)
         await asyncio.to_thread(stack.start, "router")
+    async with patience("the inference ends"):
         assert (await running).state is InferenceState.COMPLETED
     assert await _failures(stack) == []
 

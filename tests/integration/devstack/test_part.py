@@ -13,6 +13,7 @@ from beacon_devstack.home import Home
 from beacon_devstack.orphans import end_recorded
 from beacon_devstack.part import Part, PartSpec, run_to_end
 from beacon_lifecycle import SystemClock
+from tests.fixtures.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ async def test_a_part_is_ready_when_its_start_returns_and_gone_when_its_stop_doe
 ) -> None:
     part = gpusim(home, port)
     await part.start()
-    async with httpx.AsyncClient(base_url=part.url) as http:
+    async with httpx.AsyncClient(base_url=part.url, timeout=PATIENCE_S) as http:
         assert (await http.get("/healthz")).status_code == 200
     await part.stop()
     await part.stop()

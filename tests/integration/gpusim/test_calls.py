@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.fixtures.gpusim import Gpusim
+from tests.fixtures.waiting import PATIENCE_S
 
 
 def modal(model: str, request_id: str = "r-1", prompt: str = "Why?") -> dict[str, Any]:
@@ -125,7 +126,7 @@ async def test_the_proxy_cuts_a_long_run_and_the_client_polls_for_it(gpu: Gpusim
 async def test_a_cut_run_goes_on_when_nobody_polls(gpu: Gpusim) -> None:
     await gpu.set_models({"long": {"run": 0.25}})
     await gpu.set_proxy_cut(0.05)
-    async with httpx.AsyncClient(base_url=gpu.url) as client:
+    async with httpx.AsyncClient(base_url=gpu.url, timeout=PATIENCE_S) as client:
         assert (await client.post("/modal", json=modal("long"))).status_code == 303
     await gpu.wait_running(0)
     [call] = await gpu.ledger()

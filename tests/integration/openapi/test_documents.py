@@ -11,6 +11,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.fixtures.stack import RunningStack
+from tests.fixtures.waiting import PATIENCE_S
 
 CRASHES = (500, 502)
 
@@ -26,12 +27,9 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-CALL_S = 20
 EXAMPLES = 8
 BOUNDED = settings(
     max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
@@ -51,7 +49,7 @@ def _wrong(operation: Any, headers: dict[str, str]) -> str | None:
     @BOUNDED
     @given(case=operation.as_strategy())
     def ask(case: "schemathesis.Case[Any]") -> None:
-        case.call_and_validate(checks=CHECKS, headers=headers, timeout=CALL_S)
+        case.call_and_validate(checks=CHECKS, headers=headers, timeout=PATIENCE_S)
 
     try:
         ask()

@@ -12,6 +12,7 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import ManualClock
 from beacon_runner.api.priorities import Patience, PriorityService
 from beacon_telemetry import new_registry
+from tests.fixtures.waiting import until
 from tests.integration.runner_api.bed import GENERATION, api_bed
 
 HIGH, MEDIUM, LOW = JobClass
@@ -77,9 +78,10 @@ def somebody() -> UserId:
 
 
 async def becomes(priorities: PriorityService, user: UserId, wanted: JobClass) -> None:
-    async with asyncio.timeout(90):
-        while await priorities.class_of(user, MEDIUM) is not wanted:  # noqa: ASYNC110 - no event tells of it
-            await asyncio.sleep(0.01)
+    async def is_so() -> bool:
+        return await priorities.class_of(user, MEDIUM) is wanted
+
+    await until(is_so, f"the class is {wanted}")
 
 
 async def answers_after_a_wait(priorities: PriorityService) -> bool:

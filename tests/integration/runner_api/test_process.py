@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from beacon_contracts.ids import read_job
 from beacon_runner.store.database import Database
+from tests.fixtures.waiting import PATIENCE_S, patience, until
 from tests.integration.runner_api.bed import GENERATION
 from tests.integration.runner_store.bed import Bed
 
@@ -22,7 +23,6 @@ KEYS = {
     "BEACON_BOOTSTRAP_USER_KEY": "bk_user_0123456789abcdef",
     "BEACON_BOOTSTRAP_ADMIN_KEY": "bk_admin_0123456789abcdef",
 }
-START_DEADLINE_S = 60.0
 
 
 async def command(role: str, **environment: str) -> tuple[int, str]:
@@ -56,10 +56,8 @@ async def api_process(
         sys.executable, "-m", "beacon_runner", "api", env={**os.environ, **environment}
     )
     try:
-        async with asyncio.timeout(START_DEADLINE_S):
-            while not ready.exists():
-                assert process.returncode is None, "the api ended instead of starting"
-                await asyncio.sleep(0.02)
+        await until(lambda: ready.exists() or process.returncode is not None, "the api serves")
+        assert process.returncode is None, "the api ended instead of starting"
         yield process, ready.read_text(encoding="utf-8")
     finally:
         if process.returncode is None:
@@ -69,7 +67,7 @@ async def api_process(
 
 def client(url: str) -> httpx.AsyncClient:
     headers = {"authorization": f"Bearer {KEYS['BEACON_BOOTSTRAP_ADMIN_KEY']}"}  # has no limits
-    return httpx.AsyncClient(base_url=url, headers=headers, timeout=30)
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE_S)
 
 
 async def test_bootstrap_makes_a_user_and_an_operator_once(database_url: str) -> None:
@@ -106,7 +104,7 @@ async def test_told_to_stop_it_answers_what_is_open_and_ends_well(
             assert (await http.get("/readyz")).status_code == 200
             assert (await http.post("/api/v1/jobs", json=GENERATION)).status_code == 202
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with patience("the api ends"):
             assert await process.wait() == 0
 
 

@@ -11,7 +11,7 @@ from beacon_runner.compose import RelayStore, build_relay
 from beacon_runner.loops.bell import OutboxBell
 from beacon_runner.loops.listener import WakeListener
 from beacon_runner.store.live import PostgresAttic
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.bed import LoopBed, ScriptedExecutor, completed
 
 LISTENER = f"listener-{uuid4().hex}"
@@ -40,7 +40,7 @@ async def test_the_bell_is_heard_in_another_process(redis_url: str) -> None:
         bell = OutboxBell(redis)
         await bell.start()
         bell.ring()
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(told.wait(), PATIENCE_S)
         await bell.stop()
 
 
@@ -48,7 +48,7 @@ async def test_the_bell_wakes_a_publisher_of_its_own_process_without_redis() -> 
     bell, wakeup = OutboxBell(RedisAddress("redis://127.0.0.1:1/0").open()), Wakeup()
     bell.also_wake(wakeup)
     bell.ring()
-    await asyncio.wait_for(wakeup.wait(3600, ManualClock()), 10)
+    await asyncio.wait_for(wakeup.wait(3600, ManualClock()), PATIENCE_S)
 
 
 async def test_a_listener_comes_back_after_its_connection_broke(redis_url: str) -> None:

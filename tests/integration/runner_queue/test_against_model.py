@@ -144,7 +144,6 @@ def test_redis_does_what_the_model_says(redis_url: str) -> None:
         settings=settings(
             max_examples=25,
             stateful_step_count=30,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

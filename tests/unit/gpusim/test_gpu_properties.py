@@ -125,5 +125,5 @@ class GpuMachine(RuleBasedStateMachine):
         assert all(call.outcome is not None for call in self.calls)
 
 
-GpuMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+GpuMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=40)
 TestGpuMachine = GpuMachine.TestCase

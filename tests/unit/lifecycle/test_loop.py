@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from beacon_lifecycle import Loop, ManualClock, SystemClock, Wakeup
+from tests.fixtures.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,8 @@ async def test_endless_work_that_never_waits_leaves_room_for_others(clock: Manua
 
     loop = Loop("busy", run_once, interval_s=1, clock=clock)
     await loop.start()
-    await asyncio.wait_for(asyncio.sleep(0), 5)
-    await asyncio.wait_for(loop.stop(), 5)
+    await asyncio.wait_for(asyncio.sleep(0), PATIENCE_S)
+    await asyncio.wait_for(loop.stop(), PATIENCE_S)
 
 
 async def test_failures_wait_longer_each_time_up_to_a_bound(clock: ManualClock, work: Work) -> None:
@@ -168,7 +169,7 @@ async def test_stop_lets_the_run_under_way_finish(clock: ManualClock) -> None:
     await settle(clock)
     assert not stopping.done()
     gate.set()
-    await asyncio.wait_for(stopping, 5)
+    await asyncio.wait_for(stopping, PATIENCE_S)
     assert finished == [True]
 
 
@@ -188,8 +189,8 @@ async def test_a_cancelled_stop_ends_the_run_by_force(clock: ManualClock) -> Non
     await settle(clock)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(loop.stop(), 0.01)
-    await asyncio.wait_for(cancelled.wait(), 5)
-    await asyncio.wait_for(loop.stop(), 5)
+    await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
+    await asyncio.wait_for(loop.stop(), PATIENCE_S)
 
 
 async def test_stop_ends_a_long_pause_and_a_long_backoff(clock: ManualClock, work: Work) -> None:
@@ -199,15 +200,15 @@ async def test_stop_ends_a_long_pause_and_a_long_backoff(clock: ManualClock, wor
     for loop in (failing, idle):
         await loop.start()
     await settle(clock)
-    await asyncio.wait_for(asyncio.gather(failing.stop(), idle.stop()), 5)
-    await asyncio.wait_for(asyncio.gather(failing.wait(), idle.wait()), 5)
+    await asyncio.wait_for(asyncio.gather(failing.stop(), idle.stop()), PATIENCE_S)
+    await asyncio.wait_for(asyncio.gather(failing.wait(), idle.wait()), PATIENCE_S)
 
 
 async def test_stop_before_start_and_twice(clock: ManualClock, work: Work) -> None:
     loop = Loop("ticks", work.run_once, interval_s=1, clock=clock)
     await loop.stop()
     await loop.start()
-    await asyncio.wait_for(loop.wait(), 5)
+    await asyncio.wait_for(loop.wait(), PATIENCE_S)
     await asyncio.gather(loop.stop(), loop.stop())
     assert work.moments == []
 
@@ -219,8 +220,8 @@ async def test_what_kills_the_loop_is_raised_by_wait_and_not_by_stop(clock: Manu
     loop = Loop("killed", run_once, interval_s=1, clock=clock)
     await loop.start()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(loop.wait(), 5)
-    await asyncio.wait_for(loop.stop(), 5)
+        await asyncio.wait_for(loop.wait(), PATIENCE_S)
+    await asyncio.wait_for(loop.stop(), PATIENCE_S)
 
 
 async def test_a_second_start_is_a_mistake(clock: ManualClock, work: Work) -> None:
@@ -254,6 +255,6 @@ async def test_stop_at_any_moment_leaves_nothing_running() -> None:
         for _ in range(yields % 12):
             loop.wakeup.set()
             await asyncio.sleep(0)
-        await asyncio.wait_for(asyncio.gather(*(loop.stop() for _ in range(yields % 4 + 1))), 5)
+        await asyncio.wait_for(asyncio.gather(*(loop.stop() for _ in range(yields % 4 + 1))), PATIENCE_S)
         assert running == 0
     assert most == 1

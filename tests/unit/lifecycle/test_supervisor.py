@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from beacon_lifecycle import Supervisor
+from tests.fixtures.waiting import PATIENCE_S
 
 
 class Part:
@@ -81,7 +82,7 @@ def story() -> list[str]:
 
 
 async def run(supervisor: Supervisor) -> None:
-    await asyncio.wait_for(supervisor.run(), 10)
+    await asyncio.wait_for(supervisor.run(), PATIENCE_S)
 
 
 async def test_parts_start_in_order_and_stop_in_reverse(story: list[str]) -> None:
@@ -231,7 +232,7 @@ def test_a_signal_stops_the_process_in_order_with_exit_code_0(number: signal.Sig
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
         os.kill(process.pid, number)
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
         assert "stopped" in output
 
@@ -239,7 +240,7 @@ def test_a_signal_stops_the_process_in_order_with_exit_code_0(number: signal.Sig
 @pytest.mark.parametrize("how", ["fail", "die"])
 def test_a_process_whose_part_fails_or_dies_ends_with_exit_code_1(how: str) -> None:
     with start_process(how) as process:
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1
         assert "stopped" in output
 

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from beacon_lifecycle import OwnedTasks
+from tests.fixtures.waiting import PATIENCE_S
 
 
 async def forever() -> None:
@@ -32,7 +33,7 @@ async def test_the_first_death_is_kept_and_every_death_is_logged() -> None:
     with capture_logs() as lines:
         tasks.spawn("one", fail("first"))
         tasks.spawn("two", fail("second"))
-        await asyncio.wait_for(tasks.failed.wait(), 5)
+        await asyncio.wait_for(tasks.failed.wait(), PATIENCE_S)
         await tasks.close()
     assert str(tasks.failure) == "first"
     assert [line["task"] for line in lines if line["event"] == "task_died"] == ["router:one", "router:two"]
@@ -101,7 +102,7 @@ async def test_an_owned_task_may_close_its_owner() -> None:
         closed.set()
 
     tasks.spawn("closer", close_all())
-    await asyncio.wait_for(closed.wait(), 5)
+    await asyncio.wait_for(closed.wait(), PATIENCE_S)
     assert other.cancelled()
 
 

@@ -10,7 +10,6 @@ from tests.unit.router_core.rig import Rig, mixed_topology, small_policy, two_gp
 SETTINGS = settings(
     max_examples=40,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 

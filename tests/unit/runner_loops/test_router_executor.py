@@ -15,6 +15,7 @@ from beacon_runner.domain.plan import due, stage_plan
 from beacon_runner.domain.work import ERA_BITS
 from beacon_runner.loops.worker.executor import RouterExecutor
 from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
+from tests.fixtures.waiting import PATIENCE_S
 from tests.unit.runner_loops.test_job_run import DONE, claimed
 
 
@@ -45,7 +46,7 @@ async def outcome_of(router: ScriptedRouter, **changes: Any) -> Any:
     job = claimed(**changes)
     executor.start(job, due(stage_plan(job.spec, 0, {}), ())[0], told.set_result)
     try:
-        return await asyncio.wait_for(told, 10)
+        return await asyncio.wait_for(told, PATIENCE_S)
     finally:
         await executor.close()
 
