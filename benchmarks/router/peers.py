@@ -39,7 +39,7 @@ def version() -> str:
     pins = dict(
         line.split("==", 1) for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines() if "==" in line
     )
-    return next(version for name, version in pins.items() if name.startswith("litellm"))
+    return pins["litellm"]
 
 
 async def measure_router_class(gpu: Server, requests: int, in_flight: int) -> Measured:

@@ -47,12 +47,11 @@ class Dispatcher:
             decisions.append(Expired(ticket.request.id))
         for lane in self._floor.patience.over(now):
             self.stir(lane)
-        if self._stirred:
-            regions = self._in_turn()
-            while regions:
-                regions = [region for region in regions if self._dispatch(now, region, decisions)]
-            self._stirred.clear()
-            self._freed.clear()
+        regions = self._in_turn() if self._stirred and self._queues.tickets else []
+        while regions and self._queues.tickets:
+            regions = [region for region in regions if self._dispatch(now, region, decisions)]
+        self._stirred.clear()
+        self._freed.clear()
         return decisions
 
     def free(self, run: Run) -> None:

@@ -61,7 +61,7 @@ class LimitShare:
     @property
     def capacity(self) -> int:
         """Without word from the limit for a whole lease nothing new may start."""
-        overdue = self._clock.now() - self._renewed_at > self._limiter.lease_s
+        overdue = self._clock.now() - self._renewed_at >= self._limiter.lease_s
         return 0 if overdue else len(self._held)
 
     # What the dispatcher says
@@ -89,6 +89,7 @@ class LimitShare:
 
     async def start(self) -> None:
         self._tasks.spawn("loop", self._loop())
+        self._tasks.spawn("lease", self._watch_lease())
 
     async def wait(self) -> None:
         await self._tasks.failed.wait()
@@ -116,6 +117,13 @@ class LimitShare:
                 log.warning("limit_away", limit=self.limit.name, error=str(error))
             self._tell()
             await self._wakeup.wait(self._pause_s(), self._clock)
+
+    async def _watch_lease(self) -> None:
+        """The right to start ends with the lease, even while the limit's memory is being waited for."""
+        while True:
+            self._tell()
+            left_s = self._renewed_at + self._limiter.lease_s - self._clock.now()
+            await self._clock.sleep(max(left_s, self._beat_s / 4))
 
     async def step(self) -> None:
         """Bring the tokens in line with what is wanted."""
