@@ -25,7 +25,7 @@ ifneq ($(shell test -n "$$HOME" && test -d "$$HOME" && test -w "$$HOME" && echo 
 export HOME := $(CURDIR)/$(VENV)/home
 endif
 
-.PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers chaos clean distclean
+.PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers llama chaos clean distclean
 
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,11 @@ bench: setup ## Measure Beacon against its limits (NAME=runner runs benchmarks/r
 bench-peers: setup ## Install other queues beside the project and measure Beacon among them
 	@$(PY) -m benchmarks.peers $(ARGS)
 
+llama: setup ## Install llama.cpp beside the project, for the tests of the router in front of it
+	@test -x .venv-llama/bin/python || $(PY) -m venv .venv-llama
+	@.venv-llama/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: \
+		-r tests/fixtures/llama-requirements.txt
+
 chaos: setup ## Kill parts of the system at random moments, and count what is lost
 	@$(PY) -m pytest -m chaos $(ARGS)
 
@@ -92,4 +97,4 @@ clean: ## Remove the data of `make up` and all caches
 	@find . -name __pycache__ -not -path './$(VENV)/*' -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the virtual environment too
-	@rm -rf $(VENV) .venv-peers*
+	@rm -rf $(VENV) .venv-peers* .venv-llama

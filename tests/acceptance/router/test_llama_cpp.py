@@ -21,7 +21,7 @@ from tests.fixtures.router import (
 
 PYTHON = python_with_llama()
 pytestmark = pytest.mark.skipif(
-    PYTHON is None, reason="llama.cpp is not installed: make bench-peers installs it"
+    PYTHON is None, reason="llama.cpp is not installed: `make llama` installs it where there is a wheel"
 )
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "once upon a time"}]
@@ -57,16 +57,17 @@ async def test_an_inference(router: Router) -> None:
 
 
 async def test_plain_and_streamed_say_the_same(client: openai.AsyncOpenAI) -> None:
+    afresh = {"cache_prompt": False}  # a prompt that is kept is computed in other steps, which may round
     plain = await client.chat.completions.create(
-        model="tiny", messages=MESSAGES, max_tokens=16, temperature=0
+        model="tiny", messages=MESSAGES, max_tokens=16, temperature=0, extra_body=afresh
     )
     stream = await client.chat.completions.create(
-        model="tiny", messages=MESSAGES, max_tokens=16, temperature=0, stream=True
+        model="tiny", messages=MESSAGES, max_tokens=16, temperature=0, stream=True, extra_body=afresh
     )
     pieces = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
 
     assert plain.usage is not None
-    assert plain.usage.completion_tokens == 16
+    assert 0 < plain.usage.completion_tokens <= 16
     assert "".join(pieces) == plain.choices[0].message.content
 
 
