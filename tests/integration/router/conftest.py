@@ -12,7 +12,7 @@ MODELS = ("m", "slow", "steps")
 
 @pytest.fixture(scope="module")
 def us_process() -> Iterator[GpusimProcess]:
-    models = {"slow": {"load": 0, "run": 30}}
+    models = {"slow": {"load": 0, "run": 3_000}}
     with gpusim_process(
         region="US", slots=8, loaded_models=8, models=models, default_load=0, default_run=0
     ) as us:

@@ -4,8 +4,7 @@ import asyncio
 import shutil
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import orjson
@@ -16,66 +15,12 @@ from beacon_router.backends import BackendCall, BackendError, Pool
 from beacon_router.dispatch.streams import StreamSink
 from tests.fixtures.waiting import patience, until
 from tests.integration.router.awaited import awaited, open_pool
+from tests.integration.router.raw_server import OK, Handler, Server, Visitor, server_that
 
 CALL = BackendCall("r-1", "m", b'{"prompt":"Why?"}')
 BODY = b'{"output":"yes"}'
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 16\r\n\r\n" + BODY
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 EVENTS = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
-
-Handler = Callable[["Visitor"], Awaitable[None]]
-
-
-class Visitor:
-    """One connection, seen from the server."""
-
-    def __init__(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.number = number
-        self.reader = reader
-        self.writer = writer
-
-    async def request(self) -> str | None:
-        """The first line of the next request, its body read; None: the client has left."""
-        try:
-            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
-        except asyncio.IncompleteReadError:
-            return None
-        if "content-length: " in head:
-            await self.reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
-        return head.split("\r\n")[0]
-
-    async def say(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-
-class Server:
-    def __init__(self, handler: Handler) -> None:
-        self.visits = 0
-        self.requests: list[str] = []
-        self.url = ""
-        self._handler = handler
-
-    async def visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.visits += 1
-        try:
-            await self._handler(Visitor(self.visits, reader, writer))
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def server_that(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-    made = Server(handler)
-    listener = await asyncio.start_server(made.visited, "127.0.0.1", 0, ssl=tls)
-    port = listener.sockets[0].getsockname()[1]
-    made.url = f"http{'s' if tls else ''}://127.0.0.1:{port}"
-    try:
-        yield made
-    finally:
-        listener.close()
 
 
 @pytest.fixture

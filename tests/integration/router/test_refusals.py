@@ -1,6 +1,7 @@
 """What the router cannot take now: which status, which reason, when to come back."""
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from tests.fixtures.gpusim import start_gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
@@ -33,22 +34,18 @@ async def test_a_full_queue_and_full_memory_are_429() -> None:
         assert queues["held_bytes"] < 10_000
 
 
-async def test_failing_backends_are_503_until_a_probe_succeeds() -> None:
-    async with AsyncExitStack() as running:
-        gpu = await running.enter_async_context(start_gpusim(region="US", slots=2, **INSTANT))
-        config = router_config(
-            {"us-1": backend("US", gpu.url, slots=2)}, attempts=1, breaker_failures=3, breaker_open_s=1
-        )
-        router = await running.enter_async_context(start_router(config))
-        await gpu.add_fault(kind="error", status=503, next=3)
-        for number in range(3):
-            assert (await router.infer(f"failing-{number}")).state.value == "failed"
+async def test_failing_backends_are_503() -> None:
+    async with failing(breaker_open_s=3600) as router:
         assert await breaker(router) == "open"
 
         refused = await router.ask("too-soon")
         assert (refused.status_code, refused.json()["code"]) == (503, "backends_down")
         assert "us-1" in refused.json()["detail"]
         assert int(refused.headers["retry-after"]) >= 1
+
+
+async def test_failing_backends_are_used_again_when_a_probe_succeeds() -> None:
+    async with failing(breaker_open_s=0.1) as router:
 
         async def half_open() -> bool:
             return await breaker(router) == "half_open"
@@ -77,6 +74,23 @@ async def test_a_backend_that_cannot_be_reached_is_found_out_at_once() -> None:
 
         await until(down, "the health check has looked")
         assert (await router.ask("refused")).json()["code"] == "backends_down"
+
+
+@asynccontextmanager
+async def failing(*, breaker_open_s: float) -> AsyncIterator[Router]:
+    """A router whose one backend has just failed too often; from now on it works."""
+    async with start_gpusim(region="US", slots=2, **INSTANT) as gpu:
+        config = router_config(
+            {"us-1": backend("US", gpu.url, slots=2)},
+            attempts=1,
+            breaker_failures=3,
+            breaker_open_s=breaker_open_s,
+        )
+        async with start_router(config) as router:
+            await gpu.add_fault(kind="error", status=503, next=3)
+            for number in range(3):
+                assert (await router.infer(f"failing-{number}")).state.value == "failed"
+            yield router
 
 
 async def breaker(router: Router) -> str:

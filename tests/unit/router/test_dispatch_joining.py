@@ -144,6 +144,21 @@ async def test_all_who_wait_are_woken_with_the_result() -> None:
         assert await asyncio.gather(*waits) == [True, True, True]
 
 
+async def test_a_caller_that_cannot_be_told_disturbs_nobody() -> None:
+    def broken() -> None:
+        raise RuntimeError("a defect of the edge")
+
+    async with shell_bed(ONE_SLOT) as bed:
+        inference, following = bed.submit("a"), bed.submit("b")
+        bed.shell.dispatcher.when_done(inference, None, broken)
+        other = asyncio.ensure_future(bed.shell.dispatcher.wait(inference, None))
+        await bed.answer("us")
+        await bed.answer("us")
+
+        assert await other
+        assert following.state is InferenceState.COMPLETED
+
+
 async def test_a_wait_ends_after_its_seconds() -> None:
     async with shell_bed(ONE_SLOT) as bed:
         inference = bed.submit("a")

@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
+import structlog
+
 from beacon_router.dispatch.inference import Inference
 from beacon_router.dispatch.timers import Timer, Timers
+
+log = structlog.get_logger(__name__)
 
 
 class Wait:
@@ -26,8 +30,13 @@ class Wait:
         told, self._told = self._told, None
         if self._timer is not None:
             self._timer.cancel()
-        if told is not None:
+        if told is None:
+            return
+        try:
             told()
+        except Exception:
+            # Whoever waits must not disturb the engine, which is in the middle of its work here.
+            log.exception("caller_not_told", inference=self._inference.id)
 
     def forget(self) -> None:
         """The caller is gone; idempotent."""
