@@ -95,8 +95,9 @@ async def test_a_paid_job_is_served_before_all_others_of_any_class(api: ApiBed) 
 async def test_a_skip_before_the_first_message_is_published_works_the_same(api: ApiBed) -> None:
     anna = await rich(api)
     await anna.submit(GENERATION)
+    await api.publish()
     paid = await anna.submit(GENERATION)
-    await skip(anna, paid)
+    assert (await skip(anna, paid))["places_gained"] == 1
     (first,) = await api.claim()
     assert first.id == read_job(paid)
     assert len(await api.claim(3)) == 1

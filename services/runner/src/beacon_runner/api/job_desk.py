@@ -15,6 +15,7 @@ from beacon_runner.api.standing import StandingDesk
 from beacon_runner.api.views import execution_view, job_view
 from beacon_runner.domain.plan import Place, places
 from beacon_runner.domain.ports import QueueDesk
+from beacon_runner.domain.standing import places_ahead
 from beacon_runner.store.control import (
     Cancelled,
     JobControl,
@@ -101,13 +102,13 @@ class JobDesk:
     async def _ahead(self, record: JobRecord) -> tuple[int | None, int | None]:
         """How many are served before the job now, and after it has paid; None when nobody knows."""
         try:
-            place = await self.queue.place(record.message)
-            if place is None:
-                return None, None
-            return place.ahead, sum((await self.queue.stats()).front.values())
+            place, stats = await self.queue.place(record.message), await self.queue.stats()
         except REDIS_ERRORS as error:
             log.info("position_unknown", error=str(error))
             return None, None
+        # One that is not there yet will join its lane last.
+        joins = places_ahead(stats, record.head.job_class, record.lane)
+        return joins if place is None else place.ahead, sum(stats.front.values())
 
     async def retry(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> RetriedExecution:
         answer = await self.control.retry_execution(job, stage, ordinal, owner)
