@@ -95,6 +95,7 @@ async def test_a_runner_that_is_away_is_no_verdict_on_the_key(book: KeyBook, run
     runner.status = 503
     with pytest.raises(RunnerAwayError):
         await book.caller_of("alices-key")
+    assert "Lock" not in repr(vars(book))  # nothing is left of a question without an answer
 
     runner.status = None
     assert await book.caller_of("alices-key") is not None

@@ -45,11 +45,12 @@ class KeyBook:
         digest = hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
         if not self._remembers(digest):
             # Many requests with a key that is new come at once: the runner is asked one time.
-            asking = self._asking.setdefault(digest, asyncio.Lock())
-            async with asking:
-                if not self._remembers(digest):
-                    self._remember(digest, await self._who(key))
-            self._asking.pop(digest, None)
+            try:
+                async with self._asking.setdefault(digest, asyncio.Lock()):
+                    if not self._remembers(digest):
+                        self._remember(digest, await self._who(key))
+            finally:
+                self._asking.pop(digest, None)
         return self._known[digest][1]
 
     def _remembers(self, digest: bytes) -> bool:
