@@ -1,6 +1,6 @@
 """The scheduler and a slow, obvious model of it are told the same facts and must decide the same."""
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -10,6 +10,7 @@ from tests.unit.router_core.rig import Rig, mixed_topology, small_policy, two_gp
 SETTINGS = settings(
     max_examples=40,
     stateful_step_count=40,
+    phases=(Phase.explicit, Phase.generate),  # a failure is told as it was found: shrinking it takes minutes
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 

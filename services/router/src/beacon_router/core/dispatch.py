@@ -52,6 +52,8 @@ class Dispatcher:
             regions = [region for region in regions if self._dispatch(now, region, decisions)]
         self._stirred.clear()
         self._freed.clear()
+        if self._estimator.newcomer is not None:
+            self._estimator.sample(now)
         return decisions
 
     def free(self, run: Run) -> None:
@@ -60,6 +62,7 @@ class Dispatcher:
         del self.runs[run.request.id]
         del region.runs[run.request.id]
         run.backend.vacate(run)
+        run.backend.fleet.pool.changes += 1
         self._stirred[region] = None
         guard = region.guards.get(run.request.model)
         if guard is not None:
@@ -111,7 +114,8 @@ class Dispatcher:
         ticket = lane.head
         request = ticket.request
         loading = lane.model not in backend.loaded
-        self._estimator.started(now, ticket, lane, backend, loading=loading)
+        if ticket.foretold >= 0:
+            self._estimator.started(now, ticket, lane)
         backend.fleet.take(pick, self._dispatches)
         self._queues.leave(ticket, lane)
         self._occupy(region, Run(request, backend, now, loading=loading))

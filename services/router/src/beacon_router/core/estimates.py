@@ -1,38 +1,92 @@
-"""When a waiting request will start: the work ahead over the slots that can do it."""
+"""When a waiting request will start: rehearsed by the scheduler's rules, corrected by past errors."""
 
-from beacon_router.core.decisions import Eta, Health
+from collections.abc import Collection
+
+from beacon_router.core.decisions import Eta
 from beacon_router.core.floor import Floor
+from beacon_router.core.hindsight import Hindsight
 from beacon_router.core.lanes import Lane, Queue, Ticket
-from beacon_router.core.machines import Backend
 from beacon_router.core.pools import Pool
 from beacon_router.core.queues import Queues
+from beacon_router.core.rehearsal import Rehearsal
+
+_SAMPLE_S = 0.25
+"""A pool learns from one newcomer in this time."""
+_FRESH_S, _FRESH_SHARE = 0.05, 0.02
+"""A rehearsal is good for so long, and for so much of what it foretells."""
+_LONG = 50
+"""A rehearsal of so many dispatches is dear."""
 
 
 class Estimator:
-    __slots__ = ("_floor", "_queues", "ranks")
+    __slots__ = ("_floor", "_hindsight", "_queues", "_rehearsals", "_sampled", "newcomer", "ranks")
 
     def __init__(self, floor: Floor, queues: Queues) -> None:
         self._floor = floor
         self._queues = queues
         self.ranks = len(floor.policy.tiers)
+        self._hindsight = Hindsight(self.ranks + 1)
+        self._rehearsals: dict[Pool, Rehearsal] = {}
+        self._sampled: dict[Pool, float] = {}
+        self.newcomer: Ticket | None = None
+        """The last one that came: what is foretold for it may be compared with what comes."""
 
     def of_waiting(self, now: float, ticket: Ticket, lane: Lane) -> Eta:
-        ahead = self._queues.ahead(ticket, lane)
-        return self._estimate(now, lane.pool, ahead)
+        expected_s = self._expected(now, ticket, lane)
+        if ticket.foretold < 0 and now - ticket.arrived <= _FRESH_S:
+            ticket.foretold = expected_s
+        return Eta(*self._hindsight.corrected(self._kind(lane), expected_s))
 
     def of_new(self, now: float, model: str, region: str, rank: int) -> Eta:
         pool = self._floor.pool(region, model)
-        ahead = pool.moving + sum(line.count for line in pool.lines_ahead(Queue.MAIN, rank + 1))
-        return self._estimate(now, pool, ahead)
+        expected_s = self._rehearsal(now, pool).start_of_new(model, rank) - now
+        return Eta(*self._hindsight.corrected(rank, max(0.0, expected_s)))
 
-    def started(self, now: float, ticket: Ticket, lane: Lane, backend: Backend, *, loading: bool) -> None:
+    def sample(self, now: float) -> None:
+        """Remember what is foretold for the newcomer, if it has to wait and it is time."""
+        ticket, self.newcomer = self.newcomer, None
+        lane = None if ticket is None else ticket.lane
+        if ticket is None or lane is None or now - self._sampled.get(lane.pool, -_SAMPLE_S) < _SAMPLE_S:
+            return
+        self._sampled[lane.pool] = now
+        ticket.foretold = self._expected(now, ticket, lane)
+
+    def started(self, now: float, ticket: Ticket, lane: Lane) -> None:
         """What was foretold can be compared with what came."""
+        self._hindsight.learn(self._kind(lane), ticket.foretold, now - ticket.arrived)
 
-    def _estimate(self, now: float, pool: Pool, ahead: int) -> Eta:
-        backends = [b for fleet in pool.fleets for b in fleet.backends if b.health is not Health.OPEN]
-        slots = sum(backend.slots for backend in backends) or 1
-        work = sum(self._floor.durations.runs.of(model) * n for model, n in pool.by_model.items())
-        mean = work / (sum(pool.by_model.values()) or 1)
-        left = sum(max(0.0, run.ends - now) for backend in backends for run in backend.runs.values())
-        p50 = (left + ahead * mean) / slots
-        return Eta(p50, 2 * p50)
+    def forget(self) -> None:
+        """Backends came or went."""
+        self._rehearsals.clear()
+
+    def _kind(self, lane: Lane) -> int:
+        return lane.rank if lane.queue is Queue.MAIN else self.ranks
+
+    def _expected(self, now: float, ticket: Ticket, lane: Lane) -> float:
+        """By the pool in which it starts first."""
+        pools = {fleet.pool: None for fleet in lane.fleets} or {lane.pool: None}
+        ahead = self._queues.ahead(ticket, lane)
+        starts = [self._rehearsal(now, pool, ticket.seq).start_of(ticket, lane, ahead) for pool in pools]
+        return max(0.0, min(starts) - now)
+
+    def _rehearsal(self, now: float, pool: Pool, last: int = 0) -> Rehearsal:
+        """One in which those up to the number `last` play, as far as that is not asked too often."""
+        kept = self._rehearsals.get(pool)
+        if kept is not None and _fresh(now, pool.changes - kept.changes, kept, last):
+            return kept
+        made = Rehearsal(now, pool, self._floor.policy, _lanes(pool), self._queues.last)
+        self._rehearsals[pool] = made
+        return made
+
+
+def _fresh(now: float, changes: int, kept: Rehearsal, last: int) -> bool:
+    """Whether nothing has changed, or little for those who play in it; long ones are made again later."""
+    age_s = now - kept.made
+    if age_s <= _FRESH_S:
+        return changes == 0 or kept.dispatches >= _LONG
+    few = changes <= _FRESH_SHARE * kept.dispatches
+    return last <= kept.last and few and age_s <= _FRESH_SHARE * (kept.ended - kept.made)
+
+
+def _lanes(pool: Pool) -> Collection[Lane]:
+    return dict.fromkeys(lane for fleet in pool.fleets for lane in fleet.lanes())

@@ -1,7 +1,7 @@
 """Backends of one region that serve the same models: how a free slot of theirs chooses."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from beacon_router.core.decisions import Health, Reason
 from beacon_router.core.heads import Heads
@@ -10,6 +10,9 @@ from beacon_router.core.machines import Backend, Region
 from beacon_router.core.patience import Patience
 from beacon_router.core.topology import Policy
 from beacon_router.core.turns import Turns
+
+if TYPE_CHECKING:
+    from beacon_router.core.pools import Pool
 
 _EXPRESS = (Reason.GLOBAL_RETRY, Reason.REGION_RETRY, Reason.FRONT)
 
@@ -31,18 +34,21 @@ class Fleet:
         "_express_run",
         "_patience",
         "_ranks",
-        "_turns",
         "backends",
         "free",
         "models",
+        "pool",
         "region",
         "served_at",
+        "turns",
         "waiting",
     )
 
     def __init__(self, region: Region, models: frozenset[str], policy: Policy, patience: Patience) -> None:
         self.region = region
         self.models = models
+        self.pool: Pool
+        """Set when the pools are made."""
         self.backends: list[Backend] = []
         self.free: dict[Backend, None] = {}
         """Those with a slot."""
@@ -55,7 +61,7 @@ class Fleet:
         self._express_run = 0
         self._express = tuple((Heads(region.guards), reason) for reason in _EXPRESS)
         self._ranks = tuple((Heads(region.guards), tier.starvation_bound_s) for tier in policy.tiers)
-        self._turns = Turns([tier.weight for tier in policy.tiers])
+        self.turns = Turns([tier.weight for tier in policy.tiers])
         self._patience = patience
         self._affine: dict[str, tuple[list[Lane], ...]] = {
             model: tuple([] for _ in policy.tiers) for model in models
@@ -78,6 +84,13 @@ class Fleet:
     def offer(self, lane: Lane) -> None:
         """The lane has a new head."""
         self._heads_of(lane).offer(lane)
+
+    def lanes(self) -> Iterator[Lane]:
+        """Those that it may take from and in which somebody waits."""
+        for heads, _ in (*self._express, *self._ranks):
+            for lane in heads.lanes:
+                if lane.live:
+                    yield lane
 
     def _heads_of(self, lane: Lane) -> Heads:
         return self._ranks[lane.rank][0] if lane.queue is Queue.MAIN else self._express[lane.queue][0]
@@ -112,12 +125,12 @@ class Fleet:
         self._express_run = 0
         backend.batch = backend.batch + 1 if jumps else 0
         if reason is Reason.STARVATION and not jumps:
-            self._turns.take(lane.rank)
+            self.turns.take(lane.rank)
 
     def _starvation(self, overdue: list[Lane], free: list[Backend], now: float) -> Pick:
         """The oldest head of the tier that has its turn; before a load, a batch of those that need none."""
         ranks = [lane.rank for lane in overdue]
-        turn = overdue[ranks.index(self._turns.choose(ranks))]
+        turn = overdue[ranks.index(self.turns.choose(ranks))]
         backend = self._place(turn.model, free)
         if turn.model in backend.loaded:
             return Pick(turn, backend, Reason.STARVATION)

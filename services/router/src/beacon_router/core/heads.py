@@ -40,31 +40,31 @@ class Guard:
 class Heads:
     """The heads of many lanes by arrival. Entries whose lane has another head by now are skipped."""
 
-    __slots__ = ("_guards", "_lanes", "entries")
+    __slots__ = ("_guards", "entries", "lanes")
 
     def __init__(self, guards: dict[str, Guard]) -> None:
         self._guards = guards
         self.entries: list[tuple[int, Lane]] = []
-        self._lanes: set[Lane] = set()
+        self.lanes: set[Lane] = set()
 
     def attach(self, lane: Lane) -> None:
-        self._lanes.add(lane)
+        self.lanes.add(lane)
         self.offer(lane)
 
     def detach(self, lane: Lane) -> None:
-        self._lanes.discard(lane)
+        self.lanes.discard(lane)
         self._rebuild()
 
     def offer(self, lane: Lane) -> None:
         """The lane may have a new head, or may be taken from again."""
-        if lane.head is NOBODY or lane not in self._lanes:
+        if lane.head is NOBODY or lane not in self.lanes:
             return
         entries = self.entries
         if entries and entries[0][1] is lane:
             heapreplace(entries, (lane.head.seq, lane))
             return
         heappush(entries, (lane.head.seq, lane))
-        if len(entries) > 2 * len(self._lanes) + _SLACK:
+        if len(entries) > 2 * len(self.lanes) + _SLACK:
             self._rebuild()
 
     def first(self) -> Lane | None:
@@ -104,5 +104,5 @@ class Heads:
         return guard is not None and guard.shut
 
     def _rebuild(self) -> None:
-        self.entries = [(lane.head.seq, lane) for lane in self._lanes if lane.head is not NOBODY]
+        self.entries = [(lane.head.seq, lane) for lane in self.lanes if lane.head is not NOBODY]
         heapify(self.entries)

@@ -1,6 +1,7 @@
 """FIFOs of waiting requests."""
 
 from collections import deque
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ class Queue(IntEnum):
 class Ticket:
     """A request that waits. `lane` is None once it no longer does."""
 
-    __slots__ = ("arrived", "lane", "patient_until", "place", "request", "seq", "work")
+    __slots__ = ("arrived", "foretold", "lane", "ordinal", "patient_until", "place", "request", "seq")
 
     def __init__(self, request: Request, seq: int, arrived: float, lane: "Lane | None") -> None:
         self.request = request
@@ -34,7 +35,10 @@ class Ticket:
         self.lane = lane
         self.place = 0
         """In the line of its pool."""
-        self.work = 0.0
+        self.ordinal = 0
+        """Its number in its lane."""
+        self.foretold = -1.0
+        """The wait that was rehearsed for it when it came, in seconds."""
         self.patient_until: float | None = None
         """Set when it first stood aside for a backend that holds its model."""
 
@@ -46,7 +50,19 @@ NOBODY = Ticket(Request(RequestId(""), "", "", 0), seq=-1, arrived=0.0, lane=Non
 class Lane:
     """Requests of one queue, region, model, rank and freedom to move, in arrival order."""
 
-    __slots__ = ("_tickets", "fleets", "head", "live", "model", "movable", "pool", "queue", "rank", "region")
+    __slots__ = (
+        "_tickets",
+        "fleets",
+        "head",
+        "live",
+        "model",
+        "movable",
+        "pool",
+        "pushed",
+        "queue",
+        "rank",
+        "region",
+    )
 
     def __init__(
         self, queue: Queue, region: str, model: str, rank: int, *, movable: bool, pool: "Pool"
@@ -61,12 +77,19 @@ class Lane:
         self.fleets: tuple[Fleet, ...] = ()
         """The fleets that may take from it now."""
         self.live = 0
+        self.pushed = 0
         self.head = NOBODY
         self._tickets: deque[Ticket] = deque()
+
+    def waiting(self) -> Iterator[Ticket]:
+        """Who waits, in order."""
+        return (ticket for ticket in self._tickets if ticket.lane is self)
 
     def push(self, ticket: Ticket) -> bool:
         """True when the lane was empty, so that its head is new."""
         self._tickets.append(ticket)
+        self.pushed += 1
+        ticket.ordinal = self.pushed
         self.live += 1
         if self.live > 1:
             return False

@@ -11,18 +11,16 @@ class Line:
     """A tree of counters with 64 children a node: joining and leaving touch one counter per level,
     and a question adds up at most 64 numbers per level."""
 
-    __slots__ = ("_base", "_levels", "_marks", "_next", "count", "work")
+    __slots__ = ("_base", "_levels", "_marks", "_next", "count")
 
     def __init__(self) -> None:
         self.count = 0
-        self.work = 0.0
-        """Expected seconds of GPU time of all that wait."""
         self._base = 0
         self._next = 0
         self._marks = bytearray()
         self._levels = (array("l"), array("l"), array("l"))
 
-    def join(self, work: float) -> int:
+    def join(self) -> int:
         """A place at the end; the number returned is handed back to `leave` and `ahead`."""
         place = self._next
         self._next += 1
@@ -32,15 +30,13 @@ class Line:
         self._marks[index] = 1
         self._add(index, 1)
         self.count += 1
-        self.work += work
         return place
 
-    def leave(self, place: int, work: float) -> None:
+    def leave(self, place: int) -> None:
         index = place - self._base
         self._marks[index] = 0
         self._add(index, -1)
         self.count -= 1
-        self.work = self.work - work if self.count else 0.0
         if self._levels[2][0] == 0 and self._next - self._base > _SPAN:
             self._forget_the_oldest()
 

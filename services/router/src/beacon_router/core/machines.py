@@ -32,6 +32,10 @@ class Run:
         if loading:
             self.ends += backend.loads_s.of(request.model)
 
+    def likely_end(self, now: float) -> float:
+        """When it ends, of runs that have gone on for so long already."""
+        return max(self.ends, now + 0.3 * self.backend.runs_s.of(self.request.model))
+
     def loaded(self, now: float) -> None:
         """Its model is there: what remains is the run."""
         self.loading = False

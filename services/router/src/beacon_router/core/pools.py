@@ -1,7 +1,10 @@
 """Those that compete for the same backends: their order, and how many and how much is ahead of whom."""
 
+from collections import deque
+from collections.abc import Iterator
+
 from beacon_router.core.fleet import Fleet
-from beacon_router.core.lanes import Queue, Ticket
+from beacon_router.core.lanes import Lane, Queue, Ticket
 from beacon_router.core.line import Line
 
 
@@ -11,28 +14,51 @@ class Pool:
     A pool without fleets holds what its region asks for but does not serve.
     """
 
-    __slots__ = ("by_model", "fleets", "front", "models", "moving", "ranks", "region", "retry")
+    __slots__ = (
+        "arrived",
+        "changes",
+        "fleets",
+        "front",
+        "models",
+        "moving",
+        "ranks",
+        "region",
+        "retry",
+    )
 
     def __init__(self, region: str, fleets: list[Fleet], ranks: int) -> None:
         self.region = region
         self.fleets = fleets
+        for fleet in fleets:
+            fleet.pool = self
         self.models = frozenset[str]().union(*(fleet.models for fleet in fleets))
         self.retry = Line()
         self.front = Line()
         self.ranks = tuple(Line() for _ in range(ranks))
-        self.by_model: dict[str, int] = {}
-        """Waiting in the pool's own lines."""
+        self.arrived: deque[tuple[float, Lane]] = deque(maxlen=128)
+        self.changes = 0
+        """Counts who joins and leaves."""
         self.moving = 0
         """Waiting in the global retry queue for a model that this pool serves."""
 
+    def arrivals_again(self, now: float) -> "Iterator[tuple[float, Lane]]":
+        past = list(self.arrived)
+        if len(past) < 8 or now <= past[0][0]:
+            return
+        gap = (now - past[0][0]) / len(past)
+        at = now
+        while True:
+            for _, lane in past:
+                at += gap
+                yield at, lane
+
     def join(self, ticket: Ticket, queue: Queue) -> None:
-        model = ticket.request.model
-        ticket.place = self._line(queue, ticket.request.rank).join(ticket.work)
-        self.by_model[model] = self.by_model.get(model, 0) + 1
+        self.changes += 1
+        ticket.place = self._line(queue, ticket.request.rank).join()
 
     def leave(self, ticket: Ticket, queue: Queue) -> None:
-        self._line(queue, ticket.request.rank).leave(ticket.place, ticket.work)
-        self.by_model[ticket.request.model] -= 1
+        self.changes += 1
+        self._line(queue, ticket.request.rank).leave(ticket.place)
 
     def lines_ahead(self, queue: Queue, rank: int) -> list[Line]:
         """Whole lines that go before this one."""

@@ -12,7 +12,7 @@ _SLACK = 64
 
 
 class Queues:
-    __slots__ = ("_deadlines", "_floor", "_lanes", "_last", "_of_model", "global_retry", "tickets")
+    __slots__ = ("_deadlines", "_floor", "_lanes", "_of_model", "global_retry", "last", "tickets")
 
     def __init__(self, floor: Floor) -> None:
         self.tickets: dict[RequestId, Ticket] = {}
@@ -20,24 +20,25 @@ class Queues:
         self._floor = floor
         self._lanes: dict[tuple[Queue, str, str, int, bool], Lane] = {}
         self._of_model: dict[str, list[Lane]] = {model: [] for model in floor.models}
-        self._last = 0
+        self.last = 0
         self._deadlines: list[tuple[float, int, Ticket]] = []
 
     def join(self, now: float, request: Request, queue: Queue, region: str) -> Lane | None:
         """Wait at the end of a queue; the lane if its head is new, so that something may start."""
         lane = self._lane(queue, region, request)
-        self._last += 1
-        ticket = self.tickets[request.id] = Ticket(request, self._last, now, lane)
+        self.last += 1
+        ticket = self.tickets[request.id] = Ticket(request, self.last, now, lane)
         if request.start_by is not None:
             self._add_deadline(request.start_by, ticket)
+        lane.pool.arrived.append((now, lane))
         return lane if self._enter(ticket, lane) else None
 
     def to_front(self, ticket: Ticket, lane: Lane) -> Lane | None:
         """Leave the main queue for the paid front of the same region; how long it has waited is kept."""
         self.leave(ticket, lane)
         self.tickets[ticket.request.id] = ticket
-        self._last += 1
-        ticket.seq = self._last
+        self.last += 1
+        ticket.seq = self.last
         ticket.lane = front = self._lane(Queue.FRONT, lane.region, ticket.request)
         return front if self._enter(ticket, front) else None
 
@@ -45,7 +46,7 @@ class Queues:
         """Forget a ticket, wherever in its lane it waits."""
         del self.tickets[ticket.request.id]
         if lane.queue is Queue.GLOBAL_RETRY:
-            self.global_retry.leave(ticket.place, ticket.work)
+            self.global_retry.leave(ticket.place)
             self._count_moving(lane.model, -1)
         else:
             lane.pool.leave(ticket, lane.queue)
@@ -110,9 +111,8 @@ class Queues:
 
     def _enter(self, ticket: Ticket, lane: Lane) -> bool:
         """True when it is the lane's new head."""
-        ticket.work = self._floor.durations.runs.of(lane.model)
         if lane.queue is Queue.GLOBAL_RETRY:
-            ticket.place = self.global_retry.join(ticket.work)
+            ticket.place = self.global_retry.join()
             self._count_moving(lane.model, 1)
         else:
             lane.pool.join(ticket, lane.queue)

@@ -11,13 +11,18 @@ class Turns:
     nothing. Equal: the lighter weight first, which makes the bound in docs/scheduling.md tight.
     """
 
-    __slots__ = ("_paid", "_prices", "_reached")
+    __slots__ = ("_paid", "_prices", "_reached", "_weights")
 
-    def __init__(self, weights: Sequence[int]) -> None:
+    def __init__(self, weights: Sequence[int], paid: list[int] | None = None, reached: int = 0) -> None:
+        self._weights = weights
         whole = lcm(*weights)
         self._prices = [whole // weight for weight in weights]
-        self._paid = [0] * len(weights)
-        self._reached = 0
+        self._paid = paid or [0] * len(weights)
+        self._reached = reached
+
+    def copy(self) -> "Turns":
+        """The same standing, to play with."""
+        return Turns(self._weights, self._paid.copy(), self._reached)
 
     def choose(self, starving: Sequence[int]) -> int:
         """Which of these ranks, given in order, has the next turn; nothing changes until `take`."""
