@@ -58,13 +58,19 @@ async def _best(arena: Arena, plan: Plan, entry: Entry, section: Section) -> Map
         rates: dict[int, list[float]] = {}
         trials = [number for number in range(len(entry.variants)) for _ in range(TRIALS)]
         Random(plan.seed).shuffle(trials)
+        failed: set[int] = set()
         for number in trials:
+            if number in failed:
+                continue
             drained = await _try(arena, plan, entry, entry.variants[number], section)
-            if drained is not None:
+            if drained is None:
+                failed.add(number)
+            else:
                 rates.setdefault(number, []).append(drained.rate)
-        if not rates:
+        whole = {number: found for number, found in rates.items() if number not in failed}
+        if not whole:
             return None
-        chosen = entry.variants[max(rates, key=lambda number: median(rates[number]))]
+        chosen = entry.variants[max(whole, key=lambda number: median(whole[number]))]
     section.settings[entry.name] = setting_text(chosen)
     return chosen
 

@@ -1,8 +1,9 @@
 """Submission, the hot path: one parse, one check, one shared commit, one answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -32,6 +33,9 @@ from beacon_web.problems import HttpProblemError
 from beacon_web.replies import Reply
 
 _LONGEST_KEY = 200
+
+# What was worked out for one request, by model, region and position: the jobs of a batch share it.
+Waits = dict[tuple[str, str, int | None], float | None]
 _BATCH: TypeAdapter[BatchSubmission] = TypeAdapter(BatchSubmission)
 
 
@@ -60,7 +64,7 @@ class SubmissionDesk:
         if key is not None:
             job = replace(job, idempotency_key=key, request_hash=_hash([submission]))
         (accepted,) = await self._checked([job], await self.intake.submit([job]))
-        document = await self._document(job, accepted)
+        document = await self._document(job, accepted, {})
         location = links_of(show_job(accepted.id))["self"].encode()
         return Reply(202 if accepted.created else 200, orjson.dumps(document), ((b"location", location),))
 
@@ -78,7 +82,8 @@ class SubmissionDesk:
         else:
             answers = await self.intake.submit_batch(jobs, key, _hash(submissions))
         accepted = await self._checked(jobs, answers)
-        documents = [await self._document(job, one) for job, one in zip(jobs, accepted, strict=True)]
+        waits: Waits = {}
+        documents = [await self._document(job, one, waits) for job, one in zip(jobs, accepted, strict=True)]
         return Reply(202 if accepted[0].created else 200, orjson.dumps({"jobs": documents}))
 
     def _check_size(self, size: int) -> None:
@@ -159,20 +164,27 @@ class SubmissionDesk:
             allowance=Allowance.of(self.config.tiers[principal.tier]),
         )
 
-    async def _document(self, job: NewJob, accepted: Submitted) -> dict[str, object]:
+    async def _document(self, job: NewJob, accepted: Submitted, waits: Waits) -> dict[str, object]:
         """The answer as a `JobAccepted`, without making one: this is the hot path."""
         job_id = show_job(accepted.id)
-        waits = accepted.state is JobState.QUEUED
-        position = await self.outlook.newcomer(accepted.job_class, job.lane) if waits else None
+        queued = accepted.state is JobState.QUEUED
+        position = await self.outlook.newcomer(accepted.job_class, job.lane) if queued else None
         return {
             "job_id": job_id,
             "status": accepted.state,
             "tier": accepted.tier,
             "priority": accepted.job_class,
             "position": position,
-            "estimated_wait_s": self.outlook.wait_s(job.admitted.spec, position),
+            "estimated_wait_s": self._wait_s(job.admitted.spec, position, waits),
             "links": links_of(job_id),
         }
+
+    def _wait_s(self, spec: Mapping[str, Any], position: int | None, waits: Waits) -> float | None:
+        first = next(places(spec))
+        key = (first.model, first.region, position)
+        if key not in waits:
+            waits[key] = self.outlook.wait_s(spec, position)
+        return waits[key]
 
 
 def idempotency_key(scope: Scope) -> str | None:

@@ -10,6 +10,7 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.allowances import Allowance, LimitReached
 from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.domain.record import record
 from beacon_runner.store.database import Database
 from beacon_runner.store.statements import statements
 
@@ -18,7 +19,7 @@ LOOKS = 3
 RESTLESS_KEY = "the holder of the idempotency key comes and goes"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NewJob:
     id: JobId
     user: UserId
@@ -32,7 +33,7 @@ class NewJob:
     allowance: Allowance | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Submitted:
     """A job that is stored; `created` is false when an earlier request with the same key had made it."""
 

@@ -46,15 +46,31 @@ class Pool:
         self._intake = intake
         intake.metrics.running.labels(name).set_function(lambda: config.slots - self._free)
         self._told = True  # something may be waiting that this pool has not seen
+        self._claiming = False
+        self.helpers: Sequence[Pool] = ()  # who hears of it when more waits than this pool can take
 
-    def tell(self, job_class: str) -> None:
-        """Something was queued; an empty name means that anything may have been."""
-        if not job_class or job_class in self._classes:
-            self._told = True
-            self.wakeup.set()
+    @property
+    def is_ready(self) -> bool:
+        """It would claim at once what it is told of."""
+        return self._free > 0 and not self._claiming
+
+    def serves(self, job_class: str) -> bool:
+        return job_class in self._classes
+
+    def tell(self) -> None:
+        """Something may wait here that this pool has not seen."""
+        self._told = True
+        self.wakeup.set()
 
     async def run_once(self) -> Round:
         """Claim what fits and begin it."""
+        self._claiming = True
+        try:
+            return await self._claim()
+        finally:
+            self._claiming = False
+
+    async def _claim(self) -> Round:
         intake = self._intake
         limit = min(self._free, intake.batch)
         if limit <= 0 or not intake.heartbeat.alive:
@@ -68,6 +84,9 @@ class Pool:
             return await self._too_late(messages)
         self._told = len(messages) == limit
         self._free -= len(messages)
+        if self._told:
+            for helper in self.helpers:
+                helper.tell()
         jobs = await self._fence(messages)
         self._begin(messages, jobs)
         if len(jobs) < len(messages):

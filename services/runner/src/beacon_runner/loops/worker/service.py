@@ -41,6 +41,8 @@ class Worker:
         self._stop_grace_s = stop_grace_s
         self._tasks = OwnedTasks(self.name)
         self._stopped = False
+        for pool in parts.pools:
+            pool.helpers = [other for other in parts.pools if other is not pool]
         self._loops = [
             Loop(
                 f"pool-{pool.name}",
@@ -54,9 +56,11 @@ class Worker:
         ]
 
     def tell(self, job_class: str) -> None:
-        """Something was queued in this class."""
-        for pool in self._parts.pools:
-            pool.tell(job_class)
+        """Something was queued in this class; without a name, in any. One pool is enough, if it is ready."""
+        serving = [pool for pool in self._parts.pools if not job_class or pool.serves(job_class)]
+        ready = [pool for pool in serving if job_class and pool.is_ready]
+        for pool in ready[:1] or serving:
+            pool.tell()
 
     async def start(self) -> None:
         self._parts.heartbeat.start(self._hear_from_thread(asyncio.get_running_loop()))
