@@ -23,6 +23,7 @@ from beacon_runner.domain.work import ClaimedJob
 from beacon_runner.live import Tickets, Watchers
 from beacon_runner.queue import Layout, RedisDesk, RedisQueue
 from beacon_runner.store.database import Database
+from beacon_runner.store.submissions import NewJob
 from beacon_runner.store.users import Users, new_key
 from beacon_telemetry import new_registry
 from tests.integration.runner_store.bed import Bed
@@ -130,6 +131,18 @@ class Caller:
         return await self.get(f"/api/v1/jobs/{job_id}")
 
 
+@dataclass(frozen=True)
+class Heard:
+    """Notes that something was stored, and brings nothing anywhere."""
+
+    rung: list[None]
+    carries: int = 0
+
+    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
+        assert len(jobs) == len(numbers)
+        self.rung.append(None)
+
+
 @asynccontextmanager
 async def api_bed(
     database_url: str,
@@ -154,7 +167,7 @@ async def api_bed(
         watchers=watchers,
         tickets=Tickets(redis),
         ring=lambda: rung.append(None),
-        announce=lambda *_: rung.append(None),
+        announce=Heard(rung),
         registry=new_registry(),
         access_log=False,
         priorities=priorities,

@@ -13,6 +13,10 @@ class Announcer:
     express: Express
     ring: Callable[[], None]
 
+    @property
+    def carries(self) -> int:
+        return LARGEST_GROUP
+
     def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
         if len(jobs) > LARGEST_GROUP:
             self.ring()

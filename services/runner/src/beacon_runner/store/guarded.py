@@ -18,10 +18,10 @@ from beacon_runner.store.submissions import (
     Answer,
     NewJob,
     Submissions,
+    Unheard,
     columns_of,
     created,
     earlier_of,
-    unheard,
 )
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class _KeyRacedError(Exception):
 class GuardedSubmissions:
     """Users without limits take the short way, one statement, as long as the queue has plenty of room."""
 
-    def __init__(self, database: Database, room: QueueRoom, announce: Announce = unheard) -> None:
+    def __init__(self, database: Database, room: QueueRoom, announce: Announce | None = None) -> None:
         self._database = database
         self._submissions = Submissions(database, announce)
         self._room = room
-        self._announce = announce
+        self._announce = announce or Unheard()
 
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
         """Jobs of users without limits."""
@@ -98,7 +98,8 @@ class GuardedSubmissions:
             met = let_in(newcomers, await _used(connection, users), room, self._room.size)
             answers |= {job.id: limit for job, limit in zip(new, met, strict=True) if limit is not None}
             passed = [job for job, limit in zip(new, met, strict=True) if limit is None]
-            stored, numbers = await _store(connection, passed)
+            express = len(passed) <= self._announce.carries
+            stored, numbers = await _store(connection, passed, express=express)
         self._announce(stored, numbers)
         return answers | {job.id: created(job) for job in stored}
 
@@ -145,12 +146,14 @@ async def _used(connection: "Connection", users: Mapping[UserId, Allowance | Non
     return {UserId(row["user_id"]): _use(row) for row in rows}
 
 
-async def _store(connection: "Connection", jobs: Sequence[NewJob]) -> tuple[Sequence[NewJob], Sequence[int]]:
+async def _store(
+    connection: "Connection", jobs: Sequence[NewJob], *, express: bool
+) -> tuple[Sequence[NewJob], Sequence[int]]:
     """Those whose keys were free, and the numbers of their messages."""
     if not jobs:
         return (), ()
     keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
-    rows = await connection.fetch(_SUBMIT["submit_keyed"], *columns_of(jobs), *keys)
+    rows = await connection.fetch(_SUBMIT["submit_keyed"], *columns_of(jobs), *keys, express)
     stored = {row["job_id"] for row in rows}
     if any(job.batch is not None and job.id not in stored for job in jobs):
         raise _KeyRacedError

@@ -9,14 +9,14 @@ from beacon_runner.store.database import Database
 from beacon_runner.store.group_commit import GroupCommit
 from beacon_runner.store.guarded import GuardedSubmissions
 from beacon_runner.store.room import QueueRoom
-from beacon_runner.store.submissions import Announce, Answer, NewJob, unheard
+from beacon_runner.store.submissions import Announce, Answer, NewJob
 
 
 class Intake:
     """Two lines, so that users without limits never wait for somebody else's count."""
 
     def __init__(
-        self, database: Database, clock: Clock, queue_size: int, announce: Announce = unheard
+        self, database: Database, clock: Clock, queue_size: int, announce: Announce | None = None
     ) -> None:
         self._guarded = GuardedSubmissions(database, QueueRoom(database, clock, queue_size), announce)
         self._free: GroupCommit[NewJob, Answer] = GroupCommit("submissions", self._guarded.submit)

@@ -1,8 +1,8 @@
 """New jobs: many at once in one statement, each with an answer of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
@@ -54,27 +54,40 @@ class KeyTaken:
 Known = Submitted | KeyTaken
 Answer = Known | LimitReached
 
-# Hears, after the commit, which jobs were stored and the numbers of their messages in the outbox.
-Announce = Callable[[Sequence[NewJob], Sequence[int]], None]
+
+class Announce(Protocol):
+    """Hears, after the commit, which jobs were stored and the numbers of their messages in the outbox."""
+
+    @property
+    def carries(self) -> int:
+        """Groups of so many at most it brings to Redis itself; the relay leaves them alone at first."""
+        ...
+
+    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None: ...
 
 
-def unheard(jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
+class Unheard:
     """For those who leave everything to the relay."""
+
+    carries = 0
+
+    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
+        """The relay looks by itself."""
 
 
 class Submissions:
-    def __init__(self, database: Database, announce: Announce = unheard) -> None:
+    def __init__(self, database: Database, announce: Announce | None = None) -> None:
         self._database = database
-        self._announce = announce
+        self._announce = announce or Unheard()
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """Store all of them in one transaction; the answers are in the order of the jobs."""
         if all(job.idempotency_key is None for job in jobs):
-            rows = await self._database.fetch(_SQL["submit"], *columns_of(jobs))
+            rows = await self._database.fetch(_SQL["submit"], *columns_of(jobs), self._express(jobs))
             self._announce(jobs, [row["id"] for row in rows])
             return [created(job) for job in jobs]
         keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
-        rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), *keys)
+        rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), *keys, self._express(jobs))
         stored = {row["job_id"] for row in rows}
         self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows])
         answers: list[Answer | None] = [created(job) if job.id in stored else None for job in jobs]
@@ -105,15 +118,19 @@ class Submissions:
 
     async def _store_batch(self, first: NewJob, jobs: Sequence[NewJob]) -> bool:
         """False, and nothing stored, when the first one's key is taken."""
-        keyed = *columns_of([first]), [first.idempotency_key], [first.request_hash]
+        express = self._express(jobs)
+        keyed = *columns_of([first]), [first.idempotency_key], [first.request_hash], express
         async with self._database.transaction() as connection:
             rows = await connection.fetch(_SQL["submit_keyed"], *keyed)
             if not rows:
                 return False
             if len(jobs) > 1:
-                rows += await connection.fetch(_SQL["submit"], *columns_of(jobs[1:]))
+                rows += await connection.fetch(_SQL["submit"], *columns_of(jobs[1:]), express)
         self._announce(jobs, [row["id"] for row in rows])
         return True
+
+    def _express(self, jobs: Sequence[NewJob]) -> bool:
+        return len(jobs) <= self._announce.carries
 
     async def _with_earlier(self, jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[Answer]:
         """Fill in what earlier requests with the same keys have made."""

@@ -11,8 +11,8 @@ WITH input AS (
     SELECT id, user_id, kind, name, spec, stages, total, tier, class, class, lane, batch
     FROM input
 )
-INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch)
-SELECT id, 1, 0, 1, class, lane, batch
+INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
+SELECT id, 1, 0, 1, class, lane, batch, $12
 FROM input
 RETURNING id, job_id;
 
@@ -38,8 +38,8 @@ WITH input AS (
     ON CONFLICT (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING id, class, lane, batch
 ), queued AS (
-    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch)
-    SELECT id, 1, 0, 1, class, lane, batch
+    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
+    SELECT id, 1, 0, 1, class, lane, batch, $14
     FROM stored
     RETURNING id, job_id
 )
