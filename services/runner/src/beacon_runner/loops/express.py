@@ -47,6 +47,8 @@ class Express:
         self._arrived: list[int] = []
         self._something_waits = asyncio.Event()
         self._something_arrived = asyncio.Event()
+        self._bringing = asyncio.Lock()  # so that stopping waits for what is under way
+        self._forgetting = asyncio.Lock()
         self._tasks = OwnedTasks(self.name)
 
     def offer(self, entries: Sequence[OutboxEntry], numbers: Sequence[int]) -> None:
@@ -68,11 +70,11 @@ class Express:
 
     async def stop(self) -> None:
         """Idempotent. What still waits is brought; what cannot be is left to the relay."""
-        await self._tasks.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_ROUND_S):
                 await self._bring()
                 await self._forget_arrived()
+        await self._tasks.close()
 
     async def _carry(self) -> None:
         while True:
@@ -81,6 +83,10 @@ class Express:
             await self._bring()
 
     async def _bring(self) -> None:
+        async with self._bringing:
+            await self._bring_waiting()
+
+    async def _bring_waiting(self) -> None:
         entries, self._waiting = self._waiting, []
         numbers, self._numbers = self._numbers, []
         if not entries:
@@ -103,6 +109,10 @@ class Express:
             await self._forget_arrived()
 
     async def _forget_arrived(self) -> None:
+        async with self._forgetting:
+            await self._forget_all()
+
+    async def _forget_all(self) -> None:
         numbers, self._arrived = self._arrived, []
         if not numbers:
             return
