@@ -111,6 +111,31 @@ def test_region_names_are_found_by_any_spelling() -> None:
             "feature full_pipeline: the name 'fast_chat_llm' is taken twice",
         ),
         (
+            'name = "image_gen"',
+            'name = "image-gen"',
+            "features.full_pipeline.steps[2].name: 'image-gen' cannot be referred to in templates: use",
+        ),
+        (
+            'name = "image_gen"',
+            'name = "input"',
+            "features.full_pipeline.steps[2].name: 'input' is what templates call the job's own input;",
+        ),
+        (
+            'model = "image_gen", input',
+            'model = "image_gen", attempts = 0, input',
+            "features.full_pipeline.steps[2].attempts: should be greater than or equal to 1, not 0",
+        ),
+        (
+            "limit = 5",
+            "limit = 0",
+            "models.prompt_enhancer.limit: should be greater than or equal to 1, not 0",
+        ),
+        (
+            "pending_jobs = 20",
+            "pending_jobs = 0",
+            "tiers.creator.pending_jobs: should be greater than or equal to 1, not 0",
+        ),
+        (
             "{{ prompt_enhancer.enhanced_prompt }}",
             "{{ image_gen.image_url }}",
             "feature full_pipeline: step fast_chat_llm refers to 'image_gen', but only input, ",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from beacon_config.topology import Section
 from beacon_contracts.model import Name
@@ -15,8 +15,19 @@ _BRACES = re.compile(r"\{\{.*?\}\}|\{\{|\}\}", re.DOTALL)
 INPUT = "input"
 
 
+_STEP_NAME = re.compile("[A-Za-z0-9_]{1,64}")
+
+
+def _usable_in_templates(name: str) -> str:
+    if _STEP_NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r} cannot be referred to in templates: use letters, digits and _ only")
+    if name == INPUT:
+        raise ValueError(f"{INPUT!r} is what templates call the job's own input; give the step another name")
+    return name
+
+
 class StepConfig(Section):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
+    name: Annotated[str, AfterValidator(_usable_in_templates)]
     model: Name
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
     input: dict[str, Any] = Field(default_factory=dict)
