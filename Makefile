@@ -88,8 +88,9 @@ llama: setup ## Install llama.cpp beside the project, for the tests of the route
 	@.venv-llama/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: \
 		-r tests/fixtures/llama-requirements.txt
 
-chaos: setup ## Kill parts of the system at random moments, and count what is lost
-	@$(PY) -m pytest -m chaos $(ARGS)
+# The seed is drawn anew each time and shown; BEACON_CHAOS_SEED repeats a run.
+chaos: setup ## Kill parts of the system at random moments, and count what is lost (minutes)
+	@BEACON_CHAOS_SEED=$${BEACON_CHAOS_SEED:-$$(date +%s)} $(PY) -m pytest tests/chaos -m chaos -v $(ARGS)
 
 clean: ## Remove the data of `make up` and all caches
 	@if test -x $(PY); then $(PY) -m beacon_devstack clean; else rm -rf .beacon; fi

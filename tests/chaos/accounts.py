@@ -1,38 +1,38 @@
 """Accounts for every job and every run on a GPU after the dust has settled."""
 
-import asyncio
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
+from functools import partial
+from uuid import UUID
 
-from beacon_contracts.ids import read_job
+from beacon_contracts.ids import JobId, read_execution, read_job, show_execution
 from tests.chaos.load import Load
 from tests.chaos.system import System
-
-SETTLED_WITHIN_S = 300.0  # leases end and retries come due meanwhile
-LOOK_EVERY_S = 0.5
+from tests.fixtures.waiting import until
 
 
 async def settle(system: System) -> None:
-    """Wait until nothing is live any more, in Postgres and in Redis."""
-    await _until(lambda: _live_jobs(system), "jobs still live")
-    await _until(lambda: _live_messages(system), "messages still in Redis")
+    """Wait until nothing is live any more, in Postgres and in Redis: as long as it goes on, we wait."""
+    while live := await _live_jobs(system):
+        await until(partial(_fewer_live, system, live), f"one of {live} live jobs ends")
+    await until(lambda: _redis_is_empty(system), "Redis holds no message and no counter")
 
 
 async def check(system: System, load: Load) -> None:
-    """Submitted = completed, each once; no counter is left over; no result without its run."""
+    """Submitted = completed + cancelled, each once; no counter is left over; no result without its run."""
     states = await _states(system)
     accepted = [read_job(job) for job in load.accepted]
-    assert len(set(accepted)) == len(accepted), "one submission was accepted as two jobs"
-    assert {job: states.get(job) for job in accepted} == dict.fromkeys(accepted, "completed")
+    assert len(set(accepted)) == len(accepted) == len(states), "a submission was lost, or stored twice"
+    cancelled = {read_job(job) for job in load.cancelled}
+    ended = {job: states.get(job) for job in accepted}
+    assert {ended[job] for job in cancelled} <= {"cancelled"}, "a cancelled job went on"
+    lost = {job: state for job, state in ended.items() if state not in ("completed", "cancelled")}
+    assert lost == {}, "jobs did not come to their end"
     await _each_execution_once(system)
-    await _runs_match_results(system)
-    async with system.redis() as redis:
-        left = {key: await redis.get(key) async for key in redis.scan_iter("queue:*")}
-    assert left == {}, "lane counters differ from the truth"
+    await _runs_match_results(system, states)
 
 
-async def _states(system: System) -> dict[object, str]:
+async def _states(system: System) -> dict[UUID, str]:
     return {row["id"]: row["state"] for row in await system.rows("SELECT id, state FROM jobs")}
 
 
@@ -45,32 +45,33 @@ async def _each_execution_once(system: System) -> None:
     assert wrong == [], "a completed job has not exactly its executions"
 
 
-async def _runs_match_results(system: System) -> None:
+async def _runs_match_results(system: System, states: Mapping[UUID, str]) -> None:
     """The router forgets when it is killed; while it lives, no execution completes twice on a GPU."""
     finished = Counter(
         call["request_id"] for call in system.gpu_calls() if call["outcome"] in ("completed", "empty")
     )
-    (recorded,) = await system.rows("SELECT count(*) AS n FROM executions WHERE state = 'completed'")
-    assert len(finished) == recorded["n"], "a result was recorded that no GPU made, or one was lost"
+    rows = await system.rows("SELECT job_id, stage, ordinal FROM executions WHERE state = 'completed'")
+    recorded = {show_execution(JobId(row["job_id"]), row["stage"], row["ordinal"]): row for row in rows}
+    assert set(recorded) <= set(finished), "a result was recorded that no GPU made"
+    for request in set(finished) - set(recorded):
+        job, _, _ = read_execution(request)
+        assert states[job] == "cancelled", f"the result of {request} was lost"
+    twice = {request: runs for request, runs in finished.items() if runs > 1 + system.killed.count("router")}
+    assert twice == {}, "executions ran twice to completion"
     if "router" not in system.killed:
-        twice = {request: runs for request, runs in finished.items() if runs > 1}
-        assert twice == {}, "executions ran twice to completion"
         assert await system.gpu_excess() == 0, "a GPU was asked for more than its slots"
 
 
-async def _live_jobs(system: System) -> object:
-    rows = await system.rows("SELECT state, count(*) AS n FROM jobs WHERE finished_at IS NULL GROUP BY state")
-    return {row["state"]: row["n"] for row in rows}
+async def _live_jobs(system: System) -> int:
+    (row,) = await system.rows("SELECT count(*) AS n FROM jobs WHERE finished_at IS NULL")
+    return int(row["n"])
 
 
-async def _live_messages(system: System) -> object:
+async def _fewer_live(system: System, than: int) -> bool:
+    return await _live_jobs(system) < than
+
+
+async def _redis_is_empty(system: System) -> bool:
     async with system.redis() as redis:
-        return await redis.hgetall("jobs:live")
-
-
-async def _until(left: Callable[[], Awaitable[object]], what: str) -> None:
-    deadline = time.monotonic() + SETTLED_WITHIN_S
-    while remaining := await left():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what} after {SETTLED_WITHIN_S} s: {remaining}")
-        await asyncio.sleep(LOOK_EVERY_S)
+        counters = [key async for key in redis.scan_iter("queue:*")]
+        return not await redis.hlen("jobs:live") and counters == []

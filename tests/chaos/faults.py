@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from tests.chaos.system import LEASE_S, System
 
@@ -29,8 +28,7 @@ def stand_still(name: str, seconds: float) -> Fault:
         try:
             await asyncio.sleep(seconds)
         finally:
-            with suppress(ProcessLookupError):
-                system.thaw(name)
+            system.thaw(name)
 
     fault.__name__ = f"freeze_{name}"
     return fault
@@ -58,13 +56,20 @@ SCENARIOS: dict[str, Fault] = {
     "router killed": kill("router"),
     "worker and relay killed": kill("worker-2", "relay"),
     "router and worker killed": kill("router", "worker-1"),
+    "api and postgres killed": kill("api", "postgres"),
     "redis killed": kill("redis"),
     "redis flushed": flush_redis,
     "redis restarted": restart_redis,
     "redis stands still": stand_still("redis", 10.0),
     "postgres restarted": restart_postgres,
+    "postgres killed": kill("postgres"),
+    "postgres stands still": stand_still("postgres", 8.0),
     "worker frozen past its lease": stand_still("worker-1", LEASE_S * 2),
 }
+
+
+def any_two_parts(rng: random.Random) -> Fault:
+    return kill(*rng.sample(["api", "relay", "worker-1", "worker-2", "router"], 2))
 
 
 async def strike(system: System, faults: list[Fault], rng: random.Random, *, within_s: float) -> None:

@@ -10,6 +10,7 @@ import httpx
 
 USERS = 4
 PAUSE_S = 0.2
+CHANGED_MIND = "to be cancelled"
 UNDER_WAY = (httpx.TransportError,)
 
 
@@ -19,6 +20,7 @@ class Load:
     admin_key: str
     seed: int
     accepted: list[str] = field(default_factory=list)
+    cancelled: set[str] = field(default_factory=set)
     keys: list[str] = field(default_factory=list)
 
     async def enroll(self) -> None:
@@ -53,8 +55,22 @@ class Load:
                 await asyncio.sleep(PAUSE_S)
                 continue
             assert answer.status_code in (200, 202), answer.text
-            self.accepted.append(answer.json()["job_id"])
+            job_id = answer.json()["job_id"]
+            self.accepted.append(job_id)
+            if body.get("name") == CHANGED_MIND:
+                await self._cancel(http, key, job_id)
             return
+
+    async def _cancel(self, http: httpx.AsyncClient, key: str, job_id: str) -> None:
+        """Once: whether it was heard is known only when the answer says so."""
+        try:
+            answer = await http.post(
+                f"/api/v1/jobs/{job_id}/cancel", headers={"Authorization": f"Bearer {key}"}
+            )
+        except UNDER_WAY:
+            return
+        if answer.status_code < 300:
+            self.cancelled.add(job_id)
 
     def _http(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, timeout=30, trust_env=False)
@@ -62,7 +78,7 @@ class Load:
 
 def _job(rng: random.Random, number: int) -> dict[str, Any]:
     prompt = f"question {number}"
-    match rng.randrange(6):
+    match rng.randrange(7):
         case 0:
             return {
                 "kind": "matrix",
@@ -70,6 +86,8 @@ def _job(rng: random.Random, number: int) -> dict[str, Any]:
                 "models": ["llama3.2-1b", "qwen2.5-1.5b"],
                 "regions": ["US", "EU", "ASIA"],
             }
+        case 2:
+            return {"kind": "generation", "model": "llama3.2-1b", "prompt": prompt, "name": CHANGED_MIND}
         case 1:
             return {"kind": "pipeline", "feature": "text_only", "input": {"prompt": prompt}}
         case _:

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +79,16 @@ class System:
         await self.parts[name].start()
 
     def freeze(self, name: str) -> None:
-        os.kill(self.parts[name].child.pid, signal.SIGSTOP)
+        """With all its children: a Postgres whose backends go on does not stand still."""
+        self._signal(name, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
-        os.kill(self.parts[name].child.pid, signal.SIGCONT)
+        self._signal(name, signal.SIGCONT)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        for pid in _family(self.parts[name].child.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def redis(self) -> Redis:
         return Redis.from_url(self._stack.servers.redis_url, decode_responses=True)
@@ -105,6 +111,12 @@ class System:
                 if name.startswith("gpusim") and isinstance(part, Part):
                     excess += (await http.get(f"{part.url}/control/stats")).json()["excess"]
         return excess
+
+
+def _family(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    found = children.read_text(encoding="ascii").split() if children.exists() else []
+    return [pid, *(one for child in found for one in _family(int(child)))]
 
 
 @asynccontextmanager
