@@ -19,6 +19,7 @@ class Load:
     url: str
     admin_key: str
     seed: int
+    name: str = field(default_factory=lambda: f"chaos-{uuid4().hex[:12]}")
     accepted: list[str] = field(default_factory=list)
     cancelled: set[str] = field(default_factory=set)
     keys: list[str] = field(default_factory=list)
@@ -26,8 +27,8 @@ class Load:
     async def enroll(self) -> None:
         """Users of a tier without limits: this is about durability."""
         async with self._http() as http:
-            for _ in range(USERS):
-                new = {"name": f"chaos-{uuid4().hex[:12]}", "tier": "admin"}
+            for number in range(USERS):
+                new = {"name": f"{self.name}-{number}", "tier": "admin"}
                 headers = {"Authorization": f"Bearer {self.admin_key}"}
                 made = await http.post("/admin/users", json=new, headers=headers)
                 self.keys.append(made.raise_for_status().json()["key"])

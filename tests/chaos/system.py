@@ -43,6 +43,7 @@ class System:
         }
         self.admin_key = stack.credentials.admin_key
         self.killed: list[str] = []
+        self.excess_before = 0
 
     @property
     def api_url(self) -> str:
@@ -93,10 +94,15 @@ class System:
     def redis(self) -> Redis:
         return Redis.from_url(self._stack.servers.redis_url, decode_responses=True)
 
-    async def rows(self, query: str) -> list[asyncpg.Record]:
+    async def begin(self) -> None:
+        """What happened before is not to be accounted for again."""
+        self.killed.clear()
+        self.excess_before = await self.gpu_excess()
+
+    async def rows(self, query: str, *values: Any) -> list[asyncpg.Record]:
         connection = await asyncpg.connect(self._stack.servers.database_url)
         try:
-            return list(await connection.fetch(query))
+            return list(await connection.fetch(query, *values))
         finally:
             await connection.close()
 

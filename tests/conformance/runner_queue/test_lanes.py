@@ -13,7 +13,7 @@ from tests.conformance.runner_queue.bed import QueueBed, entry, message
 
 
 async def test_least_loaded_counts_lanes_as_numbers(bed: QueueBed) -> None:
-    """Twenty lanes sorted as text once put queue_10 before queue_2."""
+    """Incident 18: twenty lanes sorted as text put queue_10 before queue_2."""
     await bed.add(*(message("") for _ in range(20)))
     chosen = [one.lane for one in await bed.claim()]
     assert chosen == [f"queue_{number}" for number in range(20)]

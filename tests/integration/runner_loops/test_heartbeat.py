@@ -110,7 +110,7 @@ async def test_a_worker_that_is_not_alive_claims_nothing(database_url: str, redi
 
 
 async def test_a_blocked_event_loop_keeps_its_jobs(database_url: str, redis_url: str) -> None:
-    """Its heartbeats were once missed while the loop was busy: its jobs were taken for dead and run twice."""
+    """Incident 15: a blocked event loop missed its heartbeats; its jobs were taken for dead and run twice."""
     async with LoopBed.on(database_url, redis_url, heartbeat_s=0.05) as bed:
         executor = ScriptedExecutor()
         async with bed.worker(executor):

@@ -40,7 +40,7 @@ async def runs(scene: Stage, job: JobId) -> int:
 
 
 async def test_a_job_whose_worker_was_killed_is_finished_by_another(bed: LoopBed, scene: Stage) -> None:
-    """With late acknowledgement a crashed task once met its own lock on redelivery, and never ran again."""
+    """Incident 12: with late acknowledgement a crashed task met its own lock, and never ran again."""
     await scene.gpu.hold()
     workers = await scene.worker("first"), await scene.worker("second")
     (job,) = await bed.submit()

@@ -26,7 +26,7 @@ async def age(bed: LoopBed, job: JobId, seconds: float) -> None:
 
 
 async def test_a_promoted_job_has_one_message_and_runs_once(bed: LoopBed) -> None:
-    """Promotion once pushed a second message and left the first: the job ran twice."""
+    """Incident 10: promotion pushed a second message and left the first: the job ran twice."""
     (old,), (young,) = await bed.queued(), await bed.queued()
     await age(bed, old, 1_900)
     assert (await promoter(bed).run_once()).count == 1

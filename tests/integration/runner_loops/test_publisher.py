@@ -56,7 +56,7 @@ async def test_dying_between_push_and_commit_does_no_harm(bed: LoopBed) -> None:
 
 
 async def test_a_row_that_commits_late_is_not_skipped(bed: LoopBed) -> None:
-    """A reader with an id cursor once went past rows whose transactions were still open."""
+    """Incident 16: a reader with an id cursor went past rows whose transactions were still open."""
     late, early = await bed.submit(), await bed.submit()
     await bed.database.execute("DELETE FROM outbox")
     async with bed.database.transaction() as slow:

@@ -42,7 +42,7 @@ async def flush(bed: LoopBed) -> None:
 
 
 async def test_redis_that_came_back_empty_is_filled_again(bed: LoopBed, reconciler: Reconciler) -> None:
-    """It once came back empty and nobody noticed: the jobs were queued forever."""
+    """Incident 17: it came back empty and nobody noticed: the jobs were queued forever."""
     jobs = await bed.queued(7)
     await flush(bed)
     assert await sweep(reconciler) == 7

@@ -242,6 +242,34 @@ async def test_a_result_that_cannot_be_stored_ends_its_own_job_only(bed: LoopBed
     assert (await bed.job(jobs[1]))["failure"]["code"] == "result_not_recordable"
 
 
+async def test_a_failure_that_is_told_twice_counts_once(bed: LoopBed) -> None:
+    """Incident 11: a failure fired two signals, and the load counter of its lane went wrong for good."""
+    executor = ScriptedExecutor()
+    jobs = await bed.queued(2)
+    async with bed.worker(executor):
+        first, second = await executor.started(2)
+        messages = [live.message for live in await bed.live.live_page(None, 9)]
+        first.done(failed(retryable=False))
+        await bed.ended(first.job.id)
+        await until(lambda: _leased(bed, 1), "the first is done with")
+        await bed.queue.ack([message for message in messages if message.job == first.job.id])
+        assert (await bed.transport.desk.stats()).leased == 1
+        assert await bed.transport.desk.reset_lanes() == []
+        second.done(completed())
+        await bed.ended(*jobs)
+        await bed.nothing_left()
+
+
+async def test_where_an_execution_ran_is_recorded_beside_where_it_was_asked_for(bed: LoopBed) -> None:
+    """Incident 6: a retry "for EU" ran in the US, and the record said EU."""
+    elsewhere = completed().model_copy(update={"actual_region": "EU", "backend": "eu-1"})
+    (job,) = await bed.queued()
+    async with bed.worker(ScriptedExecutor(at_once=lambda *_: elsewhere)):
+        assert await bed.ended(job) == ["completed"]
+    (row,) = await bed.executions(job)
+    assert (row["region"], row["actual_region"], row["backend"]) == ("US", "EU", "eu-1")
+
+
 async def test_a_result_that_cannot_be_stored_costs_a_matrix_only_itself(bed: LoopBed) -> None:
     (job,) = await bed.queued(body=matrix(questions=3))
     executor = ScriptedExecutor(
@@ -253,7 +281,7 @@ async def test_a_result_that_cannot_be_stored_costs_a_matrix_only_itself(bed: Lo
 
 
 async def test_a_job_that_cannot_be_begun_costs_the_others_nothing(bed: LoopBed) -> None:
-    """It once kept its slot, and after as many as there were slots the pool stood still."""
+    """Incident 14: slots leaked, and a tenant stood still with its jobs waiting and idle workers."""
     slots = bed.config.pools["all"].slots
     strange = await bed.queued(slots + 1)
     await bed.database.execute("UPDATE jobs SET spec = '{}' WHERE id = ANY ($1::uuid[])", strange)
@@ -382,6 +410,10 @@ async def _publish_some(bed: LoopBed) -> int:
 
 async def _waiting(bed: LoopBed) -> int:
     return sum((await bed.transport.desk.stats()).waiting.values())
+
+
+async def _leased(bed: LoopBed, count: int) -> bool:
+    return (await bed.transport.desk.stats()).leased == count
 
 
 async def _fence_lost(bed: LoopBed) -> bool:
