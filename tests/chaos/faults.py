@@ -13,11 +13,16 @@ def kill(*names: str) -> Fault:
     async def fault(system: System) -> None:
         for name in names:
             await system.kill(name)
-        for name in names:
+        for name in sorted(names, key=_needs_others):
             await system.start(name)
 
     fault.__name__ = f"kill_{'_and_'.join(names)}"
     return fault
+
+
+def _needs_others(name: str) -> bool:
+    """A part is started when it is ready, which it is when its servers are."""
+    return name not in ("postgres", "redis")
 
 
 def stand_still(name: str, seconds: float) -> Fault:
