@@ -16,6 +16,7 @@ from beacon_router.dispatch.errors import (
     StoppingError,
     UnknownInferenceError,
 )
+from beacon_router.dispatch.held import RESULT_OVERHEAD
 from tests.unit.router.shell_bed import failure, shell_bed, topology
 
 ONE_SLOT = topology([BackendSpec("us", "US", frozenset({"m", "n"}), slots=1)])
@@ -186,12 +187,13 @@ async def test_results_are_forgotten_after_their_time_even_when_nothing_happens(
 
 
 async def test_results_are_bounded_in_bytes_and_the_oldest_goes_first() -> None:
-    async with shell_bed(ONE_SLOT, held_bytes=1_000) as bed:
+    each = RESULT_OVERHEAD + 200
+    async with shell_bed(ONE_SLOT, held_bytes=2 * 2 * each) as bed:
         for request in ("a", "b", "c"):
             bed.submit(request)
             await bed.answer("us", b"x" * 200)
 
-        assert bed.shell.held.result_bytes == 400
+        assert bed.shell.held.result_bytes == 2 * each
         with pytest.raises(UnknownInferenceError):
             bed.get("a")
         assert bed.get("c").done

@@ -8,6 +8,8 @@ from beacon_router.dispatch.inference import Inference
 
 # Results may take this share of all bytes; the oldest go first when they would take more.
 _RESULTS_SHARE = 0.5
+# What a result takes besides its output: many small ones fill the memory too.
+RESULT_OVERHEAD = 1_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +108,4 @@ class Held:
 
 
 def _result_size(inference: Inference) -> int:
-    return len(inference.output or b"") + len(inference.document or b"")
+    return RESULT_OVERHEAD + len(inference.output or b"") + len(inference.document or b"")
