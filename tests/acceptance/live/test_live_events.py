@@ -122,6 +122,27 @@ async def test_without_key_or_ticket_nothing_opens(stack: RunningStack, http: ht
     assert refused.value.response.status_code == 401
 
 
+@pytest.mark.parametrize("after", ["-1", "abc", "9999999999"])
+async def test_a_number_that_is_none_is_refused_before_the_socket_opens(
+    stack: RunningStack, http: httpx.AsyncClient, after: str
+) -> None:
+    job = await submit(http)
+    with pytest.raises(InvalidStatus) as refused:
+        await hear(socket_url(stack, job, f"ticket={await ticket(http, job)}&after={after}"))
+    assert refused.value.response.status_code == 422
+
+
+async def test_head_answers_where_get_does(http: httpx.AsyncClient) -> None:
+    """Also for a stream, which HEAD does not keep open."""
+    job = await submit(http)
+    for path in ("/", "/healthz", "/api/v1/models", f"/api/v1/jobs/{job}", f"/api/v1/jobs/{job}/events"):
+        head = await http.head(path)
+        assert (head.status_code, head.content) == (200, b""), path
+    stream = await http.head(f"/api/v1/jobs/{job}/events", headers={"Accept": "text/event-stream"})
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert (await http.head("/api/v1/jobs/nonsense")).status_code == 404
+
+
 async def test_a_thousand_watchers_of_one_process_all_hear_the_end(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:

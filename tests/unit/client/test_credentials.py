@@ -50,3 +50,8 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> No
 def test_no_secret_is_shown() -> None:
     shown = repr(Credentials(user_key="beacon_u", admin_key="beacon_a", service_token="beacon_s"))
     assert "beacon_" not in shown
+
+
+def test_an_address_that_is_none_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match="BEACON_RUNNER_URL must begin with http"):
+        find_credentials({"BEACON_HOME": str(tmp_path), "BEACON_RUNNER_URL": "localhost:8000"})

@@ -11,7 +11,7 @@ FILE_NAME = "credentials.json"
 
 
 class CredentialsError(Exception):
-    """The file of credentials is there but cannot be used."""
+    """What says where Beacon is cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,11 @@ def find_credentials(environ: Mapping[str, str]) -> Credentials:
     kept = _from_file(home_of(environ) / FILE_NAME)
     key = environ.get("BEACON_API_KEY", "")
     urls = environ.get("BEACON_ROUTER_URLS", "").split(",")
+    runner_url = environ.get("BEACON_RUNNER_URL") or kept.get("runner_url") or DEFAULT_RUNNER_URL
+    if not runner_url.startswith(("http://", "https://")):
+        raise CredentialsError(f"BEACON_RUNNER_URL must begin with http:// or https://, not {runner_url!r}")
     return Credentials(
-        runner_url=environ.get("BEACON_RUNNER_URL") or kept.get("runner_url") or DEFAULT_RUNNER_URL,
+        runner_url=runner_url,
         router_url=environ.get("BEACON_ROUTER_URL") or urls[0].strip() or kept.get("router_url", ""),
         portal_url=kept.get("portal_url", ""),
         user_key=key or kept.get("user_key", ""),

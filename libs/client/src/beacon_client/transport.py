@@ -83,5 +83,7 @@ def reason_of(error: BaseException) -> str:
     cause = error.__cause__ or error
     if never_connected(error):
         number = getattr(cause, "errno", None)
-        return f"cannot connect ({os.strerror(number) if number else cause})"
+        # The errors of looking up a name have negative numbers, which only they can explain.
+        told = os.strerror(number) if number and number > 0 else getattr(cause, "strerror", None) or cause
+        return f"cannot connect ({told})"
     return f"the connection was lost ({cause if str(cause) else type(cause).__name__})"

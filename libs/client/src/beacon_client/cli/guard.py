@@ -34,5 +34,10 @@ class GuardedGroup(TyperGroup):
         except (InputError, CredentialsError) as error:
             complain_plainly(str(error))
             raise typer.Exit(Exit.USAGE) from error
+        except BrokenPipeError:
+            raise  # whoever read has read enough: no message
+        except OSError as error:
+            complain_plainly(f"cannot write: {error.strerror}")
+            raise typer.Exit(Exit.FAILED) from error
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             raise typer.Exit(Exit.INTERRUPTED) from error

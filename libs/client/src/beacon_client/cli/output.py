@@ -82,6 +82,8 @@ def complain(error: BeaconError) -> None:
     out = console(stderr=True)
     out.print(f"[bold red]error:[/] {escape(error.detail)} [dim]({escape(error.code)})[/]")
     for wrong in error.problem.errors or ():
+        if f"{wrong.field}: {wrong.message}" == error.detail:
+            continue
         out.print(f"  [bold]{escape(wrong.field)}[/]: {escape(wrong.message)}")
     if error.what_to_do:
         out.print(f"[dim]{escape(error.what_to_do)}[/]")

@@ -15,6 +15,7 @@ from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextM
 from beacon_web.bodies import BoundedBodies
 from beacon_web.documents import document_api
 from beacon_web.fast_lane import FastLane, HotRoute
+from beacon_web.heads import Heads
 from beacon_web.problems import HttpProblemError
 
 
@@ -40,7 +41,7 @@ def create_app(
     for error in (*EXPECTED, HttpProblemError, Exception):
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
-    bounded = BoundedBodies(app, limit=submitting.config.limits.body_bytes)
+    bounded = BoundedBodies(Heads(app), limit=submitting.config.limits.body_bytes)
     hot = HotRoute("/api/v1/jobs", submitting.submit, refusal)
     lane = FastLane(hot, submission.routes, rest=bounded)
     measured = HttpMetricsMiddleware(lane, HttpMetrics(registry, "beacon_runner"))

@@ -87,9 +87,10 @@ def socket_routes(
         return view_response(TicketView(ticket=ticket.text, expires_in_s=ticket.expires_in_s))
 
     @routes.websocket("/ws/{job_id}")
-    async def watch(socket: WebSocket, job_id: str, after: After = None, ticket: str | None = None) -> None:
+    async def watch(socket: WebSocket, job_id: str, after: str = "0", ticket: str | None = None) -> None:
         """The events of a job as JSON messages, from `after` on."""
         try:
+            known = _event_number(after, "after")
             owner, job = await _admit(socket, keys, tickets, ticket, job_id)
             await events.jobs.record(job, owner)
         except TOLD as error:
@@ -97,7 +98,7 @@ def socket_routes(
             return
         await socket.accept()
         still_good = _still_good(keys, socket.scope) if ticket is None else None
-        followed = events.follow(job, owner, after or 0, still_good)
+        followed = events.follow(job, owner, known, still_good)
         await EventSocket(socket, events.watchers, patience_s=patience_s).serve(followed)
 
     return routes
@@ -128,7 +129,10 @@ def _still_good(keys: KeyRing, scope: AsgiScope) -> Check:
 
 
 def _last_event_id(request: Request) -> int:
-    told = request.headers.get("last-event-id", "0")
+    return _event_number(request.headers.get("last-event-id", "0"), "Last-Event-ID")
+
+
+def _event_number(told: str, name: str) -> int:
     if not (told.isascii() and told.isdigit() and len(told) < 10):
-        raise HttpProblemError(422, "invalid_field", "Last-Event-ID must be the number of an event")
+        raise HttpProblemError(422, "invalid_field", f"{name} must be the number of an event")
     return int(told)
