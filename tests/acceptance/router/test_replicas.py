@@ -43,7 +43,7 @@ async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) 
             await a.cancel(hog)
         for name, router in (("a", a), ("b", b)):
             for number in range(EACH):
-                assert (await router.look(f"{name}-{number}", prefer="wait=60")).state.value == "completed"
+                assert (await router.look(f"{name}-{number}", prefer="wait=90")).state.value == "completed"
 
         calls = await merged(*gpus)
         assert len(calls) == CAP + 2 * EACH
@@ -57,7 +57,7 @@ async def test_a_killed_replica_gives_its_slots_back(redis_url: str) -> None:
         gpu = await running.enter_async_context(
             start_gpusim(region="US", slots=10, default_load=0, default_run=0)
         )
-        config = shared(gpu, slot_lease_s=1.0)
+        config = shared(gpu, slot_lease_s=2.0)
         doomed = await running.enter_async_context(start_router(config, REDIS_URL=redis_url))
         survivor = await running.enter_async_context(start_router(config, REDIS_URL=redis_url))
         await gpu.add_fault(kind="hang", next=CAP)

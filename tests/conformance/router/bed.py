@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Protocol
 
 from beacon_lifecycle import Clock, ManualClock, SystemClock
-from beacon_redis import RedisAddress
+from beacon_redis import LuaScripts, RedisAddress
 from beacon_router.limits import MemoryLimiter, News, RedisLimiter, SlotLimiter
 from beacon_router.limits.port import Limit, Standing, Token
 from tests.fixtures.waiting import PATIENCE_S, until
 
 GPU = Limit("group:modal", 3)
+SCRIPTS = LuaScripts(Path(__file__).parent)
 
 
 class LimiterBed(Protocol):
@@ -43,17 +45,17 @@ class MemoryBed:
 
 
 class RedisBed:
-    """Leases are short, because here time really has to pass."""
+    """Leases are long, so that a slow machine loses none; `pass_time` makes them older without waiting."""
 
-    lease_s = 0.6
+    lease_s = 60.0
 
     def __init__(self, url: str, closing: AsyncExitStack) -> None:
         self.url = url
-        self.clock = SystemClock()
+        self.clock = ManualClock()
         self._closing = closing
 
     async def process(self) -> RedisLimiter:
-        limiter = RedisLimiter(RedisAddress(self.url), self.clock, lease_s=self.lease_s)
+        limiter = RedisLimiter(RedisAddress(self.url), SystemClock(), lease_s=self.lease_s)
         limiter.watch(GPU.name, lambda news: None)
         await limiter.start()
         self._closing.push_async_callback(limiter.stop)
@@ -61,7 +63,11 @@ class RedisBed:
         return limiter
 
     async def pass_time(self, seconds: float) -> None:
-        await self.clock.sleep(seconds)
+        key = f"conc:{GPU.name}"
+        async with RedisAddress(self.url).open() as redis:
+            keys = [key, f"{key}:alive", f"{key}:seen"]
+            await SCRIPTS.run(redis, "age", keys, [int(seconds * 1000)])
+        await self.clock.advance(seconds)
 
 
 @asynccontextmanager
