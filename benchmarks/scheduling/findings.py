@@ -7,12 +7,14 @@ from beacon_router.core import Policy
 from beacon_router.core.bounds import dispatches_until_served
 from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
 from benchmarks.scheduling.figures import Figures, Foretold, figures, foretold
+from benchmarks.scheduling.oracle import oracle_errors
 from benchmarks.scheduling.scenarios import GPUS, Scenario
 from benchmarks.scheduling.simulator import PolicyUnderTest, Simulator
 from benchmarks.scheduling.watched import Watched
 from benchmarks.scheduling.workload import TIERS
 
 BEACON, FIFO = "Beacon", "FIFO"
+ORACLE_SAMPLES = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Found:
     requests: int
     policies: dict[str, Figures]
     foretold: Foretold | None
+    oracle: tuple[float, float] | None
+    """The error of one who knows the run times of what waits, of each wait and of the mean wait."""
     seen: dict[str, int]
     """By tier, the most dispatches that its head saw once it was past its bound."""
     allowed: dict[str, int]
@@ -52,6 +56,7 @@ def _found(scenario: Scenario) -> Found:
         requests=len(scenario.arrivals),
         policies={name: figures(seen, gpus) for name, seen in runs.items()},
         foretold=foretold(runs[BEACON]),
+        oracle=oracle_errors(scenario, ORACLE_SAMPLES),
         seen={TIERS[rank]: dispatches for rank, dispatches in sorted(watched.watch.worst.items())},
         allowed={tier: dispatches_until_served(Policy(), rank, [GPUS]) for rank, tier in enumerate(TIERS)},
     )

@@ -103,19 +103,33 @@ def promises_table(found: Sequence[Found]) -> str:
 
 
 def foretold_table(found: Sequence[Found]) -> str:
-    header = ("arrivals", "waits", "error, of each wait", "error, of the mean wait", "under p90")
+    header = (
+        "arrivals",
+        "waits",
+        "error, of each wait",
+        "the oracle's",
+        "error, of the mean wait",
+        "the oracle's",
+        "under p90",
+    )
     rows = [
         [
             scenario.name,
             f"{scenario.foretold.count:,}",
             f"{scenario.foretold.of_each_wait:.0%}",
+            _share(scenario.oracle, 0),
             f"{scenario.foretold.of_the_mean_wait:.0%}",
+            _share(scenario.oracle, 1),
             f"{scenario.foretold.covered:.0%}",
         ]
         for scenario in found
         if scenario.foretold is not None
     ]
     return markdown_table(header, rows)
+
+
+def _share(errors: tuple[float, float] | None, which: int) -> str:
+    return DASH if errors is None else f"{errors[which]:.0%}"
 
 
 def costs_table(costs: Costs) -> str:

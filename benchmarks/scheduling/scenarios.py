@@ -66,7 +66,7 @@ def _scenario(name: str, catalogue: Sequence[ModelSpec], arrivals: list[Arrival]
 def as_busy_as(load: float, topology: Topology, arrivals: list[Arrival]) -> list[Arrival]:
     """The same requests, arriving so fast that the GPUs are in use for this share of the time."""
     for _ in range(_ROUNDS):
-        seen = Simulator(topology, Scheduler(topology)).run(arrivals)
+        seen = Simulator(topology, Scheduler(topology), foretell=False).run(arrivals)
         load_now = offered_load(seen, len(topology.backends))
         if abs(load_now - load) < 0.005:
             break

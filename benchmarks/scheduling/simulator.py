@@ -1,11 +1,13 @@
 """Runs a workload through a policy in virtual time and writes down what happened to each request."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol
 
 from beacon_router.core import Decision, Eta, Expired, Outcome, Request, RequestId, Start, Topology
+from beacon_router.core.lanes import NOBODY
 from benchmarks.scheduling.workload import Arrival
 
 
@@ -40,12 +42,14 @@ class Seen:
 
 
 class Simulator:
-    def __init__(self, topology: Topology, policy: PolicyUnderTest) -> None:
+    def __init__(self, topology: Topology, policy: PolicyUnderTest, *, foretell: bool = True) -> None:
         self._policy = policy
+        self._foretell = foretell
         self._loads = {model.name: model.expected_load_s for model in topology.models}
         self._loaded: dict[str, str] = {}
         self._events: list[tuple[float, int, str, str]] = []
         self._number = 0
+        self._arrived = 0
         self._wake: float | None = None
         self._backend_of: dict[str, str] = {}
         self.requests: dict[str, Seen] = {}
@@ -53,18 +57,36 @@ class Simulator:
     def run(self, arrivals: Sequence[Arrival]) -> list[Seen]:
         """Everything arrives, everything runs to its end."""
         for arrival in arrivals:
-            self._until(arrival.arrival_s)
-            self._arrive(arrival)
-        self._until(float("inf"))
+            self.arrive(arrival)
+        self.finish()
         return list(self.requests.values())
 
-    def _arrive(self, arrival: Arrival) -> None:
+    def finish(self) -> None:
+        """Nobody comes any more."""
+        self._until(float("inf"))
+
+    def twin(self) -> "Simulator":
+        """One that plays on by itself; what has ended is not copied."""
+        running = {subject for _, _, kind, subject in self._events if kind != "wake"}
+        live = {name: seen for name, seen in self.requests.items() if seen.started_s < 0 or name in running}
+        everybody, self.requests = self.requests, live
+        try:
+            return deepcopy(self, {id(NOBODY): NOBODY})
+        finally:
+            self.requests = everybody
+
+    def arrive(self, arrival: Arrival) -> RequestId:
+        """Everything up to the moment of this arrival happens, then it arrives."""
         now = arrival.arrival_s
-        request = RequestId(f"r{len(self.requests)}")
+        self._until(now)
+        self._arrived += 1
+        request = RequestId(f"r{self._arrived}")
         self.requests[request] = Seen(arrival)
         self._policy.submit(now, Request(request, arrival.model, arrival.region, arrival.rank))
         self._carry_out(now)
-        self.requests[request].eta = self._policy.eta(now, request)
+        if self._foretell:
+            self.requests[request].eta = self._policy.eta(now, request)
+        return request
 
     def _until(self, moment: float) -> None:
         while self._events and self._events[0][0] <= moment:

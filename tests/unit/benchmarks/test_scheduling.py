@@ -10,6 +10,7 @@ from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
 from benchmarks.scheduling.cost import Bench, bytes_per_waiting
 from benchmarks.scheduling.figures import figures, foretold, jain, offered_load
 from benchmarks.scheduling.findings import BEACON, simulate
+from benchmarks.scheduling.oracle import oracle_errors
 from benchmarks.scheduling.report import write_report
 from benchmarks.scheduling.scenarios import LOAD, Scenario, all_scenarios, as_busy_as, place
 from benchmarks.scheduling.simulator import PolicyUnderTest, Seen, Simulator
@@ -145,3 +146,13 @@ def test_a_bench_keeps_as_many_waiting_as_it_was_given() -> None:
 
 def test_a_waiting_request_costs_less_than_a_kilobyte() -> None:
     assert bytes_per_waiting(5_000, seed=1) < 1_024
+
+
+def test_an_oracle_knows_when_runs_end_and_leaves_the_run_that_it_looks_at_alone() -> None:
+    arrivals = [_arrival(at * 5.0, "ab"[at % 2], run_s=1.0 + at % 7) for at in range(30)]
+
+    errors = oracle_errors(Scenario("small", ONE_GPU, arrivals), samples=30)
+
+    assert errors is not None
+    assert errors[0] < 0.5
+    assert oracle_errors(Scenario("idle", ONE_GPU, arrivals[:1]), samples=30) is None

@@ -1,7 +1,7 @@
 """Deliberately broken schedulers: one small fault each, and the rule that must notice it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -70,7 +70,7 @@ def _never_says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
     start = Dispatcher._start
 
     def broken(self: Dispatcher, now: float, pick: Pick) -> Start:
-        return replace(start(self, now, pick), moved=False)
+        return start(self, now, pick)._replace(moved=False)
 
     patch.setattr(Dispatcher, "_start", broken)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 RequestId = NewType("RequestId", str)
 
@@ -45,9 +45,11 @@ class Reason(StrEnum):
     ORDER = "order"
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Run this request on this backend now; its slot, group and limit are already counted."""
+class Start(NamedTuple):
+    """Run this request on this backend now; its slot, group and limit are already counted.
+
+    A named tuple, because one is made in every decision and a frozen dataclass takes three times as long.
+    """
 
     id: RequestId
     backend: str

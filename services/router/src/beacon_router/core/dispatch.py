@@ -42,18 +42,19 @@ class Dispatcher:
 
     def next(self, now: float) -> list[Decision]:
         decisions: list[Decision] = []
-        for ticket, lane in self._queues.expired(now):
-            self.forget(ticket, lane)
-            decisions.append(Expired(ticket.request.id))
-        for lane in self._floor.patience.over(now):
-            self.stir(lane)
+        if self._queues.deadlines:
+            for ticket, lane in self._queues.expired(now):
+                self.forget(ticket, lane)
+                decisions.append(Expired(ticket.request.id))
+        patience = self._floor.patience
+        if patience.ends:
+            for lane in patience.over(now):
+                self.stir(lane)
         regions = self._in_turn() if self._stirred and self._queues.tickets else []
         while regions and self._queues.tickets:
             regions = [region for region in regions if self._dispatch(now, region, decisions)]
         self._stirred.clear()
         self._freed.clear()
-        if self._estimator.newcomer is not None:
-            self._estimator.sample(now)
         return decisions
 
     def free(self, run: Run) -> None:
@@ -114,8 +115,8 @@ class Dispatcher:
         ticket = lane.head
         request = ticket.request
         loading = lane.model not in backend.loaded
-        if ticket.foretold >= 0:
-            self._estimator.started(now, ticket, lane)
+        if ticket.foretold is not None:
+            self._estimator.started(now, ticket.foretold, lane)
         backend.fleet.take(pick, self._dispatches)
         self._queues.leave(ticket, lane)
         self._occupy(region, Run(request, backend, now, loading=loading))

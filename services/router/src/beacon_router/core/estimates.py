@@ -10,8 +10,6 @@ from beacon_router.core.pools import Pool
 from beacon_router.core.queues import Queues
 from beacon_router.core.rehearsal import Rehearsal
 
-_SAMPLE_S = 0.25
-"""A pool learns from one newcomer in this time."""
 _FRESH_S, _FRESH_SHARE = 0.05, 0.02
 """A rehearsal is good for so long, and for so much of what it foretells."""
 _LONG = 50
@@ -19,7 +17,7 @@ _LONG = 50
 
 
 class Estimator:
-    __slots__ = ("_floor", "_hindsight", "_queues", "_rehearsals", "_sampled", "newcomer", "ranks")
+    __slots__ = ("_floor", "_hindsight", "_queues", "_rehearsals", "ranks")
 
     def __init__(self, floor: Floor, queues: Queues) -> None:
         self._floor = floor
@@ -27,14 +25,11 @@ class Estimator:
         self.ranks = len(floor.policy.tiers)
         self._hindsight = Hindsight(self.ranks + 1)
         self._rehearsals: dict[Pool, Rehearsal] = {}
-        self._sampled: dict[Pool, float] = {}
-        self.newcomer: Ticket | None = None
-        """The last one that came: what is foretold for it may be compared with what comes."""
 
     def of_waiting(self, now: float, ticket: Ticket, lane: Lane) -> Eta:
         expected_s = self._expected(now, ticket, lane)
-        if ticket.foretold < 0 and now - ticket.arrived <= _FRESH_S:
-            ticket.foretold = expected_s
+        if ticket.foretold is None:
+            ticket.foretold = (now, expected_s)
         return Eta(*self._hindsight.corrected(self._kind(lane), expected_s))
 
     def of_new(self, now: float, model: str, region: str, rank: int) -> Eta:
@@ -42,18 +37,10 @@ class Estimator:
         expected_s = self._rehearsal(now, pool).start_of_new(model, rank) - now
         return Eta(*self._hindsight.corrected(rank, max(0.0, expected_s)))
 
-    def sample(self, now: float) -> None:
-        """Remember what is foretold for the newcomer, if it has to wait and it is time."""
-        ticket, self.newcomer = self.newcomer, None
-        lane = None if ticket is None else ticket.lane
-        if ticket is None or lane is None or now - self._sampled.get(lane.pool, -_SAMPLE_S) < _SAMPLE_S:
-            return
-        self._sampled[lane.pool] = now
-        ticket.foretold = self._expected(now, ticket, lane)
-
-    def started(self, now: float, ticket: Ticket, lane: Lane) -> None:
+    def started(self, now: float, foretold: tuple[float, float], lane: Lane) -> None:
         """What was foretold can be compared with what came."""
-        self._hindsight.learn(self._kind(lane), ticket.foretold, now - ticket.arrived)
+        asked, expected_s = foretold
+        self._hindsight.learn(self._kind(lane), expected_s, now - asked)
 
     def forget(self) -> None:
         """Backends came or went."""

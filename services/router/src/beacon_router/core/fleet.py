@@ -1,7 +1,7 @@
 """Backends of one region that serve the same models: how a free slot of theirs chooses."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from beacon_router.core.decisions import Health, Reason
 from beacon_router.core.heads import Heads
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from beacon_router.core.pools import Pool
 
 _EXPRESS = (Reason.GLOBAL_RETRY, Reason.REGION_RETRY, Reason.FRONT)
+
+_STARVATION: Final = Reason.STARVATION
+_AFFINITY: Final = Reason.AFFINITY
+_ORDER: Final = Reason.ORDER
+_MAIN: Final = Queue.MAIN
+_CLOSED: Final = Health.CLOSED
+"""Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 
 
 class Pick(NamedTuple):
@@ -72,13 +79,13 @@ class Fleet:
     def attach(self, lane: Lane) -> None:
         self.waiting += lane.live
         self._heads_of(lane).attach(lane)
-        if lane.queue is Queue.MAIN:
+        if lane.queue is _MAIN:
             self._affine[lane.model][lane.rank].append(lane)
 
     def detach(self, lane: Lane) -> None:
         self.waiting -= lane.live
         self._heads_of(lane).detach(lane)
-        if lane.queue is Queue.MAIN:
+        if lane.queue is _MAIN:
             self._affine[lane.model][lane.rank].remove(lane)
 
     def offer(self, lane: Lane) -> None:
@@ -93,7 +100,7 @@ class Fleet:
                     yield lane
 
     def _heads_of(self, lane: Lane) -> Heads:
-        return self._ranks[lane.rank][0] if lane.queue is Queue.MAIN else self._express[lane.queue][0]
+        return self._ranks[lane.rank][0] if lane.queue is _MAIN else self._express[lane.queue][0]
 
     # The choice
 
@@ -104,8 +111,13 @@ class Fleet:
             return None
         if len(free) > 1:
             free.sort(key=_rested)
-        tops = [lane for heads, _ in self._ranks if heads.entries and (lane := heads.first()) is not None]
-        overdue = [lane for lane in tops if now - lane.head.arrived >= self._ranks[lane.rank][1]]
+        tops: list[Lane] = []
+        overdue: list[Lane] = []
+        for heads, bound_s in self._ranks:
+            if heads.entries and (lane := heads.first()) is not None:
+                tops.append(lane)
+                if now - lane.head.arrived >= bound_s:
+                    overdue.append(lane)
         if not overdue or self._express_run < self._express_limit:
             for heads, reason in self._express:
                 if heads.entries and (lane := heads.first()) is not None:
@@ -124,7 +136,7 @@ class Fleet:
             return
         self._express_run = 0
         backend.batch = backend.batch + 1 if jumps else 0
-        if reason is Reason.STARVATION and not jumps:
+        if reason is _STARVATION and not jumps:
             self.turns.take(lane.rank)
 
     def _starvation(self, overdue: list[Lane], free: list[Backend], now: float) -> Pick:
@@ -133,8 +145,8 @@ class Fleet:
         turn = overdue[ranks.index(self.turns.choose(ranks))]
         backend = self._place(turn.model, free)
         if turn.model in backend.loaded:
-            return Pick(turn, backend, Reason.STARVATION)
-        return self._overdue_and_loaded(ranks, free, now) or Pick(turn, backend, Reason.STARVATION)
+            return Pick(turn, backend, _STARVATION)
+        return self._overdue_and_loaded(ranks, free, now) or Pick(turn, backend, _STARVATION)
 
     def _overdue_and_loaded(self, ranks: list[int], free: list[Backend], now: float) -> Pick | None:
         """Of the heads past their bound, the first that a backend with batch left holds the model of."""
@@ -144,7 +156,7 @@ class Fleet:
                 lane = _earliest(lanes[rank])
                 if lane is not None and now - lane.head.arrived >= self._ranks[rank][1]:
                     if best is None or _line(lane) < _line(best.lane):
-                        best = Pick(lane, backend, Reason.STARVATION, jumps=True)
+                        best = Pick(lane, backend, _STARVATION, jumps=True)
                     break
         return best
 
@@ -156,9 +168,9 @@ class Fleet:
             if lane is None or (best is not None and _line(best.lane) <= _line(lane)):
                 continue
             if lane is tops[0]:
-                return Pick(lane, backend, Reason.ORDER)
+                return Pick(lane, backend, _ORDER)
             if not self._endangers(backend, lane, tops, now):
-                best = Pick(lane, backend, Reason.AFFINITY, jumps=True)
+                best = Pick(lane, backend, _AFFINITY, jumps=True)
         return best
 
     def _order(self, free: list[Backend], now: float) -> Pick | None:
@@ -171,7 +183,7 @@ class Fleet:
                 backend = self._place(lane.model, free)
                 if lane.model in backend.loaded or not stands_aside(lane, backend, claims, now):
                     # A load is worth it for the model, so the first that waits for it goes.
-                    return Pick(aside.get(lane.model, lane), backend, Reason.ORDER)
+                    return Pick(aside.get(lane.model, lane), backend, _ORDER)
                 aside.setdefault(lane.model, lane)
         return None
 
@@ -211,7 +223,7 @@ class Fleet:
             harm = 1
         else:
             harm = 2 if len(self.region.holders[backend.loaded[0]]) > 1 else 3
-        return backend.health is not Health.CLOSED, harm
+        return backend.health is not _CLOSED, harm
 
 
 def _rested(backend: Backend) -> tuple[int, str]:

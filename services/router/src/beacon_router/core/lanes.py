@@ -37,8 +37,8 @@ class Ticket:
         """In the line of its pool."""
         self.ordinal = 0
         """Its number in its lane."""
-        self.foretold = -1.0
-        """The wait that was rehearsed for it when it came, in seconds."""
+        self.foretold: tuple[float, float] | None = None
+        """When somebody first asked, and the wait from then on that was rehearsed."""
         self.patient_until: float | None = None
         """Set when it first stood aside for a backend that holds its model."""
 

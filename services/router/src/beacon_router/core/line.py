@@ -37,7 +37,7 @@ class Line:
         self._marks[index] = 0
         self._add(index, -1)
         self.count -= 1
-        if self._levels[2][0] == 0 and self._next - self._base > _SPAN:
+        if not self._levels[2][0] and self._next - self._base > _SPAN:
             self._forget_the_oldest()
 
     def ahead(self, place: int) -> int:

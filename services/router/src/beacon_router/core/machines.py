@@ -1,7 +1,7 @@
 """What the scheduler knows of backends and regions: who is busy, what is loaded, how healthy."""
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from beacon_router.core.averages import Durations, OwnAverages
 from beacon_router.core.decisions import Health, Outcome, Request, RequestId
@@ -11,6 +11,11 @@ from beacon_router.core.topology import BackendSpec, ModelSpec
 
 if TYPE_CHECKING:
     from beacon_router.core.fleet import Fleet
+
+_CLOSED: Final = Health.CLOSED
+_OPEN: Final = Health.OPEN
+_HALF_OPEN: Final = Health.HALF_OPEN
+"""Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 
 
 class Run:
@@ -70,7 +75,7 @@ class Backend:
         self.group = group
         self.loads_s = OwnAverages(durations.loads)
         self.runs_s = OwnAverages(durations.runs)
-        self.health = Health.CLOSED
+        self.health = _CLOSED
         self.probe: RequestId | None = None
         self.runs: dict[RequestId, Run] = {}
         self.loaded: list[str] = []
@@ -90,9 +95,9 @@ class Backend:
     @property
     def has_slot(self) -> bool:
         """A slot is free and the breaker lets work through; the group's cap is another matter."""
-        if len(self.runs) >= self.slots or self.health is Health.OPEN:
+        if len(self.runs) >= self.slots or self.health is _OPEN:
             return False
-        return self.health is Health.CLOSED or self.probe is None
+        return self.health is _CLOSED or self.probe is None
 
     def refresh(self) -> None:
         """Tell its fleet whether it has a slot."""
@@ -103,7 +108,7 @@ class Backend:
 
     def occupy(self, run: Run) -> None:
         self.runs[run.request.id] = run
-        if self.health is Health.HALF_OPEN:
+        if self.health is _HALF_OPEN:
             self.probe = run.request.id
         self.touch(run.request.model)
         self.expect_slot()
@@ -118,12 +123,18 @@ class Backend:
 
     def expect_slot(self) -> None:
         """Runs or their expected ends have changed."""
-        free = len(self.runs) < self.slots
-        self.free_at = 0.0 if free else min([run.ends for run in self.runs.values()])
+        runs = self.runs
+        if len(runs) < self.slots:
+            self.free_at = 0.0
+        else:
+            self.free_at = min([run.ends for run in runs.values()])
 
     def touch(self, model: str) -> None:
         """The model is in use: loaded, most recently used, and the oldest gone if there is no room."""
-        if model not in self.loaded:
+        loaded = self.loaded
+        if loaded and loaded[-1] == model:
+            return
+        if model not in loaded:
             self.fleet.region.holders[model][self] = None
             if len(self.loaded) == self.spec.loaded_models:
                 self.lose(self.loaded[0])
@@ -137,7 +148,7 @@ class Backend:
         del self.fleet.region.holders[model][self]
 
     def __repr__(self) -> str:
-        health = "" if self.health is Health.CLOSED else f", breaker {self.health.replace('_', ' ')}"
+        health = "" if self.health is _CLOSED else f", breaker {self.health.replace('_', ' ')}"
         holds = " and ".join(self.loaded) or "nothing"
         return f"{self.name} ({len(self.runs)} of {self.slots} busy, holds {holds}{health})"
 
@@ -163,7 +174,7 @@ class Region:
     def healthy_for(self, model: str) -> bool:
         """A backend with a closed breaker serves the model here."""
         return any(
-            backend.health is Health.CLOSED
+            backend.health is _CLOSED
             for fleet in self.fleets
             if model in fleet.models
             for backend in fleet.backends

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from typing import Final
 
 from beacon_router.core.averages import Durations
 from beacon_router.core.decisions import Health
 from beacon_router.core.lanes import Lane, Ticket
 from beacon_router.core.machines import Backend
 from beacon_router.core.topology import Policy
+
+_CLOSED: Final = Health.CLOSED
+"""Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 
 
 class Patience:
@@ -18,26 +22,26 @@ class Patience:
     and it never waits past its bound.
     """
 
-    __slots__ = ("_durations", "_ends", "_policy")
+    __slots__ = ("_durations", "_policy", "ends")
 
     def __init__(self, policy: Policy, durations: Durations) -> None:
         self._policy = policy
         self._durations = durations
-        self._ends: list[tuple[float, int, Ticket]] = []
+        self.ends: list[tuple[float, int, Ticket]] = []
 
     def over(self, now: float) -> list[Lane]:
         """The lanes with a head whose patience has ended by now."""
         lanes: list[Lane] = []
-        while self._ends and self._ends[0][0] <= now:
-            lane = heappop(self._ends)[2].lane
+        while self.ends and self.ends[0][0] <= now:
+            lane = heappop(self.ends)[2].lane
             if lane is not None:
                 lanes.append(lane)
         return lanes
 
     def next_end(self) -> float | None:
-        while self._ends and self._ends[0][2].lane is None:
-            heappop(self._ends)
-        return self._ends[0][0] if self._ends else None
+        while self.ends and self.ends[0][2].lane is None:
+            heappop(self.ends)
+        return self.ends[0][0] if self.ends else None
 
     def stands_aside(self, lane: Lane, backend: Backend, claims: dict[str, list[float]], now: float) -> bool:
         """Whether the lane's head waits for another backend rather than be loaded on this one.
@@ -58,7 +62,7 @@ class Patience:
         soonest.pop()
         if ticket.patient_until is None:
             ticket.patient_until = until
-            heappush(self._ends, (until, ticket.seq, ticket))
+            heappush(self.ends, (until, ticket.seq, ticket))
         return True
 
     def _until(self, lane: Lane, backend: Backend, now: float) -> float:
@@ -75,7 +79,7 @@ def _free_at(holders: Iterable[Backend]) -> list[float]:
     moments = [
         holder.free_at
         for holder in holders
-        if holder.health is Health.CLOSED and (holder.free_at or holder.may_start)
+        if holder.health is _CLOSED and (holder.free_at or holder.may_start)
     ]
     if len(moments) > 1:
         moments.sort(reverse=True)

@@ -2,10 +2,16 @@
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from beacon_router.core.fleet import Fleet
 from beacon_router.core.lanes import Lane, Queue, Ticket
 from beacon_router.core.line import Line
+
+_MAIN: Final = Queue.MAIN
+_FRONT: Final = Queue.FRONT
+_REGION_RETRY: Final = Queue.REGION_RETRY
+"""Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 
 
 class Pool:
@@ -62,9 +68,9 @@ class Pool:
 
     def lines_ahead(self, queue: Queue, rank: int) -> list[Line]:
         """Whole lines that go before this one."""
-        if queue is Queue.REGION_RETRY:
+        if queue is _REGION_RETRY:
             return []
-        if queue is Queue.FRONT:
+        if queue is _FRONT:
             return [self.retry]
         return [self.retry, self.front, *self.ranks[:rank]]
 
@@ -78,9 +84,9 @@ class Pool:
         return self.moving + self.retry.count + self.front.count + sum(line.count for line in self.ranks)
 
     def _line(self, queue: Queue, rank: int) -> Line:
-        if queue is Queue.MAIN:
+        if queue is _MAIN:
             return self.ranks[rank]
-        return self.front if queue is Queue.FRONT else self.retry
+        return self.front if queue is _FRONT else self.retry
 
 
 def linked(fleets: list[Fleet]) -> list[list[Fleet]]:

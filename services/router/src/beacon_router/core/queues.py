@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 from beacon_router.core.decisions import Request, RequestId
 from beacon_router.core.floor import Floor
@@ -10,9 +11,13 @@ from beacon_router.core.line import Line
 
 _SLACK = 64
 
+_GLOBAL_RETRY: Final = Queue.GLOBAL_RETRY
+_MAIN: Final = Queue.MAIN
+"""Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
+
 
 class Queues:
-    __slots__ = ("_deadlines", "_floor", "_lanes", "_of_model", "global_retry", "last", "tickets")
+    __slots__ = ("_floor", "_lanes", "_of_model", "deadlines", "global_retry", "last", "tickets")
 
     def __init__(self, floor: Floor) -> None:
         self.tickets: dict[RequestId, Ticket] = {}
@@ -21,7 +26,7 @@ class Queues:
         self._lanes: dict[tuple[Queue, str, str, int, bool], Lane] = {}
         self._of_model: dict[str, list[Lane]] = {model: [] for model in floor.models}
         self.last = 0
-        self._deadlines: list[tuple[float, int, Ticket]] = []
+        self.deadlines: list[tuple[float, int, Ticket]] = []
 
     def join(self, now: float, request: Request, queue: Queue, region: str) -> Lane | None:
         """Wait at the end of a queue; the lane if its head is new, so that something may start."""
@@ -45,7 +50,7 @@ class Queues:
     def leave(self, ticket: Ticket, lane: Lane) -> None:
         """Forget a ticket, wherever in its lane it waits."""
         del self.tickets[ticket.request.id]
-        if lane.queue is Queue.GLOBAL_RETRY:
+        if lane.queue is _GLOBAL_RETRY:
             self.global_retry.leave(ticket.place)
             self._count_moving(lane.model, -1)
         else:
@@ -58,22 +63,22 @@ class Queues:
 
     def ahead(self, ticket: Ticket, lane: Lane) -> int:
         """How many go before it, of those that compete for the same backends."""
-        if lane.queue is Queue.GLOBAL_RETRY:
+        if lane.queue is _GLOBAL_RETRY:
             return self.global_retry.ahead(ticket.place)
         return lane.pool.ahead(ticket, lane.queue)
 
     def expired(self, now: float) -> Iterator[tuple[Ticket, Lane]]:
         """Those whose `start_by` has come; the caller takes each out."""
-        deadlines = self._deadlines
+        deadlines = self.deadlines
         while deadlines and (deadlines[0][0] <= now or deadlines[0][2].lane is None):
             ticket = heappop(deadlines)[2]
             if ticket.lane is not None:
                 yield ticket, ticket.lane
 
     def next_deadline(self) -> float | None:
-        while self._deadlines and self._deadlines[0][2].lane is None:
-            heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+        while self.deadlines and self.deadlines[0][2].lane is None:
+            heappop(self.deadlines)
+        return self.deadlines[0][0] if self.deadlines else None
 
     def entitle_again(self, models: frozenset[str]) -> None:
         """Breakers changed: who may take from the lanes of these models may have, too."""
@@ -89,7 +94,7 @@ class Queues:
         return sum(lane.live for lane in self._of_model[model])
 
     def _lane(self, queue: Queue, region: str, request: Request) -> Lane:
-        rank = request.rank if queue is Queue.MAIN else 0
+        rank = request.rank if queue is _MAIN else 0
         key = (queue, region, request.model, rank, request.pinned)
         lane = self._lanes.get(key)
         if lane is None:
@@ -111,7 +116,7 @@ class Queues:
 
     def _enter(self, ticket: Ticket, lane: Lane) -> bool:
         """True when it is the lane's new head."""
-        if lane.queue is Queue.GLOBAL_RETRY:
+        if lane.queue is _GLOBAL_RETRY:
             ticket.place = self.global_retry.join()
             self._count_moving(lane.model, 1)
         else:
@@ -128,7 +133,7 @@ class Queues:
             pool.moving += change
 
     def _add_deadline(self, start_by: float, ticket: Ticket) -> None:
-        if len(self._deadlines) > 2 * len(self.tickets) + _SLACK:
-            self._deadlines = [entry for entry in self._deadlines if entry[2].lane is not None]
-            heapify(self._deadlines)
-        heappush(self._deadlines, (start_by, ticket.seq, ticket))
+        if len(self.deadlines) > 2 * len(self.tickets) + _SLACK:
+            self.deadlines = [entry for entry in self.deadlines if entry[2].lane is not None]
+            heapify(self.deadlines)
+        heappush(self.deadlines, (start_by, ticket.seq, ticket))

@@ -208,7 +208,6 @@ class Scheduler:
         if not 0 <= request.rank < len(self._floor.policy.tiers):
             raise ValueError(f"no tier has rank {request.rank}")
         self._new_head(self._queues.join(now, request, queue, region))
-        self._estimator.newcomer = self._queues.tickets[request.id]
 
     def _new_head(self, lane: Lane | None) -> None:
         if lane is not None:

@@ -1,0 +1,57 @@
+"""The page that users read states the numbers that the scheduler is held to."""
+
+from pathlib import Path
+
+import pytest
+
+from beacon_router.core import Policy, TierRule
+from beacon_router.core.bounds import dispatches_until_served, turns_until_served
+from beacon_router.core.topology import DEFAULT_TIERS
+from beacon_router.core.turns import Turns
+
+PAGE = Path(__file__).parents[3] / "docs" / "scheduling.md"
+TIERS = ("admin", "creator", "premium", "supporter", "free")
+
+
+def _documented(tier: str) -> list[str]:
+    (line,) = [
+        line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {tier} |")
+    ]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize(("rank", "tier"), list(enumerate(TIERS)))
+def test_the_documented_bounds_are_those_of_the_shipped_policy(rank: int, tier: str) -> None:
+    policy, rule = Policy(), DEFAULT_TIERS[rank]
+
+    assert _documented(tier) == [
+        tier,
+        f"{rule.starvation_bound_s:g} s",
+        str(rule.weight),
+        str(turns_until_served(policy, rank)),
+        str(dispatches_until_served(policy, rank)),
+    ]
+
+
+@pytest.mark.parametrize("rank", range(len(TIERS)))
+def test_no_tier_waits_longer_for_its_turn_than_the_formula_says(rank: int) -> None:
+    """Whatever happened before: every other tier always starves, and this one comes at any moment."""
+    for before in range(40):
+        turns = Turns([tier.weight for tier in DEFAULT_TIERS])
+        others = [other for other in range(len(TIERS)) if other != rank]
+        for _ in range(before):
+            turns.take(turns.choose(others))
+        taken = 1
+        while (chosen := turns.choose(range(len(TIERS)))) != rank:
+            turns.take(chosen)
+            taken += 1
+        assert taken <= turns_until_served(Policy(), rank)
+
+
+def test_more_backends_and_fleets_allow_for_more_dispatches() -> None:
+    policy = Policy(batch_limit=2, express_limit=1, tiers=(TierRule(10.0, 2), TierRule(20.0, 1)))
+
+    assert turns_until_served(policy, 1) == 3  # two turns of the other tier, then its own
+    assert dispatches_until_served(policy, 1) == 2 * (3 * 2 + 2 + 1)
+    assert dispatches_until_served(policy, 1, [4]) == 2 * (3 * 2 + 2 * 4 + 1)
+    assert dispatches_until_served(policy, 1, [1, 1]) == 1 + 2 * (2 * (3 * 2 + 2 + 1) - 1)
