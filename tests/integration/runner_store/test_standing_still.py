@@ -1,0 +1,70 @@
+"""A Postgres that stands still: nobody waits for it without end, and all goes on when it wakes."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from beacon_devstack.postgres import FAST, EmbeddedPostgres
+from beacon_devstack.secret_store import Secrets
+from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.migrations import migrate
+from beacon_runner.store.database import Database, Patience
+from tests.fixtures.scratch import scratch_home
+from tests.fixtures.waiting import until
+from tests.integration.runner_store.bed import Bed, judged
+
+HASTY = Patience(connect_s=0.3, free_connection_s=0.3, command_s=0.3)
+
+
+async def test_waits_are_bounded_while_it_stands_still_and_it_goes_on_afterwards() -> None:
+    with scratch_home() as home:
+        password = Secrets.fresh().postgres_password
+        async with EmbeddedPostgres(home, password=password, settings=FAST) as postgres:
+            await migrate.upgrade(postgres.url)
+            database = Database(postgres.url, size=1, patience=HASTY)
+            await database.open()
+            try:
+                await _freeze_with_a_job_under_way(Bed(database), postgres.child.pid)
+            finally:
+                await database.close()
+
+
+async def _freeze_with_a_job_under_way(bed: Bed, postmaster: int) -> None:
+    await until(lambda: _answers(bed), "the first connection stands")  # hasty as it is
+    await bed.submit()
+    claimed = await bed.claim()
+    family = _family(postmaster)
+    _signal(family, signal.SIGSTOP)
+    try:
+        for _ in range(3):  # a command that hangs, then no free connection, then one that cannot be opened
+            with pytest.raises(StoreUnavailableError):
+                await bed.claims.record([judged(claimed, "done")])
+    finally:
+        _signal(family, signal.SIGCONT)
+    await until(lambda: _answers(bed), "it answers again")
+    # The first try may have been carried out after all: then the second changes nothing.
+    await bed.claims.record([judged(claimed, "done")])
+    assert await bed.database.fetchval("SELECT state FROM jobs") == "completed"
+    assert await bed.database.fetchval("SELECT count(*) FROM executions") == 1
+
+
+async def _answers(bed: Bed) -> bool:
+    try:
+        return bool(await bed.database.fetchval("SELECT 1"))
+    except StoreUnavailableError:
+        return False
+
+
+def _family(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [pid, *map(int, children)]
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
