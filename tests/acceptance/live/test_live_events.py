@@ -93,6 +93,22 @@ async def test_another_users_job_is_not_there(stack: RunningStack, http: httpx.A
     assert answer.status_code == 404
 
 
+async def test_a_ticket_is_worth_nothing_once_its_key_is_revoked(
+    stack: RunningStack, http: httpx.AsyncClient
+) -> None:
+    made = await http.post("/admin/users", json={"name": "for a day", "tier": "free"}, headers=stack.admin)
+    user, key = made.raise_for_status().json()["id"], made.json()["key"]
+    own = {"Authorization": f"Bearer {key}"}
+    job = (await http.post("/api/v1/jobs", json=JOB, headers=own)).raise_for_status().json()["job_id"]
+    answer = await http.post("/api/v1/tickets", json={"job_id": job}, headers=own)
+    (listed,) = (await http.get(f"/admin/users/{user}/keys", headers=stack.admin)).json()["keys"]
+    await http.delete(f"/admin/users/{user}/keys/{listed['id']}", headers=stack.admin)
+    with pytest.raises(InvalidStatus) as refused:
+        await hear(socket_url(stack, job, f"ticket={answer.raise_for_status().json()['ticket']}"))
+    assert refused.value.response.status_code == 401
+    assert json.loads(refused.value.response.body or b"")["code"] == "unknown_key"
+
+
 async def test_a_ticket_is_for_one_job(stack: RunningStack, http: httpx.AsyncClient) -> None:
     one, other = await submit(http), await submit(http)
     with pytest.raises(InvalidStatus) as refused:

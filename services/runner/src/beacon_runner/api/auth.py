@@ -13,7 +13,6 @@ from beacon_runner.store.users import Principal, hash_of
 from beacon_web.problems import HttpProblemError
 
 _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
-_LONGEST_KEY = 512
 
 
 @dataclass(slots=True)
@@ -39,16 +38,14 @@ class KeyRing:
         self._ttl_s = ttl_s
         self._unknown_ttl_s = unknown_ttl_s
         self._most = most
-        self._by_key: OrderedDict[str, _Remembered] = OrderedDict()
+        self._by_hash: OrderedDict[bytes, _Remembered] = OrderedDict()
 
     async def require(self, scope: AsgiScope, needed: Scope) -> Principal:
         """The request's user; 401 without a valid key, 403 when the key lacks the scope."""
-        key = presented_key(scope)
-        if key is None:
-            raise HttpProblemError(
-                401, "no_key", "send your key as Authorization: Bearer", headers=_CHALLENGE
-            )
-        principal = await self._find(key)
+        return await self.require_key(shown_key(scope), needed)
+
+    async def require_key(self, key_hash: bytes, needed: Scope) -> Principal:
+        principal = await self._find(key_hash)
         if principal is None:
             raise HttpProblemError(
                 401, "unknown_key", "this key is unknown, expired or revoked", headers=_CHALLENGE
@@ -59,22 +56,30 @@ class KeyRing:
 
     def forget(self) -> None:
         """After any change of users or keys in this process."""
-        self._by_key.clear()
+        self._by_hash.clear()
 
-    async def _find(self, key: str) -> Principal | None:
-        found = self._by_key.get(key)
+    async def _find(self, key_hash: bytes) -> Principal | None:
+        found = self._by_hash.get(key_hash)
         if found is not None and found.until > self._clock.now():
             return found.principal
-        principal = await self._look_up(hash_of(key)) if len(key) <= _LONGEST_KEY else None
+        principal = await self._look_up(key_hash)
         ttl_s = self._unknown_ttl_s if principal is None else self._ttl_s
-        self._by_key[key] = _Remembered(principal, self._clock.now() + ttl_s)
-        self._by_key.move_to_end(key)
-        while len(self._by_key) > self._most:
-            self._by_key.popitem(last=False)
+        self._by_hash[key_hash] = _Remembered(principal, self._clock.now() + ttl_s)
+        self._by_hash.move_to_end(key_hash)
+        while len(self._by_hash) > self._most:
+            self._by_hash.popitem(last=False)
         return principal
 
 
-def presented_key(scope: AsgiScope) -> str | None:
+def shown_key(scope: AsgiScope) -> bytes:
+    """The hash of the request's key: keys themselves are kept nowhere."""
+    key = _presented(scope)
+    if key is None:
+        raise HttpProblemError(401, "no_key", "send your key as Authorization: Bearer", headers=_CHALLENGE)
+    return hash_of(key)
+
+
+def _presented(scope: AsgiScope) -> str | None:
     """The key in `Authorization: Bearer` or `X-API-Key`."""
     for name, value in scope["headers"]:
         if name == b"authorization":

@@ -13,7 +13,7 @@ from beacon_runner.domain.states import LIVE
 from beacon_runner.live import Watchers
 from beacon_runner.store.reading import JobRecord
 
-Check = Callable[[], Awaitable[None]]
+Check = Callable[[], Awaitable[object]]
 
 PAGE = 500
 PAGE_OF_A_STREAM = 100  # what a client that does not read makes this process hold

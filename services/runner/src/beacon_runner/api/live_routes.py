@@ -1,25 +1,27 @@
 """Events as they happen: server-sent events, WebSockets, and the tickets that open them."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, WebSocket
 from starlette.responses import Response
-from starlette.types import Scope as AsgiScope
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.events import EventPage
-from beacon_contracts.ids import JobId, UserId, read_job
+from beacon_contracts.ids import JobId, read_job
 from beacon_contracts.model import Shape, View
-from beacon_runner.api.auth import KeyRing, owner_of
+from beacon_runner.api.auth import KeyRing, owner_of, shown_key
 from beacon_runner.api.cursors import JobPath
 from beacon_runner.api.documents import problems
 from beacon_runner.api.doors import locked
 from beacon_runner.api.endings import TOLD
 from beacon_runner.api.event_socket import EventSocket
 from beacon_runner.api.event_stream import EventStream
-from beacon_runner.api.events import Check, EventDesk
+from beacon_runner.api.events import EventDesk
 from beacon_runner.api.problems import refusal
 from beacon_runner.live import Tickets
+from beacon_runner.store.users import Principal
 from beacon_web.problems import HttpProblemError
 from beacon_web.replies import view_response
 
@@ -58,13 +60,14 @@ def event_routes(events: EventDesk, keys: KeyRing, *, patience_s: float = SLOW_A
         the client to come back with the last number it has, such as `server_stopping` or `too_slow`.
         """
         job = read_job(job_id)
-        owner = owner_of(await keys.require(request.scope, Scope.USER))
+        still_allowed = _key_still_good(keys, shown_key(request.scope))
+        owner = owner_of(await still_allowed())
         known = after if after is not None else _last_event_id(request)
         if "text/event-stream" not in request.headers.get("accept", ""):
             found, more = await events.page(job, owner, known)
             return view_response(EventPage(events=found, more=more))
         await events.jobs.record(job, owner)
-        followed = events.follow(job, owner, known, _still_good(keys, request.scope))
+        followed = events.follow(job, owner, known, still_allowed)
         return EventStream(followed, events.watchers, patience_s=patience_s)
 
     return routes
@@ -83,7 +86,7 @@ def socket_routes(
         owner = owner_of(await keys.require(request.scope, Scope.USER))
         job = read_job(wanted.job_id)
         await events.jobs.record(job, owner)
-        ticket = await tickets.issue(owner, job)
+        ticket = await tickets.issue(shown_key(request.scope), job)
         return view_response(TicketView(ticket=ticket.text, expires_in_s=ticket.expires_in_s))
 
     @routes.websocket("/ws/{job_id}")
@@ -91,41 +94,36 @@ def socket_routes(
         """The events of a job as JSON messages, from `after` on."""
         try:
             known = _event_number(after, "after")
-            owner, job = await _admit(socket, keys, tickets, ticket, job_id)
+            if ticket is None:  # nothing is said of a job to somebody without a key
+                await keys.require(socket.scope, Scope.USER)
+            job = read_job(job_id)
+            still_allowed = _key_still_good(keys, await _key_of(socket, tickets, ticket, job))
+            owner = owner_of(await still_allowed())
             await events.jobs.record(job, owner)
         except TOLD as error:
             await socket.send_denial_response(refusal(error, socket.url.path).response())
             return
         await socket.accept()
-        still_good = _still_good(keys, socket.scope) if ticket is None else None
-        followed = events.follow(job, owner, known, still_good)
+        followed = events.follow(job, owner, known, still_allowed)
         await EventSocket(socket, events.watchers, patience_s=patience_s).serve(followed)
 
     return routes
 
 
-async def _admit(
-    socket: WebSocket, keys: KeyRing, tickets: Tickets, ticket: str | None, job_id: str
-) -> tuple[UserId | None, JobId]:
-    """Whose job it must be, and which."""
+async def _key_of(socket: WebSocket, tickets: Tickets, ticket: str | None, job: JobId) -> bytes:
+    """The hash of the key that opens this socket: its own, or the one that its ticket stands for."""
     if ticket is None:
-        owner = owner_of(await keys.require(socket.scope, Scope.USER))
-        return owner, read_job(job_id)
-    job = read_job(job_id)
-    good, owner = await tickets.redeem(ticket, job)
-    if not good:
+        return shown_key(socket.scope)
+    key = await tickets.redeem(ticket, job)
+    if key is None:
         detail = "this ticket is unknown, used, too old or for another job: get another"
         raise HttpProblemError(401, "ticket_used_up", detail)
-    return owner, job
+    return key
 
 
-def _still_good(keys: KeyRing, scope: AsgiScope) -> Check:
+def _key_still_good(keys: KeyRing, key_hash: bytes) -> Callable[[], Awaitable[Principal]]:
     """A key that is revoked ends the streams that it has opened."""
-
-    async def check() -> None:
-        await keys.require(scope, Scope.USER)
-
-    return check
+    return partial(keys.require_key, key_hash, Scope.USER)
 
 
 def _last_event_id(request: Request) -> int:

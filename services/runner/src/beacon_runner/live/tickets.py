@@ -3,12 +3,11 @@
 import hashlib
 import secrets
 from dataclasses import dataclass
-from uuid import UUID
 
 import orjson
 from redis.asyncio import Redis, RedisCluster
 
-from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.ids import JobId
 
 LIFETIME_S = 30
 
@@ -25,21 +24,18 @@ class Tickets:
     def __init__(self, redis: Redis | RedisCluster) -> None:
         self._redis = redis
 
-    async def issue(self, owner: UserId | None, job: JobId) -> Ticket:
-        """`owner` is whose job it must be when the ticket is shown; None stands for anybody's."""
+    async def issue(self, key_hash: bytes, job: JobId) -> Ticket:
+        """It stands for the key, and is worth nothing once the key is."""
         text = secrets.token_urlsafe(24)
-        value = orjson.dumps({"owner": None if owner is None else owner.hex, "job": job.hex})
+        value = orjson.dumps({"key": key_hash.hex(), "job": job.hex})
         await self._redis.set(_key(text), value, ex=LIFETIME_S)
         return Ticket(text, LIFETIME_S)
 
-    async def redeem(self, text: str, job: JobId) -> tuple[bool, UserId | None]:
-        """Whether the ticket was good for this job, and its owner. Shown once, it is used up."""
+    async def redeem(self, text: str, job: JobId) -> bytes | None:
+        """The hash of the key that it stands for, if it was good for this job. Shown once, it is used up."""
         value = await self._redis.getdel(_key(text[:200]))
         kept = {} if value is None else orjson.loads(value)
-        if kept.get("job") != job.hex:
-            return False, None
-        owner = kept["owner"]
-        return True, None if owner is None else UserId(UUID(hex=owner))
+        return bytes.fromhex(kept["key"]) if kept.get("job") == job.hex else None
 
 
 def _key(text: str) -> str:
