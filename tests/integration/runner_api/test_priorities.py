@@ -12,10 +12,11 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import ManualClock
 from beacon_runner.api.priorities import Patience, PriorityService
 from beacon_telemetry import new_registry
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_api.bed import GENERATION, api_bed
 
 HIGH, MEDIUM, LOW = JobClass
+NO_HURRY = Patience(submission_s=PATIENCE_S, request_s=PATIENCE_S)
 GARBAGE = [b"", b"high", b"{}", b'{"priority": "urgent"}', b'{"priority": 1}', b"[" * 5_000, b"\xff\xfe"]
 
 
@@ -66,7 +67,7 @@ async def small() -> AsyncIterator[SmallService]:
 async def asking(
     url: str, clock: ManualClock, patience: Patience | None = None
 ) -> AsyncIterator[PriorityService]:
-    service = PriorityService(url, clock, new_registry(), patience=patience)
+    service = PriorityService(url, clock, new_registry(), patience=patience or NO_HURRY)
     try:
         yield service
     finally:
@@ -183,7 +184,8 @@ async def test_nobody_waits_while_somebody_elses_question_stays_unanswered(small
 async def test_submissions_get_the_class_that_the_service_says(
     database_url: str, redis_url: str, small: SmallService
 ) -> None:
-    priorities = PriorityService(small.url, ManualClock(), new_registry())
+    unhurried = Patience(submission_s=3, request_s=PATIENCE_S)
+    priorities = PriorityService(small.url, ManualClock(), new_registry(), patience=unhurried)
     async with api_bed(database_url, redis_url, priorities=priorities) as api:
         anna = await api.user(tier=Tier.FREE)
         job = await anna.job(await anna.submit(GENERATION))
