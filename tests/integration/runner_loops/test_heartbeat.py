@@ -9,6 +9,7 @@ from redis import Redis
 
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
+from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.domain.messages import Message
 from beacon_runner.loops.worker.heartbeat import Heartbeat
 from beacon_runner.queue import RedisQueue
@@ -134,6 +135,17 @@ async def test_stopping_leaves_no_thread(bed: LoopBed) -> None:
 def lease_end(redis: Redis) -> float:
     (lease,) = redis.zrange("jobs:leases", 0, -1, withscores=True)
     return float(lease[1])
+
+
+async def test_a_cluster_may_come_up_after_its_workers(bed: LoopBed) -> None:
+    nobody = RedisAddress("redis://127.0.0.1:1", cluster=True)
+    heartbeat = Heartbeat(
+        nobody, bed.transport.layout, "w", ManualClock(), bed.transport.metrics, lease_s=10, every_s=3600
+    )
+    heartbeat.start(lambda _: None)
+    with pytest.raises(REDIS_ERRORS):
+        heartbeat.beat()
+    heartbeat.stop()
 
 
 async def _heard(bed: LoopBed) -> bool:
