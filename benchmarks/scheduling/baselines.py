@@ -1,5 +1,6 @@
 """Simpler policies with the scheduler's doors, for comparison. All prefer a free GPU that holds the model."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 
@@ -16,7 +17,7 @@ class Machine:
         self.used_at = -1.0
 
 
-class Baseline:
+class Baseline(ABC):
     """Every backend is one GPU that holds one model and serves all; each region has its own queue."""
 
     def __init__(self, topology: Topology) -> None:
@@ -41,6 +42,7 @@ class Baseline:
 
     def model_loaded(self, now: float, backend: str, model: str) -> None:
         """Nothing to learn."""
+        del now, backend, model
 
     def next(self, now: float) -> list[Decision]:
         decisions: list[Decision] = [start for region in self._stirred for start in self._starts(now, region)]
@@ -67,11 +69,11 @@ class Baseline:
             self._running[request.id] = (region, machine)
             yield Start(request.id, machine.name, region, loads, Reason.ORDER, moved=False)
 
-    def _put(self, request: Request) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _put(self, request: Request) -> None: ...
 
-    def _take(self, region: str) -> Request | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _take(self, region: str) -> Request | None: ...
 
 
 class Fifo(Baseline):

@@ -8,7 +8,7 @@ from beacon_router.backends.calls import EMPTY_OBJECT, Answer, BackendCall
 from beacon_router.backends.connection import Reply
 from beacon_router.backends.endpoint import Endpoint, Outgoing
 from beacon_router.backends.http import json_object
-from beacon_router.backends.measures import metrics_of, seconds
+from beacon_router.backends.measures import measured
 from beacon_router.backends.verdicts import bad_payload
 
 
@@ -25,13 +25,7 @@ class ExecuteDialect:
         document = json_object(reply)
         if "data" not in document:
             raise bad_payload("the answer has no data")
-        metrics = metrics_of(document.get("metrics"))
-        return Answer(
-            output=orjson.dumps(document["data"]),
-            load_s=seconds(metrics.get("load_s")),
-            run_s=seconds(metrics.get("run_s")),
-            metrics=metrics,
-        )
+        return measured(document["data"], document.get("metrics"))
 
     def following(self, reply: Reply) -> Outgoing | None:  # noqa: ARG002 - it never goes on elsewhere
         return None

@@ -6,7 +6,7 @@ from beacon_router.backends.calls import Answer, BackendCall
 from beacon_router.backends.connection import Reply
 from beacon_router.backends.endpoint import Endpoint, Outgoing
 from beacon_router.backends.http import json_object
-from beacon_router.backends.measures import metrics_of, seconds
+from beacon_router.backends.measures import measured
 from beacon_router.backends.verdicts import bad_payload, reported_error
 
 
@@ -31,13 +31,7 @@ class ModalDialect:
             raise reported_error(str(document.get("error") or "the backend says that the run failed"))
         if "output" not in document:
             raise bad_payload("the answer has no output")
-        metrics = metrics_of(document.get("metrics"))
-        return Answer(
-            output=orjson.dumps(document["output"]),
-            load_s=seconds(metrics.get("load_s")),
-            run_s=seconds(metrics.get("run_s")),
-            metrics=metrics,
-        )
+        return measured(document["output"], document.get("metrics"))
 
     def following(self, reply: Reply) -> Outgoing | None:
         """The same call goes on behind each redirect; a long cold start meets several."""

@@ -18,7 +18,7 @@ Heap = list[tuple[int, int, Part]]
 
 
 class Rehearsal:
-    """Plays the rules of `Fleet.pick` in a simpler form: see docs/decisions/0008.
+    """Plays the rules of `Fleet.pick` in a simpler form: see docs/decisions/0007.
 
     Its cost is bounded by the number of lanes and by `DISPATCHES`, whatever the length of the lanes.
     """

@@ -72,7 +72,7 @@ class ClaimedJob:
     def may_be_running(self) -> bool:
         """Whether somebody may have started it: by an earlier claim, or by one that a crash has forgotten.
 
-        Claims are forgotten only when an era of fences ends (docs/decisions/0009), and the fence names the
+        Claims are forgotten only when an era of fences ends (docs/decisions/0008), and the fence names the
         second in which the present one began: jobs that are younger have lost none.
         """
         era_s, made_s = self.fence >> ERA_BITS, (self.id.int >> 80) / 1000

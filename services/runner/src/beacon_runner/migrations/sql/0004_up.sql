@@ -1,5 +1,5 @@
 -- A claim does not wait for the disk, so a crash of Postgres may forget the last of them; the fences that they
--- gave out must not be given out again (docs/decisions/0009). Every fence belongs to an era, a crash ends the era,
+-- gave out must not be given out again (docs/decisions/0008). Every fence belongs to an era, a crash ends the era,
 -- and the fences of an era are above all earlier ones.
 
 -- The newest era that ever began: one row.

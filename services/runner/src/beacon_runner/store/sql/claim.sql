@@ -1,7 +1,7 @@
 -- name: claim
 -- Fence the jobs that these messages still speak for, and hand out all that working on them needs.
 -- Live by state, not by finished_at: that would offer the planner the index of all live jobs to walk along.
--- Not waited for on the disk: a claim that a crash forgets has its fence in an era that is over (ADR 9).
+-- Not waited for on the disk: a claim that a crash forgets has its fence in an era that is over (ADR 8).
 UPDATE jobs j
 SET
     state = 'processing',
