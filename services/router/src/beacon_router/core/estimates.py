@@ -34,7 +34,7 @@ class Estimator:
 
     def of_new(self, now: float, model: str, region: str, rank: int) -> Eta:
         pool = self._floor.pool(region, model)
-        expected_s = self._rehearsal(now, pool).start_of_new(model, rank) - now
+        expected_s = self._rehearsal(now, pool).start_of_new(rank) - now
         return Eta(*self._hindsight.corrected(rank, max(0.0, expected_s)))
 
     def started(self, now: float, foretold: tuple[float, float], lane: Lane) -> None:

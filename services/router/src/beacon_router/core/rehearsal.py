@@ -65,9 +65,8 @@ class Rehearsal:
             return self.ended
         return self._later(lane.rank, ahead, lane.pool.ranks[lane.rank].ahead(ticket.place))
 
-    def start_of_new(self, model: str, rank: int) -> float:
+    def start_of_new(self, rank: int) -> float:
         """The moment at which one that came now would start."""
-        del model
         clear = self.clear[rank]
         if clear is not None:
             return clear
@@ -76,7 +75,7 @@ class Rehearsal:
         return self._later(rank, self.waiting, self.waiting)
 
     def _later(self, rank: int, ahead: int, ahead_in_tier: int) -> float:
-        """Beyond the end: at the pace at which the tier was served in the second half, or else everybody."""
+        """Not reached itself: when its place in its tier came up, or else at the pace of everybody."""
         starts = self.starts[rank]
         if ahead_in_tier < len(starts):
             return starts[ahead_in_tier]
