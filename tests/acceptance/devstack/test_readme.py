@@ -1,6 +1,7 @@
 """The README's first steps, word by word: what it tells people to type works."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def here(code: str, stack: RunningStack) -> str:
         "http://127.0.0.1:8000": found.runner_url,
         "http://127.0.0.1:8100": found.router_url,
         ".beacon/": f"{stack.home.path}/",
-        ".venv/bin/": f"{Path(sys.executable).parent}/",
+        ".venv/bin/": f"{shlex.quote(str(Path(sys.executable).parent))}/",
     }
     for written, real in places.items():
         assert written in code
