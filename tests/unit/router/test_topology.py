@@ -35,3 +35,14 @@ def test_a_run_has_the_models_own_limits_or_the_routers() -> None:
     assert limits.seconds("flux", cold=False, timeout_s=None) == 300
     assert limits.seconds("flux", cold=True, timeout_s=None) == 900
     assert limits.seconds("flux", cold=True, timeout_s=5) == 605
+
+
+def test_a_caller_may_shorten_the_limit_of_a_model_and_replace_that_of_the_router() -> None:
+    """The runner asks for `execution_timeout_s`: a hung model is still ended by its own limit."""
+    config = load_config(SHIPPED, {})
+    own = config.models["flux"].model_copy(update={"run_timeout_s": 60.0})
+    limits = run_limits_of(config.model_copy(update={"models": {**config.models, "flux": own}}))
+
+    assert limits.seconds("flux", cold=False, timeout_s=900) == 60
+    assert limits.seconds("flux", cold=False, timeout_s=5) == 5
+    assert limits.seconds("sdxl", cold=False, timeout_s=900) == 900

@@ -60,7 +60,13 @@ class InferenceRequest(Shape):
     start_by: (
         Annotated[float, Field(ge=0, le=1e11, description="Unix time; not started by then: 504")] | None
     ) = None
-    timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    timeout_s: (
+        Annotated[
+            float,
+            Field(gt=0, le=86_400, description="Longest run; a model's own `run_timeout_s` may be shorter"),
+        ]
+        | None
+    ) = None
     front: bool = False
     meta: StepMeta | None = None
 

@@ -1,6 +1,7 @@
 """From the configuration file to what the scheduler schedules on."""
 
 from collections.abc import Iterator
+from math import inf
 
 from beacon_config import BeaconConfig
 from beacon_config.topology import BackendConfig
@@ -71,6 +72,7 @@ def run_limits_of(config: BeaconConfig) -> RunLimits:
             name: ModelBudget(
                 load_s=model.load_timeout_s or router.load_timeout_s,
                 run_s=model.run_timeout_s or router.run_timeout_s,
+                most_s=model.run_timeout_s or inf,
             )
             for name, model in config.models.items()
         }

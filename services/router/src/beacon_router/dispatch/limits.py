@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from beacon_contracts.failures import FailureStage
 from beacon_router.backends import BackendError
@@ -11,6 +12,9 @@ from beacon_router.backends import BackendError
 class ModelBudget:
     load_s: float
     run_s: float
+    """When the caller does not say."""
+    most_s: float = inf
+    """The model's own limit on running: a caller may ask for less, not for more."""
 
 
 class RunLimits:
@@ -20,7 +24,7 @@ class RunLimits:
     def seconds(self, model: str, *, cold: bool, timeout_s: float | None) -> float:
         """The whole budget of a run; a cold start gets the time to load on top, so it is no failure."""
         budget = self._budgets[model]
-        run_s = budget.run_s if timeout_s is None else timeout_s
+        run_s = min(budget.run_s if timeout_s is None else timeout_s, budget.most_s)
         return budget.load_s + run_s if cold else run_s
 
     def exceeded(self, limit_s: float, *, cold: bool) -> BackendError:
