@@ -174,13 +174,13 @@ def _the_front_waits_for_affinity(patch: pytest.MonkeyPatch) -> None:
 
 
 def _retries_wait_behind_the_front(patch: pytest.MonkeyPatch) -> None:
-    heads_of = Fleet._heads_of
+    heads_of = Fleet.heads_of
 
     def broken(self: Fleet, lane: Lane) -> Heads:
         return heads_of(self, lane) if lane.queue is Queue.MAIN else self._express[2 - lane.queue][0]
 
     reasons = (Reason.FRONT, Reason.REGION_RETRY, Reason.GLOBAL_RETRY)
-    patch.setattr(Fleet, "_heads_of", broken)
+    patch.setattr(Fleet, "heads_of", broken)
     patch.setattr("beacon_router.core.fleet._EXPRESS", reasons)
 
 

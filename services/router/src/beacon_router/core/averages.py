@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from beacon_router.core.topology import ModelSpec
 
-_WEIGHT = 0.1
-"""Of a new measurement; the first few count for more, so that the configured guess fades quickly."""
+_MEMORY = 10
+"""A new measurement is one of so many; the first few count for more, so that the guess fades quickly."""
 
 
 class Average:
@@ -18,49 +18,45 @@ class Average:
         self._seen = 1
 
     def add(self, measured: float) -> None:
-        self._seen += 1
-        self.value += (measured - self.value) * max(_WEIGHT, 1 / self._seen)
+        if self._seen < _MEMORY:
+            self._seen += 1
+        self.value += (measured - self.value) / self._seen
 
 
 class Averages:
     """Expected seconds per model, over all backends."""
 
-    __slots__ = ("_of_model", "longest")
+    __slots__ = ("longest", "of_model")
 
     def __init__(self, guesses: Mapping[str, float]) -> None:
-        self._of_model = {model: Average(guess) for model, guess in guesses.items()}
+        self.of_model = {model: Average(guess) for model, guess in guesses.items()}
         self.longest = max(guesses.values(), default=0.0)
         """No average of a model, of all backends or of one, was ever longer."""
 
     def of(self, model: str) -> float:
-        return self._of_model[model].value
-
-    def add(self, model: str, seconds: float) -> None:
-        average = self._of_model[model]
-        average.add(seconds)
-        self.longest = max(self.longest, average.value)
+        return self.of_model[model].value
 
 
 class OwnAverages:
     """What one backend takes; as long as it has not done a thing, it is expected to be like the others."""
 
-    __slots__ = ("_own", "of_all")
+    __slots__ = ("_of_model", "of_all")
 
     def __init__(self, of_all: Averages) -> None:
         self.of_all = of_all
-        self._own: dict[str, Average] = {}
+        self._of_model = of_all.of_model.copy()
+        """The average of all, until there is one of its own."""
 
     def of(self, model: str) -> float:
-        own = self._own.get(model)
-        return self.of_all.of(model) if own is None else own.value
+        return self._of_model[model].value
 
     def add(self, model: str, seconds: float) -> None:
-        own = self._own.get(model)
-        if own is None:
-            own = self._own[model] = Average(self.of_all.of(model))
+        own, shared = self._of_model[model], self.of_all.of_model[model]
+        if own is shared:
+            own = self._of_model[model] = Average(shared.value)
         own.add(seconds)
-        self.of_all.add(model, seconds)
-        self.of_all.longest = max(self.of_all.longest, own.value)
+        shared.add(seconds)
+        self.of_all.longest = max(self.of_all.longest, own.value, shared.value)
 
 
 class Durations:

@@ -78,19 +78,15 @@ class Fleet:
 
     def attach(self, lane: Lane) -> None:
         self.waiting += lane.live
-        self._heads_of(lane).attach(lane)
+        self.heads_of(lane).attach(lane)
         if lane.queue is _MAIN:
             self._affine[lane.model][lane.rank].append(lane)
 
     def detach(self, lane: Lane) -> None:
         self.waiting -= lane.live
-        self._heads_of(lane).detach(lane)
+        self.heads_of(lane).detach(lane)
         if lane.queue is _MAIN:
             self._affine[lane.model][lane.rank].remove(lane)
-
-    def offer(self, lane: Lane) -> None:
-        """The lane has a new head."""
-        self._heads_of(lane).offer(lane)
 
     def lanes(self) -> Iterator[Lane]:
         """Those that it may take from and in which somebody waits."""
@@ -99,7 +95,8 @@ class Fleet:
                 if lane.live:
                     yield lane
 
-    def _heads_of(self, lane: Lane) -> Heads:
+    def heads_of(self, lane: Lane) -> Heads:
+        """Where it looks for the head of this lane."""
         return self._ranks[lane.rank][0] if lane.queue is _MAIN else self._express[lane.queue][0]
 
     # The choice

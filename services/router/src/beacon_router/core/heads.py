@@ -34,7 +34,7 @@ class Guard:
         if self._parked and not self.shut:
             parked, self._parked = self._parked, {}
             for heads, lane in parked:
-                heads.offer(lane)
+                heads.look_at(lane)
 
 
 class Heads:
@@ -49,16 +49,19 @@ class Heads:
 
     def attach(self, lane: Lane) -> None:
         self.lanes.add(lane)
-        self.offer(lane)
+        self.look_at(lane)
 
     def detach(self, lane: Lane) -> None:
         self.lanes.discard(lane)
         self._rebuild()
 
+    def look_at(self, lane: Lane) -> None:
+        """The lane may be taken from again, if it still belongs here and somebody waits in it."""
+        if lane.head is not NOBODY and lane in self.lanes:
+            self.offer(lane)
+
     def offer(self, lane: Lane) -> None:
-        """The lane may have a new head, or may be taken from again."""
-        if lane.head is NOBODY or lane not in self.lanes:
-            return
+        """The lane has a new head."""
         entries = self.entries
         if entries and entries[0][1] is lane:
             heapreplace(entries, (lane.head.seq, lane))

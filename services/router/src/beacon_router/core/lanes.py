@@ -9,6 +9,8 @@ from beacon_router.core.decisions import Request, RequestId
 
 if TYPE_CHECKING:
     from beacon_router.core.fleet import Fleet
+    from beacon_router.core.heads import Heads
+    from beacon_router.core.line import Line
     from beacon_router.core.pools import Pool
 
 _SLACK = 64
@@ -34,7 +36,7 @@ class Ticket:
         self.arrived = arrived
         self.lane = lane
         self.place = 0
-        """In the line of its pool."""
+        """In the line of its lane."""
         self.ordinal = 0
         """Its number in its lane."""
         self.foretold: tuple[float, float] | None = None
@@ -54,6 +56,8 @@ class Lane:
         "_tickets",
         "fleets",
         "head",
+        "heads",
+        "line",
         "live",
         "model",
         "movable",
@@ -65,7 +69,7 @@ class Lane:
     )
 
     def __init__(
-        self, queue: Queue, region: str, model: str, rank: int, *, movable: bool, pool: "Pool"
+        self, queue: Queue, region: str, model: str, rank: int, *, movable: bool, pool: "Pool", line: "Line"
     ) -> None:
         self.queue = queue
         self.region = region
@@ -74,8 +78,12 @@ class Lane:
         self.rank = rank
         self.movable = movable
         self.pool = pool
+        self.line = line
+        """In which its requests are counted with those of other lanes."""
         self.fleets: tuple[Fleet, ...] = ()
         """The fleets that may take from it now."""
+        self.heads: tuple[Heads, ...] = ()
+        """Where these fleets look for its head."""
         self.live = 0
         self.pushed = 0
         self.head = NOBODY

@@ -2,23 +2,25 @@
 
 from array import array
 
-_BITS = 6
-_FAN = 1 << _BITS
-_SPAN = _FAN**3
+_SMALL = 10
+_LARGE = 16
+"""Bits of a place: so many make a small counter, and a large one."""
+_SPAN = 1 << _LARGE
 
 
 class Line:
-    """A tree of counters with 64 children a node: joining and leaving touch one counter per level,
-    and a question adds up at most 64 numbers per level."""
+    """Marks of who waits, counted by 1,024 and by 65,536: joining and leaving touch one counter of each, and
+    a question counts the marks of less than one small counter and adds up the counters before it."""
 
-    __slots__ = ("_base", "_levels", "_marks", "_next", "count")
+    __slots__ = ("_base", "_large", "_marks", "_next", "_small", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._base = 0
         self._next = 0
         self._marks = bytearray()
-        self._levels = (array("l"), array("l"), array("l"))
+        self._small = array("l")
+        self._large = array("l")
 
     def join(self) -> int:
         """A place at the end; the number returned is handed back to `leave` and `ahead`."""
@@ -28,44 +30,37 @@ class Line:
         if index == len(self._marks):
             self._grow()
         self._marks[index] = 1
-        self._add(index, 1)
+        self._small[index >> _SMALL] += 1
+        self._large[index >> _LARGE] += 1
         self.count += 1
         return place
 
     def leave(self, place: int) -> None:
         index = place - self._base
         self._marks[index] = 0
-        self._add(index, -1)
+        self._small[index >> _SMALL] -= 1
+        self._large[index >> _LARGE] -= 1
         self.count -= 1
-        if not self._levels[2][0] and self._next - self._base > _SPAN:
+        if not self._large[0] and self._next - self._base > _SPAN:
             self._forget_the_oldest()
 
     def ahead(self, place: int) -> int:
         """How many of those that joined before this place still wait."""
         index = place - self._base
-        total = sum(self._marks[index & -_FAN : index])
-        for level in self._levels:
-            index >>= _BITS
-            first = 0 if level is self._levels[2] else index & -_FAN
-            total += sum(level[first:index])
-        return total
-
-    def _add(self, index: int, change: int) -> None:
-        low, middle, high = self._levels
-        low[index >> _BITS] += change
-        middle[index >> 2 * _BITS] += change
-        high[index >> 3 * _BITS] += change
+        small, large = index >> _SMALL, index >> _LARGE
+        marked = self._marks.count(1, small << _SMALL, index)
+        return marked + sum(self._small[large << _LARGE - _SMALL : small]) + sum(self._large[:large])
 
     def _grow(self) -> None:
-        self._marks.extend(bytes(_FAN))
-        size = len(self._marks)
-        for depth, level in enumerate(self._levels, start=1):
-            while len(level) << depth * _BITS < size:
-                level.append(0)
+        """Room for as many as a small counter counts."""
+        if len(self._marks) % _SPAN == 0:
+            self._large.append(0)
+        self._marks.extend(bytes(1 << _SMALL))
+        self._small.append(0)
 
     def _forget_the_oldest(self) -> None:
-        """Drop a whole top node that nobody is left in, so that memory follows who waits."""
+        """Drop a whole large counter that nobody is left in, so that memory follows who waits."""
         del self._marks[:_SPAN]
-        for depth, level in enumerate(self._levels, start=1):
-            del level[: _SPAN >> depth * _BITS]
+        del self._small[: _SPAN >> _SMALL]
+        del self._large[0]
         self._base += _SPAN

@@ -46,7 +46,7 @@ class Run:
         self.loading = False
         self.began = now
         self.ends = now + self.backend.runs_s.of(self.request.model)
-        self.backend.expect_slot()
+        self.backend.refresh()
 
 
 class Backend:
@@ -100,7 +100,9 @@ class Backend:
         return self.health is _CLOSED or self.probe is None
 
     def refresh(self) -> None:
-        """Tell its fleet whether it has a slot."""
+        """Runs, their expected ends or the breaker have changed: whether it has a slot, and when."""
+        runs = self.runs
+        self.free_at = 0.0 if len(runs) < self.slots else min([run.ends for run in runs.values()])
         if self.has_slot:
             self.fleet.free[self] = None
         else:
@@ -111,23 +113,13 @@ class Backend:
         if self.health is _HALF_OPEN:
             self.probe = run.request.id
         self.touch(run.request.model)
-        self.expect_slot()
         self.refresh()
 
     def vacate(self, run: Run) -> None:
         del self.runs[run.request.id]
         if self.probe == run.request.id:
             self.probe = None
-        self.expect_slot()
         self.refresh()
-
-    def expect_slot(self) -> None:
-        """Runs or their expected ends have changed."""
-        runs = self.runs
-        if len(runs) < self.slots:
-            self.free_at = 0.0
-        else:
-            self.free_at = min([run.ends for run in runs.values()])
 
     def touch(self, model: str) -> None:
         """The model is in use: loaded, most recently used, and the oldest gone if there is no room."""

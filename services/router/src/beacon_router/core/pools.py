@@ -2,16 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
 
 from beacon_router.core.fleet import Fleet
 from beacon_router.core.lanes import Lane, Queue, Ticket
 from beacon_router.core.line import Line
-
-_MAIN: Final = Queue.MAIN
-_FRONT: Final = Queue.FRONT
-_REGION_RETRY: Final = Queue.REGION_RETRY
-"""Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 
 
 class Pool:
@@ -58,35 +52,26 @@ class Pool:
                 at += gap
                 yield at, lane
 
-    def join(self, ticket: Ticket, queue: Queue) -> None:
-        self.changes += 1
-        ticket.place = self._line(queue, ticket.request.rank).join()
-
-    def leave(self, ticket: Ticket, queue: Queue) -> None:
-        self.changes += 1
-        self._line(queue, ticket.request.rank).leave(ticket.place)
+    def line(self, queue: Queue, rank: int) -> Line:
+        if queue is Queue.MAIN:
+            return self.ranks[rank]
+        return self.front if queue is Queue.FRONT else self.retry
 
     def lines_ahead(self, queue: Queue, rank: int) -> list[Line]:
         """Whole lines that go before this one."""
-        if queue is _REGION_RETRY:
+        if queue is Queue.REGION_RETRY:
             return []
-        if queue is _FRONT:
+        if queue is Queue.FRONT:
             return [self.retry]
         return [self.retry, self.front, *self.ranks[:rank]]
 
-    def ahead(self, ticket: Ticket, queue: Queue) -> int:
-        rank = ticket.request.rank
-        whole = sum(line.count for line in self.lines_ahead(queue, rank))
-        return self.moving + whole + self._line(queue, rank).ahead(ticket.place)
+    def ahead(self, ticket: Ticket, lane: Lane) -> int:
+        whole = sum(line.count for line in self.lines_ahead(lane.queue, lane.rank))
+        return self.moving + whole + lane.line.ahead(ticket.place)
 
     @property
     def waiting(self) -> int:
         return self.moving + self.retry.count + self.front.count + sum(line.count for line in self.ranks)
-
-    def _line(self, queue: Queue, rank: int) -> Line:
-        if queue is _MAIN:
-            return self.ranks[rank]
-        return self.front if queue is _FRONT else self.retry
 
 
 def linked(fleets: list[Fleet]) -> list[list[Fleet]]:

@@ -50,22 +50,22 @@ class Queues:
     def leave(self, ticket: Ticket, lane: Lane) -> None:
         """Forget a ticket, wherever in its lane it waits."""
         del self.tickets[ticket.request.id]
+        lane.line.leave(ticket.place)
         if lane.queue is _GLOBAL_RETRY:
-            self.global_retry.leave(ticket.place)
             self._count_moving(lane.model, -1)
         else:
-            lane.pool.leave(ticket, lane.queue)
-        new_head = lane.remove(ticket)
+            lane.pool.changes += 1
         for fleet in lane.fleets:
             fleet.waiting -= 1
-            if new_head:
-                fleet.offer(lane)
+        if lane.remove(ticket):
+            for heads in lane.heads:
+                heads.offer(lane)
 
     def ahead(self, ticket: Ticket, lane: Lane) -> int:
         """How many go before it, of those that compete for the same backends."""
         if lane.queue is _GLOBAL_RETRY:
-            return self.global_retry.ahead(ticket.place)
-        return lane.pool.ahead(ticket, lane.queue)
+            return lane.line.ahead(ticket.place)
+        return lane.pool.ahead(ticket, lane)
 
     def expired(self, now: float) -> Iterator[tuple[Ticket, Lane]]:
         """Those whose `start_by` has come; the caller takes each out."""
@@ -99,7 +99,9 @@ class Queues:
         lane = self._lanes.get(key)
         if lane is None:
             pool = self._floor.pool(region, request.model)
-            lane = Lane(queue, region, request.model, rank, movable=not request.pinned, pool=pool)
+            line = self.global_retry if queue is _GLOBAL_RETRY else pool.line(queue, rank)
+            movable = not request.pinned
+            lane = Lane(queue, region, request.model, rank, movable=movable, pool=pool, line=line)
             self._lanes[key] = lane
             self._of_model[request.model].append(lane)
             self._entitle(lane)
@@ -113,20 +115,22 @@ class Queues:
         for fleet in lane.fleets:
             if fleet not in before:
                 fleet.attach(lane)
+        lane.heads = tuple(fleet.heads_of(lane) for fleet in lane.fleets)
 
     def _enter(self, ticket: Ticket, lane: Lane) -> bool:
         """True when it is the lane's new head."""
+        ticket.place = lane.line.join()
         if lane.queue is _GLOBAL_RETRY:
-            ticket.place = self.global_retry.join()
             self._count_moving(lane.model, 1)
         else:
-            lane.pool.join(ticket, lane.queue)
-        new_head = lane.push(ticket)
+            lane.pool.changes += 1
         for fleet in lane.fleets:
             fleet.waiting += 1
-            if new_head:
-                fleet.offer(lane)
-        return new_head
+        if not lane.push(ticket):
+            return False
+        for heads in lane.heads:
+            heads.offer(lane)
+        return True
 
     def _count_moving(self, model: str, change: int) -> None:
         for pool in self._floor.pools_of_model(model):

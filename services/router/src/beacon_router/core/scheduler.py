@@ -1,5 +1,7 @@
 """Which inference runs next: facts in, decisions out. No clock, no I/O, no tasks."""
 
+from typing import Final
+
 from beacon_router.core.census import take_snapshot
 from beacon_router.core.decisions import Decision, Eta, Health, Outcome, Request, RequestId, Why
 from beacon_router.core.demand import demand
@@ -11,6 +13,9 @@ from beacon_router.core.lanes import Lane, Queue, Ticket
 from beacon_router.core.queues import Queues
 from beacon_router.core.snapshot import Snapshot
 from beacon_router.core.topology import LimitName, Policy, Topology
+
+_COMPLETED: Final = Outcome.COMPLETED
+"""Asking an enum for a member costs as much as a call, and this one is asked for in every decision."""
 
 
 class UnknownRequestError(LookupError):
@@ -92,7 +97,7 @@ class Scheduler:
             raise UnknownRequestError(f"{request} does not run")
         if load_s is not None:
             run.backend.loads_s.add(run.request.model, load_s)
-        if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
+        if outcome is _COMPLETED and (run_s is not None or not run.loading):
             run.backend.runs_s.add(run.request.model, now - run.began if run_s is None else run_s)
         run.backend.fleet.region.outcomes[outcome] += 1
         self._dispatcher.free(run)
