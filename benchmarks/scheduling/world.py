@@ -235,7 +235,7 @@ class World:
     def overdue(self, waiting: Waiting, now: float) -> bool:
         if waiting.queue is not Queue.MAIN:
             return False
-        return now - waiting.arrived >= self.policy.tiers[waiting.request.rank].starvation_bound_s
+        return self._remaining(waiting, now) <= 0
 
     def endangered(self, machine: Machine, lane_head: Waiting, batch_left: int, now: float) -> list[Waiting]:
         """Heads of other models that a batch of this lane could keep waiting past their bound."""

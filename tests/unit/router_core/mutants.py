@@ -78,10 +78,10 @@ def _never_says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
 def _the_youngest_of_a_starving_tier_first(patch: pytest.MonkeyPatch) -> None:
     starvation = Fleet._starvation
 
-    def broken(self: Fleet, overdue: list[Lane], free: list[Backend], now: float) -> Pick:
-        pick = starvation(self, overdue, free, now)
-        heads, bound_s = self._ranks[pick.lane.rank]
-        late = [lane for lane in heads.in_order() if now - lane.head.arrived >= bound_s]
+    def broken(self: Fleet, turn: Lane, free: list[Backend], now: float) -> Pick:
+        pick = starvation(self, turn, free, now)
+        heads = self._ranks[pick.lane.rank]
+        late = [lane for lane in heads.in_order() if lane.head.arrived + heads.bound_s <= now]
         return pick._replace(lane=late[-1])
 
     patch.setattr(Fleet, "_starvation", broken)
@@ -103,13 +103,7 @@ def _exclusive_runs_side_by_side(patch: pytest.MonkeyPatch) -> None:
 
 
 def _region_without_concurrency(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Dispatcher, now: float, region: Region, decisions: list[Decision]) -> bool:
-        pick = self._pick(now, region)
-        if pick is not None:
-            decisions.append(self._start(now, pick))
-        return pick is not None
-
-    patch.setattr(Dispatcher, "_dispatch", broken)
+    patch.setattr(Region, "full", False)
 
 
 def _open_breaker_takes_work(patch: pytest.MonkeyPatch) -> None:
@@ -139,7 +133,8 @@ def _affinity_at_any_price(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_ever_starves(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Fleet, overdue: list[Lane], free: list[Backend], now: float) -> Pick | None:
+    def broken(self: Fleet, turn: Lane, free: list[Backend], now: float) -> Pick | None:
+        del turn
         return self._order(free, now)
 
     patch.setattr(Fleet, "_starvation", broken)
@@ -165,9 +160,8 @@ def _the_front_waits_for_affinity(patch: pytest.MonkeyPatch) -> None:
     def broken(self: Fleet, now: float) -> Pick | None:
         chosen = pick(self, now)
         if chosen is not None and chosen.reason is Reason.FRONT:
-            tops = [lane for heads, _ in self._ranks if (lane := heads.first()) is not None]
             free = sorted(self.free, key=lambda backend: backend.name)
-            return (tops and self._affinity(tops, free, now)) or chosen
+            return self._affinity(free, now) or chosen
         return chosen
 
     patch.setattr(Fleet, "pick", broken)
@@ -187,7 +181,7 @@ def _retries_wait_behind_the_front(patch: pytest.MonkeyPatch) -> None:
 def _the_lowest_tier_first(patch: pytest.MonkeyPatch) -> None:
     def broken(self: Fleet, free: list[Backend], now: float) -> Pick | None:
         del now
-        for heads, _ in reversed(self._ranks):
+        for heads in reversed(self._ranks):
             lane = heads.first()
             if lane is not None:
                 return Pick(lane, self._place(lane.model, free), Reason.ORDER)

@@ -84,21 +84,18 @@ class Dispatcher:
 
     def _in_turn(self) -> list[Region]:
         """The regions to look at; a token that was freed goes to the one that has gone longest without."""
-        if len(self._stirred) == 1:
-            return list(self._stirred)
         regions = [region for region in self._floor.regions.values() if region in self._stirred]
-        if self._freed:
+        if self._freed and len(regions) > 1:
             regions.sort(key=lambda region: [limit.served.get(region, 0) for limit in self._freed])
         return regions
 
     def _dispatch(self, now: float, region: Region, decisions: list[Decision]) -> bool:
-        if len(region.runs) >= region.concurrency:
-            return False
-        pick = self._pick(now, region)
+        """Start one there; True if another one may be able to start, too."""
+        pick = None if region.full else self._pick(now, region)
         if pick is None:
             return False
         decisions.append(self._start(now, pick))
-        return True
+        return not region.full
 
     def _pick(self, now: float, region: Region) -> Pick | None:
         """The choice of the fleet that has gone longest without a dispatch."""

@@ -67,7 +67,7 @@ class Fleet:
         self._express_limit = policy.express_limit
         self._express_run = 0
         self._express = tuple((Heads(region.guards), reason) for reason in _EXPRESS)
-        self._ranks = tuple((Heads(region.guards), tier.starvation_bound_s) for tier in policy.tiers)
+        self._ranks = tuple(Heads(region.guards, tier.starvation_bound_s) for tier in policy.tiers)
         self.turns = Turns([tier.weight for tier in policy.tiers])
         self._patience = patience
         self._affine: dict[str, tuple[list[Lane], ...]] = {
@@ -90,14 +90,14 @@ class Fleet:
 
     def lanes(self) -> Iterator[Lane]:
         """Those that it may take from and in which somebody waits."""
-        for heads, _ in (*self._express, *self._ranks):
+        for heads in (*(heads for heads, _ in self._express), *self._ranks):
             for lane in heads.lanes:
                 if lane.live:
                     yield lane
 
     def heads_of(self, lane: Lane) -> Heads:
         """Where it looks for the head of this lane."""
-        return self._ranks[lane.rank][0] if lane.queue is _MAIN else self._express[lane.queue][0]
+        return self._ranks[lane.rank] if lane.queue is _MAIN else self._express[lane.queue][0]
 
     # The choice
 
@@ -108,27 +108,21 @@ class Fleet:
             return None
         if len(free) > 1:
             free.sort(key=_rested)
-        tops: list[Lane] = []
-        overdue: list[Lane] = []
-        for heads, bound_s in self._ranks:
-            if heads.entries and (lane := heads.first()) is not None:
-                tops.append(lane)
-                if now - lane.head.arrived >= bound_s:
-                    overdue.append(lane)
-        if not overdue or self._express_run < self._express_limit:
+        turn = self._turn(now)
+        if turn is None or self._express_run < self._express_limit:
             for heads, reason in self._express:
                 if heads.entries and (lane := heads.first()) is not None:
                     return Pick(lane, self._place(lane.model, free), reason)
-        if overdue:
-            return self._starvation(overdue, free, now)
-        return (self._affinity(tops, free, now) or self._order(free, now)) if tops else None
+        if turn is not None:
+            return self._starvation(turn, free, now)
+        return self._affinity(free, now) or self._order(free, now)
 
     def take(self, pick: Pick, number: int) -> None:
         """The pick is carried out as dispatch `number`."""
         self.served_at = number
         lane, backend, reason, jumps = pick
         backend.used_at = number
-        if reason in _EXPRESS:
+        if lane.queue is not _MAIN:
             self._express_run += 1
             return
         self._express_run = 0
@@ -136,46 +130,62 @@ class Fleet:
         if reason is _STARVATION and not jumps:
             self.turns.take(lane.rank)
 
-    def _starvation(self, overdue: list[Lane], free: list[Backend], now: float) -> Pick:
-        """The oldest head of the tier that has its turn; before a load, a batch of those that need none."""
-        ranks = [lane.rank for lane in overdue]
-        turn = overdue[ranks.index(self.turns.choose(ranks))]
+    def _turn(self, now: float) -> Lane | None:
+        """The oldest head of the tier that has its turn, of those with a head past its bound."""
+        starving = [rank for rank, heads in enumerate(self._ranks) if heads.due_at <= now]
+        while starving:
+            rank = self.turns.choose(starving)
+            lane = self._ranks[rank].overdue(now)
+            if lane is not None:
+                return lane
+            starving.remove(rank)
+        return None
+
+    def _starvation(self, turn: Lane, free: list[Backend], now: float) -> Pick:
+        """Who has the turn; before a load, a batch of those past their bound that need none."""
         backend = self._place(turn.model, free)
         if turn.model in backend.loaded:
             return Pick(turn, backend, _STARVATION)
-        return self._overdue_and_loaded(ranks, free, now) or Pick(turn, backend, _STARVATION)
+        return self._overdue_and_loaded(free, now) or Pick(turn, backend, _STARVATION)
 
-    def _overdue_and_loaded(self, ranks: list[int], free: list[Backend], now: float) -> Pick | None:
+    def _overdue_and_loaded(self, free: list[Backend], now: float) -> Pick | None:
         """Of the heads past their bound, the first that a backend with batch left holds the model of."""
         best: Pick | None = None
         for backend, lanes in self._loaded(free):
-            for rank in ranks:
-                lane = _earliest(lanes[rank])
-                if lane is not None and now - lane.head.arrived >= self._ranks[rank][1]:
+            for heads, of_rank in zip(self._ranks, lanes, strict=True):
+                lane = _earliest(of_rank) if heads.due_at <= now else None
+                if lane is not None and lane.head.arrived + heads.bound_s <= now:
                     if best is None or _line(lane) < _line(best.lane):
                         best = Pick(lane, backend, _STARVATION, jumps=True)
                     break
         return best
 
-    def _affinity(self, tops: list[Lane], free: list[Backend], now: float) -> Pick | None:
+    def _affinity(self, free: list[Backend], now: float) -> Pick | None:
         """The first that a backend with batch left holds the model of."""
         best: Pick | None = None
         for backend, lanes in self._loaded(free):
             lane = _first(lanes)
             if lane is None or (best is not None and _line(best.lane) <= _line(lane)):
                 continue
-            if lane is tops[0]:
+            if lane is self._top():
                 return Pick(lane, backend, _ORDER)
-            if not self._endangers(backend, lane, tops, now):
+            if not self._endangers(backend, lane, now):
                 best = Pick(lane, backend, _AFFINITY, jumps=True)
         return best
+
+    def _top(self) -> Lane | None:
+        """The first by rank and arrival."""
+        for heads in self._ranks:
+            if heads.entries and (lane := heads.first()) is not None:
+                return lane
+        return None
 
     def _order(self, free: list[Backend], now: float) -> Pick | None:
         """The first by rank and arrival of those that do not stand aside."""
         claims: dict[str, list[float]] = {}
         aside: dict[str, Lane] = {}
         stands_aside = self._patience.stands_aside
-        for heads, _ in self._ranks:
+        for heads in self._ranks:
             for lane in heads.in_order():
                 backend = self._place(lane.model, free)
                 if lane.model in backend.loaded or not stands_aside(lane, backend, claims, now):
@@ -194,14 +204,13 @@ class Fleet:
                     if lanes is not None and (model not in guards or not guards[model].shut):
                         yield backend, lanes
 
-    def _endangers(self, backend: Backend, lane: Lane, tops: list[Lane], now: float) -> bool:
+    def _endangers(self, backend: Backend, lane: Lane, now: float) -> bool:
         """Whether a batch of this lane could keep the head of another model waiting past its bound."""
         batch_s = min(lane.live, self._batch_limit - backend.batch) * backend.runs_s.of(lane.model)
-        for top in tops:
-            heads, bound_s = self._ranks[top.rank]
-            earliest = top.head.arrived + bound_s - now
-            if earliest < batch_s + backend.loads_s.of_all.longest and any(
-                other.head.arrived + bound_s - now < batch_s + backend.loads_s.of(other.model)
+        longest_s = batch_s + backend.loads_s.of_all.longest
+        for heads in self._ranks:
+            if heads.due_at - now < longest_s and any(
+                other.head.arrived + heads.bound_s - now < batch_s + backend.loads_s.of(other.model)
                 for other in heads.in_order()
                 if other.model != lane.model
             ):

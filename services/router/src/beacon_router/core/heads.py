@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
+from math import inf
 
 from beacon_router.core.lanes import NOBODY, Lane
 from beacon_router.core.limits import Limit
@@ -40,10 +41,13 @@ class Guard:
 class Heads:
     """The heads of many lanes by arrival. Entries whose lane has another head by now are skipped."""
 
-    __slots__ = ("_guards", "entries", "lanes")
+    __slots__ = ("_guards", "bound_s", "due_at", "entries", "lanes")
 
-    def __init__(self, guards: dict[str, Guard]) -> None:
+    def __init__(self, guards: dict[str, Guard], bound_s: float = inf) -> None:
         self._guards = guards
+        self.bound_s = bound_s
+        self.due_at = inf
+        """Nobody here is past the bound before then."""
         self.entries: list[tuple[int, Lane]] = []
         self.lanes: set[Lane] = set()
 
@@ -66,6 +70,7 @@ class Heads:
         if entries and entries[0][1] is lane:
             heapreplace(entries, (lane.head.seq, lane))
             return
+        self.due_at = min(self.due_at, lane.head.arrived + self.bound_s)
         heappush(entries, (lane.head.seq, lane))
         if len(entries) > 2 * len(self.lanes) + _SLACK:
             self._rebuild()
@@ -82,6 +87,12 @@ class Heads:
                 guard.park(self, lane)
             heappop(heap)
         return None
+
+    def overdue(self, now: float) -> Lane | None:
+        """`first`, if it has waited past the bound."""
+        lane = self.first()
+        self.due_at = inf if lane is None else lane.head.arrived + self.bound_s
+        return lane if self.due_at <= now else None
 
     def in_order(self) -> Iterator[Lane]:
         """`first`, then the others, as far as the caller wants to know."""

@@ -163,6 +163,11 @@ class Region:
         if model.exclusive or limit is not None:
             self.guards[model.name] = Guard(exclusive=model.exclusive, limit=limit)
 
+    @property
+    def full(self) -> bool:
+        """As much runs as may."""
+        return len(self.runs) >= self.concurrency
+
     def healthy_for(self, model: str) -> bool:
         """A backend with a closed breaker serves the model here."""
         return any(
