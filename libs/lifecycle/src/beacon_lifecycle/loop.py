@@ -36,8 +36,17 @@ class Wakeup:
     async def wait(self, timeout_s: float, clock: Clock) -> None:
         """Return at the next `set` or after the timeout, whichever is first."""
         if not self._event.is_set():
-            await _first(clock.sleep(timeout_s), self._event.wait())
+            sleeper = asyncio.ensure_future(clock.sleep(timeout_s))
+            sleeper.add_done_callback(self._slept)
+            try:
+                await self._event.wait()
+            finally:
+                sleeper.cancel()
         self._event.clear()
+
+    def _slept(self, sleeper: "asyncio.Future[None]") -> None:
+        if not sleeper.cancelled():
+            self._event.set()
 
 
 class Loop:

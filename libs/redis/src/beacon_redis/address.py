@@ -14,6 +14,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry as SyncRetry
 
+from beacon_redis.quick import QuickRedis
+
 # Everything that means «not now»; a cluster that has not formed yet has an error of its own.
 REDIS_ERRORS = (RedisError, RedisClusterException, OSError)
 
@@ -65,10 +67,11 @@ class RedisAddress:
 
     def _open_one(self, **more: Any) -> Redis:
         if not self._behind_sentinel:
-            return Redis.from_url(self.url, **{**self._options(), **more})
+            return QuickRedis.from_url(self.url, **{**self._options(), **more})
         hosts, service, options = self._sentinel_parts()
         sentinel: Any = Sentinel
-        client: Redis = sentinel(hosts, **options).master_for(service, **{**options, **more})
+        primary = {"redis_class": QuickRedis, **options, **more}
+        client: Redis = sentinel(hosts, **options).master_for(service, **primary)
         return client
 
     @property

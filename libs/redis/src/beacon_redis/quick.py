@@ -1,0 +1,79 @@
+"""The client of the `redis` package with a short way for scripts, which are all that is done often.
+
+The package spends several times as much on a call as Redis itself does; see docs/decisions/0010.
+"""
+
+import asyncio
+from typing import Any
+
+from redis.asyncio import Redis, SSLConnection
+from redis.asyncio.sentinel import SentinelManagedConnection
+from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004 - what callers of Redis know
+
+from beacon_redis.line import Line, Word
+
+
+class QuickRedis(Redis):
+    """`evalsha` goes over one connection that everybody shares; all else is as it was.
+
+    A script is tried twice, because the first one after a restart may meet a connection that is gone.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._line: Line | None = None
+        self._opening = asyncio.Lock()
+
+    async def evalsha(self, sha: str, numkeys: int, *keys_and_args: Any) -> Any:
+        if issubclass(self.connection_pool.connection_class, SSLConnection):
+            return await super().evalsha(sha, numkeys, *keys_and_args)
+        words: tuple[Word, ...] = ("EVALSHA", sha, numkeys, *keys_and_args)
+        try:
+            return await (await self._open_line()).call(*words)
+        except (ConnectionError, TimeoutError):
+            return await (await self._open_line()).call(*words)
+
+    async def aclose(self, *arguments: Any, **options: Any) -> None:
+        if self._line is not None:
+            self._line.close()
+        await super().aclose(*arguments, **options)
+
+    async def _open_line(self) -> Line:
+        if self._line is not None and self._line.is_open:
+            return self._line
+        async with self._opening:
+            if self._line is None or not self._line.is_open:
+                self._line = await self._connect()
+            return self._line
+
+    async def _connect(self) -> Line:
+        options = self.connection_pool.connection_kwargs
+        timeout_s: float = options["socket_timeout"]
+        line = Line(timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._reach(line)
+        except OSError as error:  # a timeout is one, too
+            raise ConnectionError(f"Redis cannot be reached: {error!r}") from error
+        try:
+            if options.get("password"):
+                names = [options["username"]] if options.get("username") else []
+                await line.call("AUTH", *names, options["password"])
+            if options.get("db"):
+                await line.call("SELECT", options["db"])
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    async def _reach(self, line: Line) -> None:
+        pool: Any = self.connection_pool
+        loop = asyncio.get_running_loop()
+        path = pool.connection_kwargs.get("path")
+        if path is not None:
+            await loop.create_unix_connection(line.itself, path)
+            return
+        behind_sentinel = issubclass(pool.connection_class, SentinelManagedConnection)
+        options = pool.connection_kwargs
+        place = await pool.get_master_address() if behind_sentinel else (options["host"], options["port"])
+        await loop.create_connection(line.itself, *place)
