@@ -43,6 +43,31 @@ async def load(url: str, requests: Iterator[bytes], in_flight: int, took: list[f
             caller.transport.close()
 
 
+class KeptConnection:
+    """One connection for requests that come now and then, as a client library would keep it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = urlsplit(url)
+        self._transport: asyncio.Transport | None = None
+
+    async def send(self, request: bytes) -> None:
+        """Returns when it is answered."""
+        loop = asyncio.get_running_loop()
+        caller = _Caller(iter([request]), loop.create_future(), None)
+        if self._transport is None:
+            host, port = self._url.hostname or "", self._url.port or 80
+            self._transport, _ = await loop.create_connection(caller.itself, host, port)
+        else:
+            caller.connection_made(self._transport)
+            self._transport.set_protocol(caller)
+        caller.begin()
+        await caller.ended
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
 class _Caller(asyncio.Protocol):
     """One connection: the next request goes out when the last one is answered."""
 

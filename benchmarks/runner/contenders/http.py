@@ -10,12 +10,13 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.tiers import Tier
 from beacon_runner.store.users import Users, new_key
 from benchmarks.harness.contender import options, run, until
-from benchmarks.harness.http_load import load, post
+from benchmarks.harness.http_load import KeptConnection, load, post
 from benchmarks.harness.pickup import measure
 from benchmarks.runner.contenders.children import address_in, scratch, start
 from benchmarks.runner.contenders.setting import MODEL, open_database
 
 PATH = "/api/v1/jobs"
+WORKER = "benchmarks.runner.contenders.beacon_process"
 WARM_UP = 200
 UNFINISHED = "SELECT EXISTS (SELECT FROM jobs WHERE finished_at IS NULL)"
 COMPLETED = "SELECT count(*) FROM jobs WHERE state = 'completed'"
@@ -67,13 +68,19 @@ class Http:
         return not await self._database.fetchval(UNFINISHED)
 
     async def pickup(self, count: int) -> list[float]:
-        async def send(sent: float) -> None:
-            await self._load(iter([json.dumps(job(repr(sent))).encode()]), 1)
+        """Over one connection that stays open, as those of the peers to their servers do."""
 
-        if self._server == "all":
-            return await measure(count, send)
+        async def send(sent: float) -> None:
+            body = json.dumps(job(repr(sent))).encode()
+            await connection.send(post(self._url, PATH, body, self._headers))
+
         width = options().get("width", "shipped")
-        return await measure(count, send, "benchmarks.runner.contenders.beacon_process", "work", width)
+        worker = () if self._server == "all" else (WORKER, "work", width)
+        connection = KeptConnection(self._url)
+        try:
+            return await measure(count, send, *worker)
+        finally:
+            connection.close()
 
     async def close(self) -> None:
         if self._server != "echo":
@@ -92,11 +99,11 @@ class Http:
             "BEACON_LOG_LEVEL": "warning",
         }
         if self._server == "all":
-            await start("benchmarks.runner.contenders.beacon_process", "all", width, environment=environment)
+            await start(WORKER, "all", width, environment=environment)
             return
         await start("beacon_runner", "api", environment=environment)
         if self._server == "apart":
-            await start("benchmarks.runner.contenders.beacon_process", "work", width)
+            await start(WORKER, "work", width)
 
     async def _load(self, bodies: Iterator[bytes], in_flight: int, path: str = PATH) -> float:
         requests = (post(self._url, path, body, self._headers) for body in bodies)
