@@ -8,6 +8,7 @@ from typing import Any, assert_never
 import orjson
 
 from beacon_contracts.failures import Failure
+from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.journal import events_of
 from beacon_runner.domain.plan import GENERATION_ITEM, ended
@@ -127,9 +128,18 @@ def _results(runs: Sequence[ExecutionReport]) -> Columns:
         [_stored(run) for run in runs],
         [_epoch(run.started_at) for run in runs],
         [_epoch(run.finished_at) for run in runs],
-        [None if run.timing is None else run.timing.queued_s for run in runs],
-        [None if run.timing is None else run.timing.load_s for run in runs],
-        [None if run.timing is None else run.timing.run_s for run in runs],
+        *_seconds([run.timing for run in runs]),
+    )
+
+
+def _seconds(timings: Sequence[Timing | None]) -> Columns:
+    """Empty where nothing was timed: `unnest` fills short columns up, and the driver looks at every value."""
+    if not any(timings):
+        return [], [], []
+    return (
+        [None if timing is None else timing.queued_s for timing in timings],
+        [None if timing is None else timing.load_s for timing in timings],
+        [None if timing is None else timing.run_s for timing in timings],
     )
 
 

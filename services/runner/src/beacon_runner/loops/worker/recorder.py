@@ -1,4 +1,7 @@
-"""Writes what runs have to say. Whatever was noted while a write was under way shares the next one."""
+"""Writes what runs have to say. Whatever was noted while a write was under way shares the next one.
+
+A crowd does not wait for the disk: a second write begins beside the first when it would be a large one.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,23 +35,29 @@ class Recorder:
         *,
         jobs: int = 500,
         executions: int = 2_000,
+        crowd: int = 200,
     ) -> None:
         self._store = store
         self._metrics = metrics
         self._clock = clock
         self._most_jobs = jobs
         self._most_executions = executions
+        self._crowd = crowd
         self._noted: dict[JobRun, None] = {}
+        self._writing: set[JobRun] = set()
         self._waiting = asyncio.Event()
+        self._crowded = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     def note(self, run: JobRun) -> None:
         """The run has something to say; it is asked for it when its turn to be written comes."""
-        if not self._noted:
+        self._noted[run] = None
+        if len(self._noted) == 1:
             self._idle.clear()
             self._waiting.set()
-        self._noted[run] = None
+        elif len(self._noted) == self._crowd:
+            self._crowded.set()
 
     def forget(self, run: JobRun) -> None:
         self._noted.pop(run, None)
@@ -59,24 +68,38 @@ class Recorder:
 
     async def run(self, settle: Settle) -> None:
         """Write until cancelled; `settle` hears which runs were written and which were refused."""
-        while True:
-            await self._waiting.wait()
-            self._waiting.clear()
-            while self._noted:
-                await self._flush(settle)
-            self._idle.set()
+        await self._write_when(self._waiting, 1, settle)
 
-    async def _flush(self, settle: Settle) -> None:
-        runs = self._take()
+    async def help(self, settle: Settle) -> None:
+        """The same, only when a crowd waits."""
+        await self._write_when(self._crowded, self._crowd, settle)
+
+    async def _write_when(self, enough: asyncio.Event, least: int, settle: Settle) -> None:
+        while True:
+            await enough.wait()
+            enough.clear()
+            while len(self._noted) >= least and (runs := self._take()):
+                await self._flush(runs, settle)
+            if not self._noted and not self._writing:
+                self._idle.set()
+
+    async def _flush(self, runs: Sequence[JobRun], settle: Settle) -> None:
+        self._writing.update(runs)
         reports = [run.take_report() for run in runs]
         applied = await self._write(reports)
         self._metrics.recorded.observe(len(reports))
         await settle(runs, reports, applied)
+        self._writing.difference_update(runs)
+        if self._noted:  # perhaps again by one of these
+            self._waiting.set()
 
     def _take(self) -> list[JobRun]:
+        """The first of those that wait; none that is being written: its reports have an order."""
         taken: list[JobRun] = []
         executions = 0
         for run in self._noted:
+            if run in self._writing:
+                continue
             taken.append(run)
             executions += run.unrecorded
             if len(taken) >= self._most_jobs or executions >= self._most_executions:

@@ -64,7 +64,9 @@ class Worker:
 
     async def start(self) -> None:
         self._parts.heartbeat.start(self._hear_from_thread(asyncio.get_running_loop()))
-        self._tasks.spawn("recorder", self._parts.recorder.run(self._parts.settlement.settle))
+        recorder, settle = self._parts.recorder, self._parts.settlement.settle
+        self._tasks.spawn("recorder", recorder.run(settle))
+        self._tasks.spawn("second-recorder", recorder.help(settle))
         for ticker in self._loops:
             await ticker.start()
 
