@@ -44,16 +44,22 @@ class _Change:
 
 
 def single_columns(reports: Sequence[StageReport]) -> tuple[Any, ...]:
-    """For generations: the name that their executions share, and the columns."""
+    """For generations: the name that their executions share, the columns, and once each where they ran."""
     runs = [report.executions[0] for report in reports]
+    shared: dict[tuple[Any, ...], int] = {}
+    places = [shared.setdefault(_where(run), len(shared) + 1) for run in runs]
     return (
         GENERATION_ITEM,
         [report.claimed.id for report in reports],
         [report.claimed.fence for report in reports],
-        [run.execution.model for run in runs],
-        [run.execution.region for run in runs],
+        places,
         *_results(runs),
+        *map(list, zip(*shared, strict=True)),
     )
+
+
+def _where(run: ExecutionReport) -> tuple[Any, ...]:
+    return run.execution.model, run.execution.region, run.actual_region, run.backend
 
 
 def job_columns(reports: Sequence[StageReport]) -> Columns:
@@ -90,7 +96,7 @@ def newest(reports: Sequence[StageReport]) -> list[tuple[ClaimedJob, ExecutionRe
 def execution_columns(executions: Sequence[tuple[ClaimedJob, ExecutionReport]]) -> Columns:
     runs = [run for _, run in executions]
     planned = [run.execution for run in runs]
-    actual_region, backend, output, started_at, finished_at, *seconds = _results(runs)
+    output, *times = _results(runs)
     return (
         [job.id for job, _ in executions],
         [job.stage for job, _ in executions],
@@ -100,13 +106,11 @@ def execution_columns(executions: Sequence[tuple[ClaimedJob, ExecutionReport]]) 
         [execution.item for execution in planned],
         [execution.model for execution in planned],
         [execution.region for execution in planned],
-        actual_region,
-        backend,
+        [run.actual_region for run in runs],
+        [run.backend for run in runs],
         output,
         [_document(run.failure) for run in runs],
-        started_at,
-        finished_at,
-        *seconds,
+        *times,
     )
 
 
@@ -123,8 +127,6 @@ def _event(draft: EventDraft) -> dict[str, Any]:
 
 def _results(runs: Sequence[ExecutionReport]) -> Columns:
     return (
-        [run.actual_region for run in runs],
-        [run.backend for run in runs],
         [_stored(run) for run in runs],
         [_epoch(run.started_at) for run in runs],
         [_epoch(run.finished_at) for run in runs],

@@ -1,6 +1,7 @@
 -- name: record_single
 -- The hot path: jobs of one execution that ran and completed at the first try, whole in one statement.
--- Their three events follow from these rows, so only their number is kept.
+-- Their three events follow from these rows, so only their number is kept. Where they ran comes once for all
+-- that ran there: `shared` is its place in the last four arrays.
 WITH done AS (
     UPDATE jobs j
     SET
@@ -10,13 +11,13 @@ WITH done AS (
         worker = NULL,
         event_seq = j.event_seq + 3
     FROM unnest(
-        $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::json[],
-        $9::double precision[], $10::double precision[], $11::real[], $12::real[], $13::real[]
-    ) AS r (
-        id, fence, model, region, actual_region, backend, output, run_from, run_to, queued_s, load_s, run_s
-    )
+        $2::uuid[], $3::bigint[], $4::integer[], $5::json[], $6::double precision[], $7::double precision[],
+        $8::real[], $9::real[], $10::real[]
+    ) AS r (id, fence, shared, output, run_from, run_to, queued_s, load_s, run_s)
+    JOIN unnest($11::text[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
+        AS s (model, region, actual_region, backend, place) ON s.place = r.shared
     WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
-    RETURNING r.*
+    RETURNING r.*, s.*
 ), kept AS (
     INSERT INTO executions (
         job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output,
