@@ -1,6 +1,6 @@
-"""One hot route past the framework: half of its cost would be routing and wrapping."""
+"""Hot routes past the framework: half of their cost would be routing and wrapping."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from fastapi.routing import APIRoute
@@ -10,35 +10,44 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from beacon_web.replies import Reply
 
+Answer = Callable[[Scope, Receive], Awaitable[Reply]]
+Refuse = Callable[[Exception, str], Reply]
 
-class HotRoute(NamedTuple):
-    """POSTs to this path. `refuse` makes the reply to an error, as the framework's handlers would."""
 
-    path: str
-    answer: Callable[[Scope, Receive], Awaitable[Reply]]
-    refuse: Callable[[Exception, str], Reply]
+class _HotRoute(NamedTuple):
+    answer: Answer
+    documented: BaseRoute
 
 
 class FastLane:
-    """Everything else goes to `rest`, which has the same route among `documented`."""
+    """Answers POSTs to the `hot` paths. Everything else goes to `rest`, which has the same routes among
+    `documented`. `refuse` makes the reply to an error, as the framework's handlers would.
+    """
 
-    def __init__(self, hot: HotRoute, documented: Iterable[BaseRoute], *, rest: ASGIApp) -> None:
-        self._path, self._answer, self._refuse = hot
-        self._route = next(route for route in documented if _is(route, hot.path))
+    def __init__(
+        self, hot: Mapping[str, Answer], documented: Sequence[BaseRoute], *, refuse: Refuse, rest: ASGIApp
+    ) -> None:
+        self._hot = {path: _HotRoute(answer, _route(path, documented)) for path, answer in hot.items()}
+        self._refuse = refuse
         self._rest = rest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != self._path or scope["method"] != "POST":
+        hot = self._hot.get(scope["path"]) if scope["type"] == "http" else None
+        if hot is None or scope["method"] != "POST":
             await self._rest(scope, receive, send)
             return
-        scope["route"] = self._route  # the metrics read it
+        scope["route"] = hot.documented  # the metrics read it
         try:
-            reply = await self._answer(scope, receive)
+            reply = await hot.answer(scope, receive)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - the framework's handlers are not around this
-            reply = self._refuse(error, self._path)
+            reply = self._refuse(error, scope["path"])
         await reply.send(send)
+
+
+def _route(path: str, documented: Sequence[BaseRoute]) -> BaseRoute:
+    return next(route for route in documented if _is(route, path))
 
 
 def _is(route: BaseRoute, path: str) -> bool:

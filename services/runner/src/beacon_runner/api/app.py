@@ -14,7 +14,7 @@ from beacon_runner.api.submitting import SubmissionDesk
 from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextMiddleware
 from beacon_web.bodies import BoundedBodies
 from beacon_web.documents import document_api
-from beacon_web.fast_lane import FastLane, HotRoute
+from beacon_web.fast_lane import FastLane
 from beacon_web.heads import Heads
 from beacon_web.problems import HttpProblemError
 
@@ -42,7 +42,7 @@ def create_app(
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
     bounded = BoundedBodies(Heads(app), limit=submitting.config.limits.body_bytes)
-    hot = HotRoute("/api/v1/jobs", submitting.submit, refusal)
-    lane = FastLane(hot, submission.routes, rest=bounded)
+    hot = {"/api/v1/jobs": submitting.submit, "/api/v1/jobs/batch": submitting.submit_batch}
+    lane = FastLane(hot, submission.routes, refuse=refusal, rest=bounded)
     measured = HttpMetricsMiddleware(lane, HttpMetrics(registry, "beacon_runner"))
     return RequestContextMiddleware(measured, access_log=access_log)
