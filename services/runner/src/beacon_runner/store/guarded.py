@@ -153,7 +153,7 @@ async def _store(
     if not jobs:
         return (), ()
     keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
-    rows = await connection.fetch(_SUBMIT["submit_keyed"], *columns_of(jobs), *keys, express)
+    rows = await connection.fetch(_SUBMIT["submit_keyed"], *columns_of(jobs), express, *keys)
     stored = {row["job_id"] for row in rows}
     if any(job.batch is not None and job.id not in stored for job in jobs):
         raise _KeyRacedError

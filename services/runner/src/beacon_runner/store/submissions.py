@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import orjson
+
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
@@ -15,6 +17,7 @@ from beacon_runner.store.database import Database
 from beacon_runner.store.statements import statements
 
 _SQL = statements("submit")
+_QUEUED = JobState.QUEUED
 LOOKS = 3
 RESTLESS_KEY = "the holder of the idempotency key comes and goes"
 
@@ -87,7 +90,7 @@ class Submissions:
             self._announce(jobs, [row["id"] for row in rows])
             return [created(job) for job in jobs]
         keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
-        rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), *keys, self._express(jobs))
+        rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), self._express(jobs), *keys)
         stored = {row["job_id"] for row in rows}
         self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows])
         answers: list[Answer | None] = [created(job) if job.id in stored else None for job in jobs]
@@ -119,7 +122,7 @@ class Submissions:
     async def _store_batch(self, first: NewJob, jobs: Sequence[NewJob]) -> bool:
         """False, and nothing stored, when the first one's key is taken."""
         express = self._express(jobs)
-        keyed = *columns_of([first]), [first.idempotency_key], [first.request_hash], express
+        keyed = *columns_of([first]), express, [first.idempotency_key], [first.request_hash]
         async with self._database.transaction() as connection:
             rows = await connection.fetch(_SQL["submit_keyed"], *keyed)
             if not rows:
@@ -155,24 +158,20 @@ def _pairs(jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[tuple[N
 
 
 def columns_of(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
-    admitted = [job.admitted for job in jobs]
-    return (
-        [job.id for job in jobs],
-        [job.user for job in jobs],
-        [one.kind for one in admitted],
-        [one.name for one in admitted],
-        [one.spec for one in admitted],
-        [one.stages for one in admitted],
-        [one.total for one in admitted],
-        [job.tier for job in jobs],
-        [job.job_class for job in jobs],
-        [job.lane for job in jobs],
-        [job.batch for job in jobs],
-    )
+    """Ids and specs by job; what jobs have in common once, and for each job its place there, from 1."""
+    shared: dict[tuple[Any, ...], int] = {}
+    places = [shared.setdefault(_shared(job), len(shared) + 1) for job in jobs]
+    specs = [orjson.dumps(job.admitted.spec) for job in jobs]
+    return [job.id for job in jobs], places, specs, *map(list, zip(*shared, strict=True))
+
+
+def _shared(job: NewJob) -> tuple[Any, ...]:
+    one = job.admitted
+    return job.user, job.tier, job.job_class, job.lane, job.batch, one.kind, one.name, one.stages, one.total
 
 
 def created(job: NewJob) -> Submitted:
-    return Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, created=True)
+    return Submitted(job.id, _QUEUED, job.tier, job.job_class, created=True)
 
 
 def earlier_of(job: NewJob, row: Any) -> Known:

@@ -1,31 +1,37 @@
 -- name: submit
 -- Store new jobs and the messages that queue them: one round trip, one transaction.
+-- What jobs have in common comes once: `shared` is its place among the arrays after the first three.
 WITH input AS (
-    SELECT *
-    FROM unnest(
-        $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::json[], $6::smallint[], $7::integer[],
-        $8::text[], $9::text[], $10::text[], $11::text[]
-    ) AS i (id, user_id, kind, name, spec, stages, total, tier, class, lane, batch)
+    SELECT i.id, i.spec, s.*
+    FROM unnest($1::uuid[], $2::integer[], $3::json[]) WITH ORDINALITY AS i (id, shared, spec, place)
+    JOIN unnest(
+        $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::smallint[],
+        $12::integer[]
+    ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, place)
+        ON s.place = i.shared
+    ORDER BY i.place
 ), stored AS (
     INSERT INTO jobs (id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch)
     SELECT id, user_id, kind, name, spec, stages, total, tier, class, class, lane, batch
     FROM input
 )
 INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
-SELECT id, 1, 0, 1, class, lane, batch, $12
+SELECT id, 1, 0, 1, class, lane, batch, $13
 FROM input
-RETURNING id, job_id;
+RETURNING id;
 
 -- name: submit_keyed
 -- The same for jobs of which some have an idempotency key: a key that is taken stores nothing.
 WITH input AS (
-    SELECT *
-    FROM unnest(
-        $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::json[], $6::smallint[], $7::integer[],
-        $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[]
-    ) AS i (
-        id, user_id, kind, name, spec, stages, total, tier, class, lane, batch, idempotency_key, request_hash
-    )
+    SELECT i.id, i.spec, i.idempotency_key, i.request_hash, s.*
+    FROM unnest($1::uuid[], $2::integer[], $3::json[], $14::text[], $15::bytea[]) WITH ORDINALITY
+        AS i (id, shared, spec, idempotency_key, request_hash, place)
+    JOIN unnest(
+        $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::smallint[],
+        $12::integer[]
+    ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, place)
+        ON s.place = i.shared
+    ORDER BY i.place
 ), stored AS (
     INSERT INTO jobs (
         id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch,
@@ -39,7 +45,7 @@ WITH input AS (
     RETURNING id, class, lane, batch
 ), queued AS (
     INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
-    SELECT id, 1, 0, 1, class, lane, batch, $14
+    SELECT id, 1, 0, 1, class, lane, batch, $13
     FROM stored
     RETURNING id, job_id
 )

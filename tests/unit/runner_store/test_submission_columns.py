@@ -1,0 +1,25 @@
+"""What new jobs have in common goes to Postgres once."""
+
+from dataclasses import replace
+
+from beacon_contracts.ids import UserId, new_uuid
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.admission import AdmittedJob
+from beacon_runner.store.new_ids import new_job_id
+from beacon_runner.store.submissions import NewJob, columns_of
+
+ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)
+
+
+def new_job(name: str, user: UserId) -> NewJob:
+    return NewJob(new_job_id(), user, Tier.FREE, JobClass.LOW, "lane", replace(ADMITTED, name=name))
+
+
+def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> None:
+    anna, bert = UserId(new_uuid()), UserId(new_uuid())
+    jobs = [new_job("a", anna), new_job("b", anna), new_job("a", bert), new_job("a", anna)]
+    ids, places, specs, users, *_, names, stages, totals = columns_of(jobs)
+    assert ids == [job.id for job in jobs]
+    assert places == [1, 2, 3, 1]
+    assert specs == [b'{"model":"flux"}'] * 4
+    assert (users, names, stages, totals) == ([anna, anna, bert], ["a", "b", "a"], [1] * 3, [1] * 3)
