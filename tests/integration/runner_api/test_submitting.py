@@ -151,6 +151,20 @@ async def test_a_batch_is_taken_whole_and_in_order(api: ApiBed, anna: Caller) ->
     assert await api.publish() == 3
 
 
+async def test_each_job_of_a_batch_is_answered_as_if_it_came_alone(api: ApiBed, anna: Caller) -> None:
+    await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 4}, 202)
+    await api.publish()
+    await api.clock.advance(5)
+    bodies = [GENERATION, MATRIX, GENERATION]
+    together = (await anna.post("/api/v1/jobs/batch", {"jobs": bodies}, 202))["jobs"]
+    alone = [await anna.post("/api/v1/jobs", body, 202) for body in bodies]
+    assert len({answer["estimated_wait_s"] for answer in together}) == 2
+    for one, other in zip(together, alone, strict=True):
+        assert orjson.dumps(one).replace(one["job_id"].encode(), other["job_id"].encode()) == orjson.dumps(
+            other
+        )
+
+
 async def test_a_batch_with_a_bad_job_is_refused_whole_with_each_error(api: ApiBed, anna: Caller) -> None:
     bad = [GENERATION, GENERATION | {"model": "nope"}, MATRIX | {"regions": ["mars"]}]
     problem = await anna.post("/api/v1/jobs/batch", {"jobs": bad}, 422)
@@ -174,3 +188,12 @@ async def test_a_batch_is_repeated_by_its_key_as_a_whole(api: ApiBed, anna: Call
     refused = await anna.post("/api/v1/jobs/batch", other, 409, **{"Idempotency-Key": "b"})
     assert refused["code"] == "idempotency_key_reused"
     assert await api.publish() == 5
+
+
+async def test_a_repeated_batch_says_how_far_each_job_is(api: ApiBed, anna: Caller) -> None:
+    key, body = {"Idempotency-Key": "b"}, {"jobs": [GENERATION] * 3}
+    await anna.post("/api/v1/jobs/batch", body, 202, **key)
+    await api.run("a cat")
+    again = (await anna.post("/api/v1/jobs/batch", body, 200, **key))["jobs"]
+    assert [job["status"] for job in again] == ["completed", "queued", "queued"]
+    assert [job["position"] is None for job in again] == [True, False, False]

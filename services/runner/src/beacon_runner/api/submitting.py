@@ -1,10 +1,8 @@
 """Submission, the hot path: one parse, one check, one shared commit, one answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
-from uuid import UUID
 
 import orjson
 from pydantic import TypeAdapter
@@ -12,20 +10,23 @@ from starlette.types import Receive, Scope
 
 from beacon_config import BeaconConfig
 from beacon_contracts import accounts
-from beacon_contracts.ids import JobId, new_uuid, show_job
-from beacon_contracts.jobs import BatchSubmission, JobState, job_submission
+from beacon_contracts.ids import UserId, new_uuid, show_job
+from beacon_contracts.jobs import BatchSubmission, job_submission
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.priorities import Priorities
+from beacon_runner.api.receipts import receipt, receipts
 from beacon_runner.api.refusals import refused
 from beacon_runner.api.views import links_of
-from beacon_runner.domain.admission import Admission, AdmittedJob, RefusedJobError, Submission
+from beacon_runner.domain.admission import Admission, RefusedJobError, Submission
 from beacon_runner.domain.allowances import Allowance, LimitReached
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.plan import places
+from beacon_runner.domain.record import record
 from beacon_runner.store.intake import Intake
+from beacon_runner.store.new_ids import new_job_id
 from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.store.users import Principal
 from beacon_web.bodies import read_body
@@ -33,10 +34,20 @@ from beacon_web.problems import HttpProblemError
 from beacon_web.replies import Reply
 
 _LONGEST_KEY = 200
-
-# What was worked out for one request, by model, region and position: the jobs of a batch share it.
-Waits = dict[tuple[str, str, int | None], float | None]
 _BATCH: TypeAdapter[BatchSubmission] = TypeAdapter(BatchSubmission)
+
+
+@record
+class Sender:
+    """Who submits, and what follows from it: the same for all jobs of a request."""
+
+    user: UserId
+    tier: Tier
+    job_class: JobClass
+    lane: str
+    allowance: Allowance | None
+    longest_s: float | None
+    batch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +69,13 @@ class SubmissionDesk:
     async def take(self, principal: Principal, submission: Submission, key: str | None) -> Reply:
         """Accept one job that has the right form."""
         self.outlook.begin()
-        job_id = new_uuid()
-        admitted = self._admit(submission, job_id, principal.tier)
-        job = self._new_job(job_id, principal, admitted, await self._class_of(principal))
+        job = self._admit(await self._sender(principal), submission)
         if key is not None:
             job = replace(job, idempotency_key=key, request_hash=_hash([submission]))
         (accepted,) = await self._checked([job], await self.intake.submit([job]))
-        document = await self._document(job, accepted, {})
         location = links_of(show_job(accepted.id))["self"].encode()
-        return Reply(202 if accepted.created else 200, orjson.dumps(document), ((b"location", location),))
+        body = await receipt(self.outlook, job, accepted)
+        return Reply(202 if accepted.created else 200, body, ((b"location", location),))
 
     async def submit_batch(self, scope: Scope, receive: Receive) -> Reply:
         """`POST /api/v1/jobs/batch`."""
@@ -75,16 +84,15 @@ class SubmissionDesk:
         submissions = _BATCH.validate_json(body).jobs
         self._check_size(len(submissions))
         self.outlook.begin()
-        jobs = self._admit_all(principal, submissions, await self._class_of(principal))
+        jobs = self._admit_all(await self._sender(principal, new_uuid().hex), submissions)
         key = idempotency_key(scope)
         if key is None:
             answers = await self.intake.submit(jobs)
         else:
             answers = await self.intake.submit_batch(jobs, key, _hash(submissions))
         accepted = await self._checked(jobs, answers)
-        waits: Waits = {}
-        documents = [await self._document(job, one, waits) for job, one in zip(jobs, accepted, strict=True)]
-        return Reply(202 if accepted[0].created else 200, orjson.dumps({"jobs": documents}))
+        documents = await receipts(self.outlook, jobs, accepted)
+        return Reply(202 if accepted[0].created else 200, documents)
 
     def _check_size(self, size: int) -> None:
         most = self.config.limits.batch_jobs
@@ -92,36 +100,49 @@ class SubmissionDesk:
             message = f"a batch may have {most} jobs, this one has {size}"
             raise RefusedJobError([FieldProblem(field="jobs", message=message, code="too_many")])
 
-    async def _class_of(self, principal: Principal) -> JobClass:
-        return await self.priorities.class_of(principal.user, self.config.tiers[principal.tier].job_class)
+    async def _sender(self, principal: Principal, batch: str | None = None) -> Sender:
+        tier = self.config.tiers[principal.tier]
+        return Sender(
+            principal.user,
+            principal.tier,
+            await self.priorities.class_of(principal.user, tier.job_class),
+            lane_at_submission(self.config.lanes, principal.user),
+            Allowance.of(tier),
+            tier.max_duration_s,
+            batch,
+        )
 
-    def _admit_all(
-        self, principal: Principal, submissions: Sequence[Submission], job_class: JobClass
-    ) -> list[NewJob]:
+    def _admit_all(self, sender: Sender, submissions: Sequence[Submission]) -> list[NewJob]:
         """All of them, or an error that names what is wrong with each."""
         jobs: list[NewJob] = []
         problems: list[FieldProblem] = []
-        batch = new_uuid().hex
         for number, submission in enumerate(submissions):
-            job_id = new_uuid()
             try:
-                admitted = self._admit(submission, job_id, principal.tier)
+                jobs.append(self._admit(sender, submission))
             except RefusedJobError as error:
                 problems += [_in_batch(problem, number) for problem in error.problems]
-            else:
-                jobs.append(self._new_job(job_id, principal, admitted, job_class, batch))
         if problems:
             raise RefusedJobError(problems)
         return jobs
 
-    def _admit(self, submission: Submission, job_id: UUID, tier: Tier) -> AdmittedJob:
+    def _admit(self, sender: Sender, submission: Submission) -> NewJob:
         """In normal form, and no longer than the tier may ask for."""
+        job_id = new_job_id()
         admitted = self.admission.admit(submission, job_id.int)
-        longest = self.config.tiers[tier].max_duration_s
-        if longest is not None and admitted.duration_s is not None and admitted.duration_s > longest:
-            message = f"tier {tier} may ask for at most {longest:g} seconds"
+        duration_s, longest_s = admitted.duration_s, sender.longest_s
+        if duration_s is not None and longest_s is not None and duration_s > longest_s:
+            message = f"tier {sender.tier} may ask for at most {longest_s:g} seconds"
             raise RefusedJobError([FieldProblem(field="duration", message=message, code="duration_too_long")])
-        return admitted
+        return NewJob(
+            job_id,
+            sender.user,
+            sender.tier,
+            sender.job_class,
+            sender.lane,
+            admitted,
+            sender.batch,
+            allowance=sender.allowance,
+        )
 
     async def _checked(self, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> list[Submitted]:
         """What was accepted; the refusal, when any was not."""
@@ -144,47 +165,6 @@ class SubmissionDesk:
         position = await self.outlook.newcomer(job.job_class, job.lane)
         waits = self.outlook.wait_s(job.admitted.spec, position) or 0.0
         return waits + self.config.models[next(places(job.admitted.spec)).model].expected_run_s
-
-    def _new_job(
-        self,
-        job_id: UUID,
-        principal: Principal,
-        admitted: AdmittedJob,
-        job_class: JobClass,
-        batch: str | None = None,
-    ) -> NewJob:
-        return NewJob(
-            id=JobId(job_id),
-            user=principal.user,
-            tier=principal.tier,
-            job_class=job_class,
-            lane=lane_at_submission(self.config.lanes, principal.user),
-            admitted=admitted,
-            batch=batch,
-            allowance=Allowance.of(self.config.tiers[principal.tier]),
-        )
-
-    async def _document(self, job: NewJob, accepted: Submitted, waits: Waits) -> dict[str, object]:
-        """The answer as a `JobAccepted`, without making one: this is the hot path."""
-        job_id = show_job(accepted.id)
-        queued = accepted.state is JobState.QUEUED
-        position = await self.outlook.newcomer(accepted.job_class, job.lane) if queued else None
-        return {
-            "job_id": job_id,
-            "status": accepted.state,
-            "tier": accepted.tier,
-            "priority": accepted.job_class,
-            "position": position,
-            "estimated_wait_s": self._wait_s(job.admitted.spec, position, waits),
-            "links": links_of(job_id),
-        }
-
-    def _wait_s(self, spec: Mapping[str, Any], position: int | None, waits: Waits) -> float | None:
-        first = next(places(spec))
-        key = (first.model, first.region, position)
-        if key not in waits:
-            waits[key] = self.outlook.wait_s(spec, position)
-        return waits[key]
 
 
 def idempotency_key(scope: Scope) -> str | None:

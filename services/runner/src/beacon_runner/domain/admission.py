@@ -69,7 +69,8 @@ class Admission:
     def _generation(self, job: GenerationJob, spread: int) -> AdmittedJob:
         problems = list(json_problems(job.params, "params")) if job.params else []
         region = self._place(job.model, "model", job.region, spread, problems)
-        problems += self._duration_problems(job)
+        if job.duration is not None:
+            problems += self._duration_problems(job.model, job.duration)
         if region is None or problems:
             raise RefusedJobError(problems)
         given: dict[str, Any] = {"prompt": job.prompt}
@@ -80,12 +81,12 @@ class Admission:
         spec = {"model": job.model, "region": region, "input": given, **_options(job)}
         return AdmittedJob("generation", job.name, spec, 1, 1, job.duration)
 
-    def _duration_problems(self, job: GenerationJob) -> Iterator[FieldProblem]:
-        model = self._config.models.get(job.model)
+    def _duration_problems(self, name: str, duration_s: float) -> Iterator[FieldProblem]:
+        model = self._config.models.get(name)
         longest = model.max_duration_s if model is not None else None
-        if job.duration is not None and longest is not None and job.duration > longest:
+        if longest is not None and duration_s > longest:
             yield FieldProblem(
-                field="duration", message=f"{job.model} makes at most {longest:g} seconds", code="too_long"
+                field="duration", message=f"{name} makes at most {longest:g} seconds", code="too_long"
             )
 
     def _matrix(self, job: MatrixJob) -> AdmittedJob:
@@ -165,6 +166,8 @@ class Admission:
             return None
         if wanted is None:
             return serving[spread % len(serving)]
+        if wanted in serving:
+            return wanted
         named = self._known_regions([wanted], "region", problems, single=True)
         if not named:
             return None

@@ -1,7 +1,6 @@
 """Which executions a stage consists of: a pure function of the job's spec, the same on every delivery."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from beacon_config.features import INPUT
@@ -23,7 +22,7 @@ class PlanError(Exception):
         self.failure = failure
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """An execution's name inside its job, known before anything is rendered or run."""
 

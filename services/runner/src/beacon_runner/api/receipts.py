@@ -1,0 +1,47 @@
+"""What submissions are answered: documents of the form `JobAccepted`, made without one on the hot path."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from beacon_contracts.ids import show_job
+from beacon_contracts.jobs import JobState
+from beacon_runner.api.outlook import Outlook
+from beacon_runner.api.views import links_of
+from beacon_runner.domain.plan import places
+from beacon_runner.store.submissions import NewJob, Submitted
+
+_GAP = "{job_id}"
+
+
+async def receipt(outlook: Outlook, job: NewJob, accepted: Submitted) -> bytes:
+    return await _document(outlook, job, accepted, show_job(accepted.id))
+
+
+async def receipts(outlook: Outlook, jobs: Sequence[NewJob], accepted: Sequence[Submitted]) -> bytes:
+    """Those of a batch differ in little but their ids: each kind is written once, with gaps for the ids."""
+    kinds: dict[object, list[str]] = {}
+    written = []
+    for job, one in zip(jobs, accepted, strict=True):
+        first = next(places(job.admitted.spec))
+        kind = (one.state, one.tier, one.job_class, first.model, first.region)
+        if kind not in kinds:
+            kinds[kind] = (await _document(outlook, job, one, _GAP)).decode().split(_GAP)
+        written.append(show_job(one.id).join(kinds[kind]))
+    return f'{{"jobs":[{",".join(written)}]}}'.encode()
+
+
+async def _document(outlook: Outlook, job: NewJob, accepted: Submitted, job_id: str) -> bytes:
+    queued = accepted.state is JobState.QUEUED
+    position = await outlook.newcomer(accepted.job_class, job.lane) if queued else None
+    return orjson.dumps(
+        {
+            "job_id": job_id,
+            "status": accepted.state,
+            "tier": accepted.tier,
+            "priority": accepted.job_class,
+            "position": position,
+            "estimated_wait_s": outlook.wait_s(job.admitted.spec, position),
+            "links": links_of(job_id),
+        }
+    )
