@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from beacon_contracts.inference import InferenceState
-from beacon_router.core import BackendSpec
+from beacon_router.core import BackendSpec, RequestId
 from beacon_router.dispatch.errors import (
     MemoryFullError,
     NoBackendError,
@@ -103,6 +103,27 @@ async def test_a_cancelled_one_runs_again_only_when_the_first_run_is_gone() -> N
 
         assert [held.aborted for held in bed.backends["us"].calls] == [True, False]
         assert again.state is InferenceState.COMPLETED
+
+
+async def test_what_was_under_way_when_it_was_cancelled_is_refused_when_it_comes() -> None:
+    """The cancel overtakes the question of the lease that it breaks, which would run to its end."""
+    async with shell_bed(ONE_SLOT) as bed:
+        with pytest.raises(UnknownInferenceError):
+            bed.shell.dispatcher.cancel(RequestId("a"), fence=6)
+        with pytest.raises(StaleFenceError):
+            bed.submit("a", fence=5)
+        assert bed.submit("a", fence=6).state is not InferenceState.CANCELLED
+
+
+async def test_a_broken_lease_is_not_run_again_in_the_place_of_an_earlier_failure() -> None:
+    async with shell_bed(ONE_SLOT) as bed:
+        bed.submit("a", fence=1)
+        await bed.fail("us", REFUSED)
+        told = bed.shell.dispatcher.cancel(RequestId("a"), fence=3)
+
+        assert (told.state, told.fence) == (InferenceState.FAILED, 1), "the story of the first lease"
+        with pytest.raises(StaleFenceError):
+            bed.submit("a", fence=2)
 
 
 async def test_one_that_runs_again_can_be_cancelled_again() -> None:

@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError
 
 from beacon_client.errors import RouterRefused
 from beacon_client.router_answers import Done, Meaning, understand
+from beacon_client.router_cancels import Withdrawal, withdrawal_of
 from beacon_client.router_endpoints import Endpoint, Endpoints
 from beacon_client.router_journey import Journey, Unanswered
 from beacon_client.transport import Answer, ExchangeError, exchange, open_transport
@@ -96,17 +97,19 @@ class RouterClient:
         answers = await self._ask_all("GET", _path(request_id), region)
         return next((view for view in map(_view, answers) if view is not None), None)
 
-    async def cancel(self, request_id: str, region: str | None = None, *, fence: int | None = None) -> None:
-        """Cancel it at every router that may have it; idempotent. A router that is away is only logged.
+    async def cancel(
+        self, request_id: str, region: str | None = None, *, fence: int | None = None
+    ) -> Withdrawal:
+        """Cancel it at every router that may have it; idempotent, and the answer stays the same.
 
-        With a `fence`, a run that a later lease has taken over goes on.
+        With a `fence`, a run that a later lease has taken over goes on, and what an earlier one asks for
+        after this is refused.
         """
         path = _path(request_id) if fence is None else f"{_path(request_id)}?fence={fence}"
-        for answer in await self._ask_all("DELETE", path, region):
-            if isinstance(answer, ExchangeError):
-                log.warning("router_cancel_unanswered", request=request_id, reason=str(answer))
-            elif answer.status >= 400 and answer.status not in (404, 409):
-                log.warning("router_cancel_refused", request=request_id, status=answer.status)
+        answer = withdrawal_of(await self._ask_all("DELETE", path, region))
+        for reason in answer.silent:
+            log.warning("router_cancel_unanswered", request=request_id, reason=reason)
+        return answer
 
     async def status(self) -> list[RouterStatus]:
         """The queues of every router, in the order of the addresses; never raises for one that is away."""

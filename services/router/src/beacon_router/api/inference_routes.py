@@ -10,7 +10,13 @@ from beacon_contracts.inference import InferenceView
 from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.documents import ASK_BODY, PREFER_HEADER, problems
 
-Fence = Annotated[int | None, Query(ge=0, description="Refused when a later lease has taken it over")]
+Fence = Annotated[
+    int | None,
+    Query(
+        ge=0,
+        description="Refused when a later lease has taken it over; earlier ones are refused from then on",
+    ),
+]
 
 
 def inference_routes(desk: InferenceDesk) -> APIRouter:

@@ -7,6 +7,7 @@ from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.core import RequestId
 from beacon_router.dispatch.admission import Admission
+from beacon_router.dispatch.broken_leases import BrokenLeases
 from beacon_router.dispatch.causes import cancelled, stopped_waiting
 from beacon_router.dispatch.engine import Engine
 from beacon_router.dispatch.errors import (
@@ -48,6 +49,7 @@ class Dispatcher:
         self._regions = regions
         self._timers = timers
         self._clock = clock
+        self._broken = BrokenLeases(held.retention_s)
         self.stopping = False
 
     @contextmanager
@@ -73,6 +75,8 @@ class Dispatcher:
         known = self._held.get(ask.id)
         if known is not None and not self._runs_again(known, ask):
             return self._join(known, ask)
+        if ask.fence < self._broken.below(ask.id):
+            raise StaleFenceError(f"{ask.id} was cancelled, with all that a lease up to {ask.fence} asks for")
         if self.stopping:
             raise stopping()
         now = self._clock.now()
@@ -98,7 +102,12 @@ class Dispatcher:
         return Wait(inference, seconds, self._timers, told)
 
     def cancel(self, request: RequestId, fence: int | None = None) -> Inference:
-        """Queued or running, it is over at once; what is over already stays as it is."""
+        """Queued or running, it is over at once; what is over already stays as it is.
+
+        With a fence, what an earlier lease asks for is over even if it comes only after this.
+        """
+        if fence is not None:
+            self._broken.add(request, fence, self._clock.now())
         inference = self.get(request)
         if fence is not None and fence < inference.fence:
             raise StaleFenceError(

@@ -34,6 +34,10 @@ class Held:
         return len(self._by_id)
 
     @property
+    def retention_s(self) -> float:
+        return self._bounds.retention_s
+
+    @property
     def results(self) -> int:
         return len(self._results)
 
