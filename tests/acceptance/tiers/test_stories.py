@@ -108,6 +108,32 @@ async def test_who_pays_is_next_at_the_gpu_and_who_cancels_in_time_has_the_money
         assert (await bulk.done(job))["status"] == "completed"
 
 
+async def test_who_paid_and_cancels_at_the_routers_door_has_the_money_back_and_on_the_gpu_has_not(
+    people: People,
+) -> None:
+    bulk, anna = await people.new("admin"), await people.new("free", credit=4)
+    await people.hold("music")
+    running = [await bulk.submit(SONG) for _ in range(4)]
+    for job in running:
+        await bulk.runs(job)
+    async with people.paused("high", "low"):
+        dropped, kept = await anna.submit(SONG), await anna.submit(SONG)
+        for job in (dropped, kept):
+            assert (await anna.ask("POST", f"/api/v1/jobs/{job}/skip")).status_code == 200
+    await anna.stands_at(dropped, 1)
+    answer = (await anna.ask("POST", f"/api/v1/jobs/{dropped}/cancel")).json()
+    assert (answer["status"], answer["price_paid"]) == ("cancelled", 0)
+    assert (await anna.get("/api/v1/me"))["credit"] == 3
+    await people.release(1)
+    await anna.runs(kept)
+    answer = (await anna.ask("POST", f"/api/v1/jobs/{kept}/cancel")).json()
+    assert (answer["status"], answer["price_paid"]) == ("cancelled", 1)
+    assert (await anna.get("/api/v1/me"))["credit"] == 3
+    await people.release()
+    for job in running:
+        assert (await bulk.done(job))["status"] == "completed"
+
+
 async def test_one_users_bulk_does_not_block_the_others(people: People) -> None:
     """Two hundred of one user wait, and whoever comes then is next but one."""
     bulk, anna = await people.new("admin"), await people.new("admin")

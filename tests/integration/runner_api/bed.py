@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from beacon_client.router import RouterStatus
+from beacon_client.router_cancels import Withdrawal
 from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import JobId, read_job
@@ -46,6 +47,7 @@ class RouterStandIn:
     """Remembers what it was told to cancel, and answers what a test has put there."""
 
     cancelled: list[str] = field(default_factory=list)
+    silent: tuple[str, ...] = ()
     known: dict[str, InferenceView] = field(default_factory=dict)
     statuses: list[RouterStatus] = field(default_factory=list)
     schedulers: list[SchedulerStatus] = field(default_factory=list)
@@ -53,8 +55,12 @@ class RouterStandIn:
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
         return self.known.get(request_id)
 
-    async def cancel(self, request_id: str, region: str | None = None) -> None:
+    async def cancel(
+        self, request_id: str, region: str | None = None, *, fence: int | None = None
+    ) -> Withdrawal:
         self.cancelled.append(request_id)
+        known = self.known.get(request_id)
+        return Withdrawal((known,) if known else (), self.silent)
 
     async def status(self) -> list[RouterStatus]:
         return self.statuses

@@ -33,7 +33,7 @@ STRANGER = UserId(new_uuid())
 async def test_a_queued_job_is_cancelled_and_stays_readable(bed: Bed) -> None:
     job = await bed.submit(MATRIX)
     cancelled = await bed.control.cancel(job, USER)
-    assert (cancelled.changed, cancelled.at_router) == (True, ())
+    assert (cancelled.changed, cancelled.at_router) == (True, None)
     head = (await bed.job(job)).head
     assert (head.state, head.cancelled) == (JobState.CANCELLED, 4)
     assert await bed.events(job) == ["JOB_QUEUED", "JOB_CANCELLED"]
@@ -46,7 +46,8 @@ async def test_cancelling_a_running_job_names_what_may_run_and_late_results_chan
     running = ExecutionReport(reports[1].execution, ExecutionState.RUNNING, 1, started_at=NOW)
     await bed.claims.record([StageReport(claimed, (reports[0], running))])
     cancelled = await bed.control.cancel(job, USER)
-    assert [place.ordinal for place in cancelled.at_router] == [1, 2, 3]
+    assert cancelled.at_router is not None
+    assert [place.ordinal for place in cancelled.at_router.places] == [1, 2, 3]
     assert await bed.claims.record([judged(claimed, "a", "b", "c", "d")]) == frozenset()
     states = {number: one.newest.state for number, one in (await bed.executions(job)).items()}
     assert states == {0: ExecutionState.COMPLETED, 1: ExecutionState.CANCELLED}

@@ -227,3 +227,14 @@ def test_the_request_carries_name_fence_and_front() -> None:
 def test_patience_has_bounds() -> None:
     patience = Patience(shortest_s=0.5, longest_s=60)
     assert [patience.bounded(delay) for delay in (0, 3, 9_999)] == [0.5, 3, 60]
+
+
+def test_after_a_cancel_at_the_router_nothing_more_is_started_until_the_record_was_heard() -> None:
+    """Most often the whole job was cancelled, and what the worker starts then would run to its end."""
+    run = opened()
+    first = run.next_due(1)
+    assert first is not None
+    run.finished(first, DONE.model_copy(update={"state": InferenceState.CANCELLED}), AT, AT)
+    assert run.next_due(1) is None
+    assert run.settled
+    assert isinstance(run.judge(RetryPolicy(), 0.0), Postponed)

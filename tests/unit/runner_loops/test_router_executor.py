@@ -97,6 +97,12 @@ async def test_a_mistake_of_ours_is_a_retryable_failure_and_not_a_silence() -> N
     assert (failure.code, failure.retryable) == ("worker_error", True)
 
 
+async def test_a_lease_that_is_over_is_no_failure_of_the_execution() -> None:
+    """Another worker has the job, or its user has cancelled it: the record will tell."""
+    stale = Problem(title="Conflict", status=409, code="stale_fence", detail="fence 1 is behind 2")
+    assert isinstance(await outcome_of(raising(RouterRefused(stale))), NotTaken)
+
+
 async def test_giving_up_leaves_the_run_at_the_router() -> None:
     asked = asyncio.Event()
 

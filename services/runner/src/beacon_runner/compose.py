@@ -17,6 +17,7 @@ from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.ports import Attic, ClaimStore, LiveJobs, Outbox, Pauses, Promotions
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.loops.bell import OutboxBell
+from beacon_runner.loops.cancels import CancelCourier
 from beacon_runner.loops.gauges import AgeReader, GaugeReader
 from beacon_runner.loops.janitor import Janitor
 from beacon_runner.loops.listener import WakeListener
@@ -115,8 +116,10 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
     return [worker, WakeListener("worker-wake", transport.address.open_listener(), heard, clock)]
 
 
-def build_relay(transport: Transport, store: RelayStore) -> list[Service]:
-    """Publisher, retry handler, reaper, promoter, reconciler, janitor and gauges."""
+def build_relay(
+    transport: Transport, store: RelayStore, courier: CancelCourier | None = None
+) -> list[Service]:
+    """Publisher, retry handler, reaper, promoter, reconciler, janitor, courier of cancels and gauges."""
     config, queue, metrics, clock = transport.config, transport.queue, transport.metrics, transport.clock
     wakeup = Wakeup()
     transport.bell.also_wake(wakeup)
@@ -140,6 +143,7 @@ def build_relay(transport: Transport, store: RelayStore) -> list[Service]:
         loop("reconciler", reconciler.run_once, 1.0),
         loop("promoter", promoter.run_once, config.promotion.check_every_s),
         loop("janitor", Janitor(store.attic, config.retention).run_once, 300.0),
+        *([] if courier is None else [loop("cancels", courier.run_once, 1.0)]),
         loop("gauges", GaugeReader(store.outbox, transport.desk, metrics).run_once, 5.0),
         loop("ages", AgeReader(store.live, metrics).run_once, 15.0),
     ]

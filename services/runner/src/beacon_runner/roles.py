@@ -11,9 +11,11 @@ from beacon_redis import RedisAddress
 from beacon_runner.api.compose import build_api
 from beacon_runner.api.status_door import build_status_door
 from beacon_runner.compose import RelayStore, Transport, build_relay, build_worker
+from beacon_runner.loops.cancels import CancelCourier
 from beacon_runner.loops.worker.executor import RouterExecutor
 from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
+from beacon_runner.store.cancels import PostgresCancels, most_places
 from beacon_runner.store.claims import PostgresClaims
 from beacon_runner.store.database import Database
 from beacon_runner.store.live import PostgresAttic, PostgresLive
@@ -59,16 +61,19 @@ def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL, name="beacon-relay")
     live = PostgresLive(database)
     pauses = PostgresPauses(database)
+    cancels = PostgresCancels(database, most_places=most_places(transport.config))
     store = RelayStore(PostgresOutbox(database), live, live, PostgresAttic(database), pauses)
+    router = _router_client(settings, transport)
     return [
         Resource("relay-database", open_it=database.open, close_it=database.close),
-        *build_relay(transport, store),
+        Resource("relay-router-client", close_it=router.aclose),
+        *build_relay(transport, store, CancelCourier(cancels, router)),
     ]
 
 
 def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=WORKER_POOL, name="beacon-worker")
-    router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), transport.clock)
+    router = _router_client(settings, transport)
     runner = transport.config.runner
     claims = PostgresClaims(database, max_deliveries=runner.max_deliveries)
     executor = RouterExecutor(router, timeout_s=runner.execution_timeout_s)
@@ -77,3 +82,7 @@ def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
         Resource("worker-router-client", close_it=router.aclose),
         *build_worker(transport, claims, executor),
     ]
+
+
+def _router_client(settings: RunnerSettings, transport: Transport) -> RouterClient:
+    return RouterClient(settings.router_urls, settings.service_token.get_secret_value(), transport.clock)

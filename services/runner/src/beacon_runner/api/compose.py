@@ -39,11 +39,13 @@ from beacon_runner.domain.ports import QueueDesk
 from beacon_runner.domain.pricing import skip_price
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.live import HttpLine, SocketLine, Tickets, Watchers
+from beacon_runner.loops.cancels import CancelCourier
 from beacon_runner.loops.express import Express
 from beacon_runner.migrations import migrate
 from beacon_runner.queue import Layout, RedisDesk
 from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
+from beacon_runner.store.cancels import PostgresCancels, most_places
 from beacon_runner.store.control import JobControl
 from beacon_runner.store.credit import Credit
 from beacon_runner.store.database import Database
@@ -84,11 +86,13 @@ class ApiParts:
         self.outlook = Outlook(queue, router, config, clock)
         keys = KeyRing(users.principal, clock)
         policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
-        control = JobControl(database, policy, router_cancels=config.limits.job_parallelism)
+        most = most_places(config)
+        control = JobControl(database, policy, router_cancels=most)
+        courier = CancelCourier(PostgresCancels(database, most_places=most), router)
         price_of = partial(skip_price, config)
         credit = Credit(database, price_of, front_class(config))
         standings = StandingDesk(self.outlook, router, reader, clock)
-        jobs = JobDesk(reader, control, queue, router, self.outlook, standings, credit, price_of, ring)
+        jobs = JobDesk(reader, control, queue, courier, self.outlook, standings, credit, price_of, ring)
         events = EventDesk(jobs, watchers, PositionEvents(standings, control, clock), clock)
         operations = Operations(
             queue, PostgresOutbox(database), DeadLetters(database), PostgresPauses(database), reader, ring

@@ -1,23 +1,22 @@
 """What the routes about jobs do, apart from HTTP."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
 
-from beacon_contracts.ids import JobId, UserId, show_execution
+from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionView, JobView, SkipView
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.api.outlook import Outlook
-from beacon_runner.api.router_desk import RouterDesk
 from beacon_runner.api.standing import StandingDesk
 from beacon_runner.api.views import execution_view, job_view
+from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import Place, places
 from beacon_runner.domain.ports import QueueDesk
 from beacon_runner.domain.standing import places_ahead
+from beacon_runner.loops.cancels import CancelCourier
 from beacon_runner.store.control import (
-    Cancelled,
     JobControl,
     NoSuchExecutionError,
     NoSuchJobError,
@@ -34,7 +33,7 @@ class JobDesk:
     reader: Reader
     control: JobControl
     queue: QueueDesk
-    router: RouterDesk
+    courier: CancelCourier
     outlook: Outlook
     standings: StandingDesk
     credit: Credit
@@ -69,10 +68,13 @@ class JobDesk:
         return execution_view(record, place, recorded, earlier)
 
     async def cancel(self, job: JobId, owner: UserId | None) -> None:
-        """Durable first; then router and queue are told, as far as they answer."""
+        """Durable first; then queue and routers are told. The relay tells those who do not answer."""
         cancelled = await self.control.cancel(job, owner)
+        if cancelled.waiting is not None:
+            await self._discard(cancelled.waiting)
+        if cancelled.at_router is not None:
+            await self.courier.tell(cancelled.at_router)
         if cancelled.changed:
-            await self._let_go(job, cancelled)
             await self._tell(job)
 
     async def resume(self, job: JobId, owner: UserId | None) -> None:
@@ -123,18 +125,11 @@ class JobDesk:
         except REDIS_ERRORS as error:
             log.info("watchers_not_told", error=str(error))  # they look by themselves, later
 
-    async def _let_go(self, job: JobId, cancelled: Cancelled) -> None:
-        if not cancelled.at_router:
-            try:
-                await self.queue.discard([cancelled.message])
-            except REDIS_ERRORS as error:
-                log.info("cancelled_message_stays", error=str(error))  # its claim finds nothing to do
-        await asyncio.gather(
-            *(
-                self.router.cancel(show_execution(job, place.stage, place.ordinal), place.region)
-                for place in cancelled.at_router
-            )
-        )
+    async def _discard(self, message: Message) -> None:
+        try:
+            await self.queue.discard([message])
+        except REDIS_ERRORS as error:
+            log.info("cancelled_message_stays", error=str(error))  # its claim finds nothing to do
 
 
 def _place(record: JobRecord, stage: int, ordinal: int) -> Place:

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from beacon_client.router import RouterStatus
+from beacon_client.router_cancels import Withdrawal
 from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 
@@ -10,7 +11,9 @@ from beacon_contracts.router_status import SchedulerStatus
 class RouterDesk(Protocol):
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None: ...
 
-    async def cancel(self, request_id: str, region: str | None = None) -> None: ...
+    async def cancel(
+        self, request_id: str, region: str | None = None, *, fence: int | None = None
+    ) -> Withdrawal: ...
 
     async def status(self) -> list[RouterStatus]:
         """The queues of every router; one that is away says why."""

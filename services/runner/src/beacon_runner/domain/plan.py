@@ -1,6 +1,7 @@
 """Which executions a stage consists of: a pure function of the job's spec, the same on every delivery."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from beacon_config.features import INPUT
@@ -77,6 +78,11 @@ def places(spec: Mapping[str, Any]) -> Iterator[Place]:
         yield from _matrix_places(spec)
     else:
         yield Place(0, 0, GENERATION_ITEM, spec["model"], spec["region"])
+
+
+def unfinished(spec: Mapping[str, Any], stage: int, ended_ordinals: AbstractSet[int]) -> list[Place]:
+    """The executions of a stage without those that have ended."""
+    return [place for place in places(spec) if place.stage == stage and place.ordinal not in ended_ordinals]
 
 
 def due(plan: Sequence[PlannedExecution], known: Sequence[KnownExecution]) -> tuple[Due, ...]:

@@ -10,6 +10,7 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message, OutboxEntry
+from beacon_runner.domain.plan import Place
 from beacon_runner.domain.work import ClaimedJob, StageReport
 
 
@@ -80,6 +81,29 @@ class LiveJobs(Protocol):
 
     async def republish_dead(self, jobs: Sequence[JobId]) -> int:
         """Write outbox rows for those of these jobs that are dead; how many."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RouterCancel:
+    """A cancelled job of which something may be at a router: at these places, under leases below `fence`.
+
+    `age_s` says for how long the routers have not been told.
+    """
+
+    job: JobId
+    fence: int
+    places: tuple[Place, ...]
+    age_s: float = 0.0
+
+
+class RouterCancels(Protocol):
+    async def take(self, limit: int) -> Sequence[RouterCancel]:
+        """Those that are due; they come again later, and later still, until they are settled."""
+        ...
+
+    async def settle(self, job: JobId, *, ran: bool) -> None:
+        """The routers know. What was paid comes back, unless something `ran`."""
         ...
 
 
@@ -164,8 +188,6 @@ class Router(Protocol):
         `again`: it may be running somewhere already, and is to be looked for first.
         """
         ...
-
-    async def cancel(self, request_id: str, region: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

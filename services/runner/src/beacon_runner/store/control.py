@@ -10,10 +10,12 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import Place, places
+from beacon_runner.domain.plan import places
+from beacon_runner.domain.ports import RouterCancel
 from beacon_runner.domain.states import LIVE
 from beacon_runner.domain.verdict import RetryPolicy, allowed_attempts
 from beacon_runner.domain.work import EventDraft
+from beacon_runner.store.cancels import cancel_of, leave_trace
 from beacon_runner.store.columns import encode_events
 from beacon_runner.store.database import Database
 from beacon_runner.store.reading import JobRecord
@@ -60,11 +62,11 @@ class RetriesUsedUpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """`message` names what may still wait in Redis; `at_router` what may still run there."""
+    """What is left to do: `waiting` may still wait in Redis, `at_router` may still run there."""
 
     changed: bool
-    message: Message
-    at_router: tuple[Place, ...] = ()
+    waiting: Message | None = None
+    at_router: RouterCancel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +90,20 @@ class JobControl:
     async def cancel(self, job: JobId, owner: UserId | None) -> Cancelled:
         async with self._database.transaction() as connection:
             row = await _locked(connection, job, owner)
-            state, message = JobState(row["state"]), _message(row)
+            state = JobState(row["state"])
             if state is JobState.CANCELLED:
-                return Cancelled(changed=False, message=message)
+                return Cancelled(changed=False)
             if state not in LIVE:
                 raise WrongStateError(state, f"a job that is {state} cannot be cancelled")
-            at_router = await self._maybe_at_router(connection, row)
-            seq = await connection.fetchval(_SQL["cancel"], job)
+            (ended,) = await connection.fetch(_SQL["cancel"], job)
             await connection.execute(_SQL["cancel_executions"], job)
-            if state is not JobState.PROCESSING:
+            at_router = await self._at_router(connection, ended) if row["started_at"] else None
+            held = state is JobState.PROCESSING
+            if not held:  # otherwise the routers say whether it ran
                 await refund(connection, [job])
-            await connection.execute(
-                _SQL["tell"], job, seq, encode_events([EventDraft(EventType.JOB_CANCELLED)])
-            )
-            return Cancelled(changed=True, message=message, at_router=at_router)
+            told = encode_events([EventDraft(EventType.JOB_CANCELLED)])
+            await connection.execute(_SQL["tell"], job, ended["event_seq"], told)
+            return Cancelled(changed=True, waiting=None if held else _message(row), at_router=at_router)
 
     async def tell_standing(self, seen: JobRecord, event: EventDraft, position: int) -> bool:
         """Whether it was told: not when the job has moved on meanwhile, or when it was told already."""
@@ -170,18 +172,10 @@ class JobControl:
         await connection.fetch(_SQL["requeue"], [job], [attempt], encode_events([event]))
         await connection.execute(_RECORD["recount"], [job])
 
-    async def _maybe_at_router(self, connection: "Connection", row: Any) -> tuple[Place, ...]:
-        """Starts are not always recorded, so all that has not ended may be running, up to a bound."""
-        if row["state"] != JobState.PROCESSING:
-            return ()
-        rows = await connection.fetch(_SQL["ended_ordinals"], row["id"], row["stage"])
-        ended = {found["ordinal"] for found in rows}
-        unfinished = [
-            place
-            for place in places(row["spec"])
-            if place.stage == row["stage"] and place.ordinal not in ended
-        ]
-        return tuple(unfinished[: self._router_cancels])
+    async def _at_router(self, connection: "Connection", row: Any) -> RouterCancel:
+        """What a worker may have left there, with a trace of it for whoever lives to tell the routers."""
+        await leave_trace(connection, row["id"])
+        return await cancel_of(connection, row, 0.0, self._router_cancels)
 
 
 async def _locked(connection: "Connection", job: JobId, owner: UserId | None) -> Any:

@@ -18,6 +18,8 @@ from beacon_runner.loops.worker.outcomes import NotTaken, Outcome, worker_error
 
 log = structlog.get_logger(__name__)
 
+STALE_FENCE = "stale_fence"  # as the router says it
+
 
 class Handle(Protocol):
     """What can be given up; nothing is told about it afterwards."""
@@ -81,6 +83,9 @@ class RouterExecutor:
         except RouterUnreachable as away:
             return NotTaken(self._patience.bounded(self._patience.unreachable_s), away.reason)
         except RouterRefused as refused:
+            if refused.problem.code == STALE_FENCE:
+                # Our lease is over: the next record is refused, and until then nothing more is to be started.
+                return NotTaken(self._patience.bounded(self._patience.unreachable_s), refused.failure.message)
             return refused.failure
         except Exception as error:
             log.exception("execution_broke", execution=request.request_id)

@@ -93,6 +93,9 @@ class JobRun:
         report = _report(started, outcome, started_at, at, start_reported=start_reported)
         self._results.append(report)
         self._unrecorded[ordinal] = report
+        if report.state is ExecutionState.CANCELLED and self._left and self._postponed is None:
+            # Probably the whole job was: the answer to this record tells, before anything more is started.
+            self._postponed = NotTaken(0.0, "an execution was cancelled at the router")
 
     def judge(self, policy: RetryPolicy, chance: float) -> Verdict:
         if self._postponed is not None:

@@ -2,7 +2,7 @@
 -- The job as it stands, held against changes until the transaction ends.
 SELECT
     id, user_id, state, kind, spec, ticket, stage, stages, attempt, class, lane, failure, total, completed,
-    failed, cancelled
+    failed, cancelled, started_at
 FROM jobs
 WHERE id = $1
 FOR UPDATE;
@@ -19,19 +19,13 @@ SET
     cancelled = total - completed - failed,
     event_seq = event_seq + 1
 WHERE id = $1 AND finished_at IS NULL
-RETURNING event_seq;
+RETURNING id, spec, stage, lease, event_seq;
 
 -- name: cancel_executions
 -- Executions that had not ended are cancelled with their job.
 UPDATE executions
 SET state = 'cancelled', finished_at = now()
 WHERE job_id = $1 AND state IN ('pending', 'running');
-
--- name: ended_ordinals
--- Which executions of a stage have come to an end.
-SELECT ordinal
-FROM executions
-WHERE job_id = $1 AND stage = $2 AND state IN ('completed', 'failed', 'cancelled');
 
 -- name: tell
 -- Store one event under its number.

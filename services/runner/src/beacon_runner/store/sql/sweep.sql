@@ -43,5 +43,7 @@ WITH old AS (
     DELETE FROM job_events v USING old o WHERE v.job_id = o.id
 ), no_letters AS (
     DELETE FROM dead_letters d USING old o WHERE d.job_id = o.id
+), no_cancels AS (
+    DELETE FROM router_cancels c USING old o WHERE c.job_id = o.id
 )
 DELETE FROM jobs j USING old o WHERE j.id = o.id;

@@ -1,0 +1,91 @@
+"""A cancel that is committed reaches the routers, whichever process dies: real ones, with a real GPU behind.
+
+The test itself plays the API that commits the cancel and dies before it has told anybody. Runs are held on
+the GPU and never released: only a cancel ends them.
+"""
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from beacon_contracts.ids import JobId, show_execution
+from tests.fixtures.waiting import until
+from tests.integration.runner_loops.bed import LoopBed, matrix
+from tests.integration.runner_loops.processes import Stage, stage
+
+
+@pytest.fixture
+async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    async with stage(database_url, redis_url, tmp_path) as made:
+        await made.relay("relay")
+        await made.gpu.hold()
+        yield made
+
+
+async def outcomes(scene: Stage, job: JobId) -> list[str]:
+    calls = await scene.gpu.ledger()
+    return [
+        call["outcome"] for call in calls if call["request_id"].startswith(show_execution(job, 0, 0)[:-1])
+    ]
+
+
+async def routers_know(bed: LoopBed) -> None:
+    async def no_trace() -> bool:
+        return not await bed.database.fetch("SELECT FROM router_cancels")
+
+    await until(no_trace, "the routers were told")
+
+
+async def test_the_run_ends_though_the_api_died_before_it_told_the_router(bed: LoopBed, scene: Stage) -> None:
+    await scene.worker("worker")
+    (job,) = await bed.submit()
+    await scene.gpu.wait_running(1)
+    await bed.control.cancel(job, None)
+    await scene.gpu.wait_running(0)
+    await routers_know(bed)
+    await bed.nothing_left()
+    assert await outcomes(scene, job) == ["aborted"]
+    assert (await bed.job(job))["state"] == "cancelled"
+
+
+async def test_the_run_ends_though_the_worker_died_too(bed: LoopBed, scene: Stage) -> None:
+    worker = await scene.worker("worker")
+    (job,) = await bed.submit()
+    await scene.gpu.wait_running(1)
+    worker.send(signal.SIGKILL)
+    await worker.exited()
+    await bed.control.cancel(job, None)
+    await scene.gpu.wait_running(0)
+    assert await outcomes(scene, job) == ["aborted"]
+
+
+async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
+    bed: LoopBed, scene: Stage
+) -> None:
+    """A deploy gives the job back, queued, and leaves its run for whoever joins it; nobody will."""
+    scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
+    worker = await scene.worker("worker")
+    (job,) = await bed.submit()
+    await scene.gpu.wait_running(1)
+    worker.send(signal.SIGTERM)
+    await worker.exited()
+    assert (await bed.job(job))["state"] == "queued"
+    await bed.control.cancel(job, None)
+    await scene.gpu.wait_running(0)
+
+
+async def test_nothing_more_of_a_large_job_is_started_once_it_is_cancelled(
+    bed: LoopBed, scene: Stage
+) -> None:
+    """Four run at a time: each that was cancelled would make room for one more, which nobody cancels."""
+    scene.change_config("job_parallelism = 64 ", "job_parallelism = 4 ")
+    await scene.worker("worker")
+    (job,) = await bed.submit(body=matrix(questions=50))
+    await scene.gpu.wait_running(4)
+    await bed.control.cancel(job, None)
+    await scene.gpu.wait_running(0)
+    await routers_know(bed)
+    await bed.nothing_left()
+    assert await outcomes(scene, job) == ["aborted"] * 4

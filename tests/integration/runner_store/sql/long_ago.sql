@@ -1,0 +1,1 @@
+UPDATE router_cancels SET created_at = created_at - interval '1 hour'

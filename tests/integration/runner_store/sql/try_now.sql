@@ -1,0 +1,1 @@
+UPDATE router_cancels SET next_try_at = now()
