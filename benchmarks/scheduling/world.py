@@ -18,7 +18,6 @@ from beacon_router.core import (
     RequestId,
     Start,
     Topology,
-    group_limit,
     model_limit,
 )
 from beacon_router.core.averages import Durations, OwnAverages
@@ -221,16 +220,15 @@ class World:
         return sum(limit in self.limits_of(run.backend, run.request.model) for run in self.running.values())
 
     def limits_of(self, backend: str, model: str) -> list[LimitName]:
-        group = self.machines[backend].spec.group
-        names = [model_limit(model)] if group is None else [group_limit(group), model_limit(model)]
+        names = [*self.machines[backend].spec.limits, model_limit(model)]
         return [name for name in names if name in self.caps]
 
     def usable(self, machine: Machine) -> bool:
-        """Something could start on it: a slot, a token of its group, and room in its region."""
-        region, group = machine.spec.region, machine.spec.group
+        """Something could start on it: a slot, a token of each of its limits, and room in its region."""
+        region = machine.spec.region
         if not machine.has_slot or len(self.runs_in(region)) >= self.concurrency[region]:
             return False
-        return group is None or self.used(group_limit(group)) < self.held[group_limit(group)]
+        return all(self.used(limit) < self.held[limit] for limit in machine.spec.limits)
 
     def overdue(self, waiting: Waiting, now: float) -> bool:
         if waiting.queue is not Queue.MAIN:

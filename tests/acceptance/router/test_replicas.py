@@ -15,7 +15,7 @@ CAP = 4
 EACH = 60
 
 
-@pytest.mark.parametrize("what", ["cap of a group", "slots of a backend"])
+@pytest.mark.parametrize("what", ["cap of a group", "slots of a backend", "slots of a backend in a group"])
 async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) -> None:
     async with AsyncExitStack() as running:
         regions = ("US", "EU") if what == "cap of a group" else ("US",)
@@ -25,7 +25,8 @@ async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) 
             )
             for region in regions
         ]
-        config = shared(*gpus) if what == "cap of a group" else alone(gpus[0])
+        group = {"group": "modal"} if what == "slots of a backend in a group" else {}
+        config = shared(*gpus) if what == "cap of a group" else alone(gpus[0], **group)
         a, b = [
             await running.enter_async_context(start_router(config, REDIS_URL=redis_url)) for _ in range(2)
         ]
@@ -39,6 +40,7 @@ async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) 
             await a.ask(f"a-{number}", region=region, prefer="respond-async")
             await b.ask(f"b-{number}", region=region, prefer="respond-async")
 
+        assert len(await merged(*gpus)) == CAP, "the others wait for those that run, at both routers"
         for hog in hogs:
             await a.cancel(hog)
         for name, router in (("a", a), ("b", b)):
@@ -85,9 +87,9 @@ def shared(*gpus: Gpusim, **router: Any) -> str:
     return router_config(backends, groups={"modal": CAP}, **router)
 
 
-def alone(gpu: Gpusim) -> str:
-    """A backend in no group, with fewer slots than the GPU would give."""
-    return router_config({"us-1": backend("US", gpu.url, slots=CAP)})
+def alone(gpu: Gpusim, **group: Any) -> str:
+    """A backend with fewer slots than the GPU would give, or its group would allow."""
+    return router_config({"us-1": backend("US", gpu.url, slots=CAP, **group)}, groups={"modal": 2 * CAP})
 
 
 async def in_line(router: Router, count: int) -> None:

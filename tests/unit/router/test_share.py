@@ -43,3 +43,34 @@ async def test_nothing_starts_on_a_lease_that_ended_while_nobody_answered() -> N
         assert capacities == [2, 0, 2]
     finally:
         await share.stop()
+
+
+class Counting(MemoryLimiter):
+    """Counts how often tokens are asked for."""
+
+    asked = 0
+
+    async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
+        self.asked += 1
+        return await super().acquire(limit, tokens)
+
+
+async def test_a_token_that_neither_can_use_yet_is_not_passed_to_and_fro_without_a_pause() -> None:
+    """Both want the one slot, and wait for a second token that a run needs: each gets its moment with it."""
+    clock = ManualClock()
+    limiter = Counting(clock, lease_s=LEASE_S)
+    first, second = (LimitShare(Limit("slots:us-1", 1), limiter, clock, lambda _: None) for _ in range(2))
+    for share in (first, second):
+        await share.start()
+    try:
+        for share in (first, second):
+            share.want(1)
+        had = []
+        for _ in range(100):
+            await clock.advance(0.01)
+            had.append((first.capacity, second.capacity))
+        assert {(1, 0), (0, 1)} <= set(had), "it is passed on"
+        assert limiter.asked < 2 + 100 * 0.01 / 0.05 + 5, "a few times a second"
+    finally:
+        for share in (first, second):
+            await share.stop()

@@ -19,14 +19,21 @@ def test_the_shipped_configuration_can_be_scheduled_on() -> None:
     assert [tier.starvation_bound_s for tier in policy_of(config).tiers] == [30, 45, 60, 90, 120]
 
 
-def test_replicas_share_the_slots_of_backends_that_are_in_no_group() -> None:
+def test_replicas_share_the_slots_of_backends() -> None:
     config = load_config(SHIPPED, {})
-    groups = {backend.name: backend.group for backend in topology_of(config, replicas=True).backends}
     limits = topology_of(config, replicas=True).limits
 
-    assert (groups["us-1"], groups["asia-1"]) == ("modal", "asia-1#slots")
-    assert limits[LimitName("group:asia-1#slots")] == config.backends["asia-1"].slots
+    for name in ("us-1", "asia-1"):
+        assert limits[LimitName(f"slots:{name}")] == config.backends[name].slots
     assert topology_of(config).limits.keys() < limits.keys()
+
+
+def test_a_cap_that_is_tighter_than_the_slots_needs_no_second_token() -> None:
+    config = load_config(SHIPPED, {})
+    tight = config.groups["modal"].model_copy(update={"cap": 4})
+    limits = topology_of(config.model_copy(update={"groups": {"modal": tight}}), replicas=True).limits
+
+    assert LimitName("slots:us-1") not in limits
 
 
 def test_a_run_has_the_models_own_limits_or_the_routers() -> None:

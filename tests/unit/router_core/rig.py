@@ -33,7 +33,10 @@ def small_policy() -> Policy:
 
 
 def mixed_topology() -> Topology:
-    """Three regions; shared and own models, an exclusive one, a limited one, a group over two regions."""
+    """Three regions; shared and own models, an exclusive one, a limited one, a group over two regions.
+
+    The slots of two backends are shared with other routers, one of them inside the group.
+    """
     return Topology(
         regions=(RegionSpec("US"), RegionSpec("EU", concurrency=2), RegionSpec("ASIA")),
         groups=(GroupSpec("cloud", 3),),
@@ -46,8 +49,8 @@ def mixed_topology() -> Topology:
         backends=(
             BackendSpec("us-1", "US", frozenset("abc"), group="cloud"),
             BackendSpec("us-2", "US", frozenset("abc"), group="cloud"),
-            BackendSpec("us-3", "US", frozenset("cd"), slots=2, loaded_models=2),
-            BackendSpec("eu-1", "EU", frozenset("abcd"), slots=2, group="cloud"),
+            BackendSpec("us-3", "US", frozenset("cd"), slots=2, loaded_models=2, shared=True),
+            BackendSpec("eu-1", "EU", frozenset("abcd"), slots=2, group="cloud", shared=True),
             BackendSpec("eu-2", "EU", frozenset("abcd")),
             BackendSpec("asia-1", "ASIA", frozenset("ab")),
         ),

@@ -1,6 +1,5 @@
 """From the configuration file to what the scheduler schedules on."""
 
-from collections.abc import Iterator
 from math import inf
 
 from beacon_config import BeaconConfig
@@ -17,14 +16,9 @@ from beacon_router.core import (
 )
 from beacon_router.dispatch.limits import ModelBudget, RunLimits
 
-SLOTS_MARK = "#slots"  # no configured name can have it
-
 
 def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
-    """With replicas, a backend that is in no group gets one of its own: its slots are shared like a cap."""
-    own = {
-        name: GroupSpec(f"{name}{SLOTS_MARK}", backend.slots) for name, backend in _alone(config, replicas)
-    }
+    """With replicas, the slots of a backend are shared like a cap, unless its group's cap is tighter."""
     return Topology(
         regions=tuple(RegionSpec(name, region.concurrency) for name, region in config.regions.items()),
         backends=tuple(
@@ -34,7 +28,8 @@ def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
                 models=frozenset(backend.models),
                 slots=backend.slots,
                 loaded_models=backend.loaded_models,
-                group=own[name].name if name in own else backend.group,
+                group=backend.group,
+                shared=replicas and backend.slots < _cap_of(config, backend),
             )
             for name, backend in config.backends.items()
         ),
@@ -48,13 +43,12 @@ def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
             )
             for name, model in config.models.items()
         ),
-        groups=(*(GroupSpec(name, group.cap) for name, group in config.groups.items()), *own.values()),
+        groups=tuple(GroupSpec(name, group.cap) for name, group in config.groups.items()),
     )
 
 
-def _alone(config: BeaconConfig, replicas: bool) -> Iterator[tuple[str, BackendConfig]]:
-    if replicas:
-        yield from ((name, backend) for name, backend in config.backends.items() if backend.group is None)
+def _cap_of(config: BeaconConfig, backend: BackendConfig) -> float:
+    return inf if backend.group is None else config.groups[backend.group].cap
 
 
 def policy_of(config: BeaconConfig) -> Policy:

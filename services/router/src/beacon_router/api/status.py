@@ -46,7 +46,7 @@ class StatusReader:
             backing_off=self._engine.backing_off,
             waiting=self._engine.waiting(),
             running=self._scheduler.running(),
-            groups={limit.name: limit for limit in limits if self._is_group(limit)},
+            groups={limit.name: limit for limit in limits if limit.kind == "group"},
             model_limits={limit.name: limit for limit in limits if limit.kind == "model"},
             held_bytes=self._held.bytes,
             stopping=self._dispatcher.stopping,
@@ -79,10 +79,6 @@ class StatusReader:
             running=self._scheduler.running(),
         )
 
-    def _is_group(self, limit: LimitStatus) -> bool:
-        """One of the configuration's; not the slots of a backend that replicas share."""
-        return limit.kind == "group" and limit.name in self._config.groups
-
     def _region(self, region: RegionSnapshot, now: float) -> RegionStatus:
         return RegionStatus(
             region=region.name,
@@ -109,7 +105,7 @@ class StatusReader:
         return BackendStatus(
             name=backend.name,
             region=backend.region,
-            group=backend.group if backend.group in self._config.groups else None,
+            group=backend.group,
             slots=backend.slots,
             busy=backend.busy,
             loaded_models=list(backend.loaded),

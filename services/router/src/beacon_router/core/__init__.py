@@ -30,7 +30,6 @@ from beacon_router.core.topology import (
     RegionSpec,
     TierRule,
     Topology,
-    group_limit,
     model_limit,
 )
 
@@ -62,6 +61,5 @@ __all__ = [
     "Topology",
     "UnknownRequestError",
     "Why",
-    "group_limit",
     "model_limit",
 ]

@@ -124,7 +124,7 @@ class Dispatcher:
         request = run.request
         self.runs[request.id] = region.runs[request.id] = run
         run.backend.occupy(run)
-        limits = [] if run.backend.group is None else [run.backend.group]
+        limits = list(run.backend.limits)
         guard = region.guards.get(request.model)
         if guard is not None:
             guard.running += 1

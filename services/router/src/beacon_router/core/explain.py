@@ -21,7 +21,7 @@ def explain(floor: Floor, queues: Queues, ticket: Ticket, lane: Lane) -> Why:
         return Why(Holdup.BREAKER_OPEN, region.name, ahead, names)
     return (
         _held_by_model(lane, region.name, ahead)
-        or _held_by_group(alive, region.name, ahead)
+        or _held_by_tokens(alive, region.name, ahead)
         or _held_by_region(lane.fleets, region.name, ahead)
         or _held_by_patience(ticket, alive, region.name, ahead)
         or _held_by_queue(alive, region.name, ahead)
@@ -40,10 +40,10 @@ def _held_by_model(lane: Lane, region: str, ahead: int) -> Why | None:
     return Why(Holdup.EXCLUSIVE, region, ahead)
 
 
-def _held_by_group(alive: list[Backend], region: str, ahead: int) -> Why | None:
-    """There are free slots, but each needs a token that its group does not have."""
+def _held_by_tokens(alive: list[Backend], region: str, ahead: int) -> Why | None:
+    """There are free slots, but each needs a token that its group does not have, or another router has."""
     free = [backend for backend in alive if backend.has_slot]
-    full = [backend.group for backend in free if backend.group is not None and backend.group.full]
+    full = [limit for backend in free if (limit := backend.short_of) is not None]
     if not free or len(full) < len(free):
         return None
     names = tuple(backend.name for backend in free)

@@ -103,7 +103,7 @@ class Fleet:
 
     def pick(self, now: float) -> Pick | None:
         """What a free slot of this fleet takes next; nothing is taken until `take`."""
-        free = [backend for backend in self.free if backend.group is None or not backend.group.full]
+        free = [backend for backend in self.free if not backend.limits or backend.short_of is None]
         if not free:
             return None
         if len(free) > 1:

@@ -13,7 +13,6 @@ from beacon_router.core.topology import (
     Policy,
     RegionSpec,
     Topology,
-    group_limit,
     model_limit,
 )
 
@@ -74,13 +73,12 @@ class Floor:
         if fleet is None:
             fleet = Fleet(region, spec.models, self.policy, self.patience)
             region.fleets.append(fleet)
-        group = self.limits[group_limit(spec.group)] if spec.group is not None else None
-        backend = Backend(spec, fleet, group, self.durations)
+        backend = Backend(spec, fleet, tuple(self.limits[name] for name in spec.limits), self.durations)
         fleet.backends.append(backend)
         backend.refresh()
         self.backends[spec.name] = backend
         for limit in self.limits.values():
-            if limit is group or limit.model in spec.models:
+            if limit in backend.limits or limit.model in spec.models:
                 limit.concerns(backend)
 
     def _pools_of(self, region: Region) -> list[Pool]:

@@ -54,25 +54,30 @@ class Backend:
         "batch",
         "fleet",
         "free_at",
-        "group",
         "health",
+        "limits",
         "loaded",
         "loads_s",
         "name",
         "probe",
         "runs",
         "runs_s",
+        "slot_tokens",
         "slots",
         "spec",
         "used_at",
     )
 
-    def __init__(self, spec: BackendSpec, fleet: "Fleet", group: Limit | None, durations: Durations) -> None:
+    def __init__(
+        self, spec: BackendSpec, fleet: "Fleet", limits: tuple[Limit, ...], durations: Durations
+    ) -> None:
         self.spec = spec
         self.name = spec.name
         self.slots = spec.slots
         self.fleet = fleet
-        self.group = group
+        self.limits = limits
+        """Any run needs a token of each: its group's, and that of its slots if other routers use them."""
+        self.slot_tokens = limits[-1] if spec.shared else None
         self.loads_s = OwnAverages(durations.loads)
         self.runs_s = OwnAverages(durations.runs)
         self.health = _CLOSED
@@ -89,12 +94,20 @@ class Backend:
 
     @property
     def may_start(self) -> bool:
-        """A slot is free, and so is a token of its group."""
-        return self.has_slot and (self.group is None or not self.group.full)
+        """A slot is free, and so is a token of each of its limits."""
+        return self.has_slot and self.short_of is None
+
+    @property
+    def short_of(self) -> Limit | None:
+        """The limit of which there is no token left."""
+        for limit in self.limits:
+            if limit.used >= limit.held:
+                return limit
+        return None
 
     @property
     def has_slot(self) -> bool:
-        """A slot is free and the breaker lets work through; the group's cap is another matter."""
+        """A slot is free and the breaker lets work through; tokens are another matter."""
         if len(self.runs) >= self.slots or self.health is _OPEN:
             return False
         return self.health is _CLOSED or self.probe is None

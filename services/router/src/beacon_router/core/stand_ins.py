@@ -114,7 +114,7 @@ def seats(now: float, pool: Pool) -> list[Seat]:
     alive = [backend for backend in backends if backend.health is not Health.OPEN]
     found = [seat for backend in alive or backends for seat in _seats_of(now, backend)]
     found.sort(key=lambda seat: seat.free_at)
-    found = _within_groups(found)
+    found = _within_limits(found)
     return found[: max(1, pool.fleets[0].region.concurrency)] if found else found
 
 
@@ -124,18 +124,18 @@ def _seats_of(now: float, backend: Backend) -> list[Seat]:
     return busy + [Seat(backend, now, None, loaded) for _ in range(backend.slots - len(busy))]
 
 
-def _within_groups(found: list[Seat]) -> list[Seat]:
-    """As many slots of a group as run now and as there are tokens for; at least one."""
+def _within_limits(found: list[Seat]) -> list[Seat]:
+    """As many slots of each limit as run now and as there are tokens for; at least one."""
     left: dict[LimitName, int] = {}
     kept: list[Seat] = []
     for seat in found:
-        group = seat.backend.group
-        if group is not None:
-            if group.name not in left:
-                here = sum(other.model is not None and other.backend.group is group for other in found)
-                left[group.name] = max(1, here + group.held - group.used)
-            left[group.name] -= 1
-            if left[group.name] < 0:
-                continue
-        kept.append(seat)
+        limits = seat.backend.limits
+        for limit in limits:
+            if limit.name not in left:
+                here = sum(other.model is not None and limit in other.backend.limits for other in found)
+                left[limit.name] = max(1, here + limit.held - limit.used)
+        if all(left[limit.name] > 0 for limit in limits):
+            for limit in limits:
+                left[limit.name] -= 1
+            kept.append(seat)
     return kept

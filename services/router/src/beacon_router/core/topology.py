@@ -16,6 +16,11 @@ def model_limit(model: str) -> LimitName:
     return LimitName(f"model:{model}")
 
 
+def slots_limit(backend: str) -> LimitName:
+    """The name under which the slots of a backend are counted that replicas share."""
+    return LimitName(f"slots:{backend}")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """The expected seconds are where estimates begin; what is measured soon replaces them."""
@@ -29,12 +34,21 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class BackendSpec:
+    """`shared`: other routers use its slots too, so that a run needs a token for one."""
+
     name: str
     region: str
     models: frozenset[str]
     slots: int = 1
     loaded_models: int = 1
     group: str | None = None
+    shared: bool = False
+
+    @property
+    def limits(self) -> tuple[LimitName, ...]:
+        """What any run on it needs a token of."""
+        slots = (slots_limit(self.name),) if self.shared else ()
+        return slots if self.group is None else (group_limit(self.group), *slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +79,9 @@ class Topology:
 
     @property
     def limits(self) -> dict[LimitName, int]:
-        """Every cap that replicas may share: groups, and models with a limit of their own."""
+        """Every cap that replicas may share: groups, slots, and models with a limit of their own."""
         caps = {group_limit(group.name): group.cap for group in self.groups}
+        caps |= {slots_limit(backend.name): backend.slots for backend in self.backends if backend.shared}
         caps |= {model_limit(model.name): model.limit for model in self.models if model.limit is not None}
         return caps
 

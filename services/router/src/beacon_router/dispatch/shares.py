@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from beacon_lifecycle import Clock
-from beacon_router.core import LimitName, Scheduler, Topology, group_limit, model_limit
+from beacon_router.core import LimitName, Scheduler, Topology, model_limit
 from beacon_router.dispatch.engine import Engine
 from beacon_router.dispatch.inference import Inference, Run
 from beacon_router.dispatch.settling import RunEnd
@@ -70,7 +70,6 @@ def _limit_names(topology: Topology) -> Mapping[tuple[str, str], tuple[LimitName
     names: dict[tuple[str, str], tuple[LimitName, ...]] = {}
     for backend in topology.backends:
         for model in backend.models:
-            group = () if backend.group is None else (group_limit(backend.group),)
             own = (model_limit(model),) if model in limited else ()
-            names[backend.name, model] = (*group, *own)
+            names[backend.name, model] = (*backend.limits, *own)
     return names

@@ -20,6 +20,9 @@ from beacon_router.limits.port import (
 log = structlog.get_logger(__name__)
 
 _BEATS_PER_LEASE = 3
+# How long a token that has just come may wait to be used, because a run needs that of another limit too. Two
+# processes that each wait for what the other has would pass theirs to and fro without a pause.
+_MOMENT_S = 0.05
 
 
 class LimitShare:
@@ -40,6 +43,7 @@ class LimitShare:
         self._peak = 0
         self._used = 0
         self._contended = False
+        self._granted_at = float("-inf")
         self._renewed_at = clock.now()
         self._look_again_at: float | None = None
         self._asked_to_renew = False
@@ -81,6 +85,7 @@ class LimitShare:
         """A run gave its token back; when others wait it is theirs. Returns the capacity that is left."""
         self._used -= 1
         if self._contended:
+            self._give_back(1)
             self._give_back_idle()
         self._announced = self.capacity
         return self._announced
@@ -150,10 +155,20 @@ class LimitShare:
         return self._missing > 0 or bool(surplus)
 
     def _give_back_idle(self) -> None:
-        for _ in range(len(self._held) - self._used):
+        """What nobody here wants, and what is wanted but has not been used for a moment."""
+        idle = len(self._held) - self._used
+        self._give_back(min(idle, len(self._held) - self._demand) if self._moment_s > 0 else idle)
+
+    def _give_back(self, count: int) -> None:
+        for _ in range(min(count, len(self._held) - self._used)):
             self._returning.append(self._held.popitem()[0])
         if self._returning:
             self._wakeup.set()
+
+    @property
+    def _moment_s(self) -> float:
+        """What is left of the moment in which new tokens are kept though others wait."""
+        return self._granted_at + _MOMENT_S - self._clock.now()
 
     def _leave_line(self) -> None:
         for _ in range(min(-self._missing, len(self._waiting))):
@@ -199,6 +214,7 @@ class LimitShare:
         for token in [token for token in self._waiting if token in tokens]:
             del self._waiting[token]
             self._held[token] = None
+            self._granted_at = self._clock.now()
 
     def _hear(self, news: News) -> None:
         match news.kind:
@@ -229,4 +245,6 @@ class LimitShare:
         pause_s = self._renewed_at + self._beat_s - now
         if self._look_again_at is not None and self._waiting:
             pause_s = min(pause_s, self._look_again_at - now)
+        if self._contended and len(self._held) > self._used:
+            pause_s = min(pause_s, max(self._moment_s, 0.01))
         return max(pause_s, 0.01) if pause_s > 0 else self._beat_s / 4
