@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from tests.chaos.system import LEASE_S, System
+from tests.chaos.system import LEASE_S, ROUTERS, System
 
 Fault = Callable[[System], Awaitable[None]]
 
@@ -58,7 +58,8 @@ SCENARIOS: dict[str, Fault] = {
     "worker killed": kill("worker-1"),
     "relay killed": kill("relay"),
     "api killed": kill("api"),
-    "router killed": kill("router"),
+    "one of two routers killed": kill("router"),
+    "both routers killed": kill("router", "router-2"),
     "worker and relay killed": kill("worker-2", "relay"),
     "router and worker killed": kill("router", "worker-1"),
     "api and postgres killed": kill("api", "postgres"),
@@ -74,7 +75,7 @@ SCENARIOS: dict[str, Fault] = {
 
 
 def any_two_parts(rng: random.Random) -> Fault:
-    return kill(*rng.sample(["api", "relay", "worker-1", "worker-2", "router"], 2))
+    return kill(*rng.sample(["api", "relay", "worker-1", "worker-2", *ROUTERS], 2))
 
 
 async def strike(system: System, faults: list[Fault], rng: random.Random, *, within_s: float) -> None:

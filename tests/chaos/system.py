@@ -1,4 +1,4 @@
-"""The whole system with every role in a process of its own, so that each can die alone."""
+"""The whole system with two routers and every role in a process of its own, so that each can die alone."""
 
 import os
 import signal
@@ -23,13 +23,16 @@ from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK
 from tests.fixtures.waiting import PATIENCE_S
 
 ROLES = {"api": "api", "relay": "relay", "worker-1": "worker", "worker-2": "worker"}
+ROUTERS = ("router", "router-2")
 LEASE_S = 4.0
+CAP = 5  # of the group that the routers share: fewer than the slots of its backends
 
 # Leases and pauses short enough for a test; nothing that changes what is promised.
 HASTE = {
     "lease_s = 10\nheartbeat_s = 2.5": f"lease_s = {LEASE_S}\nheartbeat_s = 1",
     "job_retry_delays_s = [60, 120, 180]": "job_retry_delays_s = [1, 1, 1]",
     "slot_lease_s = 10": "slot_lease_s = 3",
+    "[groups.modal]\ncap = 10": f"[groups.modal]\ncap = {CAP}",
 }
 
 
@@ -51,26 +54,36 @@ class System:
         assert isinstance(part, Part)
         return part.url
 
-    async def split_runner(self) -> None:
-        """Replace the runner that plays all roles by one process a role."""
-        runner = self._stack.parts.pop("runner")
+    async def spread(self) -> None:
+        """A second router, and one process a role in the place of the runner that plays all of them."""
+        runner, router = self._stack.parts.pop("runner"), self._stack.parts["router"]
         del self.parts["runner"]
         await runner.stop()
+        beside = await self._add("router-2", "beacon_router", router, "BEACON_ROUTER_PORT")
+        urls = {"BEACON_ROUTER_URLS": f"{router.url},{beside.url}"}
         for name, role in ROLES.items():
-            port = choose_port(0, part=name, setting="")
-            environment = {**runner.child.spec.environment, "BEACON_RUNNER_PORT": str(port)}
-            url = f"http://127.0.0.1:{port}"
-            part = Part(
-                PartSpec(name, "beacon_runner", environment, (role,), url),
-                self._stack.home,
-                clock=SystemClock(),
-            )
-            self.parts[name] = part
-            await part.start()
+            await self._add(name, "beacon_runner", runner, "BEACON_RUNNER_PORT", role, **urls)
 
-    async def stop_roles(self) -> None:
-        for name in reversed(ROLES):
-            await self.parts[name].stop()
+    async def _add(
+        self, name: str, module: str, like: Part, port_setting: str, *role: str, **more: str
+    ) -> Part:
+        """One more process with the environment of another, on a port of its own."""
+        port = choose_port(0, part=name, setting="")
+        environment = {**like.child.spec.environment, port_setting: str(port), **more}
+        spec = PartSpec(name, module, environment, role, f"http://127.0.0.1:{port}")
+        part = Part(spec, self._stack.home, clock=SystemClock())
+        self.parts[name] = part
+        await part.start()
+        return part
+
+    async def stop_added(self) -> None:
+        for name in (*reversed(ROLES), "router-2"):
+            if name in self.parts:
+                await self.parts[name].stop()
+
+    @property
+    def routers_killed(self) -> int:
+        return sum(name in ROUTERS for name in self.killed)
 
     async def kill(self, name: str) -> None:
         self.killed.append(name)
@@ -134,11 +147,11 @@ async def running_system(home: Path) -> AsyncIterator[System]:
     )
     async with Stack(Home.at(home), settings) as stack:
         system = System(stack, ledger)
-        await system.split_runner()
         try:
+            await system.spread()
             yield system
         finally:
-            await system.stop_roles()
+            await system.stop_added()
 
 
 def hasty_config(home: Path) -> Path:

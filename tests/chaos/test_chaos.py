@@ -22,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def system() -> AsyncIterator[System]:
-    """One for all tests of this module: starting nine processes takes longer than most faults."""
+    """One for all tests of this module: starting ten processes takes longer than most faults."""
     with scratch_path() as home:
         async with running_system(home) as system:
             yield system
@@ -45,7 +45,7 @@ async def survive(
 @pytest.mark.stack
 @pytest.mark.timeout(480)
 async def test_no_job_is_lost_and_none_runs_twice_whatever_dies(system: System) -> None:
-    """The short version, in one load: everything but the router, whose memory may be lost, dies once."""
+    """The short version, in one load: everything but the routers, whose memory may be lost, dies once."""
     chosen = ["worker killed", "relay killed", "redis flushed", "api killed", "postgres killed"]
     rng = random.Random(SEED)
     rng.shuffle(chosen)
@@ -57,6 +57,13 @@ async def test_no_job_is_lost_and_none_runs_twice_whatever_dies(system: System) 
 async def test_no_job_is_lost_when_the_router_forgets_and_a_worker_freezes(system: System) -> None:
     faults = [SCENARIOS["worker frozen past its lease"], kill("router", "worker-2")]
     await survive(system, faults, jobs=50, seed=SEED + 1)
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(480)
+async def test_no_job_is_lost_when_one_of_two_routers_is_killed(system: System) -> None:
+    """The other goes on with its own runs and takes what the dead one had; their cap holds throughout."""
+    await survive(system, [SCENARIOS["one of two routers killed"]], jobs=50, seed=SEED + 2)
 
 
 @pytest.mark.chaos
