@@ -15,6 +15,7 @@ from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry as SyncRetry
 
 from beacon_redis.quick import QuickRedis
+from beacon_redis.watched import BlockingWatched, Watched
 
 # Everything that means «not now»; a cluster that has not formed yet has an error of its own.
 REDIS_ERRORS = (RedisError, RedisClusterException, OSError)
@@ -61,7 +62,8 @@ class RedisAddress:
         if self._behind_sentinel:
             hosts, service, options = self._sentinel_parts()
             sentinel: Any = SyncSentinel
-            blocking: SyncRedis = sentinel(hosts, **options).master_for(service, **options, retry=retry)
+            primary_for = sentinel(hosts, **options).master_for
+            blocking: SyncRedis = primary_for(service, BlockingWatched, **options, retry=retry)
             return blocking
         return SyncRedis.from_url(self.url, **self._options(), retry=retry)
 
@@ -70,8 +72,7 @@ class RedisAddress:
             return QuickRedis.from_url(self.url, **{**self._options(), **more})
         hosts, service, options = self._sentinel_parts()
         sentinel: Any = Sentinel
-        primary = {"redis_class": QuickRedis, **options, **more}
-        client: Redis = sentinel(hosts, **options).master_for(service, **primary)
+        client: Redis = sentinel(hosts, **options).master_for(service, Watched, **{**options, **more})
         return client
 
     @property

@@ -33,10 +33,10 @@ class QuickRedis(Redis):
         except (ConnectionError, TimeoutError):
             return await (await self._open_line()).call(*words)
 
-    async def aclose(self, *arguments: Any, **options: Any) -> None:
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
         if self._line is not None:
             self._line.close()
-        await super().aclose(*arguments, **options)
+        await super().aclose(close_connection_pool)
 
     async def _open_line(self) -> Line:
         if self._line is not None and self._line.is_open:

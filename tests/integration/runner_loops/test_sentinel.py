@@ -1,0 +1,64 @@
+"""Redis behind Sentinel: the primary dies under load, the replica takes over, and no job notices."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.sentinel import Watched, sentinels
+from tests.fixtures.waiting import until
+from tests.integration.runner_loops.bed import LoopBed
+from tests.integration.runner_loops.processes import Stage, stage
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    with sentinels(folder) as running:
+        yield running
+
+
+@pytest.fixture
+async def bed(database_url: str, watched: Watched) -> AsyncIterator[LoopBed]:
+    async with LoopBed.on(database_url, watched.url) as made:
+        yield made
+
+
+@pytest.fixture
+async def scene(database_url: str, watched: Watched, tmp_path: Path) -> AsyncIterator[Stage]:
+    async with stage(database_url, watched.url, tmp_path) as made:
+        await made.relay("relay")
+        yield made
+
+
+async def published(bed: LoopBed) -> None:
+    async def empty() -> bool:
+        return (await bed.outbox.lag()).entries == 0
+
+    await until(empty, "all messages are in Redis")
+
+
+async def test_every_job_completes_once_though_the_primary_died(
+    bed: LoopBed, scene: Stage, watched: Watched
+) -> None:
+    """Replication is not waited for, so that what was written last is lost: the truth is in Postgres."""
+    await scene.worker("one")
+    await scene.worker("two")
+    done = await bed.submit(20)
+    assert await bed.ended(*done) == ["completed"] * 20
+    await scene.gpu.hold()
+    jobs = await bed.submit(20)
+    await scene.gpu.wait_running(1)  # this model runs one at a time
+    watched.cut_replication()
+    jobs += await bed.submit(20)
+    await published(bed)
+    watched.kill_primary()
+    jobs += await bed.submit(20)
+    await scene.gpu.release()
+    assert await bed.ended(*jobs) == ["completed"] * 60
+    ledger = await scene.gpu.ledger()
+    assert len({call["request_id"] for call in ledger}) == len(ledger) == 80
+    await bed.nothing_left()
+    for process in scene.processes:
+        process.must_be_alive()
