@@ -1,8 +1,11 @@
 """Redis can be lost at any time: what is live comes back from Postgres, by itself and soon."""
 
+from dataclasses import replace
+
 import pytest
 
-from beacon_contracts.ids import JobId
+from beacon_config.tenancy import LaneStrategy
+from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
@@ -51,6 +54,25 @@ async def test_redis_that_came_back_empty_is_filled_again(bed: LoopBed, reconcil
     assert sorted(message.job for message in claimed) == sorted(jobs)
     assert await bed.queue.epoch() is not None
     assert await sweep(reconciler) == 0
+
+
+@pytest.mark.parametrize("strategy", ["single", "hash"])
+async def test_who_shares_a_lane_comes_back_in_the_order_of_arrival(
+    bed: LoopBed, reconciler: Reconciler, strategy: LaneStrategy
+) -> None:
+    """Users in turn; one whose job was tried again has waited since then, and not since it was submitted."""
+    lanes = bed.config.lanes.model_copy(update={"strategy": strategy, "count": 1})
+    shared = replace(bed, config=bed.config.model_copy(update={"lanes": lanes}))
+    users = [UserId(new_uuid()) for _ in range(4)]
+    jobs = [(await shared.queued(user=users[number % 4]))[0] for number in range(12)]
+    await bed.database.execute("UPDATE jobs SET queued_at = now() WHERE id = $1", jobs[5])
+    await flush(bed)
+    assert await sweep(reconciler) == 12
+    await bed.publish()
+    (lane,) = (await bed.transport.desk.stats()).lanes
+    assert lane.pending == 12
+    claimed = await bed.queue.claim(ALL_CLASSES, 100, "w")
+    assert [message.job for message in claimed] == [*jobs[:5], *jobs[6:], jobs[5]]
 
 
 async def test_a_rebuild_that_was_cut_off_starts_over(bed: LoopBed, reconciler: Reconciler) -> None:

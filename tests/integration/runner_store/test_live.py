@@ -6,10 +6,11 @@ from datetime import timedelta
 import pytest
 
 from beacon_config.bounds import RetentionConfig
-from beacon_contracts.ids import JobId, UserId, new_uuid
+from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message, Topic
+from beacon_runner.domain.ports import LiveMessage
 from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
 from tests.integration.runner_store.statements import AGE_JOB, LATE_MESSAGE
 
@@ -54,10 +55,10 @@ async def test_lag_is_the_number_and_age_of_what_waits(bed: Bed) -> None:
 
 async def live(bed: Bed, page: int = 3) -> list[Message]:
     found: list[Message] = []
-    after: JobId | None = None
+    after: LiveMessage | None = None
     while rows := await bed.live.live_page(after, page):
         found += [row.message for row in rows]
-        after = rows[-1].message.job
+        after = rows[-1]
     return found
 
 

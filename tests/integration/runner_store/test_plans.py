@@ -21,6 +21,8 @@ HOT = [
     ("outbox", "take"),
     ("live", "live_page"),
     ("live", "republish"),
+    ("live", "oldest"),
+    ("live", "promote"),
     ("read", "job"),
     ("read", "executions"),
     ("read", "execution"),
@@ -72,6 +74,16 @@ async def test_the_claim_still_goes_by_key_when_many_jobs_wait(bed: Bed) -> None
     plan = await generic_plan(bed, statements("claim")["claim"])
     text = json.dumps(plan)
     assert "jobs_pkey" in text
+    assert scans(plan) == []
+
+
+@pytest.mark.parametrize("name", ["live_page", "oldest", "promote"])
+async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(bed: Bed, name: str) -> None:
+    """The gauge of the oldest job once read all of them, every 15 seconds."""
+    await bed.submissions.submit([new_job(user=new_uuid()) for _ in range(5_000)])
+    plan = await generic_plan(bed, statements("live")[name])
+    assert "jobs_by_arrival" in json.dumps(plan)
+    assert "Sort" not in json.dumps(plan)
     assert scans(plan) == []
 
 

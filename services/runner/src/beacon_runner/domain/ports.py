@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from beacon_config.bounds import RetentionConfig
@@ -50,25 +51,32 @@ class ClaimStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveMessage:
-    """`processing`: a worker says that it has it, and will renew its lease in Redis if it is alive."""
+    """`processing`: a worker says that it has it, and will renew its lease in Redis if it is alive.
+
+    `queued_at`: since when it waits, which with its class is its place among all that is live.
+    """
 
     message: Message
     retry_at: float | None
     processing: bool = False
     front: bool = False
+    queued_at: datetime | None = None
 
 
 class LiveJobs(Protocol):
     """For the reconciler: what Postgres believes is in Redis."""
 
     async def live_page(
-        self, after: JobId | None, limit: int, *, also_unpublished: bool = False
+        self, after: LiveMessage | None, limit: int, *, also_unpublished: bool = False
     ) -> Sequence[LiveMessage]:
-        """The next live jobs; those whose message may still be in the outbox only when asked for."""
+        """The live jobs that come next, class by class in the order in which they wait.
+
+        Those whose message may still be in the outbox only when asked for.
+        """
         ...
 
     async def republish(self, messages: Sequence[Message]) -> int:
-        """Write outbox rows for those that are still live under the same ticket; how many."""
+        """Write outbox rows, by arrival, for those that are still live under the same ticket; how many."""
         ...
 
     async def oldest_s(self) -> Mapping[JobClass, float]:

@@ -29,7 +29,7 @@ class GaugeReader:
 
 @dataclass(frozen=True, slots=True)
 class AgeReader:
-    """Apart from the others, because it looks at every live job."""
+    """Apart from the others: it asks Postgres alone."""
 
     live: LiveJobs
     metrics: LoopMetrics

@@ -5,9 +5,9 @@ from enum import Enum, auto
 
 import structlog
 
-from beacon_contracts.ids import JobId, new_uuid
+from beacon_contracts.ids import new_uuid
 from beacon_lifecycle import Clock
-from beacon_runner.domain.ports import LiveJobs, MessageQueue
+from beacon_runner.domain.ports import LiveJobs, LiveMessage, MessageQueue
 from beacon_runner.loops.metrics import LoopMetrics
 from beacon_runner.loops.mirror import Mirror
 from beacon_runner.loops.rounds import Round
@@ -41,7 +41,7 @@ class Reconciler:
     sweep_every_s: float = 60.0
     page: int = 5_000
     _sweep: Sweep | None = field(default=None, init=False)
-    _after: JobId | None = field(default=None, init=False)
+    _after: LiveMessage | None = field(default=None, init=False)
     _republished: int = field(default=0, init=False)
     _next_sweep_at: float = field(default=float("-inf"), init=False)
     _server: str | None = field(default=None, init=False)
@@ -82,7 +82,7 @@ class Reconciler:
         if len(page) < self.page:
             await self._end()
         else:
-            self._after = page[-1].message.job
+            self._after = page[-1]
         return count
 
     async def _end(self) -> None:

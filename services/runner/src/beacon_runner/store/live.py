@@ -1,6 +1,7 @@
 """Live jobs for the loops that keep Redis in line with the truth, and the removal of what is old."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from beacon_config.bounds import RetentionConfig
@@ -22,17 +23,18 @@ class PostgresLive:
         self._database = database
 
     async def live_page(
-        self, after: JobId | None, limit: int, *, also_unpublished: bool = False
+        self, after: LiveMessage | None, limit: int, *, also_unpublished: bool = False
     ) -> Sequence[LiveMessage]:
-        rows = await self._database.fetch(_SQL["live_page"], after, limit, also_unpublished)
-        return [LiveMessage(_message(row), row["retry_at"], row["processing"], row["front"]) for row in rows]
+        place = _place(after) if after is not None else (None, None, None)
+        rows = await self._database.fetch(_SQL["live_page"], *place, limit, also_unpublished)
+        return [_live(row) for row in rows]
 
     async def republish(self, messages: Sequence[Message]) -> int:
         jobs, tickets = [message.job for message in messages], [message.ticket for message in messages]
         return int(await self._database.fetchval(_SQL["republish"], jobs, tickets))
 
     async def oldest_s(self) -> Mapping[JobClass, float]:
-        rows = await self._database.fetch(_SQL["oldest"])
+        rows = await self._database.fetch(_SQL["oldest"], list(JobClass))
         return {JobClass(row["class"]): row["oldest_s"] for row in rows}
 
     async def dead_page(self, after: JobId | None, limit: int) -> Sequence[tuple[JobId, int]]:
@@ -61,6 +63,14 @@ class PostgresAttic:
     async def _forget(self, statement: str, age_s: float, limit: int) -> int:
         done = await self._database.execute(_SWEEP[statement], age_s, limit)
         return int(done.split()[-1])
+
+
+def _place(live: LiveMessage) -> tuple[JobClass, datetime | None, JobId]:
+    return live.message.job_class, live.queued_at, live.message.job
+
+
+def _live(row: Any) -> LiveMessage:
+    return LiveMessage(_message(row), row["retry_at"], row["processing"], row["front"], row["queued_at"])
 
 
 def _message(row: Any) -> Message:

@@ -1,28 +1,29 @@
 -- name: live_page
--- Live jobs in the order of their index; unless all are wanted, without those whose message may still be in
--- the outbox.
+-- Live jobs class by class in the order in which they wait, after a given place in it; unless all are wanted, without
+-- those whose message may still be in the outbox.
 SELECT
-    id, ticket, stage, attempt, class, lane, front, state = 'processing' AS processing,
+    id, ticket, stage, attempt, class, lane, front, state = 'processing' AS processing, queued_at,
     extract(EPOCH FROM next_attempt_at)::double precision AS retry_at
 FROM jobs
 WHERE
     finished_at IS NULL
-    AND (user_id, id) > (
-        coalesce((SELECT user_id FROM jobs WHERE id = $1::uuid), '00000000-0000-0000-0000-000000000000'),
-        coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
+    AND (class, queued_at, id) > (
+        coalesce($1::text, ''),
+        coalesce($2::timestamptz, '-infinity'),
+        coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')
     )
     AND (
-        $3
+        $5
         OR next_attempt_at IS NOT NULL
         OR queued_at < coalesce((SELECT created_at FROM outbox ORDER BY id LIMIT 1), 'infinity')
     )
-ORDER BY user_id, id
-LIMIT $2;
+ORDER BY class, queued_at, id
+LIMIT $4;
 
 -- name: republish
--- Queue again the messages of jobs that are still live under the same ticket.
+-- Queue again the messages of jobs that are still live under the same ticket, in the order in which they waited.
 WITH lost AS (
-    SELECT j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at
+    SELECT j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at, j.queued_at
     FROM unnest($1::uuid[], $2::integer[]) AS m (id, ticket)
     JOIN jobs j ON j.id = m.id AND j.ticket = m.ticket
     WHERE j.state IN ('queued', 'processing', 'retrying')
@@ -32,16 +33,23 @@ WITH lost AS (
         CASE WHEN next_attempt_at IS NULL THEN 'jobs' ELSE 'jobs:retry' END,
         id, ticket, stage, attempt, class, lane, front, batch, next_attempt_at
     FROM lost
+    ORDER BY queued_at, id
     RETURNING id
 )
 SELECT count(*) FROM queued;
 
 -- name: oldest
--- For how long the oldest job of each class that waits for its turn has waited.
-SELECT class, extract(EPOCH FROM now() - min(queued_at))::double precision AS oldest_s
-FROM jobs
-WHERE finished_at IS NULL AND state = 'queued' AND next_attempt_at IS NULL
-GROUP BY class;
+-- For how long the first job of each of these classes that waits for its turn has waited; before it there are at most
+-- those that workers have, and retries.
+SELECT chosen.class, extract(EPOCH FROM now() - head.queued_at)::double precision AS oldest_s
+FROM unnest($1::text[]) AS chosen (class)
+CROSS JOIN LATERAL (
+    SELECT j.queued_at
+    FROM jobs j
+    WHERE j.finished_at IS NULL AND j.class = chosen.class AND j.state = 'queued' AND j.next_attempt_at IS NULL
+    ORDER BY j.queued_at
+    LIMIT 1
+) AS head;
 
 -- name: dead_index
 -- Dead letters in the order of their jobs, after a given one.
