@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import orjson
+
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
@@ -21,5 +23,5 @@ def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> Non
     ids, places, specs, users, *_, names, stages, totals = columns_of(jobs)
     assert ids == [job.id for job in jobs]
     assert places == [1, 2, 3, 1]
-    assert specs == [b'{"model":"flux"}'] * 4
+    assert orjson.loads(specs) == [{"model": "flux"}] * 4
     assert (users, names, stages, totals) == ([anna, anna, bert], ["a", "b", "a"], [1] * 3, [1] * 3)

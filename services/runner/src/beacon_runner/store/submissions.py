@@ -157,11 +157,11 @@ def _pairs(jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[tuple[N
     return list(zip(jobs, answers, strict=True))
 
 
-def columns_of(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
+def columns_of(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     """Ids and specs by job; what jobs have in common once, and for each job its place there, from 1."""
     shared: dict[tuple[Any, ...], int] = {}
     places = [shared.setdefault(_shared(job), len(shared) + 1) for job in jobs]
-    specs = [orjson.dumps(job.admitted.spec) for job in jobs]
+    specs = orjson.dumps([job.admitted.spec for job in jobs])
     return [job.id for job in jobs], places, specs, *map(list, zip(*shared, strict=True))
 
 

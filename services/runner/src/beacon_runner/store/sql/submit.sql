@@ -1,9 +1,10 @@
 -- name: submit
 -- Store new jobs and the messages that queue them: one round trip, one transaction.
--- What jobs have in common comes once: `shared` is its place among the arrays after the first three.
+-- What jobs have in common comes once: `shared` is its place in the arrays from $4 on. Specs come as one text.
 WITH input AS (
     SELECT i.id, i.spec, s.*
-    FROM unnest($1::uuid[], $2::integer[], $3::json[]) WITH ORDINALITY AS i (id, shared, spec, place)
+    FROM ROWS FROM (unnest($1::uuid[], $2::integer[]), json_array_elements($3::json)) WITH ORDINALITY
+        AS i (id, shared, spec, place)
     JOIN unnest(
         $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::smallint[],
         $12::integer[]
@@ -24,8 +25,9 @@ RETURNING id;
 -- The same for jobs of which some have an idempotency key: a key that is taken stores nothing.
 WITH input AS (
     SELECT i.id, i.spec, i.idempotency_key, i.request_hash, s.*
-    FROM unnest($1::uuid[], $2::integer[], $3::json[], $14::text[], $15::bytea[]) WITH ORDINALITY
-        AS i (id, shared, spec, idempotency_key, request_hash, place)
+    FROM ROWS FROM (
+        unnest($1::uuid[], $2::integer[], $14::text[], $15::bytea[]), json_array_elements($3::json)
+    ) WITH ORDINALITY AS i (id, shared, idempotency_key, request_hash, spec, place)
     JOIN unnest(
         $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::smallint[],
         $12::integer[]
