@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
 from redis.asyncio import Redis
 
 from beacon_devstack.home import Home
@@ -20,7 +19,6 @@ from beacon_devstack.stack import Stack
 from beacon_lifecycle import SystemClock
 from tests.fixtures.gpusim import read_ledger_file
 from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK
-from tests.fixtures.waiting import PATIENCE_S
 
 ROLES = {"api": "api", "relay": "relay", "worker-1": "worker", "worker-2": "worker"}
 ROUTERS = ("router", "router-2")
@@ -46,7 +44,6 @@ class System:
         }
         self.admin_key = stack.credentials.admin_key
         self.killed: list[str] = []
-        self.excess_before = 0
 
     @property
     def api_url(self) -> str:
@@ -107,10 +104,9 @@ class System:
     def redis(self) -> Redis:
         return Redis.from_url(self._stack.servers.redis_url, decode_responses=True)
 
-    async def begin(self) -> None:
+    def begin(self) -> None:
         """What happened before is not to be accounted for again."""
         self.killed.clear()
-        self.excess_before = await self.gpu_excess()
 
     async def rows(self, query: str, *values: Any) -> list[asyncpg.Record]:
         connection = await asyncpg.connect(self._stack.servers.database_url)
@@ -121,15 +117,6 @@ class System:
 
     def gpu_calls(self) -> list[dict[str, Any]]:
         return read_ledger_file(self._ledger)
-
-    async def gpu_excess(self) -> int:
-        """Calls that came to a GPU beyond its slots."""
-        excess = 0
-        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as http:
-            for name, part in self.parts.items():
-                if name.startswith("gpusim") and isinstance(part, Part):
-                    excess += (await http.get(f"{part.url}/control/stats")).json()["excess"]
-        return excess
 
 
 def _family(pid: int) -> list[int]:

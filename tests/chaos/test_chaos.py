@@ -31,7 +31,7 @@ async def system() -> AsyncIterator[System]:
 async def survive(
     system: System, faults: list[Fault], *, jobs: int, seed: int, within_s: float = 1.5
 ) -> None:
-    await system.begin()
+    system.begin()
     load = Load(system.api_url, system.admin_key, seed)
     await load.enroll()
     async with asyncio.TaskGroup() as group:

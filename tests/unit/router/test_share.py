@@ -74,3 +74,38 @@ async def test_a_token_that_neither_can_use_yet_is_not_passed_to_and_fro_without
     finally:
         for share in (first, second):
             await share.stop()
+
+
+class SlowToTakeBack(MemoryLimiter):
+    """Takes no token back before it is `free`."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock, lease_s=LEASE_S)
+        self.free = asyncio.Event()
+
+    async def release(self, limit: Limit, tokens: Sequence[Token]) -> int:
+        await self.free.wait()
+        return await super().release(limit, tokens)
+
+
+async def test_nothing_starts_on_a_token_that_is_on_its_way_back() -> None:
+    """The other router may have it before we hear that it has arrived."""
+    clock = ManualClock()
+    limiter = SlowToTakeBack(clock)
+    capacities: list[int] = []
+    first = LimitShare(Limit("slots:us-1", 1), limiter, clock, capacities.append)
+    second = LimitShare(Limit("slots:us-1", 1), limiter, clock, lambda _: None)
+    for share in (first, second):
+        await share.start()
+    try:
+        first.want(1)
+        await clock.advance(0)
+        assert capacities == [1]
+        second.want(1)
+        for _ in range(10):
+            await clock.advance(0.01)
+        assert capacities == [1, 0], "told before it is given back"
+    finally:
+        limiter.free.set()
+        for share in (first, second):
+            await share.stop()

@@ -175,6 +175,7 @@ class LimitShare:
             self._returning.append(self._waiting.popitem()[0])
 
     async def _return(self) -> None:
+        self._tell()  # nothing may start on them while they are on their way
         tokens, self._returning = self._returning, []
         try:
             await self._limiter.release(self.limit, tokens)
