@@ -120,3 +120,5 @@ class Heads:
     def _rebuild(self) -> None:
         self.entries = [(lane.head.seq, lane) for lane in self.lanes if lane.head is not NOBODY]
         heapify(self.entries)
+        arrived = min((lane.head.arrived for _, lane in self.entries), default=inf)
+        self.due_at = min(self.due_at, arrived + self.bound_s)
