@@ -89,6 +89,8 @@ def test_when_it_is_tried_again(
         ("nan", None),
         ("inf", None),
         ("soon", None),
+        ("Thu, 01 Jan 99999999999999999999 12:00:00 GMT", None),
+        ("Thu, 01 Jan 2026 12:00:00 +99999999999999999999", None),
         ("999999999", 86_400.0),
     ],
 )

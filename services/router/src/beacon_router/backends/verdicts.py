@@ -73,7 +73,7 @@ def read_retry_after(value: str | None, now: datetime) -> float | None:
 def _seconds_until(date: str, now: datetime) -> float:
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return math.nan
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
