@@ -35,7 +35,7 @@ from beacon_router.dispatch.limits import RunLimits
 from beacon_router.dispatch.observer import Observers
 from beacon_router.dispatch.shares import LimitShares
 from beacon_router.dispatch.shell import Shell, ShellRules
-from beacon_router.health import HealthChecks, HealthOnLoss, health_urls
+from beacon_router.health import HealthChecks, HealthOnLoss, NextLook, health_urls
 from beacon_router.limits import RedisLimiter
 from beacon_router.metrics import RouterMetrics, StateCollector
 from beacon_router.resources import ClosedAtStop
@@ -46,8 +46,6 @@ from beacon_telemetry import HttpMetrics, new_registry
 # What a backend may answer at most, in bodies that a caller may send.
 _ANSWER_BODIES = 32
 _STOP_MARGIN_S = 10.0
-# A backend that is down is looked at more often: it is missed.
-_LOOK_AGAIN_S = 1.0
 
 
 async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, str]) -> Supervisor:
@@ -79,7 +77,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
         health_urls(config.backends),
         health_client,
         report=lambda name, up: shell.breakers.checked(name, up=up),
-        look_again=lambda: shell.timers.after(_LOOK_AGAIN_S, look.set),
+        look_again=NextLook(shell.timers, look.set).plan,
     )
     runner_client = _runner_client(settings)
     chat = _chat(settings, config, shell, runner_client)

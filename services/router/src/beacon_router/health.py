@@ -11,9 +11,12 @@ from beacon_config.topology import BackendConfig
 from beacon_contracts.failures import FailureStage
 from beacon_router.dispatch.inference import Inference, Run
 from beacon_router.dispatch.settling import RunEnd
+from beacon_router.dispatch.timers import Timers
 
 _CHECK_TIMEOUT_S = 5.0
 _FAILURES = 2
+# A backend that is down is looked at more often: it is missed.
+_LOOK_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,24 @@ class HealthChecks:
         except (httpx.HTTPError, OSError, TimeoutError):
             return self._failures[backend] + 1
         return 0 if answer.status_code < 500 else self._failures[backend] + 1
+
+
+class NextLook:
+    """Plans one look ahead, however many looks ask for another: each of them would go on for itself."""
+
+    def __init__(self, timers: Timers, look_now: Callable[[], None]) -> None:
+        self._timers = timers
+        self._look_now = look_now
+        self._planned = False
+
+    def plan(self) -> None:
+        if not self._planned:
+            self._planned = True
+            self._timers.after(_LOOK_AGAIN_S, self._due)
+
+    def _due(self) -> None:
+        self._planned = False
+        self._look_now()
 
 
 def health_urls(backends: Mapping[str, BackendConfig]) -> dict[str, str]:
