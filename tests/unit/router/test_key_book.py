@@ -105,3 +105,11 @@ async def test_keys_are_not_kept(book: KeyBook) -> None:
     await book.caller_of("alices-key")
 
     assert "alices-key" not in repr(vars(book))
+
+
+@pytest.mark.parametrize("key", ["schl\xfcssel", "\xc3\xa9", "a\tkey", "\x80"])
+async def test_a_key_that_no_header_carries_is_unknown_and_not_asked_for(
+    book: KeyBook, runner: Runner, key: str
+) -> None:
+    assert await book.caller_of(key) is None
+    assert runner.asked == 0
