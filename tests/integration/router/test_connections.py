@@ -115,8 +115,26 @@ async def test_an_answer_may_come_byte_by_byte(pool: Pool) -> None:
         (b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n", "bad_payload", "not HTTP"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 20000\r\n\r\n" + b"x" * 20_000, "bad_payload", "longer"),
         (b"HTTP/1.1 200 OK\r\n" + b"x: " + b"y" * 70_000 + b"\r\n\r\n", "bad_payload", "head"),
+        (
+            b'HTTP/1.1 200 OK\r\ncontent-length: 811\r\nconnection: close\r\n\r\n{"output":'
+            + b"[" * 400
+            + b"]" * 400
+            + b"}",
+            "bad_payload",
+            "written",
+        ),
     ],
-    ids=["nothing", "half a head", "half a body", "half a chunk", "no HTTP", "upgrade", "long", "long head"],
+    ids=[
+        "nothing",
+        "half a head",
+        "half a body",
+        "half a chunk",
+        "no HTTP",
+        "upgrade",
+        "long",
+        "long head",
+        "deep",
+    ],
 )
 async def test_a_bad_answer_is_told_apart(answer: bytes, code: str, words: str, pool: Pool) -> None:
     async with server_that(says(answer)) as server:

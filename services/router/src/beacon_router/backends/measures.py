@@ -5,16 +5,25 @@ import math
 import orjson
 
 from beacon_router.backends.calls import Answer
+from beacon_router.backends.verdicts import bad_payload
 
 
 def measured(output: object, account: object) -> Answer:
     metrics = {str(name): figure for name, figure in account.items()} if isinstance(account, dict) else {}
     return Answer(
-        output=orjson.dumps(output),
+        output=_json_text(output),
         load_s=_seconds(metrics.get("load_s")),
         run_s=_seconds(metrics.get("run_s")),
         metrics=metrics,
     )
+
+
+def _json_text(output: object) -> bytes:
+    """As JSON text again; what is nested too deep to be written is no answer."""
+    try:
+        return orjson.dumps(output)
+    except orjson.JSONEncodeError as error:
+        raise bad_payload(f"the answer cannot be written: {error}") from error
 
 
 def _seconds(value: object) -> float | None:
