@@ -4,7 +4,10 @@ import pytest
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
-from beacon_router.core import BackendSpec, GroupSpec
+from beacon_contracts.tiers import Tier
+from beacon_router.core import BackendSpec, GroupSpec, Health, RequestId
+from beacon_router.dispatch.inference import Ask, Payload
+from beacon_router.dispatch.streams import StreamSink
 from tests.unit.router.shell_bed import LOAD_S, RUN_S, failure, shell_bed, topology
 
 ONE_SLOT = topology([BackendSpec("us", "US", frozenset({"m", "n"}), slots=1)])
@@ -195,3 +198,30 @@ async def test_where_it_ran_is_recorded_while_it_runs(moment: float) -> None:
         await bed.clock.advance(moment)
 
         assert (inference.actual_region, inference.backend) == ("US", "us")
+
+
+async def test_a_client_that_does_not_read_its_stream_is_not_held_against_the_backend() -> None:
+    async with shell_bed(ONE_SLOT, breaker_failures=1) as bed:
+        await warm(bed)
+        sink = StreamSink()
+        ask = Ask(RequestId("stalled"), "m", "US", Tier.FREE, sink=sink)
+        stalled = bed.shell.dispatcher.submit(ask, Payload(b"{}"))
+        await bed.settle()
+        sink.opened(Tap())
+        sink.feed(b"x" * 1_000_000)
+        await bed.clock.advance(RUN_S)
+
+        assert stalled.failure is not None
+        assert stalled.failure.code == "client_too_slow"
+        assert bed.shell.breakers.health("us") is Health.CLOSED
+        bed.submit("next")
+        await bed.settle()
+        assert bed.running("us") == ["next"]
+
+
+class Tap:
+    """A connection that can be held back."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...

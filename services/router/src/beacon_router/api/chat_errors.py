@@ -20,6 +20,7 @@ _TYPES = {
 _STATUS_OF_FAILURE = {
     "backend_refused": 400,
     "unusable_input": 400,
+    "client_too_slow": 408,
     "backend_busy": 429,
     "start_by_passed": 504,
     "run_timeout": 504,

@@ -11,6 +11,11 @@ def cancelled() -> BackendError:
     return BackendError("cancelled", FailureStage.RUN, False, "cancelled by the caller", blame=False)
 
 
+def client_too_slow(limit_s: float) -> BackendError:
+    text = f"the client had not read the answer {limit_s:g} s after its start"
+    return BackendError("client_too_slow", FailureStage.RUN, False, text, blame=False)
+
+
 def start_by_passed() -> BackendError:
     return BackendError(
         START_BY_PASSED, FailureStage.QUEUE, True, "no slot was free before start_by", blame=False

@@ -13,7 +13,7 @@ from beacon_router.backends import BackendError
 from beacon_router.core import Expired, Outcome, RequestId, Scheduler, Start
 from beacon_router.dispatch.backoff import RetryPolicy
 from beacon_router.dispatch.breakers import Breakers
-from beacon_router.dispatch.causes import cancelled, start_by_passed, stopped_running
+from beacon_router.dispatch.causes import cancelled, client_too_slow, start_by_passed, stopped_running
 from beacon_router.dispatch.held import Held
 from beacon_router.dispatch.inference import Inference, Run
 from beacon_router.dispatch.limits import RunLimits
@@ -142,8 +142,12 @@ class Engine:
         self._observer.started(run)
 
     def _overrun(self, run: Run, limit_s: float) -> None:
-        exceeded = self._rules.limits.exceeded(limit_s, cold=run.cold)
-        self._regions[run.start.region].stop(run, exceeded)
+        sink = run.inference.ask.sink
+        if sink is not None and sink.held_back:
+            why = client_too_slow(limit_s)
+        else:
+            why = self._rules.limits.exceeded(limit_s, cold=run.cold)
+        self._regions[run.start.region].stop(run, why)
 
     def _is_cold(self, start: Start, model: str) -> bool:
         """Until a first run has come to its end there, whoever starts meets the same load."""

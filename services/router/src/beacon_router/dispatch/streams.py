@@ -19,6 +19,8 @@ class StreamSink:
         self._ended = False
         self.begun = False
         """Set with the first piece: from then on the answer cannot be started over elsewhere."""
+        self.held_back = False
+        """Set when the source first had to wait for the reader: how long it takes is not its doing then."""
 
     def opened(self, source: Source) -> None:
         self._source = source
@@ -29,6 +31,7 @@ class StreamSink:
         self._bytes += len(piece)
         self._readable.set()
         if self._bytes > _BYTES_AHEAD and self._source is not None:
+            self.held_back = True
             self._source.pause()
 
     def end(self) -> None:
