@@ -139,9 +139,16 @@ async def test_a_caller_that_hangs_up_is_forgotten_and_its_work_goes_on(router: 
             caller.hang_up()
 
         await until(lambda: callers_are(router, 0), "all three are forgotten")
+        await until(lambda: is_counted(router, "/inference/{request_id}", 499), "the look is counted")
+        assert "request_crashed" not in router.process.log
         for name in ("gone", "gone-big"):
             assert not (await router.look(name)).state.terminal
             await router.cancel(name)
+
+
+async def is_counted(router: Router, route: str, status: int) -> bool:
+    text = (await router.http.get("/metrics")).text
+    return f'beacon_router_http_requests_total{{method="GET",route="{route}",status="{status}"}}' in text
 
 
 async def callers_are(router: Router, count: int) -> bool:

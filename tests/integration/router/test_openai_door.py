@@ -166,6 +166,21 @@ async def test_a_client_that_leaves_its_place_in_line_never_runs(
     assert len(await gpu.ledger(model="chat")) == 2
 
 
+async def test_a_run_that_an_operator_cancels_is_not_asked_for_again(router: Router, gpu: Gpusim) -> None:
+    await gpu.clear_ledger()
+    await gpu.add_fault(kind="hang", next=1)
+    async with openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key=TOKEN, max_retries=1) as eager:
+        call = asyncio.ensure_future(eager.chat.completions.create(model="chat", messages=MESSAGES))
+        await gpu.wait_running(1)
+        (running,) = (await router.queues())["regions"]["US"]["running"]
+        await router.cancel(running["request_id"])
+
+        with pytest.raises(openai.APIStatusError) as ended:
+            await call
+    assert (ended.value.status_code, ended.value.code) == (499, "cancelled")
+    await aborted(gpu)
+
+
 async def test_a_stream_that_breaks_off_ends_with_an_error(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="truncated", next=1)
 

@@ -3,7 +3,7 @@
 import orjson
 
 from beacon_contracts.failures import Failure
-from beacon_router.api.problems import problem_of
+from beacon_router.api.problems import CLIENT_GONE, problem_of
 from beacon_web.problems import HttpProblemError
 from beacon_web.replies import Reply, with_retry_after
 
@@ -21,6 +21,8 @@ _STATUS_OF_FAILURE = {
     "backend_refused": 400,
     "unusable_input": 400,
     "client_too_slow": 408,
+    # By its client, who is gone, or by an operator: not a status that clients repeat a request for.
+    "cancelled": CLIENT_GONE,
     "backend_busy": 429,
     "start_by_passed": 504,
     "run_timeout": 504,

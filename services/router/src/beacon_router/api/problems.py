@@ -4,7 +4,7 @@ import structlog
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from beacon_contracts.problem import Problem
@@ -37,7 +37,16 @@ _STATUS_AND_CODE: dict[type[DispatchError], tuple[int, str]] = {
     RequestIdReusedError: (409, "request_id_reused"),
     StartByPassedError: (504, "start_by_passed"),
 }
-FORESEEN = (HttpProblemError, DispatchError, ValidationError, RequestValidationError, HTTPException)
+FORESEEN = (
+    HttpProblemError,
+    DispatchError,
+    ValidationError,
+    RequestValidationError,
+    HTTPException,
+    ClientDisconnect,
+)
+# What others call a request whose client did not wait for the answer. Nobody reads it but the metrics.
+CLIENT_GONE = 499
 
 
 def problem_of(error: Exception) -> tuple[Problem, Headers]:
@@ -51,6 +60,8 @@ def problem_of(error: Exception) -> tuple[Problem, Headers]:
             return _invalid_fields(error), ()
         case HTTPException():
             return framework_problem(error)
+        case ClientDisconnect():
+            return make_problem(CLIENT_GONE, "client_gone", "the client did not wait for the answer"), ()
         case _:
             return make_problem(500, "internal_error", "this is a defect of the router"), ()
 
