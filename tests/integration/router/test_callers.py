@@ -4,9 +4,11 @@ import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
+
+import pytest
 
 from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
@@ -102,6 +104,29 @@ async def test_a_stranger_is_refused_and_the_connection_goes_on(router: Router) 
         status, headers, _ = await caller.answer()
 
     assert (status, headers["x-request-id"]) == (200, "mine")
+
+
+@pytest.mark.parametrize(
+    "begun", [b"GET /", b"GET / HTTP/1.1\r\nhost: x\r\nx: ", ask("endless", length=5)[:-2] + b"x: "]
+)
+async def test_a_head_without_end_is_cut_off(router: Router, begun: bytes) -> None:
+    async with calling(router) as stranger, patience("the router ends the connection"):
+        with suppress(ConnectionError):
+            await stranger.send(begun)
+            for _ in range(30):
+                await stranger.send(b"a" * 10_000)
+            await stranger.reader.read()
+
+
+async def test_many_headers_after_one_another_are_cut_off(router: Router) -> None:
+    async with calling(router) as first:
+        for number in range(3):
+            await first.send(ask(f"long-{number}", "x: " + "a" * 50_000))
+            assert (await first.answer())[0] == 200
+        await first.send(b"GET / HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(10_000)))
+
+        async with patience("it is refused"):
+            assert b" 431 " in await first.reader.readuntil(b"\r\n\r\n")
 
 
 async def test_close_is_kept_to(router: Router) -> None:

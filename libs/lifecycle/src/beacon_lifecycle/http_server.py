@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from beacon_lifecycle.http_heads import BoundedHeads
 from beacon_lifecycle.tasks import OwnedTasks
 
 log = structlog.get_logger(__name__)
@@ -40,7 +41,7 @@ class HttpServer:
         ready_file: Path | None = None,
         stop_grace_s: float = 3.0,
         on_grace_over: Callable[[], None] = lambda: None,
-        protocol: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
+        protocol: type[asyncio.Protocol] = BoundedHeads,
         websockets: type[asyncio.Protocol] | Literal["none"] = "none",
     ) -> None:
         self._host = host

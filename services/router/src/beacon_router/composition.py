@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from beacon_config import BeaconConfig
 from beacon_config.bounds import RouterConfig
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, Wakeup
+from beacon_lifecycle.http_heads import BoundedHeads
 from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import RedisAddress
 from beacon_router.api.app import create_app
@@ -164,7 +165,7 @@ def _server(
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,
-        protocol="httptools" if lane is None else direct_protocol(lane),
+        protocol=BoundedHeads if lane is None else direct_protocol(lane),
     )
 
 

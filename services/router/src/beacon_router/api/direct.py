@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import Any
 
 from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from beacon_lifecycle.http_heads import BoundedHeads
 from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.problems import refusal
 from beacon_router.dispatch.dispatcher import Dispatcher, stopping
@@ -34,16 +34,16 @@ class DirectLane:
     body_bytes: int
 
 
-def direct_protocol(lane: DirectLane) -> type[HttpToolsProtocol]:
+def direct_protocol(lane: DirectLane) -> type[BoundedHeads]:
     """The protocol of connections on this lane, for the server to make one of each."""
     return type("InferenceProtocol", (DirectProtocol,), {"lane": lane})
 
 
-class DirectProtocol(HttpToolsProtocol):
+class DirectProtocol(BoundedHeads):
     lane: DirectLane
-    cycle: Any  # the framework's, or ours in its place
 
     def on_headers_complete(self) -> None:
+        self.head_ended()
         length = self._direct_length()
         if length is None:
             super().on_headers_complete()
@@ -58,6 +58,7 @@ class DirectProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self.message_ended()
         if isinstance(self.cycle, DirectCall):
             self.cycle.on_complete()
         else:
