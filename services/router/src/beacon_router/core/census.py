@@ -17,7 +17,7 @@ def take_snapshot(now: float, floor: Floor, queues: Queues, estimator: Estimator
     return Snapshot(
         global_retry=queues.global_retry.count,
         regions=tuple(
-            _region(now, region, [lane for lane in lanes if _at_home(lane, region)], estimator)
+            _region(now, region, [lane for lane in lanes if _at_home(lane, region)], queues, estimator)
             for region in floor.regions.values()
         ),
         limits=tuple(
@@ -30,7 +30,9 @@ def _at_home(lane: Lane, region: Region) -> bool:
     return lane.queue is not Queue.GLOBAL_RETRY and lane.region == region.name
 
 
-def _region(now: float, region: Region, lanes: list[Lane], estimator: Estimator) -> RegionSnapshot:
+def _region(
+    now: float, region: Region, lanes: list[Lane], queues: Queues, estimator: Estimator
+) -> RegionSnapshot:
     by_queue: Counter[Queue] = Counter()
     by_model: Counter[str] = Counter()
     for lane in lanes:
@@ -51,7 +53,8 @@ def _region(now: float, region: Region, lanes: list[Lane], estimator: Estimator)
         cancelled=region.outcomes[Outcome.CANCELLED],
         by_model=dict(by_model),
         by_rank=tuple(
-            sum(lane.live for lane in lanes if lane.queue is Queue.MAIN and lane.rank == rank)
+            queues.before_main[region.name, rank]
+            + sum(lane.live for lane in lanes if lane.queue is Queue.MAIN and lane.rank == rank)
             for rank in range(estimator.ranks)
         ),
         estimated_wait={model: estimator.of_new(now, model, region.name, lowest) for model in models},

@@ -1,5 +1,6 @@
 """Everything that waits: by id, by lane, by deadline, by place in its line."""
 
+from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -17,11 +18,22 @@ _MAIN: Final = Queue.MAIN
 
 
 class Queues:
-    __slots__ = ("_floor", "_lanes", "_of_model", "deadlines", "global_retry", "last", "tickets")
+    __slots__ = (
+        "_floor",
+        "_lanes",
+        "_of_model",
+        "before_main",
+        "deadlines",
+        "global_retry",
+        "last",
+        "tickets",
+    )
 
     def __init__(self, floor: Floor) -> None:
         self.tickets: dict[RequestId, Ticket] = {}
         self.global_retry = Line()
+        self.before_main: Counter[tuple[str, int]] = Counter()
+        """By region and rank, who waits in its retry queue and its paid front: lanes that mix the ranks."""
         self._floor = floor
         self._lanes: dict[tuple[Queue, str, str, int, bool], Lane] = {}
         self._of_model: dict[str, list[Lane]] = {model: [] for model in floor.models}
@@ -55,6 +67,8 @@ class Queues:
             self._count_moving(lane.model, -1)
         else:
             lane.pool.changes += 1
+            if lane.queue is not _MAIN:
+                self.before_main[lane.region, ticket.request.rank] -= 1
         for fleet in lane.fleets:
             fleet.waiting -= 1
         if lane.remove(ticket):
@@ -124,6 +138,8 @@ class Queues:
             self._count_moving(lane.model, 1)
         else:
             lane.pool.changes += 1
+            if lane.queue is not _MAIN:
+                self.before_main[lane.region, ticket.request.rank] += 1
         for fleet in lane.fleets:
             fleet.waiting += 1
         if not lane.push(ticket):

@@ -1,0 +1,45 @@
+"""The numbers of a status page add up, whichever way they are counted."""
+
+from beacon_router.core import (
+    BackendSpec,
+    ModelSpec,
+    RegionSnapshot,
+    RegionSpec,
+    Request,
+    RequestId,
+    Scheduler,
+    Topology,
+)
+
+TOPOLOGY = Topology(
+    regions=(RegionSpec("US"),),
+    backends=(BackendSpec("us", "US", frozenset({"m", "n"}), slots=1),),
+    models=(ModelSpec("m"), ModelSpec("n")),
+    groups=(),
+)
+
+
+def test_every_way_to_count_those_who_wait_gives_the_same_sum() -> None:
+    scheduler = Scheduler(TOPOLOGY)
+    for name, rank in (("runs", 4), ("waits", 4), ("pays later", 3)):
+        scheduler.submit(0, ask(name, rank))
+    scheduler.submit(0, ask("paid", 2, front=True))
+    scheduler.retry(0, ask("failed once", 1, pinned=True), "US")
+    scheduler.retry(0, ask("failed, may move", 0), "US")
+    scheduler.to_front(0, RequestId("pays later"))
+
+    assert counted(scheduler) == (0, 1, 1, 1, 2)
+    scheduler.next(0)  # the one that may move goes first
+    scheduler.cancel(0, RequestId("paid"))
+    assert counted(scheduler) == (0, 1, 0, 1, 2)
+
+
+def ask(name: str, rank: int, *, pinned: bool = False, front: bool = False) -> Request:
+    return Request(RequestId(name), "m" if rank % 2 else "n", "US", rank, pinned, front)
+
+
+def counted(scheduler: Scheduler) -> tuple[int, ...]:
+    """By rank, after a look at the other sums."""
+    region: RegionSnapshot = scheduler.snapshot(0).regions[0]
+    assert sum(region.by_rank) == sum(region.by_model.values()) == region.main + region.retry
+    return region.by_rank
