@@ -196,6 +196,23 @@ async def test_bodies_that_are_coming_in_count_as_held() -> None:
             assert (await router.infer("third", given={"prompt": "x" * 3_000})).state.value == "completed"
 
 
+async def test_a_body_that_does_not_come_gives_its_room_back() -> None:
+    async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
+        config = router_config({"us-1": backend("US", gpu.url, slots=1)}, body_timeout_s=0.2)
+        async with start_router(config) as router:
+            chunked = ask("slow", "transfer-encoding: chunked").replace(b"content-length", b"x-length")
+            chat = ask("slow", length=500).replace(b"/inference", b"/v1/chat/completions")
+            for head in (ask("slow", length=500), chunked.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", chat):
+                async with calling(router) as slow:
+                    await slow.send(head + b"1")
+                    status, headers, document = await slow.answer()
+
+                    assert status == 408
+                    assert "body_too_slow" in str(document)
+                    assert headers["connection"] == "close"
+            assert await nothing_held(router)
+
+
 async def held_bytes(router: Router) -> bool:
     return bool((await router.queues())["held_bytes"] >= 7_900)
 

@@ -15,7 +15,7 @@ from beacon_redis import RedisAddress
 from beacon_router.api.app import create_app
 from beacon_router.api.asking import AskReader
 from beacon_router.api.auth import ServiceAuth
-from beacon_router.api.bodies import BodyReader
+from beacon_router.api.bodies import BodyReader, BodyRules
 from beacon_router.api.callers import KeyBook
 from beacon_router.api.chat_asking import ChatReader
 from beacon_router.api.chat_desk import ChatDesk
@@ -116,6 +116,10 @@ def shell_rules(router: RouterConfig, limits: RunLimits) -> ShellRules:
     )
 
 
+def body_rules(router: RouterConfig) -> BodyRules:
+    return BodyRules(router.body_bytes, router.body_timeout_s)
+
+
 def _runner_client(settings: Settings) -> httpx.AsyncClient | None:
     """For the keys of users; without a runner only the service token is accepted."""
     if settings.runner_url is None:
@@ -131,7 +135,7 @@ def _chat(
         ChatReader(config, scheduler=shell.scheduler, breakers=shell.breakers, clock=shell.clock),
         ServiceAuth(settings.service_token.get_secret_value()),
         None if runner_client is None else KeyBook(runner_client, shell.clock),
-        BodyReader(shell.dispatcher, config.router.body_bytes),
+        BodyReader(shell.dispatcher, body_rules(config.router)),
         clock=shell.clock,
     )
 
@@ -140,7 +144,7 @@ def _server(
     settings: Settings, config: BeaconConfig, shell: Shell, chat: ChatDesk, *, registry: CollectorRegistry
 ) -> HttpServer:
     auth = ServiceAuth(settings.service_token.get_secret_value())
-    body_bytes = config.router.body_bytes
+    bodies = body_rules(config.router)
     desk = InferenceDesk(
         shell.dispatcher,
         AskReader(config, shell.clock),
@@ -150,7 +154,7 @@ def _server(
             {name: model.expected_load_s for name, model in config.models.items()},
         ),
         auth,
-        BodyReader(shell.dispatcher, body_bytes),
+        BodyReader(shell.dispatcher, bodies),
     )
     others = [
         chat_routes(chat),
@@ -159,7 +163,7 @@ def _server(
     ]
     metrics = HttpMetrics(registry, "beacon_router")
     # The access log is written by the framework's way only.
-    lane = None if settings.access_log else DirectLane(desk, shell.dispatcher, metrics, body_bytes)
+    lane = None if settings.access_log else DirectLane(desk, shell.dispatcher, metrics, bodies)
     return HttpServer(
         create_app(desk, others, metrics=metrics, access_log=settings.access_log),
         host=settings.host,

@@ -1,5 +1,7 @@
 """What a client sends, strict about JSON."""
 
+import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -10,17 +12,34 @@ from beacon_web.bodies import announced_length, read_body
 from beacon_web.problems import HttpProblemError
 
 
-class BodyReader:
-    """Bodies up to a limit each, and all that are coming in together within the bytes that may be held."""
+@dataclass(frozen=True, slots=True)
+class BodyRules:
+    """A body has so many bytes at most, and is here after so many seconds: its room is kept until then."""
 
-    def __init__(self, dispatcher: Dispatcher, limit: int) -> None:
+    most: int
+    within_s: float
+
+    def too_slow(self) -> HttpProblemError:
+        close = ((b"connection", b"close"),)
+        text = f"the body was not here after {self.within_s:g} s"
+        return HttpProblemError(408, "body_too_slow", text, headers=close)
+
+
+class BodyReader:
+    """Bodies within their rules, and all that are coming in together within the bytes that may be held."""
+
+    def __init__(self, dispatcher: Dispatcher, rules: BodyRules) -> None:
         self._dispatcher = dispatcher
-        self._limit = limit
+        self._rules = rules
 
     async def read(self, scope: Scope, receive: Receive) -> bytes:
-        announced = announced_length(scope)
-        with self._dispatcher.arriving(self._limit if announced is None else min(announced, self._limit)):
-            return await read_body(scope, receive, self._limit)
+        announced, most = announced_length(scope), self._rules.most
+        with self._dispatcher.arriving(most if announced is None else min(announced, most)):
+            try:
+                async with asyncio.timeout(self._rules.within_s):
+                    return await read_body(scope, receive, most)
+            except TimeoutError:
+                raise self._rules.too_slow() from None
 
 
 def json_object(body: bytes) -> dict[str, Any]:

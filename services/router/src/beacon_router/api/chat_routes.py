@@ -71,6 +71,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         (400, "Bad input"),
         (401, "Unknown key"),
         (404, "Unknown model"),
+        (408, "Too slow"),
         (413, "Too large"),
         (429, "Too much at once"),
         (502, "The backend failed"),

@@ -4,6 +4,7 @@ What is out of the ordinary (no length, HTTP/1.0, `Expect`, pipelining, a client
 other route takes the way of the framework, which has the same route with the same desk behind it.
 """
 
+from asyncio import TimerHandle
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from starlette.types import Scope
 
 from beacon_lifecycle.http_heads import BoundedHeads
+from beacon_router.api.bodies import BodyRules
 from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.problems import refusal
 from beacon_router.dispatch.dispatcher import Dispatcher, stopping
@@ -31,7 +33,7 @@ class DirectLane:
     desk: InferenceDesk
     dispatcher: Dispatcher
     metrics: HttpMetrics
-    body_bytes: int
+    bodies: BodyRules
 
 
 def direct_protocol(lane: DirectLane) -> type[BoundedHeads]:
@@ -41,6 +43,11 @@ def direct_protocol(lane: DirectLane) -> type[BoundedHeads]:
 
 class DirectProtocol(BoundedHeads):
     lane: DirectLane
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if isinstance(self.cycle, DirectCall) and self.cycle.more_body:
+            self.cycle.await_the_rest()
 
     def on_headers_complete(self) -> None:
         self.head_ended()
@@ -89,7 +96,7 @@ class DirectProtocol(BoundedHeads):
         if busy or self.expect_100_continue or self.flow.write_paused or self.parser.should_upgrade():
             return None
         length = announced_length(self.scope)  # type: ignore[arg-type]
-        return length if length is not None and length <= self.lane.body_bytes else None
+        return length if length is not None and length <= self.lane.bodies.most else None
 
 
 class _Nobody:
@@ -115,6 +122,7 @@ class DirectCall:
         self._body: list[bytes] = []
         self._expecting = False
         self._wait: Wait | None = None
+        self._late: TimerHandle | None = None
         self._started = perf_counter()
 
     def begin(self) -> None:
@@ -141,6 +149,15 @@ class DirectCall:
             self._answer(refusal(error, PATH))
         self._body.clear()
 
+    def await_the_rest(self) -> None:
+        """Most bodies come with their heads; the others get their time."""
+        if self._expecting and self._late is None:
+            self._late = self._protocol.loop.call_later(self._lane.bodies.within_s, self._be_late)
+
+    def _be_late(self) -> None:
+        self.keep_alive = False
+        self.refuse(self._lane.bodies.too_slow())
+
     def refuse(self, error: Exception) -> None:
         """An answer before the body is here; what still comes of it is dropped."""
         self._arrived()
@@ -152,6 +169,8 @@ class DirectCall:
             self._wait.forget()
 
     def _arrived(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
         if self._expecting:
             self._expecting = False
             self._lane.dispatcher.arrived(self._length)

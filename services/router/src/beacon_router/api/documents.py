@@ -48,6 +48,7 @@ _EXAMPLES: dict[int, tuple[str, str]] = {
     401: ("no_token", "send the service token as Authorization: Bearer"),
     403: ("wrong_token", "this is not the service token"),
     404: ("unknown_inference", "no inference exe_… is known here, or its result is gone"),
+    408: ("body_too_slow", "the body was not here after 30 s"),
     409: ("stale_fence", "fence 1 is behind 2, which has taken exe_… over"),
     413: ("body_too_large", "the body may have 1048576 bytes"),
     422: ("unknown_model", "model: 'gpt-9' is not one of llama3.2-1b, flux"),

@@ -28,7 +28,7 @@ def inference_routes(desk: InferenceDesk) -> APIRouter:
         responses={
             200: {"model": InferenceView, "description": "It is over: completed, failed or cancelled"},
             202: {"model": InferenceView, "description": "Not done yet; follow Location"},
-            **problems(400, 401, 403, 409, 413, 422, 429, 503, 504),
+            **problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
         },
         openapi_extra={"requestBody": ASK_BODY, "parameters": [PREFER_HEADER]},
     )
