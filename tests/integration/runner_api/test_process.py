@@ -108,6 +108,16 @@ async def test_told_to_stop_it_answers_what_is_open_and_ends_well(
             assert await process.wait() == 0
 
 
+async def test_a_head_without_end_is_refused(database_url: str, redis_url: str, tmp_path: Path) -> None:
+    async with api_process(database_url, redis_url, tmp_path) as (_, url):
+        host, port = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /healthz HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(10_000)))
+        async with patience("it is refused"):
+            assert b" 431 " in await reader.readuntil(b"\r\n")
+        writer.close()
+
+
 async def test_a_job_answered_202_is_there_after_kill_9(
     database_url: str, redis_url: str, tmp_path: Path
 ) -> None:

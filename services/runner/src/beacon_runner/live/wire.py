@@ -11,8 +11,9 @@ import struct
 from typing import Any, Protocol
 
 from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from beacon_lifecycle.http_heads import BoundedHeads
 
 LINE = "beacon.line"
 
@@ -42,7 +43,7 @@ def line_of(scope: Scope) -> Line | None:
     return line
 
 
-class HttpLine(HttpToolsProtocol):
+class HttpLine(BoundedHeads):
     """HTTP of which an answer may be a stream."""
 
     def on_message_begin(self) -> None:
