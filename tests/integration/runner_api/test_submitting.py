@@ -1,13 +1,17 @@
 """`POST /api/v1/jobs` and `/batch`: what is taken, what is refused, and that refusals change nothing."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
 
+from beacon_contracts.ids import read_job
 from beacon_contracts.jobs import JobAccepted
+from beacon_contracts.tiers import Tier
 from tests.integration.runner_api.bed import CONFIG, GENERATION, MATRIX, PIPELINE, ApiBed, Caller
+from tests.integration.runner_store.statements import AGE_JOB
 
 
 @pytest.mark.parametrize("body", [GENERATION, MATRIX, PIPELINE])
@@ -197,3 +201,22 @@ async def test_a_repeated_batch_says_how_far_each_job_is(api: ApiBed, anna: Call
     again = (await anna.post("/api/v1/jobs/batch", body, 200, **key))["jobs"]
     assert [job["status"] for job in again] == ["completed", "queued", "queued"]
     assert [job["position"] is None for job in again] == [True, False, False]
+
+
+@pytest.mark.parametrize("tier", [Tier.PREMIUM, Tier.ADMIN])
+async def test_a_key_of_one_job_is_not_the_key_of_a_batch_of_one(api: ApiBed, tier: Tier) -> None:
+    ben, key = await api.user("ben", tier), {"Idempotency-Key": "one"}
+    alone = await ben.submit(GENERATION, **key)
+    refused = await ben.post("/api/v1/jobs/batch", {"jobs": [GENERATION]}, 409, **key)
+    assert (refused["code"], refused["job_id"]) == ("idempotency_key_reused", alone)
+
+
+async def test_a_batch_of_which_a_job_is_gone_is_not_repeated(api: ApiBed, anna: Caller) -> None:
+    """Jobs may be kept for a shorter time than keys, and the jobs of a batch end at different times."""
+    body, key = {"jobs": [GENERATION] * 3}, {"Idempotency-Key": "b"}
+    first = await anna.post("/api/v1/jobs/batch", body, 202, **key)
+    gone: str = first["jobs"][1]["job_id"]
+    await anna.post(f"/api/v1/jobs/{gone}/cancel")
+    await api.store.database.execute(AGE_JOB, read_job(gone), timedelta(hours=2))
+    await api.store.attic.sweep(CONFIG.retention.model_copy(update={"jobs_s": 3600.0}), 10)
+    assert (await anna.post("/api/v1/jobs/batch", body, 409, **key))["code"] == "idempotency_key_reused"

@@ -108,7 +108,10 @@ class Submissions:
         raise StoreUnavailableError(RESTLESS_KEY)
 
     async def earlier_batch(self, first: NewJob, size: int) -> Sequence[Known] | None:
-        """What an earlier request with the first job's key has made; None when the key is free."""
+        """What an earlier request with the first job's key has made; None when the key is free.
+
+        One that was no batch of this size, or of which jobs are gone by now, was another request.
+        """
         owner, key = first.user, first.idempotency_key
         holders = await self._database.fetch(_SQL["by_idempotency_keys"], [0], [owner], [key])
         if not holders:
@@ -117,7 +120,7 @@ class Submissions:
         if isinstance(earlier, KeyTaken):
             return [earlier]
         rows = await self._database.fetch(_SQL["batch_of"], earlier.id, size)
-        return [_stored(row) for row in rows]
+        return [_stored(row) for row in rows] if len(rows) == size else [KeyTaken(earlier.id)]
 
     async def _store_batch(self, first: NewJob, jobs: Sequence[NewJob]) -> bool:
         """False, and nothing stored, when the first one's key is taken."""
