@@ -8,10 +8,12 @@ from typing import Any
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
+from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import Due
 from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.domain.work import ClaimedJob
+from beacon_runner.domain.work import ClaimedJob, Postponed, StageReport
 from beacon_runner.loops.retries import RetryHandler
 from beacon_runner.loops.worker.opening import open_run
 from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
@@ -200,6 +202,33 @@ async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(bed: LoopB
         await until(lambda: _fence_lost(bed), "the worker sees that it lost its fence")
         assert (await bed.job(job))["state"] == "processing"
     assert "from the loser" not in str(await bed.executions(job))
+
+
+async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
+    database_url: str, redis_url: str
+) -> None:
+    """A worker stood still, another brought its job further, and the next message came to the first one."""
+    executor = ScriptedExecutor()
+    async with LoopBed.on(database_url, redis_url, lease_s=2.0, heartbeat_s=0.05) as bed:
+        (job,) = await bed.queued()
+        async with bed.worker(executor):
+            (first,) = await executor.started(1)
+            message = Message(job, 1, 0, 1, JobClass.LOW, first.job.lane)
+            (taken,) = await bed.claims.claim([message], "another")
+            await bed.claims.record([StageReport(taken, verdict=Postponed(0.0, "full"))])
+            await bed.queue.ack([message])
+            await bed.publish()
+            await until(partial(bed.queue.take_due, 10), "the next message is due")
+            (_, second) = await executor.started(2)
+            assert first.given_up
+            second.done(completed())
+            assert await bed.ended(job) == ["completed"]
+
+            async def forgotten() -> bool:
+                await bed.queue.reclaim(10)
+                return not await bed.transport.redis.exists("jobs:live")
+
+            await until(forgotten, "Redis has forgotten the first message")
 
 
 async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> None:

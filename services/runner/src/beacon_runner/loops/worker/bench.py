@@ -65,14 +65,15 @@ class Bench:
     def __len__(self) -> int:
         return len(self._seats)
 
-    def begin(self, run: JobRun, free_slot: Callable[[], None]) -> None:
-        """Work on it. An older delivery of the same job, if one is here, is let go: its fence is broken."""
-        if run.job.id in self._seats:
-            self.let_go(run.job.id)
+    def begin(self, run: JobRun, free_slot: Callable[[], None]) -> JobRun | None:
+        """Work on it. An older delivery of the same job, if one is here, is let go and returned: its fence is
+        broken."""
+        older = self.let_go(run.job.id)
         seat = Seat(run, free_slot)
         self._seats[run.job.id] = seat
         self._empty.clear()
         self._fill(seat)
+        return older
 
     def let_go(self, job: JobId) -> JobRun | None:
         """Stop working on it and change nothing; what runs at the router is left to its new owner."""

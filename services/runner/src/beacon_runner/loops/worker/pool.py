@@ -130,7 +130,9 @@ class Pool:
         now = intake.clock.wall()
         for job in jobs:
             run = open_run(by_job[job.id], job, now)
-            intake.bench.begin(run, self._free_slot)
+            older = intake.bench.begin(run, self._free_slot)
+            if older is not None and older.message.id != run.message.id:
+                intake.heartbeat.drop([older.message])  # its lease ends, and the claim after that drops it
         intake.metrics.claimed.labels(self._classes[0]).inc(len(jobs))
 
     def _free_slot(self) -> None:
