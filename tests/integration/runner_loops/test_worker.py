@@ -128,6 +128,22 @@ async def test_a_router_that_is_busy_costs_no_attempt(bed: LoopBed) -> None:
     assert [run.due.attempt for run in executor.runs] == [1, 1]
 
 
+async def test_what_the_router_did_not_take_is_not_said_to_run(bed: LoopBed) -> None:
+    executor = ScriptedExecutor()
+    (job,) = await bed.queued()
+    async with bed.worker(executor):
+        (run,) = await executor.started(1)
+        await until(lambda: bed.executions(job), "its start is recorded")
+        run.done(NotTaken(30.0, "queue full"))
+        await until(lambda: _next_attempt(bed, job), "the job waits for the router")
+        (row,) = await bed.executions(job)
+        assert (row["state"], row["attempt"], row["started_at"]) == ("pending", 1, None)
+        await make_due(bed)
+        (_, again) = await executor.started(2)
+        again.done(completed())
+        assert await bed.ended(job) == ["completed"]
+
+
 async def test_results_count_even_when_the_rest_of_the_matrix_has_to_wait(bed: LoopBed) -> None:
     executor = ScriptedExecutor(
         at_once=lambda job, due: (

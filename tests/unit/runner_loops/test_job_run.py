@@ -11,6 +11,7 @@ from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.free_json import LARGEST_RESULT, NOT_RECORDABLE, stored_form
+from beacon_runner.domain.journal import events_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.domain.work import (
@@ -196,6 +197,20 @@ def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
     assert [*settled, run.settled] == [False, True]
     assert verdict(run) == Postponed(9.0, "full")
     assert [report.execution.ordinal for report in run.take_report().executions] == [1]
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_what_the_router_did_not_take_does_not_run(told: bool) -> None:
+    run = opened()
+    (first,) = start(run, 1)
+    run.went_on(first, AT)
+    if told:
+        run.take_report()
+    run.finished(first, NotTaken(9.0, "full"), AT, LATER)
+    report = run.take_report()
+    states = [(one.execution.ordinal, one.state, one.attempt) for one in report.executions]
+    assert states == ([(0, ExecutionState.PENDING, 1)] if told else [])
+    assert events_of(report) == []
 
 
 def test_a_step_that_ends_well_hands_its_output_on() -> None:

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import JobId, show_execution
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.plan import step_name
+from beacon_runner.domain.plan import ended, step_name
 from beacon_runner.domain.work import (
     ClaimedJob,
     Dead,
@@ -62,7 +62,7 @@ def _execution_events(job: ClaimedJob, report: ExecutionReport, step: str | None
         drafts.append(EventDraft(EventType.EXECUTION_START, data, report.started_at))
     if report.state is ExecutionState.COMPLETED:
         drafts.append(EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)))
-    elif report.state is not ExecutionState.RUNNING:
+    elif ended(report.state):
         drafts.append(EventDraft(EventType.EXECUTION_FAILED, data | _whereabouts(report) | _failure(report)))
     return drafts
 

@@ -81,7 +81,7 @@ class ClaimedJob:
 
 @record
 class ExecutionReport:
-    """The newest state of one execution; `RUNNING` when it has just started.
+    """The newest state of one execution; `RUNNING` when it has just started, `PENDING` when it was not taken.
 
     A terminal report of an execution whose start was never reported says both at once, which saves a write.
     `stored` is the output as it is stored, where that is known already.

@@ -86,10 +86,10 @@ class JobRun:
         ordinal = started.execution.ordinal
         noted = self._running.pop(ordinal)
         if isinstance(outcome, NotTaken):
-            self._put_off(started, outcome)
+            self._put_off(started, outcome, told=noted is not None and not self._untold(ordinal))
             return
         # A start that waits to be written and its end become one write.
-        start_reported = noted is not None and self._unrecorded.pop(ordinal, None) is None
+        start_reported = noted is not None and not self._untold(ordinal)
         report = _report(started, outcome, started_at, at, start_reported=start_reported)
         self._results.append(report)
         self._unrecorded[ordinal] = report
@@ -108,8 +108,17 @@ class JobRun:
         self._unrecorded = {}
         return StageReport(self.job, executions, (), self.verdict)
 
-    def _put_off(self, started: Due, outcome: NotTaken) -> None:
+    def _untold(self, ordinal: int) -> bool:
+        """Whether its start still waits to be written; then it is not written any more."""
+        return self._unrecorded.pop(ordinal, None) is not None
+
+    def _put_off(self, started: Due, outcome: NotTaken, *, told: bool) -> None:
         self._left.append(started)
+        if told:  # that it runs, which it does not
+            waits = ExecutionReport(
+                started.execution, ExecutionState.PENDING, started.attempt, start_reported=True
+            )
+            self._unrecorded[started.execution.ordinal] = waits
         if self._postponed is None or outcome.delay_s > self._postponed.delay_s:
             self._postponed = outcome
 

@@ -123,7 +123,7 @@ SET
     backend = EXCLUDED.backend,
     output = EXCLUDED.output,
     failure = EXCLUDED.failure,
-    started_at = coalesce(EXCLUDED.started_at, e.started_at),
+    started_at = CASE WHEN EXCLUDED.state <> 'pending' THEN coalesce(EXCLUDED.started_at, e.started_at) END,
     finished_at = EXCLUDED.finished_at,
     queued_s = EXCLUDED.queued_s,
     load_s = EXCLUDED.load_s,
