@@ -164,6 +164,27 @@ async def test_retrying_what_is_in_flight_or_completed_starts_no_second_run(bed:
     assert len(await bed.published()) == 1
 
 
+async def test_two_failed_executions_are_retried_one_after_another_and_run_together(bed: Bed) -> None:
+    job = await bed.dead(MATRIX, "a", "later", "c", "later")
+    for ordinal in (1, 3):
+        answer = await bed.control.retry_execution(job, 0, ordinal, USER)
+        assert (answer.queued, answer.state) == (True, ExecutionState.PENDING)
+    head = (await bed.job(job)).head
+    assert (head.state, head.completed, head.failed) == (JobState.QUEUED, 2, 0)
+    await bed.run(await bed.claim(), "b", "d")
+    assert (await bed.job(job)).head.state is JobState.COMPLETED
+
+
+async def test_what_its_running_job_has_given_up_on_is_not_said_to_run(bed: Bed) -> None:
+    job = await bed.dead(MATRIX, "a", "later", "c", "later")
+    await bed.control.retry_execution(job, 0, 1, USER)
+    claimed = await bed.claim()
+    with pytest.raises(WrongStateError, match="when that has ended"):
+        await bed.control.retry_execution(job, 0, 3, USER)
+    await bed.run(claimed, "b")
+    assert (await bed.control.retry_execution(job, 0, 3, USER)).queued
+
+
 async def test_retries_are_used_up_after_three(bed: Bed) -> None:
     job = await bed.dead(GENERATION, "later")
     for number in range(1, 4):

@@ -140,10 +140,12 @@ class JobControl:
             execution = await connection.fetchrow(_SQL["lock_execution"], job, stage, ordinal)
             answer = self._retry_answer(row, execution)
             if answer.queued:
-                attempts = allowed_attempts(row["spec"], row["stage"], self._policy)
                 await connection.execute(_SQL["try_one_again"], job, stage, ordinal)
-                # As the last allowed attempt: its failure must not set off a retry of all the others.
-                await self._requeue(connection, job, attempts, "retry")
+                if JobState(row["state"]) in LIVE:  # it waits, and its next claim takes this one along
+                    await connection.execute(_RECORD["recount"], [job])
+                else:
+                    # As the last allowed attempt: its failure must not set off a retry of all the others.
+                    await self._requeue(connection, job, self._allowed(row), "retry")
             return answer
 
     def _retry_answer(self, job: Any, execution: Any) -> RetriedExecution:
@@ -157,15 +159,20 @@ class JobControl:
             failure = _failure(execution)
             if failure is None or not failure.retryable:
                 raise NotRetryableError(failure)
-            if job_state not in LIVE:
+            if job_state is not JobState.PROCESSING:
                 if used >= most:
                     raise RetriesUsedUpError(used, most)
                 return RetriedExecution(ExecutionState.PENDING, True, used + 1, most)
+            if job["attempt"] >= self._allowed(job):  # otherwise its job tries it again by itself
+                raise WrongStateError(job_state, "its job goes on without it; retry it when that has ended")
         elif job_state not in LIVE and state is not ExecutionState.COMPLETED:
             raise WrongStateError(
                 job_state, f"this execution never ran; resume the job, which is {job_state}"
             )
         return RetriedExecution(state, False, used, most)
+
+    def _allowed(self, job: Any) -> int:
+        return allowed_attempts(job["spec"], job["stage"], self._policy)
 
     async def _requeue(self, connection: "Connection", job: JobId, attempt: int, reason: str) -> None:
         event = EventDraft(EventType.JOB_QUEUED, {"reason": reason})
