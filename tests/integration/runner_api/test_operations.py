@@ -169,3 +169,11 @@ async def test_the_document_describes_every_route_with_examples(api: ApiBed) -> 
         for operation in operations.values():
             if path not in ("/healthz", "/readyz", "/queue-status", "/status"):
                 assert "401" in operation["responses"], path
+
+
+NOBODY = "job_" + "0" * 26
+
+
+@pytest.mark.parametrize("cursor", ["x", NOBODY, "job_0.1", f"{NOBODY}.-1", NOBODY + "." + "9" * 60])
+async def test_a_made_up_cursor_of_dead_letters_is_refused(admin: Caller, cursor: str) -> None:
+    assert (await admin.get("/admin/queue-dead", 422, cursor=cursor))["code"] == "invalid_field"

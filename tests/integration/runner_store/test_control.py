@@ -1,6 +1,7 @@
 """What users and operators do to jobs: cancel, resume, retry one, requeue, purge."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,6 +16,7 @@ from beacon_runner.store.control import (
     RetriesUsedUpError,
     WrongStateError,
 )
+from beacon_runner.store.letters import DeadLetters
 from tests.integration.runner_store.bed import (
     GENERATION,
     MATRIX,
@@ -225,12 +227,46 @@ async def test_requeueing_dead_letters_resets_attempts_and_runs_even_what_failed
 async def test_dead_letters_are_paged_newest_first_and_purged(bed: Bed) -> None:
     jobs = [await bed.dead(GENERATION, "never") for _ in range(5)]
     first = await bed.letters.page(None, 2)
-    second = await bed.letters.page(first[-1].job, 2)
+    second = await bed.letters.page(first[-1].place, 2)
     assert [letter.job for letter in first + second] == jobs[::-1][:4]
     assert await bed.letters.purge([jobs[0], JobId(new_uuid())]) == [jobs[0]]
     assert len(await bed.letters.purge(None)) == 4
     assert await bed.letters.requeue(None) == []
     assert (await bed.job(jobs[0])).head.state is JobState.FAILED
+
+
+async def test_the_list_goes_on_when_the_letters_of_the_page_before_are_gone(bed: Bed) -> None:
+    jobs = [await bed.dead(GENERATION, "never") for _ in range(4)]
+    first = await bed.letters.page(None, 2)
+    await bed.letters.requeue([letter.job for letter in first])
+    second = await bed.letters.page(first[-1].place, 2)
+    assert [letter.job for letter in second] == [jobs[1], jobs[0]]
+
+
+async def test_requeueing_all_comes_to_an_end_though_they_die_again_at_once(bed: Bed) -> None:
+    jobs = [await bed.dead(GENERATION, "never") for _ in range(3)]
+    hasty = HastyLetters(bed)
+    assert sorted(await hasty.requeue(None)) == sorted(jobs)
+    assert await bed.letters.count() == 3
+
+
+class HastyLetters(DeadLetters):
+    """As if a worker ran what is put back, and failed, before the next step."""
+
+    def __init__(self, bed: Bed) -> None:
+        super().__init__(bed.database)
+        self._bed = bed
+        self._steps = 0
+
+    async def _requeue_some(self, jobs: Sequence[JobId]) -> list[JobId]:
+        self._steps += 1
+        assert self._steps < 5
+        requeued = await super()._requeue_some(jobs)
+        for message in await self._bed.messages():
+            (claimed,) = await self._bed.claims.claim([message], "w1")
+            await self._bed.run(claimed, "never")
+        await self._bed.published()
+        return requeued
 
 
 async def test_a_letter_whose_job_was_resumed_is_gone(bed: Bed) -> None:

@@ -22,12 +22,12 @@ from beacon_contracts.operations import (
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import JobClass
 from beacon_runner.api.auth import KeyRing
-from beacon_runner.api.cursors import Cursor, PageSize, read_cursor
+from beacon_runner.api.cursors import Cursor, PageSize, read_letter_cursor, show_letter_cursor
 from beacon_runner.api.documents import problems
 from beacon_runner.api.doors import locked
 from beacon_runner.domain.admission import RefusedJobError
 from beacon_runner.domain.ports import Outbox, Pauses, QueueDesk
-from beacon_runner.store.letters import DeadLetter, DeadLetters
+from beacon_runner.store.letters import DeadLetter, DeadLetters, LetterPlace
 from beacon_runner.store.reading import Reader
 from beacon_web.replies import view_response
 
@@ -95,9 +95,9 @@ class Operations:
         await self.pauses.resume(job_class)
         await self.queue.resume(job_class)
 
-    async def dead_page(self, cursor: JobId | None, limit: int) -> DeadLetterPage:
-        found = await self.letters.page(cursor, limit + 1)
-        following = show_job(found[limit - 1].job) if len(found) > limit else None
+    async def dead_page(self, after: LetterPlace | None, limit: int) -> DeadLetterPage:
+        found = await self.letters.page(after, limit + 1)
+        following = show_letter_cursor(found[limit - 1].place) if len(found) > limit else None
         return DeadLetterPage(
             dead_letters=[_letter_view(letter) for letter in found[:limit]],
             total=await self.letters.count(),
@@ -160,7 +160,7 @@ def admin_routes(operations: Operations, keys: KeyRing) -> APIRouter:
     @routes.get("/queue-dead", responses={200: {"model": DeadLetterPage}, **problems(401, 403, 422, 503)})
     async def queue_dead(limit: PageSize = 100, cursor: Cursor = None) -> Response:
         """Dead letters, newest first, with reason and last error."""
-        return view_response(await operations.dead_page(read_cursor(cursor), limit))
+        return view_response(await operations.dead_page(read_letter_cursor(cursor), limit))
 
     @routes.post(
         "/queue-dead/purge", responses={200: {"model": Counted}, **problems(400, 401, 403, 422, 503)}

@@ -35,13 +35,27 @@ class DeadLetter:
     failure: Failure
     died_at: datetime
 
+    @property
+    def place(self) -> "LetterPlace":
+        return LetterPlace(self.died_at, self.job)
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPlace:
+    """Where a letter stands in the list, which the others keep when it is gone."""
+
+    died_at: datetime
+    job: JobId
+
 
 class DeadLetters:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def page(self, after: JobId | None, limit: int) -> list[DeadLetter]:
-        return [_letter(row) for row in await self._database.fetch(_SQL["dead_page"], after, limit)]
+    async def page(self, after: LetterPlace | None, limit: int) -> list[DeadLetter]:
+        """Newest first."""
+        start = (None, None) if after is None else (after.died_at, after.job)
+        return [_letter(row) for row in await self._database.fetch(_SQL["dead_page"], *start, limit)]
 
     async def count(self) -> int:
         return int(await self._database.fetchval(_SQL["dead_count"]))
@@ -55,17 +69,18 @@ class DeadLetters:
         return [JobId(row["job_id"]) for row in rows]
 
     async def requeue(self, jobs: Sequence[JobId] | None) -> list[JobId]:
-        """Put these jobs back to work, or all that are dead, with their attempts reset."""
+        """Put these jobs back to work, or all that are dead now, with their attempts reset."""
         requeued: list[JobId] = []
         if jobs is not None:
             for start in range(0, len(jobs), STEP):
                 requeued += await self._requeue_some(jobs[start : start + STEP])
             return requeued
-        while chosen := await self._database.fetch(_SQL["take_letters"], STEP):
-            done = await self._requeue_some([JobId(row["job_id"]) for row in chosen])
-            if not done:
-                break
-            requeued += done
+        for newest in await self.page(None, 1):
+            while chosen := await self._database.fetch(_SQL["take_letters"], STEP, newest.died_at):
+                done = await self._requeue_some([JobId(row["job_id"]) for row in chosen])
+                if not done:
+                    break
+                requeued += done
         return requeued
 
     async def _requeue_some(self, jobs: Sequence[JobId]) -> list[JobId]:

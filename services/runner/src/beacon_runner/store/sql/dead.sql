@@ -1,13 +1,14 @@
 -- name: dead_page
--- Dead letters, newest first, after a given one.
+-- Dead letters, newest first, after the place where one was: it may be gone by now.
 SELECT d.job_id, d.died_at, d.stage, d.attempt, d.reason, d.failure, j.user_id, j.kind, j.name, j.state, j.class
 FROM dead_letters d
 JOIN jobs j ON j.id = d.job_id
 WHERE
-    $1::uuid IS NULL
-    OR (d.died_at, d.job_id) < (SELECT died_at, job_id FROM dead_letters WHERE job_id = $1)
+    (d.died_at, d.job_id) < (
+        coalesce($1::timestamptz, 'infinity'), coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    )
 ORDER BY d.died_at DESC, d.job_id DESC
-LIMIT $2;
+LIMIT $3;
 
 -- name: dead_count
 -- How many dead letters there are.
@@ -22,8 +23,8 @@ DELETE FROM dead_letters WHERE job_id = ANY ($1::uuid[]) RETURNING job_id;
 DELETE FROM dead_letters RETURNING job_id;
 
 -- name: take_letters
--- The oldest letters, for requeueing them in bounded steps.
-SELECT job_id FROM dead_letters ORDER BY died_at, job_id LIMIT $1;
+-- The oldest letters up to a moment, for requeueing them in bounded steps: what dies again meanwhile stays.
+SELECT job_id FROM dead_letters WHERE died_at <= $2 ORDER BY died_at, job_id LIMIT $1;
 
 -- name: lock_dead
 -- Those of these jobs that lie among the dead, held against changes in one order.
