@@ -1,11 +1,12 @@
 """Results: recorded once, with the events and messages that they cause."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from beacon_contracts.ids import JobId
+from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.messages import Topic
@@ -261,3 +262,11 @@ async def test_counts_add_up_whatever_the_order_of_writes(bed: Bed) -> None:
     for job in jobs:
         head = (await bed.job(job)).head
         assert (head.state, head.completed, head.failed) == (JobState.PARTIAL, 3, 1)
+
+
+async def test_the_events_of_a_job_that_is_removed_meanwhile_are_gone(bed: Bed) -> None:
+    job = await bed.submit()
+    await bed.run(await bed.claim(), "x")
+    seen = await bed.job(job)
+    gone = replace(seen, head=replace(seen.head, id=JobId(new_uuid())))
+    assert await bed.reader.events(gone, 1, 100) == []

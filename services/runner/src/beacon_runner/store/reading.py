@@ -167,7 +167,8 @@ class Reader:
         for row in rows:
             found += _events(row)
         if len(rows) < limit and _told_by_itself(job, rows[-1]["seq"] if rows else after):
-            found += _at_once(job, await self.executions(job.head.id))
+            executions = await self.executions(job.head.id)
+            found += _at_once(job, executions) if executions else []  # the job was removed meanwhile
         return [event for event in found if event.seq > after]
 
     async def live_jobs(self, jobs: Sequence[JobId]) -> list[LiveJob]:
