@@ -8,6 +8,8 @@ import pytest
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.messages import Topic
+from beacon_runner.domain.plan import stage_plan
+from beacon_runner.domain.verdict import decide
 from beacon_runner.domain.work import ExecutionReport, StageReport
 from beacon_runner.store.control import (
     NoSuchExecutionError,
@@ -222,6 +224,22 @@ async def test_requeueing_dead_letters_resets_attempts_and_runs_even_what_failed
     assert (claimed.attempt, [one.state for one in claimed.known]) == (1, [ExecutionState.PENDING])
     await bed.run(claimed, "fixed")
     assert (await bed.job(jobs[2])).head.state is JobState.COMPLETED
+
+
+async def test_a_requeued_job_runs_what_was_cancelled_at_the_router_too(bed: Bed) -> None:
+    job = await bed.submit(MATRIX)
+    claimed = await bed.claim()
+    *done, last = run_reports(claimed, ["a", "b", "c", "d"])
+    cancelled = ExecutionReport(last.execution, ExecutionState.CANCELLED, 1, finished_at=NOW)
+    plan, reports = stage_plan(claimed.spec, 0, {}), (*done, cancelled)
+    await bed.claims.record(
+        [StageReport(claimed, reports, verdict=decide(claimed, plan, reports, POLICY, 0.0))]
+    )
+    await bed.published()
+    assert await bed.letters.requeue([job]) == [job]
+    report = await bed.run(await bed.claim(), "d at last")
+    assert [(one.execution.ordinal, one.attempt) for one in report.executions] == [(3, 2)]
+    assert (await bed.job(job)).head.state is JobState.COMPLETED
 
 
 async def test_dead_letters_are_paged_newest_first_and_purged(bed: Bed) -> None:

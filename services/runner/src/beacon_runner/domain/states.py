@@ -37,6 +37,7 @@ EXECUTION_TRANSITIONS: Mapping[str, tuple[tuple[ExecutionState, ExecutionState],
     "poison": ((E.PENDING, E.FAILED), (E.RUNNING, E.FAILED)),
     "cancelled": ((E.PENDING, E.CANCELLED), (E.RUNNING, E.CANCELLED)),
     "tried again": ((E.FAILED, E.PENDING),),
+    "requeued": ((E.FAILED, E.PENDING), (E.CANCELLED, E.PENDING)),
 }
 
 

@@ -131,13 +131,14 @@ SET
 WHERE e.state <> 'completed' AND EXCLUDED.attempt >= e.attempt;
 
 -- name: try_again
--- Keep the failed attempts of the current stages as history and make their executions pending.
+-- Keep the failed attempts of the current stages as history and make their executions pending; when all are
+-- meant, those too that were cancelled at the router.
 WITH again AS (
     SELECT e.*
     FROM unnest($1::uuid[]) AS chosen (id)
     JOIN jobs j ON j.id = chosen.id
     JOIN executions e ON e.job_id = j.id AND e.stage = j.stage
-    WHERE e.state = 'failed' AND ($2 OR (e.failure ->> 'retryable')::boolean)
+    WHERE e.state = 'failed' AND ($2 OR (e.failure ->> 'retryable')::boolean) OR e.state = 'cancelled' AND $2
 ), kept AS (
     INSERT INTO attempts (
         job_id, stage, ordinal, attempt, state, actual_region, backend, failure, started_at, finished_at,
