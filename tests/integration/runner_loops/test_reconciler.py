@@ -10,6 +10,7 @@ from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.loops.reconciler import Reconciler
+from beacon_runner.store.pauses import PostgresPauses
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
@@ -191,6 +192,20 @@ async def test_a_paused_class_stays_paused_when_redis_was_emptied(
     await sweep(reconciler)
     await bed.publish()
     assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 1, "w")] == [job]
+
+
+async def test_a_pause_in_the_middle_of_a_comparison_is_not_undone(bed: LoopBed) -> None:
+    class Overtaken(PostgresPauses):
+        """An operator pauses a class right after it was asked which are paused."""
+
+        async def paused(self) -> frozenset[JobClass]:
+            found = await super().paused()
+            await self.pause(JobClass.HIGH)
+            await bed.transport.desk.pause(JobClass.HIGH)
+            return found
+
+    await replace(bed.mirror, pauses=Overtaken(bed.database)).restore_pauses()
+    assert await bed.transport.desk.paused() == {JobClass.HIGH}
 
 
 async def test_a_pause_that_redis_did_not_hear_of_is_told_at_the_next_sweep(

@@ -18,7 +18,8 @@ class Mirror:
     page: int = 5_000
 
     async def restore_pauses(self) -> None:
-        wanted, there = await self.pauses.paused(), await self.desk.paused()
+        # What is there is read first: what an operator pauses now is wanted before it is there.
+        there, wanted = await self.desk.paused(), await self.pauses.paused()
         for job_class in wanted - there:
             await self.desk.pause(job_class)
         for job_class in there - wanted:
