@@ -16,7 +16,7 @@ TASKS = {
     ECHO: Task(of_beacon("http", server="echo"), "submit", 8_000, {"in_flight": IN_FLIGHT}),
     SUBMIT: Task(of_beacon("http", server="api"), "submit", 8_000, {"in_flight": IN_FLIGHT}),
     RECORDED: Task(of_beacon("http", server="apart"), "submit_recorded", 8_000, {"in_flight": IN_FLIGHT}),
-    BATCHES: Task(of_beacon("http", server="api"), "submit_batches", 40_000, {"in_flight": 4, "size": BATCH}),
+    BATCHES: Task(of_beacon("http", server="api"), "submit_batches", 40_000, {"in_flight": 8, "size": BATCH}),
     **{name: BARE[name] for name in (INSERT_MANY, INSERT_1, INSERT_32, REDIS)},
 }
 

@@ -53,6 +53,26 @@ async def test_what_comes_during_a_write_shares_the_next_one(writer: Writer) -> 
     await commits.close()
 
 
+async def test_a_crowd_does_not_wait_for_the_write_under_way_and_a_third_write_waits(writer: Writer) -> None:
+    commits = GroupCommit("test", writer.write, crowd=3)
+    first = asyncio.ensure_future(commits.submit(["a"]))
+    await writer.started.wait()
+    writer.started.clear()
+    few = asyncio.ensure_future(commits.submit(["b", "c"]))
+    await asyncio.sleep(0)
+    assert not writer.started.is_set()
+    more = asyncio.ensure_future(commits.submit(["d"]))
+    await writer.started.wait()
+    writer.started.clear()
+    late = asyncio.ensure_future(commits.submit(["e", "f", "g"]))
+    await asyncio.sleep(0)
+    assert not writer.started.is_set()
+    writer.gate.set()
+    await asyncio.gather(first, few, more, late)
+    assert sorted(writer.written) == [["a"], ["b", "c", "d"], ["e", "f", "g"]]
+    await commits.close()
+
+
 async def test_a_shared_write_has_a_bound_but_a_group_is_never_split(writer: Writer) -> None:
     commits = GroupCommit("test", writer.write, most=3)
     first = asyncio.ensure_future(commits.submit(["a"]))

@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 from beacon_lifecycle import OwnedTasks
 from beacon_runner.domain.ports import StoreUnavailableError
 
+AT_ONCE = 2  # flushes; the second only for a crowd
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -21,6 +23,8 @@ class _Waiting(Generic[Item, Result]):
 class GroupCommit(Generic[Item, Result]):
     """Collects what arrives while a flush is under way into the next one. No timer: when idle, none waits.
 
+    A crowd does not wait for the disk: so many items are flushed beside what is under way.
+
     A group of items is written whole or not at all, and answered only after its commit. When a shared flush
     is refused, each group is written alone, so that one group's error is its own.
     """
@@ -31,19 +35,23 @@ class GroupCommit(Generic[Item, Result]):
         write: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         *,
         most: int = 1_000,
+        crowd: int = 200,
     ) -> None:
         self._write = write
         self._most = most
+        self._crowd = crowd
         self._waiting: list[_Waiting[Item, Result]] = []
+        self._items = 0  # of all that wait
         self._tasks = OwnedTasks(name)
-        self._flushing = False
+        self._flushes = 0
 
     async def submit(self, items: Sequence[Item]) -> Sequence[Result]:
         """Returns after the commit; a caller that is cancelled does not take the write back."""
         answer: asyncio.Future[Sequence[Result]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(items, answer))
-        if not self._flushing:
-            self._flushing = True
+        self._items += len(items)
+        if not self._flushes or (self._flushes < AT_ONCE and self._items >= self._crowd):
+            self._flushes += 1
             self._tasks.spawn("flush", self._flush_all())
         return await answer
 
@@ -54,20 +62,21 @@ class GroupCommit(Generic[Item, Result]):
 
     async def _flush_all(self) -> None:
         try:
-            while self._waiting:
+            while self._waiting and (self._flushes == 1 or self._items >= self._crowd):
                 await self._flush(self._take())
         finally:
-            self._flushing = False
+            self._flushes -= 1
 
     def _take(self) -> list[_Waiting[Item, Result]]:
         """The oldest groups, up to the most that one statement should hold, and at least one."""
-        size = 0
-        for count, group in enumerate(self._waiting):
+        size = count = 0
+        for group in self._waiting:
+            if count and size + len(group.items) > self._most:
+                break
             size += len(group.items)
-            if size > self._most and count > 0:
-                taken, self._waiting = self._waiting[:count], self._waiting[count:]
-                return taken
-        taken, self._waiting = self._waiting, []
+            count += 1
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        self._items -= size
         return taken
 
     async def _flush(self, groups: list[_Waiting[Item, Result]]) -> None:
