@@ -40,7 +40,7 @@ class BeaconDrain:
     """Options: `slots`, `batch`, `users`, `executor` (router or instant), `outbox` (drain begins there)."""
 
     def __init__(self) -> None:
-        self._options = {"slots": 2000, "batch": 500, "users": 1, "executor": "router", **options()}
+        self._options = {"slots": 3000, "batch": 500, "users": 1, "executor": "router", **options()}
         self._config = wide_config(self._options["slots"], self._options["batch"])
         self._progress = Progress()
 

@@ -37,10 +37,11 @@ def shipped_config(changes: dict[str, dict[str, Any]] | None = None) -> BeaconCo
 
 
 def wide_config(slots: int, claim_batch: int) -> BeaconConfig:
-    """One pool with many slots: the shipped 13 are for work that takes seconds."""
+    """Three pools, as shipped, with many slots: the shipped 13 are for work that takes seconds."""
     config = shipped_config({"runner": {"claim_batch": claim_batch}})
-    pool = config.pools["high"].model_copy(update={"slots": slots, "classes": list(JobClass)})
-    return config.model_copy(update={"pools": {"high": pool}})
+    wide = {"slots": slots // len(config.pools), "classes": list(JobClass)}
+    pools = {name: pool.model_copy(update=wide) for name, pool in config.pools.items()}
+    return config.model_copy(update={"pools": pools})
 
 
 def open_transport(config: BeaconConfig) -> Transport:
