@@ -1,6 +1,6 @@
 """The client of the `redis` package with a short way for scripts, which are all that is done often.
 
-The package spends several times as much on a call as Redis itself does; see docs/decisions/0010.
+A call through the package costs two and a half times as much; see docs/decisions/0010.
 """
 
 import asyncio
