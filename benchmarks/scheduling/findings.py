@@ -8,7 +8,7 @@ from beacon_router.core.bounds import dispatches_until_served
 from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
 from benchmarks.scheduling.figures import Figures, Foretold, figures, foretold
 from benchmarks.scheduling.oracle import oracle_errors
-from benchmarks.scheduling.scenarios import GPUS, Scenario
+from benchmarks.scheduling.scenarios import Scenario
 from benchmarks.scheduling.simulator import PolicyUnderTest, Simulator
 from benchmarks.scheduling.watched import Watched
 from benchmarks.scheduling.workload import TIERS
@@ -58,5 +58,5 @@ def _found(scenario: Scenario) -> Found:
         foretold=foretold(runs[BEACON]),
         oracle=oracle_errors(scenario, ORACLE_SAMPLES),
         seen={TIERS[rank]: dispatches for rank, dispatches in sorted(watched.watch.worst.items())},
-        allowed={tier: dispatches_until_served(Policy(), rank, [GPUS]) for rank, tier in enumerate(TIERS)},
+        allowed={tier: dispatches_until_served(Policy(), rank) for rank, tier in enumerate(TIERS)},
     )

@@ -71,9 +71,9 @@ class Rule(StrEnum):
     STARVATION_BOUND = "starvation bound"
     """and a tier's head waits for no more dispatches than docs/scheduling.md says."""
     BATCH_LIMIT = "batch limit"
-    """No more than a batch goes before others because its model is loaded,"""
+    """No more than a batch of a fleet goes before others because its model is loaded,"""
     AFFINITY_ENDANGERS = "affinity endangers"
-    """and nobody waits past the bound because of it."""
+    """and the first of the line does not wait past its bound because of it."""
     ORDER = "order"
     """Otherwise by rank and arrival, except for those that stand aside for a loaded backend,"""
     PATIENCE = "patience"
@@ -101,10 +101,9 @@ class Watch:
         """Per rank, the most dispatches that a tier's head past its bound has seen, its own included."""
         self._policy = policy
         self._express_run: Counter[FleetKey] = Counter()
-        self._jumps: Counter[str] = Counter()
+        self._jumps: Counter[FleetKey] = Counter()
         self._passed: dict[RequestId, Counter[FleetKey]] = defaultdict(Counter)
         self._aside_since: dict[RequestId, float] = {}
-        self._fleet_size = Counter((spec.region, spec.models) for spec in topology.backends)
         longest = max((model.expected_load_s for model in topology.models), default=0.0)
         self._longest_load_s = longest
 
@@ -233,10 +232,11 @@ class Watch:
     ) -> None:
         before = [head for head in heads if head.queue is Queue.MAIN and head.place < waiting.place]
         if start.reason is Reason.AFFINITY:
-            left = self._policy.batch_limit - self._jumps[start.backend]
+            left = self._policy.batch_limit - self._jumps[machine.fleet]
             if start.needs_load or left < 1:
                 raise Violation(Rule.BATCH_LIMIT, f"{start.id} on {start.backend}, batch left: {left}")
-            if self.world.endangered(machine, waiting, 1, now):
+            first = min(before, key=lambda head: head.place)
+            if self.world.endangers(machine, waiting, first, 1, now):
                 raise Violation(Rule.AFFINITY_ENDANGERS, f"{start.id} on {start.backend}")
         elif start.reason is Reason.ORDER:
             for head in before:
@@ -264,8 +264,7 @@ class Watch:
             passed = self._passed[oldest.request.id]
             passed[machine.fleet] += 1
             self.worst[rank] = max(self.worst.get(rank, 0), passed.total())
-            sizes = [self._fleet_size[fleet] for fleet in passed]
-            bound = dispatches_until_served(self._policy, rank, sizes)
+            bound = dispatches_until_served(self._policy, rank, len(passed))
             if passed.total() >= bound and oldest is not waiting:
                 raise Violation(Rule.STARVATION_BOUND, f"{oldest.request.id} saw {passed.total()} dispatches")
 
@@ -279,9 +278,9 @@ class Watch:
             return
         self._express_run[machine.fleet] = 0
         jumps = start.reason is Reason.AFFINITY or self._surely_jumps(waiting, heads, now)
-        self._jumps[start.backend] = self._jumps[start.backend] + 1 if jumps else 0
-        if self._jumps[start.backend] > self._policy.batch_limit:
-            raise Violation(Rule.BATCH_LIMIT, f"{self._jumps[start.backend]} in a row on {start.backend}")
+        row = self._jumps[machine.fleet] = self._jumps[machine.fleet] + 1 if jumps else 0
+        if row > self._policy.batch_limit:
+            raise Violation(Rule.BATCH_LIMIT, f"{row} in a row, the last on {start.backend}")
 
     def _surely_jumps(self, waiting: Waiting, heads: list[Waiting], now: float) -> bool:
         """Past its bound, but somebody of its tier came before it: it goes first because it is loaded."""

@@ -235,18 +235,13 @@ class World:
             return False
         return self._remaining(waiting, now) <= 0
 
-    def endangered(self, machine: Machine, lane_head: Waiting, batch_left: int, now: float) -> list[Waiting]:
-        """Heads of other models that a batch of this lane could keep waiting past their bound."""
-        model = lane_head.request.model
+    def endangers(
+        self, machine: Machine, lane_head: Waiting, first: Waiting, batch_left: int, now: float
+    ) -> bool:
+        """Whether a batch of this lane could keep the first of the line waiting past its bound."""
         length = min(batch_left, len(self._lane_of(lane_head)))
-        batch_s = length * machine.runs_s.of(model)
-        return [
-            head
-            for head in self.heads(machine)
-            if head.queue is Queue.MAIN
-            and head.request.model != model
-            and self._remaining(head, now) < batch_s + machine.loads_s.of(head.request.model)
-        ]
+        batch_s = length * machine.runs_s.of(lane_head.request.model)
+        return self._remaining(first, now) < batch_s + machine.loads_s.of(first.request.model)
 
     def in_lanes(self) -> Iterator[list[Waiting]]:
         """Who waits, lane by lane, in order."""

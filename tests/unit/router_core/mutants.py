@@ -123,7 +123,19 @@ def _affinity_without_end(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self: Fleet, pick: Pick, number: int) -> None:
         take(self, pick, number)
-        pick.backend.batch = 0
+        self.batch = 0
+
+    patch.setattr(Fleet, "take", broken)
+
+
+def _every_backend_has_a_batch_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    take = Fleet.take
+
+    def broken(self: Fleet, pick: Pick, number: int) -> None:
+        elsewhere = any(backend.used_at > pick.backend.used_at for backend in self.backends)
+        take(self, pick, number)
+        if pick.jumps and elsewhere:
+            self.batch = 1
 
     patch.setattr(Fleet, "take", broken)
 
@@ -253,6 +265,7 @@ MUTANTS = [
     Mutant("uses a backend with an open breaker", Rule.BREAKER, _open_breaker_takes_work),
     Mutant("serves the last first", Rule.FIFO, _last_in_first_out),
     Mutant("has no batch limit", Rule.BATCH_LIMIT, _affinity_without_end),
+    Mutant("counts batches per backend", Rule.BATCH_LIMIT, _every_backend_has_a_batch_of_its_own),
     Mutant(
         "lets affinity delay others too long",
         Rule.AFFINITY_ENDANGERS,

@@ -47,7 +47,7 @@ class Reference:
         self._policy = policy
         self._express_run: Counter[FleetKey] = Counter()
         self._turns = {machine.fleet: Turns(policy) for machine in self.world.machines.values()}
-        self._batch: Counter[str] = Counter()
+        self._batch: Counter[FleetKey] = Counter()
         self._last_use: Counter[str] = Counter()
         self._last_of_fleet: Counter[FleetKey] = Counter()
         self._last_of_limit: Counter[tuple[LimitName, str]] = Counter()
@@ -155,12 +155,12 @@ class Reference:
     def _affinity(self, now: float, main: list[Waiting], free: list[Machine]) -> Choice | None:
         safe: list[tuple[Waiting, Machine]] = []
         for machine in free:
-            left = self._policy.batch_limit - self._batch[machine.spec.name]
+            left = self._policy.batch_limit - self._batch[machine.fleet]
             for model in machine.loaded:
                 mine = [head for head in main if head.request.model == model]
                 if left < 1 or not mine:
                     continue
-                if mine[0] is main[0] or not self.world.endangered(machine, mine[0], left, now):
+                if mine[0] is main[0] or not self.world.endangers(machine, mine[0], main[0], left, now):
                     safe.append((mine[0], machine))
         if not safe:
             return None
@@ -213,7 +213,7 @@ class Reference:
     def _loaded(self, heads: list[Waiting], free: list[Machine]) -> tuple[Waiting, Machine] | None:
         for head in heads:
             for machine in free:
-                left = self._policy.batch_limit - self._batch[machine.spec.name]
+                left = self._policy.batch_limit - self._batch[machine.fleet]
                 if left > 0 and head.request.model in machine.loaded:
                     return head, machine
         return None
@@ -241,7 +241,7 @@ class Reference:
         self._last_use[name] = self._last_of_fleet[fleet] = self._dispatches
         if head.queue is Queue.MAIN:
             self._express_run[fleet] = 0
-            self._batch[name] = self._batch[name] + 1 if jumps else 0
+            self._batch[fleet] = self._batch[fleet] + 1 if jumps else 0
             if reason is Reason.STARVATION and not jumps:
                 self._turns[fleet].take(head.request.rank)
         else:

@@ -48,10 +48,9 @@ def test_no_tier_waits_longer_for_its_turn_than_the_formula_says(rank: int) -> N
         assert taken <= turns_until_served(Policy(), rank)
 
 
-def test_more_backends_and_fleets_allow_for_more_dispatches() -> None:
+def test_more_fleets_allow_for_more_dispatches() -> None:
     policy = Policy(batch_limit=2, express_limit=1, tiers=(TierRule(10.0, 2), TierRule(20.0, 1)))
 
     assert turns_until_served(policy, 1) == 3  # two turns of the other tier, then its own
-    assert dispatches_until_served(policy, 1) == 2 * (3 * 2 + 2 + 1)
-    assert dispatches_until_served(policy, 1, [4]) == 2 * (3 * 2 + 2 * 4 + 1)
-    assert dispatches_until_served(policy, 1, [1, 1]) == 1 + 2 * (2 * (3 * 2 + 2 + 1) - 1)
+    assert dispatches_until_served(policy, 1) == 2 * 3 * 3
+    assert dispatches_until_served(policy, 1, fleets=2) == 1 + 2 * (2 * 3 * 3 - 1)

@@ -132,14 +132,14 @@ def _limit(limit: LimitSnapshot) -> LimitStatus:
 
 
 def _last_used(snapshot: Snapshot) -> BackendSnapshot | None:
-    """The backend with the longest batch now: what the affinity rule is busy with."""
+    """The backend that was given work last."""
     backends = [
         backend
         for region in snapshot.regions
         for backend in region.backends
         if backend.last_model is not None
     ]
-    return max(backends, key=lambda backend: (backend.busy, backend.batch), default=None)
+    return max(backends, key=lambda backend: backend.used_at, default=None)
 
 
 def _shortest_waits(snapshot: Snapshot) -> dict[str, float]:

@@ -26,12 +26,10 @@ class Average:
 class Averages:
     """Expected seconds per model, over all backends."""
 
-    __slots__ = ("longest", "of_model")
+    __slots__ = ("of_model",)
 
     def __init__(self, guesses: Mapping[str, float]) -> None:
         self.of_model = {model: Average(guess) for model, guess in guesses.items()}
-        self.longest = max(guesses.values(), default=0.0)
-        """No average of a model, of all backends or of one, was ever longer."""
 
     def of(self, model: str) -> float:
         return self.of_model[model].value
@@ -56,7 +54,6 @@ class OwnAverages:
             own = self._of_model[model] = Average(shared.value)
         own.add(seconds)
         shared.add(seconds)
-        self.of_all.longest = max(self.of_all.longest, own.value, shared.value)
 
 
 class Durations:

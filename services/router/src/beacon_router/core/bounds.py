@@ -1,7 +1,5 @@
 """The numbers of promise 6, computed as docs/scheduling.md states them."""
 
-from collections.abc import Iterable
-
 from beacon_router.core.topology import Policy
 
 
@@ -12,13 +10,12 @@ def turns_until_served(policy: Policy, rank: int) -> int:
     return 1 + sum(-(-weight // own) for weight in others)
 
 
-def dispatches_until_served(policy: Policy, rank: int, fleets: Iterable[int] = (1,)) -> int:
+def dispatches_until_served(policy: Policy, rank: int, fleets: int = 1) -> int:
     """Dispatches within which a tier whose head is past its bound is served.
 
-    `fleets` are the numbers of backends in the fleets (backends of a region with the same models) that serve
-    the head's model. Counted are their dispatches at moments at which they could have served that head.
+    `fleets` (backends of a region with the same models) are those that serve the head's model. Counted are
+    their dispatches at moments at which they could have served that head.
     """
     turns = turns_until_served(policy, rank)
-    batch, express = policy.batch_limit, policy.express_limit
-    longest = ((express + 1) * ((batch + 1) * (turns - 1) + batch * backends + 1) for backends in fleets)
-    return 1 + sum(dispatches - 1 for dispatches in longest)
+    of_one_fleet = (policy.express_limit + 1) * (policy.batch_limit + 1) * turns
+    return 1 + fleets * (of_one_fleet - 1)

@@ -77,5 +77,6 @@ def _backend(backend: Backend) -> BackendSnapshot:
         busy=len(backend.runs),
         loaded=tuple(backend.loaded),
         last_model=backend.loaded[-1] if backend.loaded else None,
-        batch=backend.batch,
+        batch=backend.fleet.batch,
+        used_at=backend.used_at,
     )

@@ -42,6 +42,7 @@ class Fleet:
         "_patience",
         "_ranks",
         "backends",
+        "batch",
         "free",
         "models",
         "pool",
@@ -59,6 +60,8 @@ class Fleet:
         self.backends: list[Backend] = []
         self.free: dict[Backend, None] = {}
         """Those with a slot."""
+        self.batch = 0
+        """Picks that jumped the line since the last one that did not."""
         self.served_at = 0
         """The number of its last dispatch."""
         self.waiting = 0
@@ -126,7 +129,7 @@ class Fleet:
             self._express_run += 1
             return
         self._express_run = 0
-        backend.batch = backend.batch + 1 if jumps else 0
+        self.batch = self.batch + 1 if jumps else 0
         if reason is _STARVATION and not jumps:
             self.turns.take(lane.rank)
 
@@ -149,8 +152,10 @@ class Fleet:
         return self._overdue_and_loaded(free, now) or Pick(turn, backend, _STARVATION)
 
     def _overdue_and_loaded(self, free: list[Backend], now: float) -> Pick | None:
-        """Of the heads past their bound, the first that a backend with batch left holds the model of."""
+        """Of the heads past their bound, the first that a backend holds the model of, if batch is left."""
         best: Pick | None = None
+        if self.batch >= self._batch_limit:
+            return None
         for backend, lanes in self._loaded(free):
             for heads, of_rank in zip(self._ranks, lanes, strict=True):
                 lane = _earliest(of_rank) if heads.due_at <= now else None
@@ -161,15 +166,18 @@ class Fleet:
         return best
 
     def _affinity(self, free: list[Backend], now: float) -> Pick | None:
-        """The first that a backend with batch left holds the model of."""
+        """The first that a backend holds the model of, if batch is left."""
         best: Pick | None = None
+        top = self._top()
+        if top is None or self.batch >= self._batch_limit:
+            return None
         for backend, lanes in self._loaded(free):
             lane = _first(lanes)
             if lane is None or (best is not None and _line(best.lane) <= _line(lane)):
                 continue
-            if lane is self._top():
+            if lane is top:
                 return Pick(lane, backend, _ORDER)
-            if not self._endangers(backend, lane, now):
+            if not self._endangers(backend, lane, top, now):
                 best = Pick(lane, backend, _AFFINITY, jumps=True)
         return best
 
@@ -195,27 +203,22 @@ class Fleet:
         return None
 
     def _loaded(self, free: list[Backend]) -> Iterator[tuple[Backend, tuple[list[Lane], ...]]]:
-        """Each backend with batch left, with the lanes by rank of each model that it holds and may run."""
+        """Each backend, with the lanes by rank of each model that it holds and may run."""
         guards = self.region.guards
         for backend in free:
-            if backend.batch < self._batch_limit:
-                for model in backend.loaded:
-                    lanes = self._affine.get(model)
-                    if lanes is not None and (model not in guards or not guards[model].shut):
-                        yield backend, lanes
+            for model in backend.loaded:
+                lanes = self._affine.get(model)
+                if lanes is not None and (model not in guards or not guards[model].shut):
+                    yield backend, lanes
 
-    def _endangers(self, backend: Backend, lane: Lane, now: float) -> bool:
-        """Whether a batch of this lane could keep the head of another model waiting past its bound."""
-        batch_s = min(lane.live, self._batch_limit - backend.batch) * backend.runs_s.of(lane.model)
-        longest_s = batch_s + backend.loads_s.of_all.longest
-        for heads in self._ranks:
-            if heads.due_at - now < longest_s and any(
-                other.head.arrived + heads.bound_s - now < batch_s + backend.loads_s.of(other.model)
-                for other in heads.in_order()
-                if other.model != lane.model
-            ):
-                return True
-        return False
+    def _endangers(self, backend: Backend, lane: Lane, top: Lane, now: float) -> bool:
+        """Whether a batch of this lane could keep the first of the line waiting past its bound.
+
+        Nobody else matters: without the batch they would wait for the first and its load instead.
+        """
+        remaining_s = top.head.arrived + self._ranks[top.rank].bound_s - now
+        batch_s = min(lane.live, self._batch_limit - self.batch) * backend.runs_s.of(lane.model)
+        return remaining_s < batch_s + backend.loads_s.of(top.model)
 
     def _place(self, model: str, free: list[Backend]) -> Backend:
         """Where it costs least, and of those the one that has rested longest."""

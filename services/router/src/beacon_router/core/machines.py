@@ -51,7 +51,6 @@ class Run:
 
 class Backend:
     __slots__ = (
-        "batch",
         "fleet",
         "free_at",
         "health",
@@ -85,8 +84,6 @@ class Backend:
         self.runs: dict[RequestId, Run] = {}
         self.loaded: list[str] = []
         """Most recently used last."""
-        self.batch = 0
-        """Picks that jumped the line since the last one that did not."""
         self.used_at = 0
         """The number of its last dispatch."""
         self.free_at = 0.0

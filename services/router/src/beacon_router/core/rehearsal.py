@@ -40,6 +40,7 @@ class Rehearsal:
         self._seats = seats(now, pool)
         self._caps = _caps(pool, self._seats)
         self._turns = {fleet: fleet.turns.copy() for fleet in pool.fleets}
+        self._batches = {fleet: fleet.batch for fleet in pool.fleets}
         self._express: Heap = []
         self._ranks: list[Heap] = [[] for _ in policy.tiers]
         self._of_model: dict[str, list[Part]] = {}
@@ -169,7 +170,7 @@ class Rehearsal:
         overdue = [part for part in tops if now - part.arrived >= self._bounds[part.rank]]
         if overdue:
             return self._starving(seat, overdue, now)
-        return self._affine(seat, tops, now) or self._in_order(seat, now)
+        return self._affine(seat, tops[0], now) or self._in_order(seat, now)
 
     def _first(self, heap: Heap, seat: Seat) -> Part | None:
         """The first head that the slot may run; heads that have gone are dropped."""
@@ -193,27 +194,29 @@ class Rehearsal:
 
     def _starving(self, seat: Seat, overdue: list[Part], now: float) -> Part:
         ranks = [part.rank for part in overdue]
-        turns = self._turns[seat.backend.fleet]
+        fleet = seat.backend.fleet
+        turns = self._turns[fleet]
         rank = turns.choose(ranks)
         turn = overdue[ranks.index(rank)]
-        if turn.model not in seat.loaded and seat.batch < self._policy.batch_limit:
+        if turn.model not in seat.loaded and self._batches[fleet] < self._policy.batch_limit:
             for part in self._held(seat):
                 if now - part.arrived >= self._bounds[part.rank]:
-                    seat.batch += 1
+                    self._batches[fleet] += 1
                     return part
-        seat.batch = 0
+        self._batches[fleet] = 0
         turns.take(rank)
         return turn
 
-    def _affine(self, seat: Seat, tops: list[Part], now: float) -> Part | None:
-        if seat.batch >= self._policy.batch_limit:
+    def _affine(self, seat: Seat, top: Part, now: float) -> Part | None:
+        fleet = seat.backend.fleet
+        if self._batches[fleet] >= self._policy.batch_limit:
             return None
         for part in self._held(seat):
-            if part is tops[0]:
-                seat.batch = 0
+            if part is top:
+                self._batches[fleet] = 0
                 return part
-            if not self._endangers(seat, part, tops, now):
-                seat.batch += 1
+            if not self._endangers(seat, part, top, now):
+                self._batches[fleet] += 1
                 return part
         return None
 
@@ -227,20 +230,17 @@ class Rehearsal:
                 firsts.append(part)
         return firsts
 
-    def _endangers(self, seat: Seat, part: Part, tops: list[Part], now: float) -> bool:
-        batch_s = (self._policy.batch_limit - seat.batch) * seat.backend.runs_s.of(part.model)
-        loads_s = seat.backend.loads_s
-        return any(
-            top.arrived + self._bounds[top.rank] - now < batch_s + loads_s.of(top.model)
-            for top in tops
-            if top.model != part.model
-        )
+    def _endangers(self, seat: Seat, part: Part, top: Part, now: float) -> bool:
+        backend = seat.backend
+        left = self._policy.batch_limit - self._batches[backend.fleet]
+        batch_s = left * backend.runs_s.of(part.model)
+        return top.arrived + self._bounds[top.rank] - now < batch_s + backend.loads_s.of(top.model)
 
     def _in_order(self, seat: Seat, now: float) -> Part | None:
         for heap in self._ranks:
             part = self._first_not_aside(heap, seat, now)
             if part is not None:
-                seat.batch = 0
+                self._batches[seat.backend.fleet] = 0
                 return part
         return None
 

@@ -18,7 +18,9 @@ class BackendSnapshot:
     """Most recently used last."""
     last_model: str | None
     batch: int
-    """Affinity picks in a row so far."""
+    """Affinity picks in a row so far, of the backends of its region with the same models."""
+    used_at: int
+    """The number of its last dispatch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ NOBODY = -1
 class Seat:
     """A slot of a backend."""
 
-    __slots__ = ("backend", "batch", "free_at", "loaded", "model", "models", "room")
+    __slots__ = ("backend", "free_at", "loaded", "model", "models", "room")
 
     def __init__(self, backend: Backend, free_at: float, model: str | None, loaded: list[str]) -> None:
         self.backend = backend
@@ -26,7 +26,6 @@ class Seat:
         self.loaded = loaded
         """Shared by the slots of the backend."""
         self.room = backend.spec.loaded_models
-        self.batch = backend.batch
 
     def take(self, model: str, now: float) -> None:
         """Run the model for as long as it takes on average, its load before it if it is not there."""

@@ -134,7 +134,7 @@ DEFAULT_TIERS = (
 class Policy:
     """`tiers` is indexed by rank. docs/scheduling.md explains every rule and what follows from its number.
 
-    `batch_limit`: picks of one backend that go before others because their model is loaded, between two that
+    `batch_limit`: picks of one fleet that go before others because their model is loaded, between two that
     do not. `express_limit`: picks in a row of one fleet from the retry queues and the paid front while a head
     of the main queue is past its bound. `patience`: a head does not force a load while a backend that holds
     its model is expected to be free within this many times the loads that this saves.
