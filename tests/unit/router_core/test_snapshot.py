@@ -3,11 +3,14 @@
 from beacon_router.core import (
     BackendSpec,
     ModelSpec,
+    Outcome,
+    Reason,
     RegionSnapshot,
     RegionSpec,
     Request,
     RequestId,
     Scheduler,
+    Start,
     Topology,
 )
 
@@ -32,6 +35,25 @@ def test_every_way_to_count_those_who_wait_gives_the_same_sum() -> None:
     scheduler.next(0)  # the one that may move goes first
     scheduler.cancel(0, RequestId("paid"))
     assert counted(scheduler) == (0, 1, 0, 1, 2)
+
+
+def test_backends_show_the_batch_of_their_fleet_and_who_was_given_work_last() -> None:
+    names = frozenset({"m", "n"})
+    pair = tuple(BackendSpec(name, "US", names) for name in ("one", "two"))
+    scheduler = Scheduler(Topology(TOPOLOGY.regions, pair, TOPOLOGY.models))
+    for number, model in enumerate("mmmnm"):
+        scheduler.submit(0, Request(RequestId(f"r{number}"), model, "US", 4))
+    scheduler.next(0)  # the first two run, both with a load
+    scheduler.finished(1, RequestId("r1"), Outcome.COMPLETED, run_s=1)
+    scheduler.next(1)  # r2: loaded, and its turn
+    scheduler.finished(2, RequestId("r2"), Outcome.COMPLETED, run_s=1)
+    (start,) = scheduler.next(2)  # r4 goes before r3, which needs a load
+
+    backends = scheduler.snapshot(2).regions[0].backends
+
+    assert start == Start(RequestId("r4"), "two", "US", needs_load=False, reason=Reason.AFFINITY, moved=False)
+    assert [backend.batch for backend in backends] == [1, 1]
+    assert max(backends, key=lambda backend: backend.used_at).name == "two"
 
 
 def ask(name: str, rank: int, *, pinned: bool = False, front: bool = False) -> Request:
