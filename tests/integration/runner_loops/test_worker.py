@@ -17,6 +17,7 @@ from beacon_runner.domain.work import ClaimedJob, Postponed, StageReport
 from beacon_runner.loops.retries import RetryHandler
 from beacon_runner.loops.worker.opening import open_run
 from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
+from beacon_runner.store.reading import Reader
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
@@ -128,6 +129,34 @@ async def test_a_router_that_is_busy_costs_no_attempt(bed: LoopBed) -> None:
     assert [run.due.attempt for run in executor.runs] == [1, 1]
 
 
+async def test_a_router_that_is_busy_for_long_is_told_of_once(bed: LoopBed) -> None:
+    """Thousands of jobs that each wrote it down at every look filled the disk as long as the router was away."""
+    executor = ScriptedExecutor()
+    (job,) = await bed.queued()
+    delays = []
+    async with bed.worker(executor):
+        for turn, reason in enumerate(["away", "away", "away", "full", "full"], start=1):
+            run = (await executor.started(turn))[-1]
+            await until(partial(_execution_states, bed, job, "running"), "its start is recorded")
+            run.done(NotTaken(0.1, reason))
+            row = await until(partial(_postponed, bed, job, turn), "the job waits for the router")
+            delays.append(row["postponed"]["delay_s"])
+            await make_due(bed)
+        (*_, last) = await executor.started(6)
+        last.done(completed())
+        assert await bed.ended(job) == ["completed"]
+    assert await _told(bed, job) == [
+        "EXECUTION_START",
+        "WAITING",
+        "WAITING",
+        "EXECUTION_COMPLETE",
+        "JOB_COMPLETE",
+    ]
+    assert delays[0] >= 0.1
+    assert all(later > earlier for earlier, later in zip(delays, delays[1:], strict=False))
+    assert (await bed.job(job))["attempt"] == 1
+
+
 async def test_what_the_router_did_not_take_is_not_said_to_run(bed: LoopBed) -> None:
     executor = ScriptedExecutor()
     (job,) = await bed.queued()
@@ -136,8 +165,9 @@ async def test_what_the_router_did_not_take_is_not_said_to_run(bed: LoopBed) -> 
         await until(lambda: bed.executions(job), "its start is recorded")
         run.done(NotTaken(30.0, "queue full"))
         await until(lambda: _next_attempt(bed, job), "the job waits for the router")
-        (row,) = await bed.executions(job)
-        assert (row["state"], row["attempt"], row["started_at"]) == ("pending", 1, None)
+        (shown,) = await Reader(bed.database).executions(job)
+        newest = shown.newest
+        assert (newest.state, newest.attempt, newest.started_at) == ("pending", 1, None)
         await make_due(bed)
         (_, again) = await executor.started(2)
         again.done(completed())
@@ -472,6 +502,16 @@ async def _state(bed: LoopBed, job: JobId, state: JobState) -> bool:
 async def _attempt(bed: LoopBed, job: JobId, attempt: int) -> bool:
     row = await bed.job(job)
     return bool(row["attempt"] == attempt and row["state"] == JobState.RETRYING)
+
+
+async def _postponed(bed: LoopBed, job: JobId, times: int) -> Any:
+    row = await bed.job(job)
+    return row if (row["postponed"] or {}).get("times") == times else None
+
+
+async def _told(bed: LoopBed, job: JobId) -> list[str]:
+    rows = await bed.database.fetch("SELECT events FROM job_events WHERE job_id = $1 ORDER BY seq", job)
+    return [event["type"] for row in rows for event in row["events"]]
 
 
 async def _next_attempt(bed: LoopBed, job: JobId) -> Any:

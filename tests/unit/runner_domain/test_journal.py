@@ -88,6 +88,14 @@ def test_each_verdict_tells_what_becomes_of_the_job(verdict: Verdict, expected: 
     assert types(StageReport(claimed(matrix_spec()), verdict=verdict)) == expected
 
 
+def test_waiting_for_the_router_is_told_when_its_reason_is_news() -> None:
+    job = claimed(matrix_spec(), postponed=Postponed(2.0, "full", times=3))
+    again = StageReport(job, verdict=Postponed(4.0, "full", times=4))
+    other = StageReport(job, verdict=Postponed(4.0, "away", times=4))
+    anew = StageReport(job, verdict=Postponed(4.0, "full", times=1))
+    assert [types(report) for report in (again, other, anew)] == [[], ["WAITING"], ["WAITING"]]
+
+
 def test_what_is_not_stored_of_a_job_in_one_go_is_what_would_have_been_told() -> None:
     job = claimed(GENERATION)
     run = completed(only(job), actual_region="EU", backend="eu-1")

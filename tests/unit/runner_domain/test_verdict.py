@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from beacon_runner.domain.verdict import (
     StageVerdict,
     UnfinishedStageError,
     decide,
+    postpone,
 )
 from beacon_runner.domain.work import (
     ClaimedJob,
@@ -171,6 +173,19 @@ def test_every_ended_stage_has_exactly_one_right_verdict(
         assert isinstance(verdict, Dead)
         assert verdict.state is (JobState.PARTIAL if "ok" in chosen else JobState.FAILED)
         assert verdict.failure.retryable is ("later" in chosen)
+
+
+def test_a_router_that_cannot_take_it_is_asked_less_and_less_often() -> None:
+    job, waits = claimed(matrix_spec()), []
+    for _ in range(10):
+        verdict = postpone(job, 2.0, "full", POLICY, 0.0, progressed=False)
+        waits.append(verdict.delay_s)
+        job = replace(job, postponed=verdict)
+    assert waits == [2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert postpone(job, 90.0, "full", POLICY, 0.0, progressed=False).delay_s == 90.0  # as it was asked for
+    assert 60.0 < postpone(job, 2.0, "full", POLICY, 0.9, progressed=False).delay_s <= 75.0  # spread
+    anew = postpone(job, 2.0, "full", POLICY, 0.0, progressed=True)
+    assert (anew.delay_s, anew.times) == (2.0, 1)
 
 
 def test_the_last_delay_repeats_when_there_are_more_retries_than_delays() -> None:

@@ -77,7 +77,7 @@ async def test_what_may_be_running_already_is_looked_for() -> None:
     [
         (RouterBusy(7.0, "queue full"), NotTaken(7.0, "queue full")),
         (RouterBusy(86_400.0, "closed"), NotTaken(60.0, "closed")),
-        (RouterUnreachable("nobody there", tries=7), NotTaken(5.0, "nobody there")),
+        (RouterUnreachable("nobody there", tries=7), NotTaken(5.0, "no router answers")),
     ],
 )
 async def test_waiting_is_no_failure(error: Exception, outcome: NotTaken) -> None:

@@ -53,13 +53,12 @@ class Admission:
         if ask.start_by is not None and ask.start_by <= now:
             raise StartByPassedError(f"{ask.id} was to start {now - ask.start_by:.1f} s ago")
         self._check_backends(ask)
-        waiting = self._waiting()
-        if waiting >= self._rules.queue_size:
-            raise QueueFullError(f"{waiting} inferences wait already", self._drain_s(now, ask))
-        if not self._held.has_room(size):
-            raise MemoryFullError(
-                f"{self._held.payload_bytes} bytes of input are held already", self._drain_s(now, ask)
+        if self._waiting() >= self._rules.queue_size:
+            raise QueueFullError(
+                f"{self._rules.queue_size} inferences wait already, as many as may", self._drain_s(now, ask)
             )
+        if not self._held.has_room(size):
+            raise MemoryFullError("as many bytes of input are held as may be", self._drain_s(now, ask))
 
     def _check_backends(self, ask: Ask) -> None:
         place = ask.region if ask.pinned else None

@@ -63,7 +63,7 @@ class Dispatcher:
 
     def expect(self, size: int) -> None:
         if not self._held.has_room(size):
-            raise MemoryFullError(f"{self._held.bytes} bytes are held already", _ROOM_AGAIN_S)
+            raise MemoryFullError("as many bytes are held as may be", _ROOM_AGAIN_S)
         self._held.arriving_bytes += size
 
     def arrived(self, size: int) -> None:

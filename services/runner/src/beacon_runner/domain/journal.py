@@ -80,8 +80,9 @@ def _verdict_events(job: ClaimedJob, verdict: Verdict, step: str | None) -> Iter
             data = {"attempt": job.attempt, "delay_s": round(verdict.delay_s, 3), "failure": failure}
             yield EventDraft(EventType.JOB_RETRYING, data)
         case Postponed():
-            data = {"reason": verdict.reason, "delay_s": round(verdict.delay_s, 3)}
-            yield EventDraft(EventType.WAITING, data)
+            if job.postponed is None or verdict.times == 1 or job.postponed.reason != verdict.reason:
+                data = {"reason": verdict.reason, "delay_s": round(verdict.delay_s, 3)}
+                yield EventDraft(EventType.WAITING, data)
         case Dead():
             failure = verdict.failure.model_dump(mode="json", exclude_none=True)
             yield EventDraft(_END_EVENTS[verdict.state], {"reason": verdict.reason, "failure": failure})

@@ -15,6 +15,7 @@ from beacon_runner.domain.work import (
     KnownExecution,
     NextStage,
     PlannedExecution,
+    Postponed,
     RetryLater,
 )
 
@@ -24,16 +25,28 @@ ATTEMPTS_USED_UP = "attempts_used_up"
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A job is tried `retries` more times; the n-th retry waits for the n-th delay, the last one repeats."""
+    """A job is tried `retries` more times; the n-th retry waits for the n-th delay, the last one repeats.
+
+    One that the router could not take waits for as long as was asked for, and from the second time on at least
+    for `first_wait_s`, twice as long each time up to `longest_wait_s`: about as long again as it has waited.
+    """
 
     retries: int = 3
     delays_s: tuple[float, ...] = (60.0, 120.0, 180.0)
     jitter: float = 0.1
+    first_wait_s: float = 0.5
+    longest_wait_s: float = 60.0
+    wait_jitter: float = 0.25
 
     def delay_s(self, attempt: int, chance: float) -> float:
         """The wait after `attempt`; `chance` in [0, 1) spreads jobs that failed together."""
         delay = self.delays_s[min(attempt, len(self.delays_s)) - 1]
         return delay * (1.0 + self.jitter * chance)
+
+    def wait_s(self, times: int, asked_s: float, chance: float) -> float:
+        """The wait after the router could not take it so many times in a row."""
+        grown = self.first_wait_s * 2.0 ** min(times - 2, 16) if times > 1 else 0.0
+        return max(asked_s, min(grown, self.longest_wait_s)) * (1.0 + self.wait_jitter * chance)
 
 
 class UnfinishedStageError(Exception):
@@ -64,6 +77,14 @@ def decide(
     if retryable:
         return Dead(state, ATTEMPTS_USED_UP, retryable[0], job.context)
     return Dead(state, PERMANENT, failures[0], job.context)
+
+
+def postpone(
+    job: ClaimedJob, asked_s: float, reason: str, policy: RetryPolicy, chance: float, *, progressed: bool
+) -> Postponed:
+    """The verdict on a job of which the router could not take something; after some progress it counts anew."""
+    before = job.postponed.times if job.postponed is not None and not progressed else 0
+    return Postponed(policy.wait_s(before + 1, asked_s, chance), reason, before + 1)
 
 
 def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -> int:

@@ -44,6 +44,16 @@ class KnownExecution:
     attempt: int
     failure: Failure | None = None
     output: Any = None  # of a pipeline's step only: later steps need it
+    told: bool = False  # that this attempt was handed to the router
+
+
+@record
+class Postponed:
+    """The router could not take it now: no attempt is charged. `times` counts those in a row, with this one."""
+
+    delay_s: float
+    reason: str
+    times: int = 1
 
 
 @record
@@ -66,6 +76,7 @@ class ClaimedJob:
     lane: str
     front: bool
     claimed_before: bool = False
+    postponed: Postponed | None = None
     known: tuple[KnownExecution, ...] = ()
 
     @property
@@ -120,14 +131,6 @@ class RetryLater:
 
     delay_s: float
     failure: Failure
-
-
-@record
-class Postponed:
-    """The router could not take it now: no attempt is charged."""
-
-    delay_s: float
-    reason: str
 
 
 @record

@@ -10,7 +10,7 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.work import ClaimedJob, KnownExecution, StageReport
+from beacon_runner.domain.work import ClaimedJob, KnownExecution, Postponed, StageReport
 from beacon_runner.store.conflicts import retried
 from beacon_runner.store.database import Database
 from beacon_runner.store.records import Records
@@ -98,7 +98,7 @@ _CLASSES: Mapping[str, JobClass] = {job_class.value: job_class for job_class in 
 def _claimed(row: Any) -> ClaimedJob:
     """In the order of the statement's columns, which is that of the class."""
     (job, user, fence, ticket, stage, stages, attempt, deliveries, kind, spec, *rest) = row
-    (context, tier, job_class, lane, front, claimed_before) = rest
+    (context, tier, job_class, lane, front, claimed_before, postponed) = rest
     return ClaimedJob(
         job,
         user,
@@ -116,6 +116,7 @@ def _claimed(row: Any) -> ClaimedJob:
         lane,
         front,
         claimed_before,
+        None if postponed is None else Postponed(**postponed),
     )
 
 
@@ -127,4 +128,5 @@ def _known(row: Any) -> KnownExecution:
         row["attempt"],
         Failure.model_validate(failure) if failure is not None else None,
         row["output"],
+        row["told"],
     )

@@ -1,7 +1,7 @@
 """Reports as arrays: one array per column, one place per row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, assert_never
 
@@ -41,6 +41,7 @@ class _Change:
     context: Any = None
     failure: Failure | None = None
     reason: str | None = None
+    postponed: Any = None
 
 
 def single_columns(reports: Sequence[StageReport]) -> tuple[Any, ...]:
@@ -80,6 +81,7 @@ def job_columns(reports: Sequence[StageReport]) -> Columns:
         [len(drafts) for drafts in events],
         [encode_events(drafts) for drafts in events],
         [any(ended(run.state) for run in report.executions) for report in reports],
+        [change.postponed for change in changes],
     )
 
 
@@ -196,4 +198,7 @@ def _requeueing(verdict: NextStage | RetryLater | Postponed, attempt: int) -> _C
                 failure=verdict.failure,
             )
         case Postponed():
-            return _Change(JobState.QUEUED, attempt, requeue=True, delay_s=verdict.delay_s)
+            postponed = asdict(verdict)
+            return _Change(
+                JobState.QUEUED, attempt, requeue=True, delay_s=verdict.delay_s, postponed=postponed
+            )

@@ -237,13 +237,14 @@ def _execution(row: Any) -> ExecutionRecord:
 
 
 def _attempt(row: Any) -> AttemptRecord:
+    state = ExecutionState(row["state"])
     return AttemptRecord(
         row["attempt"],
-        ExecutionState(row["state"]),
+        state,
         row["actual_region"],
         row["backend"],
         _failure(row),
-        row["started_at"],
+        None if state is ExecutionState.PENDING else row["started_at"],
         row["finished_at"],
         _timing(row),
     )

@@ -19,6 +19,7 @@ from beacon_runner.loops.worker.outcomes import NotTaken, Outcome, worker_error
 log = structlog.get_logger(__name__)
 
 STALE_FENCE = "stale_fence"  # as the router says it
+UNREACHABLE = "no router answers"
 
 
 class Handle(Protocol):
@@ -81,7 +82,9 @@ class RouterExecutor:
         except RouterBusy as busy:
             return NotTaken(self._patience.bounded(busy.retry_after_s), busy.reason)
         except RouterUnreachable as away:
-            return NotTaken(self._patience.bounded(self._patience.unreachable_s), away.reason)
+            # Which of them it was, and how, changes from one try to the next: for the log, and no news to users.
+            log.info("router_unreachable", execution=request.request_id, reason=away.reason)
+            return NotTaken(self._patience.bounded(self._patience.unreachable_s), UNREACHABLE)
         except RouterRefused as refused:
             if refused.problem.code == STALE_FENCE:
                 # Our lease is over: the next record is refused, and until then nothing more is to be started.

@@ -9,13 +9,12 @@ from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.free_json import stored_form
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import Due, due
-from beacon_runner.domain.verdict import RetryPolicy, decide
+from beacon_runner.domain.verdict import RetryPolicy, decide, postpone
 from beacon_runner.domain.work import (
     ClaimedJob,
     Dead,
     ExecutionReport,
     PlannedExecution,
-    Postponed,
     StageReport,
     Verdict,
 )
@@ -31,6 +30,7 @@ class JobRun:
         "_postponed",
         "_results",
         "_running",
+        "_told",
         "_unrecorded",
         "job",
         "message",
@@ -43,6 +43,7 @@ class JobRun:
         self.verdict: Verdict | None = None
         self._plan = plan
         self._left = list(reversed(due(self._plan, job.known)))
+        self._told = {known.ordinal for known in job.known if known.told}  # by earlier deliveries
         self._running: dict[int, ExecutionReport | None] = {}
         self._results: list[ExecutionReport] = []
         self._unrecorded: dict[int, ExecutionReport] = {}
@@ -78,9 +79,16 @@ class JobRun:
 
     def went_on(self, started: Due, at: datetime) -> None:
         """It did not end at once: say that it runs."""
-        report = ExecutionReport(started.execution, ExecutionState.RUNNING, started.attempt, started_at=at)
-        self._running[started.execution.ordinal] = report
-        self._unrecorded[started.execution.ordinal] = report
+        ordinal = started.execution.ordinal
+        report = ExecutionReport(
+            started.execution,
+            ExecutionState.RUNNING,
+            started.attempt,
+            started_at=at,
+            start_reported=ordinal in self._told,
+        )
+        self._running[ordinal] = report
+        self._unrecorded[ordinal] = report
 
     def finished(self, started: Due, outcome: Outcome, started_at: datetime, at: datetime) -> None:
         ordinal = started.execution.ordinal
@@ -89,7 +97,8 @@ class JobRun:
             self._put_off(started, outcome, told=noted is not None and not self._untold(ordinal))
             return
         # A start that waits to be written and its end become one write.
-        start_reported = noted is not None and not self._untold(ordinal)
+        written = noted is not None and not self._untold(ordinal)
+        start_reported = written or ordinal in self._told
         report = _report(started, outcome, started_at, at, start_reported=start_reported)
         self._results.append(report)
         self._unrecorded[ordinal] = report
@@ -99,7 +108,8 @@ class JobRun:
 
     def judge(self, policy: RetryPolicy, chance: float) -> Verdict:
         if self._postponed is not None:
-            return Postponed(self._postponed.delay_s, self._postponed.reason)
+            asked_s, reason = self._postponed.delay_s, self._postponed.reason
+            return postpone(self.job, asked_s, reason, policy, chance, progressed=bool(self._results))
         return decide(self.job, self._plan, self._results, policy, chance)
 
     def take_report(self) -> StageReport:

@@ -19,7 +19,7 @@ WHERE
     AND j.deliveries < $5
 RETURNING
     j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.deliveries, j.kind, j.spec,
-    j.context, j.tier, j.class, j.lane, j.front, j.started_at < now() AS claimed_before;
+    j.context, j.tier, j.class, j.lane, j.front, j.started_at < now() AS claimed_before, j.postponed;
 
 -- name: begin_era
 -- Begin an era if there is none. It is named by its second, so that it also outgrows what a standby missed.
@@ -36,7 +36,7 @@ ON CONFLICT (only_row) DO NOTHING;
 -- What is recorded of the executions of these jobs' current stages; outputs only where later steps need them.
 SELECT
     e.job_id, e.ordinal, e.state, e.attempt, e.failure,
-    CASE WHEN j.kind = 'pipeline' THEN e.output END AS output
+    CASE WHEN j.kind = 'pipeline' THEN e.output END AS output, e.started_at IS NOT NULL AS told
 FROM jobs j
 JOIN executions e ON e.job_id = j.id AND e.stage = j.stage
 WHERE j.id = ANY ($1::uuid[]);
@@ -49,6 +49,7 @@ WITH poison AS (
         state = CASE WHEN j.completed > 0 THEN 'partial' ELSE 'failed' END,
         lease = j.lease + 1,
         worker = NULL,
+        postponed = NULL,
         next_attempt_at = NULL,
         finished_at = now(),
         failure = $4,

@@ -62,6 +62,7 @@ WITH requeued AS (
         attempt = r.attempt,
         deliveries = 0,
         failure = NULL,
+        postponed = NULL,
         queued_at = now(),
         finished_at = NULL,
         next_attempt_at = NULL,

@@ -48,6 +48,7 @@ WITH changed AS (
         context = coalesce(r.context, j.context),
         failure = CASE WHEN r.state = 'processing' THEN j.failure ELSE r.failure END,
         worker = CASE WHEN r.state = 'processing' THEN j.worker END,
+        postponed = CASE WHEN r.state = 'processing' OR r.returned THEN j.postponed ELSE r.postponed END,
         queued_at = CASE
             WHEN r.requeue THEN now() + coalesce(r.delay_s, 0) * interval '1 second'
             ELSE j.queued_at
@@ -57,10 +58,11 @@ WITH changed AS (
         event_seq = j.event_seq + r.event_count
     FROM unnest(
         $1::uuid[], $2::bigint[], $3::text[], $4::smallint[], $5::smallint[], $6::boolean[], $7::boolean[],
-        $8::double precision[], $9::json[], $10::json[], $11::text[], $12::integer[], $13::json[], $14::boolean[]
+        $8::double precision[], $9::json[], $10::json[], $11::text[], $12::integer[], $13::json[], $14::boolean[],
+        $15::json[]
     ) AS r (
         id, fence, state, advance, attempt, requeue, returned, delay_s, context, failure, reason,
-        event_count, events, progressed
+        event_count, events, progressed, postponed
     )
     WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
     RETURNING
@@ -123,7 +125,7 @@ SET
     backend = EXCLUDED.backend,
     output = EXCLUDED.output,
     failure = EXCLUDED.failure,
-    started_at = CASE WHEN EXCLUDED.state <> 'pending' THEN coalesce(EXCLUDED.started_at, e.started_at) END,
+    started_at = coalesce(EXCLUDED.started_at, e.started_at), -- kept where it waits again: it was told
     finished_at = EXCLUDED.finished_at,
     queued_s = EXCLUDED.queued_s,
     load_s = EXCLUDED.load_s,
