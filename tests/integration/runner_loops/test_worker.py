@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import pytest
+
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
@@ -17,6 +19,7 @@ from beacon_runner.domain.work import ClaimedJob, Postponed, StageReport
 from beacon_runner.loops.retries import RetryHandler
 from beacon_runner.loops.worker.opening import open_run
 from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
+from beacon_runner.store.claims import PostgresClaims
 from beacon_runner.store.reading import Reader
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
@@ -290,6 +293,39 @@ async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> 
     assert executor.runs == []
     letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
     assert [row["reason"] for row in letters] == ["poison"]
+
+
+class LosingAnswers:
+    """Postgres, whose answers are lost on their way while it flaps: what was asked for is done."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self.losing = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def fetch(self, *arguments: Any) -> Any:
+        rows = await self._database.fetch(*arguments)
+        if self.losing:
+            raise StoreUnavailableError("connection lost")
+        return rows
+
+
+async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps(bed: LoopBed) -> None:
+    await bed.claims.claim([], "first")  # begins the era, without which nobody can claim
+    (job,) = await bed.queued()
+    flapping = LosingAnswers(bed.database)
+    claims = PostgresClaims(flapping, max_deliveries=bed.config.runner.max_deliveries)  # type: ignore[arg-type]
+    for _ in range(bed.config.runner.max_deliveries + 1):
+        messages = await bed.queue.claim(ALL_CLASSES, 1, "unlucky")
+        flapping.losing = True
+        with pytest.raises(StoreUnavailableError):
+            await claims.claim(messages, "unlucky")
+        flapping.losing = False
+        await bed.queue.give_back(messages, "unlucky")
+    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed()), claims):
+        assert await bed.ended(job) == ["completed"]
 
 
 async def test_a_job_that_comes_forward_between_crashes_is_no_poison(bed: LoopBed) -> None:

@@ -29,9 +29,19 @@ class PostgresClaims:
         self._database = database
         self._max_deliveries = max_deliveries
         self._records = Records(database)
+        self._unheard: list[Message] = []  # of claims whose answers were lost: nobody has begun their jobs
 
     async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
         """Fence each job that its message still speaks for; the others are missing from the answer."""
+        if self._unheard:
+            await self._uncount()
+        try:
+            return await self._claim(messages, worker)
+        except BaseException:
+            self._unheard += messages
+            raise
+
+    async def _claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
         ordered = sorted(messages, key=_by_job)  # rows are locked in one order: fewer deadlocks
         columns = (
             [message.job for message in ordered],
@@ -56,6 +66,16 @@ class PostgresClaims:
 
     async def _fenced(self, *values: Any) -> list[Any]:
         return await retried(lambda: self._database.fetch(_SQL["claim"], *values, self._max_deliveries))
+
+    async def _uncount(self) -> None:
+        """Deliveries of which nobody heard are none. One that was not counted either makes poison die later."""
+        unheard, self._unheard = self._unheard, []
+        columns = [message.job for message in unheard], [message.ticket for message in unheard]
+        try:
+            await self._database.execute(_SQL["uncount"], *columns)
+        except BaseException:
+            self._unheard += unheard
+            raise
 
     async def _known(self, jobs: Sequence[UUID]) -> dict[UUID, tuple[KnownExecution, ...]]:
         known: dict[UUID, list[KnownExecution]] = {}

@@ -21,6 +21,17 @@ RETURNING
     j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.deliveries, j.kind, j.spec,
     j.context, j.tier, j.class, j.lane, j.front, j.started_at < now() AS claimed_before, j.postponed;
 
+-- name: uncount
+-- Take back the deliveries of claims that nobody heard of; a job may be among them twice.
+UPDATE jobs j
+SET deliveries = greatest(j.deliveries - m.times, 0)
+FROM (
+    SELECT id, ticket, count(*)::smallint AS times
+    FROM unnest($1::uuid[], $2::integer[]) AS given (id, ticket)
+    GROUP BY id, ticket
+) AS m
+WHERE j.id = m.id AND j.ticket = m.ticket AND j.state IN ('queued', 'processing', 'retrying');
+
 -- name: begin_era
 -- Begin an era if there is none. It is named by its second, so that it also outgrows what a standby missed.
 WITH begun AS (
