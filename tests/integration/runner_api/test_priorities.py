@@ -181,6 +181,21 @@ async def test_nobody_waits_while_somebody_elses_question_stays_unanswered(small
         await becomes(priorities, user, HIGH)
 
 
+async def test_a_body_that_is_refused_costs_no_question(
+    database_url: str, redis_url: str, small: SmallService
+) -> None:
+    unknown = {**GENERATION, "model": "nobody-has-it"}
+    too_long = {**GENERATION, "duration": 31}  # for the free tier
+    priorities = PriorityService(small.url, ManualClock(), new_registry(), patience=NO_HURRY)
+    async with api_bed(database_url, redis_url, priorities=priorities) as api:
+        anna = await api.user(tier=Tier.FREE)
+        for body in (unknown, too_long):
+            await anna.post("/api/v1/jobs", body, 422)
+            await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION, body]}, 422)
+        await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION]}, 422, **{"idempotency-key": "x" * 201})
+        assert small.asked == []
+
+
 async def test_submissions_get_the_class_that_the_service_says(
     database_url: str, redis_url: str, small: SmallService
 ) -> None:

@@ -69,7 +69,7 @@ class SubmissionDesk:
     async def take(self, principal: Principal, submission: Submission, key: str | None) -> Reply:
         """Accept one job that has the right form."""
         self.outlook.begin()
-        job = self._admit(await self._sender(principal), submission)
+        (job,) = await self._classed([self._admit(self._sender(principal), submission)])
         if key is not None:
             job = replace(job, idempotency_key=key, request_hash=_hash([submission]))
         (accepted,) = await self._checked([job], await self.intake.submit([job]))
@@ -83,9 +83,9 @@ class SubmissionDesk:
         body = await read_body(scope, receive, self.config.limits.body_bytes)
         submissions = _BATCH.validate_json(body).jobs
         self._check_size(len(submissions))
-        self.outlook.begin()
-        jobs = self._admit_all(await self._sender(principal, new_uuid().hex), submissions)
         key = idempotency_key(scope)
+        self.outlook.begin()
+        jobs = await self._classed(self._admit_all(self._sender(principal, new_uuid().hex), submissions))
         if key is None:
             answers = await self.intake.submit(jobs)
         else:
@@ -100,17 +100,23 @@ class SubmissionDesk:
             message = f"a batch may have {most} jobs, this one has {size}"
             raise RefusedJobError([FieldProblem(field="jobs", message=message, code="too_many")])
 
-    async def _sender(self, principal: Principal, batch: str | None = None) -> Sender:
+    def _sender(self, principal: Principal, batch: str | None = None) -> Sender:
         tier = self.config.tiers[principal.tier]
         return Sender(
             principal.user,
             principal.tier,
-            await self.priorities.class_of(principal.user, tier.job_class),
+            tier.job_class,
             lane_at_submission(self.config.lanes, principal.user),
             Allowance.of(tier),
             tier.max_duration_s,
             batch,
         )
+
+    async def _classed(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+        """In the class that the priority service gives their user: asked only for what will not be refused."""
+        first = jobs[0]
+        job_class = await self.priorities.class_of(first.user, first.job_class)
+        return jobs if job_class is first.job_class else [replace(job, job_class=job_class) for job in jobs]
 
     def _admit_all(self, sender: Sender, submissions: Sequence[Submission]) -> list[NewJob]:
         """All of them, or an error that names what is wrong with each."""
