@@ -60,6 +60,7 @@ class Filler:
         self._admission = Admission(config)
         self._submissions = Submissions(database)
         self._publisher = OutboxPublisher(PostgresOutbox(database), transport.queue, transport.metrics)
+        self._desk = transport.desk
 
     async def submit(self, count: int, users: Sequence[UserId], prompt: str = "x") -> None:
         """So many jobs, the users in turn."""
@@ -81,7 +82,8 @@ class Filler:
         await self._submissions.submit([self.job(user, prompt) for user, prompt in prompts.items()])
 
     async def publish(self) -> None:
-        """Everything in the outbox goes to Redis."""
+        """Everything in the outbox goes to Redis, which a relay has opened before."""
+        await self._desk.open()
         while (await self._publisher.run_once()).count:
             pass
 

@@ -36,7 +36,9 @@ class QueueBed:
     async def on(cls, address: RedisAddress) -> AsyncIterator[Self]:
         async with address.open() as redis:
             layout = Layout(prefix=HASH_TAG if address.cluster else "")
-            yield cls(address, redis, layout, RedisQueue(redis, layout, lease_s=60), RedisDesk(redis, layout))
+            made = cls(address, redis, layout, RedisQueue(redis, layout, lease_s=60), RedisDesk(redis, layout))
+            await made.desk.open()
+            yield made
 
     def laid_out(self, *, lease_s: float = 60, **changes: Any) -> Self:
         """The same Redis, laid out or leased in another way."""
@@ -58,4 +60,4 @@ class QueueBed:
 
     async def keys(self) -> set[str]:
         found = [key async for key in self.redis.scan_iter(match=f"{self.layout.prefix}*", count=1000)]
-        return {key.removeprefix(self.layout.prefix) for key in found}
+        return {key.removeprefix(self.layout.prefix) for key in found} - {"jobs:open"}

@@ -180,6 +180,7 @@ async def api_bed(
         slow_after_s=slow_after_s,
     )
     queue = RedisQueue(redis, layout, lease_s=60)
+    await RedisDesk(redis, layout).open()  # as a relay has done
     transport = httpx.ASGITransport(parts.app)
     try:
         yield ApiBed(Bed(database), queue, redis, router, Users(database), clock, transport, rung, watchers)

@@ -116,6 +116,7 @@ class LoopBed:
         await database.open()
         address = RedisAddress(redis_url)
         transport = Transport(config, address, CollectorRegistry(), clock or SystemClock())
+        await transport.desk.open()  # as a relay has done
         try:
             yield cls(config, database, transport)
         finally:
@@ -213,7 +214,7 @@ class LoopBed:
         async def empty() -> bool:
             keys = {key async for key in self.transport.redis.scan_iter()}
             ours = {key for key in keys if key.startswith(("jobs", "queue:"))}
-            return ours <= {"jobs:epoch", "jobs:dead", "jobs:dead:ids"}
+            return ours <= {"jobs:epoch", "jobs:open", "jobs:dead", "jobs:dead:ids"}
 
         await until(empty, "Redis is empty")
 

@@ -7,7 +7,7 @@ import pytest
 from beacon_config.tenancy import LaneStrategy
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import JobState
-from beacon_contracts.tiers import JobClass
+from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import ManualClock
 from beacon_runner.loops.reconciler import Reconciler
 from beacon_runner.store.pauses import PostgresPauses
@@ -192,6 +192,23 @@ async def test_a_paused_class_stays_paused_when_redis_was_emptied(
     await sweep(reconciler)
     await bed.publish()
     assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 1, "w")] == [job]
+
+
+async def test_nothing_is_claimed_from_an_emptied_redis_before_its_pauses_are_back(
+    bed: LoopBed, reconciler: Reconciler
+) -> None:
+    """Between FLUSHALL and the next look at it, new messages of a paused class were handed out."""
+    await bed.pauses.pause(JobClass.LOW)
+    await bed.transport.desk.pause(JobClass.LOW)
+    await flush(bed)
+    await bed.queued(tier=Tier.FREE)
+    (open_one,) = await bed.queued(tier=Tier.ADMIN)
+    assert await bed.queue.claim(ALL_CLASSES, 9, "w") == []
+    executor = ScriptedExecutor(at_once=lambda *_: completed())
+    async with bed.worker(executor):
+        await sweep(reconciler)
+        assert await bed.ended(open_one) == ["completed"]  # though it was told of while nothing was handed out
+    assert [run.job.id for run in executor.runs] == [open_one]
 
 
 async def test_a_pause_in_the_middle_of_a_comparison_is_not_undone(bed: LoopBed) -> None:

@@ -45,6 +45,7 @@ class QueueMachine(RuleBasedStateMachine):
         self._places = LostAndFound(self._redis, layout)
         self._model = QueueModel()
         self._do(self._redis.flushdb())
+        self._do(self._desk.open())
 
     def teardown(self) -> None:
         assert self._do(self._desk.reset_lanes()) == []

@@ -283,6 +283,10 @@ class QueueDesk(Protocol):
 
     async def resume(self, job_class: JobClass) -> None: ...
 
+    async def open(self) -> None:
+        """Say that the paused classes are known: nothing is claimed before."""
+        ...
+
     async def reset_lanes(self) -> Sequence[LaneCount]:
         """Recount every lane's counters from what is there; the counters that were wrong, as they are now."""
         ...

@@ -24,6 +24,7 @@ class Mirror:
             await self.desk.pause(job_class)
         for job_class in there - wanted:
             await self.desk.resume(job_class)
+        await self.desk.open()
         if wanted != there:
             log.warning("pauses_restored", paused=sorted(wanted), before=sorted(there))
 

@@ -29,7 +29,8 @@ class Reconciler:
     The epoch is set when a rebuild has gone through all live jobs: a process that dies before leaves it
     missing, and the next one starts over. Two rebuilds at once publish twice, and the queue knows the rest.
     A rebuild leaves out what workers have: their heartbeats restore it, and the sweep after `lease_s` finds
-    what belonged to a worker that is dead. Pauses come before the jobs, so that none of them slips through.
+    what belonged to a worker that is dead. Pauses come before the jobs, and nothing is claimed before they
+    are there, so that none slips through.
     """
 
     live: LiveJobs

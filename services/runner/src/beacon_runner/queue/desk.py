@@ -66,6 +66,10 @@ class RedisDesk:
         await self._redis.srem(self._layout.paused, job_class)
         await self._redis.publish(WAKE_CHANNEL, job_class)
 
+    async def open(self) -> None:
+        if await self._redis.set(self._layout.open, 1, nx=True):
+            await self._redis.publish(WAKE_CHANNEL, "")
+
     async def reset_lanes(self) -> Sequence[LaneCount]:
         counted = {key.split(":")[1] async for key in self._counters()}
         rows = await self._run(Operation.RECOUNT, ",".join(self._layout.classes), *sorted(counted))

@@ -77,6 +77,11 @@ class Layout:
         return self.name("jobs:epoch")
 
     @property
+    def open(self) -> str:
+        """Set once it is known here which classes are paused; see claim.lua."""
+        return self.name("jobs:open")
+
+    @property
     def arguments(self) -> tuple[str, str, str]:
         """ARGV 1-3 of every operation; see places.inc.lua."""
         return self.prefix, "1" if self.plain else "", WAKE_CHANNEL

@@ -1,9 +1,10 @@
 -- Leases up to n messages: what was paid to go first, whatever its class, then of each class in the given
--- order its lanes in turn.
+-- order its lanes in turn. Nothing from a Redis that came back empty, until it is known there what is paused.
 -- KEYS 1-5 as in places.inc.lua
 -- ARGV 1-3 as in places.inc.lua, 4 lease in ms, 5 holder, 6 limit, then the classes in order
 -- Returns the messages as `id:stage:attempt:class:lane`.
 -- include places.inc.lua
+if redis.call('EXISTS', prefix .. 'jobs:open', prefix .. 'jobs:epoch') == 0 then return {} end
 local left, ids, letters = tonumber(ARGV[6]), {}, {}
 
 local function take(id, letter)
