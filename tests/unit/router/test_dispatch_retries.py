@@ -3,9 +3,15 @@
 import pytest
 
 from beacon_contracts.inference import InferenceState
+from beacon_router.backends import BackendError
 from beacon_router.core import BackendSpec, Health
 from beacon_router.dispatch.errors import BackendsDownError
 from tests.unit.router.shell_bed import failure, shell_bed, topology
+
+
+def busy(retry_after_s: float) -> BackendError:
+    return failure("backend_busy", status=429, blame=False, retry_after_s=retry_after_s)
+
 
 ONE_REGION = topology([BackendSpec("us", "US", frozenset({"m"}), slots=1)])
 
@@ -72,10 +78,56 @@ async def test_backoff_doubles_and_ends_after_the_last_attempt() -> None:
 
 async def test_a_backends_own_wish_is_honoured() -> None:
     async with shell_bed(ONE_REGION) as bed:
-        inference = bed.submit("a")
-        await bed.fail("us", failure("backend_busy", status=429, blame=False, retry_after_s=17.0))
+        bed.submit("a")
+        bed.submit("b")
+        await bed.fail("us", busy(retry_after_s=17.0))
+        with pytest.raises(BackendsDownError) as refused:
+            bed.submit("c")
+        assert refused.value.retry_after_s == 17.0
+        await bed.clock.advance(16.9)
+        assert bed.running("us") == []
+        await bed.clock.advance(0.1)
+        assert bed.running("us") == ["a"]
+        await bed.answer("us")
+        assert bed.running("us") == ["b"]
 
-        assert inference.retry_at == bed.clock.now() + 17.0
+
+async def test_a_wish_for_hours_holds_only_the_backend_that_has_it() -> None:
+    """Movable work waited with it, though another region was free."""
+    async with shell_bed() as bed:
+        bed.submit("a", region="US")
+        await bed.fail("us", busy(retry_after_s=7_200.0))
+        pinned = bed.submit("pinned", region="EU", pinned=True)  # keeps the other region's slot for now
+        await bed.clock.advance(2)
+        assert bed.state("a") is InferenceState.QUEUED
+        await bed.answer("eu")
+        assert pinned.state is InferenceState.COMPLETED
+        assert (bed.running("us"), bed.running("eu")) == ([], ["a"])
+
+
+async def test_after_its_rest_one_probe_tells_whether_it_was_enough() -> None:
+    two_slots = topology([BackendSpec("us", "US", frozenset({"m"}), slots=2)])
+    async with shell_bed(two_slots) as bed:
+        for request in ("a", "b", "c"):
+            bed.submit(request)
+        await bed.fail("us", busy(retry_after_s=7_200.0))
+        await bed.answer("us")  # that another run ends well there does not end the rest
+        assert bed.running("us") == []
+        await bed.clock.advance(300)  # and no longer than that
+        assert bed.running("us") == ["a"]
+        await bed.fail("us", busy(retry_after_s=20.0))
+        assert bed.running("us") == []
+        await bed.clock.advance(20)
+        await bed.answer("us")
+        assert bed.shell.breakers.health("us") is Health.CLOSED
+
+
+async def test_a_short_wish_is_covered_by_the_backoff() -> None:
+    async with shell_bed(ONE_REGION) as bed:
+        bed.submit("a")
+        bed.submit("b")
+        await bed.fail("us", busy(retry_after_s=1.0))
+        assert bed.running("us") == ["b"]
 
 
 async def test_what_will_never_work_is_not_tried_again() -> None:

@@ -46,6 +46,7 @@ class RouterConfig(Section):
     run_timeout_s: PositiveSeconds = 300.0
     breaker_failures: Count = 5
     breaker_open_s: PositiveSeconds = 15.0
+    rest_max_s: PositiveSeconds = 300.0
     health_every_s: PositiveSeconds = 10.0
     slot_lease_s: PositiveSeconds = 10.0
     stop_grace_s: PositiveSeconds = 20.0

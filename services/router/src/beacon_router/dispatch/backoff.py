@@ -8,14 +8,9 @@ class RetryPolicy:
     attempts: int
     max_delay_s: float
 
-    def next_try(
-        self, now: float, *, made: int, retry_after_s: float | None, start_by: float | None
-    ) -> float | None:
+    def next_try(self, now: float, *, made: int, start_by: float | None) -> float | None:
         """The moment of the next attempt after `made`; None: there is none, or it would come too late."""
         if made >= self.attempts:
             return None
-        delay = min(2.0**made, self.max_delay_s)
-        if retry_after_s is not None:
-            delay = max(delay, retry_after_s)
-        due = now + delay
+        due = now + min(2.0**made, self.max_delay_s)
         return None if start_by is not None and due > start_by else due

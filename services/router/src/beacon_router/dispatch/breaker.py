@@ -52,6 +52,12 @@ class Breaker:
             self.health = Health.HALF_OPEN
         return self.health
 
+    def probe_next(self) -> Health:
+        """It has rested, as it had asked for: whether that was enough, one probe tells."""
+        if self.health is Health.CLOSED:
+            self.health = Health.HALF_OPEN
+        return self.health
+
     def _open(self, now: float) -> None:
         if self.health is not Health.OPEN:
             self.health = Health.OPEN

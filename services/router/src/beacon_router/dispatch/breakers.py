@@ -14,10 +14,14 @@ from beacon_router.dispatch.timers import Timers
 log = structlog.get_logger(__name__)
 
 
+_COVERED_BY_BACKOFF_S = 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class BreakerRules:
     failures: int
     open_s: float
+    longest_rest_s: float = 300.0
 
 
 @dataclass(slots=True)
@@ -27,10 +31,17 @@ class _Watched:
     """What the last health check found."""
     told: Health = Health.CLOSED
     probe_at: float | None = None
+    rests_until: float | None = None
+    """It has asked to be left alone, which says nothing about what others can do."""
 
     @property
     def health(self) -> Health:
-        return Health.OPEN if self.down else self.breaker.health
+        return Health.OPEN if self.down or self.rests_until is not None else self.breaker.health
+
+    @property
+    def back_at(self) -> float | None:
+        """When it gets work again, as far as that is known."""
+        return max((at for at in (self.breaker.retry_at, self.rests_until) if at is not None), default=None)
 
 
 class Breakers:
@@ -48,6 +59,7 @@ class Breakers:
         self._watched = {
             name: _Watched(Breaker(failures=rules.failures, open_s=rules.open_s)) for name in backends
         }
+        self._longest_rest_s = rules.longest_rest_s
         self._scheduler = scheduler
         self._clock = clock
         self._timers = timers
@@ -70,6 +82,8 @@ class Breakers:
             self._plan_probe(backend, watched)
         elif error.status is not None:
             watched.breaker.answered()
+        if error.retryable and error.retry_after_s is not None:
+            self._rest(backend, watched, error.retry_after_s)
         self._tell(backend)
 
     def checked(self, backend: str, *, up: bool) -> None:
@@ -92,7 +106,7 @@ class Breakers:
     def describe(self, backend: str) -> dict[str, object]:
         """How a status page shows it."""
         watched = self._watched[backend]
-        retry_at = watched.breaker.retry_at
+        retry_at = watched.back_at
         return {
             "state": watched.health.value,
             "failures_in_a_row": watched.breaker.failures,
@@ -102,7 +116,7 @@ class Breakers:
 
     def opens_in(self, backend: str) -> float:
         """Seconds until an open one may take work again, as far as that is known."""
-        retry_at = self._watched[backend].breaker.retry_at
+        retry_at = self._watched[backend].back_at
         return 0.0 if retry_at is None else max(0.0, retry_at - self._clock.now())
 
     def _tell(self, backend: str) -> bool:
@@ -118,6 +132,22 @@ class Breakers:
             self._not_closed.add(backend)
         self._scheduler.set_health(self._clock.now(), backend, health)
         return True
+
+    def _rest(self, backend: str, watched: _Watched, asked_s: float) -> None:
+        """Leave it alone for as long as it asked, within bounds; what failed there may run elsewhere meanwhile."""
+        until = self._clock.now() + min(asked_s, self._longest_rest_s)
+        if asked_s > _COVERED_BY_BACKOFF_S and until > (watched.rests_until or 0.0):
+            watched.rests_until = until
+            self._timers.at(until, lambda: self._rested(backend))
+
+    def _rested(self, backend: str) -> None:
+        watched = self._watched[backend]
+        if watched.rests_until is None or watched.rests_until > self._clock.now():
+            return  # it has asked again since
+        watched.rests_until = None
+        watched.breaker.probe_next()
+        if self._tell(backend):
+            self._changed()
 
     def _plan_probe(self, backend: str, watched: _Watched) -> None:
         moment = watched.breaker.retry_at

@@ -197,10 +197,7 @@ class Engine:
         if not error.retryable or not self.retrying or inference.stream_begun:
             return None
         return self._rules.retries.next_try(
-            now,
-            made=len(inference.attempts),
-            retry_after_s=error.retry_after_s,
-            start_by=inference.ask.start_by,
+            now, made=len(inference.attempts), start_by=inference.ask.start_by
         )
 
     def _back_off(self, inference: Inference, due: float, failed_in: str) -> None:
