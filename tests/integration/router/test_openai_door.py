@@ -8,8 +8,9 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.fixtures.gpusim import Gpusim
-from tests.fixtures.router import TOKEN, Router
-from tests.fixtures.waiting import until
+from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
+from tests.fixtures.waiting import PATIENCE_S, until
+from tests.integration.router.raw_server import Visitor, server_that
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why is the sky blue?"}]
 
@@ -47,6 +48,32 @@ async def test_a_model_behind_another_dialect_can_be_talked_to(client: openai.As
 
     assert "Why is the sky blue?" in (answer.choices[0].message.content or "")
     assert "Why is the sky blue?" in "".join(pieces)
+
+
+async def test_a_client_that_stops_reading_gives_its_gpu_back() -> None:
+    async def endless(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        try:
+            while True:
+                await visitor.say(b"data: " + b"x" * 60_000 + b"\n\n")
+        except ConnectionError:
+            left.set()
+
+    left = asyncio.Event()
+    async with server_that(endless) as gpu:
+        config = router_config(
+            {"us-1": backend("US", gpu.url, dialect="openai", models=("chat",), slots=1)},
+            reader_timeout_s=0.2,
+        )
+        async with start_router(config) as router:
+            body = {"model": "chat", "messages": MESSAGES, "stream": True}
+            async with router.http.stream("POST", "/v1/chat/completions", json=body):
+                async with asyncio.timeout(PATIENCE_S):
+                    await left.wait()
+                queues = await router.queues()
+                (us,) = queues["regions"]["US"]["backends"]
+                assert (queues["running"], us["busy"], us["breaker"]["state"]) == (0, 0, "closed")
 
 
 async def test_the_region_can_be_chosen(client: openai.AsyncOpenAI, router: Router) -> None:

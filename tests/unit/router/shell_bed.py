@@ -21,6 +21,7 @@ from beacon_router.dispatch.observer import Observers
 from beacon_router.dispatch.shell import Shell, ShellRules
 
 LOAD_S, RUN_S = 60.0, 30.0
+READER_S = 10.0
 
 
 class HeldCall:
@@ -164,7 +165,7 @@ async def shell_bed(
     backends = {spec.name: ManualBackend(spec.name) for spec in where.backends}
     budgets = {model.name: ModelBudget(LOAD_S, RUN_S) for model in where.models}
     rules = ShellRules(
-        runs=RunRules(RetryPolicy(attempts, 60.0), RunLimits(budgets)),
+        runs=RunRules(RetryPolicy(attempts, 60.0), RunLimits(budgets), READER_S),
         breakers=BreakerRules(breaker_failures, 15.0),
         admission=AdmissionRules(queue_size),
         held=HeldBounds(held_bytes, retention_s),

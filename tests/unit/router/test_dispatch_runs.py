@@ -8,7 +8,7 @@ from beacon_contracts.tiers import Tier
 from beacon_router.core import BackendSpec, GroupSpec, Health, RequestId
 from beacon_router.dispatch.inference import Ask, Payload
 from beacon_router.dispatch.streams import StreamSink
-from tests.unit.router.shell_bed import LOAD_S, RUN_S, failure, shell_bed, topology
+from tests.unit.router.shell_bed import LOAD_S, READER_S, RUN_S, failure, shell_bed, topology
 
 ONE_SLOT = topology([BackendSpec("us", "US", frozenset({"m", "n"}), slots=1)])
 
@@ -217,6 +217,44 @@ async def test_a_client_that_does_not_read_its_stream_is_not_held_against_the_ba
         bed.submit("next")
         await bed.settle()
         assert bed.running("us") == ["next"]
+
+
+async def test_a_client_that_stops_reading_does_not_keep_its_slot() -> None:
+    async with shell_bed(ONE_SLOT, breaker_failures=1) as bed:
+        await warm(bed)
+        sink = StreamSink()
+        ask = Ask(RequestId("stalled"), "m", "US", Tier.FREE, sink=sink)
+        stalled = bed.shell.dispatcher.submit(ask, Payload(b"{}"))
+        await bed.settle()
+        sink.opened(Tap())
+        for _ in range(3):
+            sink.feed(b"x" * 200_000)
+        await bed.clock.advance(READER_S - 1)
+        await sink.read()  # it reads on, though not enough
+        await bed.clock.advance(READER_S - 1)
+        assert stalled.state is InferenceState.RUNNING
+        await bed.clock.advance(1)
+
+        assert stalled.failure is not None
+        assert (stalled.failure.code, stalled.attempts[0].outcome) == ("client_too_slow", "cancelled")
+        assert bed.backends["us"].calls[-1].aborted
+        assert bed.shell.breakers.health("us") is Health.CLOSED
+
+
+async def test_a_client_that_reads_on_may_take_its_time() -> None:
+    async with shell_bed(ONE_SLOT) as bed:
+        await warm(bed)
+        sink = StreamSink()
+        ask = Ask(RequestId("slow"), "m", "US", Tier.FREE, sink=sink)
+        slow = bed.shell.dispatcher.submit(ask, Payload(b"{}"))
+        await bed.settle()
+        sink.opened(Tap())
+        sink.feed(b"x" * 300_000)
+        await bed.clock.advance(READER_S - 1)
+        await sink.read()  # all that there is: now it waits for the backend
+        await bed.clock.advance(READER_S + 1)
+        await bed.answer("us")
+        assert slow.state is InferenceState.COMPLETED
 
 
 class Tap:

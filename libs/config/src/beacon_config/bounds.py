@@ -42,6 +42,7 @@ class RouterConfig(Section):
     held_bytes: Count = 268_435_456
     body_bytes: Count = 1_048_576
     body_timeout_s: PositiveSeconds = 30.0
+    reader_timeout_s: PositiveSeconds = 30.0
     load_timeout_s: PositiveSeconds = 600.0
     run_timeout_s: PositiveSeconds = 300.0
     breaker_failures: Count = 5

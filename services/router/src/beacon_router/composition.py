@@ -108,7 +108,7 @@ def _limiter(settings: Settings, config: BeaconConfig, clock: Clock) -> RedisLim
 
 def shell_rules(router: RouterConfig, limits: RunLimits) -> ShellRules:
     return ShellRules(
-        runs=RunRules(RetryPolicy(router.attempts, router.backoff_max_s), limits),
+        runs=RunRules(RetryPolicy(router.attempts, router.backoff_max_s), limits, router.reader_timeout_s),
         breakers=BreakerRules(router.breaker_failures, router.breaker_open_s, router.rest_max_s),
         admission=AdmissionRules(router.queue_size),
         held=HeldBounds(router.held_bytes, router.result_retention_s),

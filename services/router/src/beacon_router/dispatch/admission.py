@@ -70,7 +70,8 @@ class Admission:
         if all(self._breakers.health(name) is Health.OPEN for name in serving):
             wait_s = min(self._breakers.opens_in(name) for name in serving)
             raise BackendsDownError(
-                f"{', '.join(serving)} failed too often, asked to be left alone, or did not answer health checks", _bounded(wait_s)
+                f"{', '.join(serving)} failed too often, asked to be left alone, or did not answer health checks",
+                _bounded(wait_s),
             )
 
     def _drain_s(self, now: float, ask: Ask) -> float:

@@ -16,6 +16,11 @@ def client_too_slow(limit_s: float) -> BackendError:
     return BackendError("client_too_slow", FailureStage.RUN, False, text, blame=False)
 
 
+def client_stopped_reading(seconds: float) -> BackendError:
+    text = f"the client read nothing of the answer for {seconds:g} s"
+    return BackendError("client_too_slow", FailureStage.RUN, False, text, blame=False)
+
+
 def start_by_passed() -> BackendError:
     return BackendError(
         START_BY_PASSED, FailureStage.QUEUE, True, "no slot was free before start_by", blame=False

@@ -13,7 +13,13 @@ from beacon_router.backends import BackendError
 from beacon_router.core import Expired, Outcome, RequestId, Scheduler, Start
 from beacon_router.dispatch.backoff import RetryPolicy
 from beacon_router.dispatch.breakers import Breakers
-from beacon_router.dispatch.causes import cancelled, client_too_slow, start_by_passed, stopped_running
+from beacon_router.dispatch.causes import (
+    cancelled,
+    client_stopped_reading,
+    client_too_slow,
+    start_by_passed,
+    stopped_running,
+)
 from beacon_router.dispatch.held import Held
 from beacon_router.dispatch.inference import Inference, Run
 from beacon_router.dispatch.limits import RunLimits
@@ -30,6 +36,7 @@ log = structlog.get_logger(__name__)
 class RunRules:
     retries: RetryPolicy
     limits: RunLimits
+    reader_timeout_s: float = 30.0
 
 
 class Engine:
@@ -120,6 +127,7 @@ class Engine:
         now = self._clock.now()
         if run.limit is not None:
             run.limit.cancel()
+        self._reader_waits(run, False)
         end = judge(run, now)
         self._learn(run, end, now)
         self._observer.run_ended(run, end)
@@ -137,6 +145,8 @@ class Engine:
         ask = inference.ask
         limit_s = self._rules.limits.seconds(ask.model, cold=run.cold, timeout_s=ask.timeout_s)
         run.limit = self._timers.at(now + limit_s, partial(self._overrun, run, limit_s))
+        if ask.sink is not None:
+            ask.sink.on_hold(partial(self._reader_waits, run))
         inference.started(run)
         self._regions[start.region].start(run)
         self._observer.started(run)
@@ -147,6 +157,17 @@ class Engine:
             why = client_too_slow(limit_s)
         else:
             why = self._rules.limits.exceeded(limit_s, cold=run.cold)
+        self._regions[run.start.region].stop(run, why)
+
+    def _reader_waits(self, run: Run, holds: bool) -> None:
+        """The client holds its run back, or has read on: a slot is not kept for one that has stopped reading."""
+        if run.reader is not None:
+            run.reader.cancel()
+        after_s = self._rules.reader_timeout_s
+        run.reader = self._timers.after(after_s, partial(self._abandon, run)) if holds else None
+
+    def _abandon(self, run: Run) -> None:
+        why = client_stopped_reading(self._rules.reader_timeout_s)
         self._regions[run.start.region].stop(run, why)
 
     def _is_cold(self, start: Start, model: str) -> bool:

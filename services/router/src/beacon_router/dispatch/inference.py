@@ -68,6 +68,8 @@ class Run:
     """The model is not loaded yet: by this run, or by an earlier one that still loads it."""
     attempt: BackendAttempt | None = None
     limit: Timer | None = None
+    reader: Timer | None = None
+    """Set while the backend waits for a client that does not read."""
     stopped: BackendError | None = None
     answer: Answer | None = None
     error: BackendError | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from beacon_router.backends.calls import Source
 
@@ -21,6 +22,12 @@ class StreamSink:
         """Set with the first piece: from then on the answer cannot be started over elsewhere."""
         self.held_back = False
         """Set when the source first had to wait for the reader: how long it takes is not its doing then."""
+        self._paused = False
+        self._told: Callable[[bool], None] = lambda _: None
+
+    def on_hold(self, told: Callable[[bool], None]) -> None:
+        """Call `told`: true when the source waits and the reader has not moved before, false when it goes on."""
+        self._told = told
 
     def opened(self, source: Source) -> None:
         self._source = source
@@ -31,13 +38,16 @@ class StreamSink:
         self._bytes += len(piece)
         self._readable.set()
         if self._bytes > _BYTES_AHEAD and self._source is not None:
-            self.held_back = True
             self._source.pause()
+            if not self._paused:
+                self.held_back = self._paused = True
+                self._told(True)
 
     def end(self) -> None:
         """The inference is over, however it went: the reader gets what is left, then None."""
         self._ended = True
         self._source = None
+        self._paused = False
         self._readable.set()
 
     async def read(self) -> bytes | None:
@@ -50,4 +60,7 @@ class StreamSink:
         self._bytes -= len(piece)
         if self._bytes <= _BYTES_AHEAD and self._source is not None:
             self._source.resume()
+        if self._paused:
+            self._paused = self._bytes > _BYTES_AHEAD
+            self._told(self._paused)
         return piece
