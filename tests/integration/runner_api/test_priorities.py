@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.tiers import JobClass, Tier
@@ -65,13 +66,20 @@ async def small() -> AsyncIterator[SmallService]:
 
 @asynccontextmanager
 async def asking(
-    url: str, clock: ManualClock, patience: Patience | None = None
+    url: str,
+    clock: ManualClock,
+    patience: Patience | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> AsyncIterator[PriorityService]:
-    service = PriorityService(url, clock, new_registry(), patience=patience or NO_HURRY)
+    service = PriorityService(url, clock, registry or new_registry(), patience=patience or NO_HURRY)
     try:
         yield service
     finally:
         await service.close()
+
+
+def failures(registry: CollectorRegistry) -> float:
+    return registry.get_sample_value("beacon_runner_priority_lookups_total", {"outcome": "failed"}) or 0.0
 
 
 def somebody() -> UserId:
@@ -161,13 +169,16 @@ async def test_a_dead_service_is_soon_left_alone_and_found_again(small: SmallSer
 
 async def test_a_hanging_service_makes_no_submission_wait_once_it_is_known_to(small: SmallService) -> None:
     small.free.clear()
-    patience = Patience(submission_s=0.02, request_s=0.05)
-    async with asking(small.url, ManualClock(), patience) as priorities:
+    patience, registry = Patience(submission_s=0.02, request_s=0.05), new_registry()
+    async with asking(small.url, ManualClock(), patience, registry) as priorities:
         await asyncio.gather(*(priorities.class_of(somebody(), HIGH) for _ in range(3)))
+        await until(lambda: failures(registry) == 3, "three questions have failed")
         classes = await asyncio.gather(*(priorities.class_of(somebody(), HIGH) for _ in range(1_000)))
         assert set(classes) == {MEDIUM}
         assert not await answers_after_a_wait(priorities)
-        assert len(small.asked) == 3, "the answers are overdue, or the breaker is open"
+        assert failures(registry) == 3
+        # On a busy machine a question may be given up before the service has heard it.
+        assert len(small.asked) <= 3, "the breaker is open"
 
 
 async def test_nobody_waits_while_somebody_elses_question_stays_unanswered(small: SmallService) -> None:
