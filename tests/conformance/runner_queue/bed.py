@@ -36,7 +36,9 @@ class QueueBed:
     async def on(cls, address: RedisAddress) -> AsyncIterator[Self]:
         async with address.open() as redis:
             layout = Layout(prefix=HASH_TAG if address.cluster else "")
-            made = cls(address, redis, layout, RedisQueue(redis, layout, lease_s=60), RedisDesk(redis, layout))
+            made = cls(
+                address, redis, layout, RedisQueue(redis, layout, lease_s=60), RedisDesk(redis, layout)
+            )
             await made.desk.open()
             yield made
 

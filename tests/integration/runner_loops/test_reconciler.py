@@ -207,7 +207,9 @@ async def test_nothing_is_claimed_from_an_emptied_redis_before_its_pauses_are_ba
     executor = ScriptedExecutor(at_once=lambda *_: completed())
     async with bed.worker(executor):
         await sweep(reconciler)
-        assert await bed.ended(open_one) == ["completed"]  # though it was told of while nothing was handed out
+        assert await bed.ended(open_one) == [
+            "completed"
+        ]  # though it was told of while nothing was handed out
     assert [run.job.id for run in executor.runs] == [open_one]
 
 

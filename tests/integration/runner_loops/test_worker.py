@@ -213,7 +213,7 @@ async def test_a_step_that_lacks_its_input_ends_the_job_with_the_reason(bed: Loo
     (job,) = await bed.queued(body=pipeline())
     async with bed.worker(executor):
         await until(lambda: _publish_some(bed), "the next stage is in the outbox")
-        assert await bed.ended(job) == ["failed"]
+        assert await bed.ended(job) == ["partial"]  # the first step is complete
     assert (await bed.job(job))["failure"]["code"] == "missing_result"
     assert len(executor.runs) == 1
 
@@ -326,6 +326,22 @@ async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps
         await bed.queue.give_back(messages, "unlucky")
     async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed()), claims):
         assert await bed.ended(job) == ["completed"]
+
+
+async def test_a_pipeline_that_ends_after_a_finished_step_is_partial_whatever_ended_it(bed: LoopBed) -> None:
+    failing, killing = await bed.queued(2, body=pipeline())
+    first = ScriptedExecutor(at_once=lambda *_: completed({"enhanced_prompt": "a bright city"}))
+    async with bed.worker(first):
+        await until(lambda: _second_stage(bed, failing, killing), "both have finished their first step")
+    await bed.publish()
+    for number in range(bed.config.runner.max_deliveries):
+        messages = await bed.queue.claim(ALL_CLASSES, 2, f"victim-{number}")
+        await bed.claims.claim([one for one in messages if one.job == killing], f"victim-{number}")
+        await bed.queue.give_back(messages, f"victim-{number}")
+    async with bed.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
+        assert await bed.ended(failing, killing) == ["partial", "partial"]
+    assert (await _told(bed, failing))[-1] == (await _told(bed, killing))[-1] == "JOB_PARTIAL"
+    assert (await bed.job(failing))["context"] == {"prompt_enhancer": {"enhanced_prompt": "a bright city"}}
 
 
 async def test_a_job_that_comes_forward_between_crashes_is_no_poison(bed: LoopBed) -> None:
@@ -538,6 +554,10 @@ async def _state(bed: LoopBed, job: JobId, state: JobState) -> bool:
 async def _attempt(bed: LoopBed, job: JobId, attempt: int) -> bool:
     row = await bed.job(job)
     return bool(row["attempt"] == attempt and row["state"] == JobState.RETRYING)
+
+
+async def _second_stage(bed: LoopBed, *jobs: JobId) -> bool:
+    return [(await bed.job(job))["stage"] for job in jobs] == [1] * len(jobs)
 
 
 async def _postponed(bed: LoopBed, job: JobId, times: int) -> Any:

@@ -154,6 +154,15 @@ def test_attempts_are_counted_per_step(attempt: int, kind: type[Any]) -> None:
     assert isinstance(verdict, kind)
 
 
+@pytest.mark.parametrize(("stage", "state"), [(0, JobState.FAILED), (1, JobState.PARTIAL)])
+def test_a_pipeline_that_fails_after_finished_steps_is_partial(stage: int, state: JobState) -> None:
+    job = claimed(pipeline_spec(), stage=stage, context={"enhance": {"text": "x"}})
+    (execution,) = stage_plan(job.spec, stage, job.context)
+    verdict = judge(job, [failed(execution, retryable=False)])
+    assert isinstance(verdict, Dead)
+    assert (verdict.state, verdict.context) == (state, job.context)
+
+
 outcomes = st.lists(st.sampled_from(["ok", "later", "never"]), min_size=4, max_size=4)
 
 

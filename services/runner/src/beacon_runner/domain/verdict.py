@@ -72,11 +72,16 @@ def decide(
     retryable = [failure for failure in failures if failure.retryable]
     if retryable and job.attempt < allowed_attempts(job.spec, job.stage, policy):
         return RetryLater(policy.delay_s(job.attempt, chance), retryable[0])
-    state = JobState.FAILED if len(failures) == len(plan) else JobState.PARTIAL
+    state = dead_state(job, some_completed=len(failures) < len(plan))
     # A retryable failure is shown when there is one: it tells the user that a resume makes sense.
     if retryable:
         return Dead(state, ATTEMPTS_USED_UP, retryable[0], job.context)
     return Dead(state, PERMANENT, failures[0], job.context)
+
+
+def dead_state(job: ClaimedJob, *, some_completed: bool) -> JobState:
+    """Partial when anything was completed: in this stage, or in those before it, which are all complete."""
+    return JobState.PARTIAL if some_completed or job.stage > 0 else JobState.FAILED
 
 
 def postpone(

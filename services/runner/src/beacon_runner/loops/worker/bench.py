@@ -11,10 +11,9 @@ from typing import Protocol
 import structlog
 
 from beacon_contracts.ids import JobId, show_job
-from beacon_contracts.jobs import JobState
 from beacon_lifecycle import Clock
 from beacon_runner.domain.plan import Due
-from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.domain.verdict import RetryPolicy, dead_state
 from beacon_runner.domain.work import Dead, Returned, Verdict
 from beacon_runner.loops.worker.executor import Executor, Handle
 from beacon_runner.loops.worker.outcomes import Outcome, worker_error
@@ -156,4 +155,5 @@ class Bench:
         except Exception as error:
             log.exception("job_not_judged", job=show_job(run.job.id))
             failure = worker_error(error, retryable=False)
-            return Dead(JobState.FAILED, failure.code, failure, run.job.context)
+            state = dead_state(run.job, some_completed=run.some_completed)
+            return Dead(state, failure.code, failure, run.job.context)

@@ -7,10 +7,9 @@ import structlog
 from beacon_contracts.failures import Failure
 from beacon_contracts.ids import show_job
 from beacon_contracts.inference import Failover
-from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import PlanError, places, stage_plan
-from beacon_runner.domain.verdict import PERMANENT
+from beacon_runner.domain.verdict import PERMANENT, dead_state
 from beacon_runner.domain.work import ClaimedJob, Dead, PlannedExecution
 from beacon_runner.loops.worker.outcomes import worker_error
 from beacon_runner.loops.worker.run import JobRun
@@ -30,8 +29,7 @@ def open_run(message: Message, job: ClaimedJob, now: datetime) -> JobRun:
 
 
 def _condemned(run: JobRun, failure: Failure, now: datetime) -> JobRun:
-    some = any(known.state is ExecutionState.COMPLETED for known in run.job.known)
-    state = JobState.PARTIAL if some else JobState.FAILED
+    state = dead_state(run.job, some_completed=run.some_completed)
     run.condemn(Dead(state, PERMANENT, failure, run.job.context), now)
     return run
 

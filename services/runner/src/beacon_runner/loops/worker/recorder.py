@@ -11,10 +11,11 @@ import structlog
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId
-from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_contracts.jobs import ExecutionState
 from beacon_lifecycle import Clock
 from beacon_runner.domain.free_json import NOT_RECORDABLE, unstorable
 from beacon_runner.domain.ports import ClaimStore, StoreUnavailableError
+from beacon_runner.domain.verdict import dead_state
 from beacon_runner.domain.work import Dead, ExecutionReport, StageReport
 from beacon_runner.loops.metrics import LoopMetrics
 from beacon_runner.loops.worker.run import JobRun
@@ -134,7 +135,9 @@ class Recorder:
 
 def _unrecordable(report: StageReport) -> StageReport:
     failure = unstorable("the report of this job cannot be stored")
-    verdict = Dead(JobState.FAILED, NOT_RECORDABLE, failure, report.claimed.context)
+    some = any(known.state is ExecutionState.COMPLETED for known in report.claimed.known)
+    state = dead_state(report.claimed, some_completed=some)
+    verdict = Dead(state, NOT_RECORDABLE, failure, report.claimed.context)
     failed = tuple(_failed(execution, failure) for execution in report.executions)
     return replace(report, executions=failed, verdict=verdict)
 

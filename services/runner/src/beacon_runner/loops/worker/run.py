@@ -59,6 +59,12 @@ class JobRun:
         return not self._running and (not self._left or self._postponed is not None)
 
     @property
+    def some_completed(self) -> bool:
+        """Whether anything of this stage is, in this delivery or in an earlier one."""
+        ended = (*self.job.known, *self._results)
+        return any(one.state is ExecutionState.COMPLETED for one in ended)
+
+    @property
     def unrecorded(self) -> int:
         return len(self._unrecorded)
 
