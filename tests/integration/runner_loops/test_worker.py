@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -133,7 +134,7 @@ async def test_a_router_that_is_busy_costs_no_attempt(bed: LoopBed) -> None:
 
 
 async def test_a_router_that_is_busy_for_long_is_told_of_once(bed: LoopBed) -> None:
-    """Thousands of jobs that each wrote it down at every look filled the disk as long as the router was away."""
+    """Thousands of jobs that wrote it down at every look filled the disk while the router was away."""
     executor = ScriptedExecutor()
     (job,) = await bed.queued()
     delays = []
@@ -156,7 +157,7 @@ async def test_a_router_that_is_busy_for_long_is_told_of_once(bed: LoopBed) -> N
         "JOB_COMPLETE",
     ]
     assert delays[0] >= 0.1
-    assert all(later > earlier for earlier, later in zip(delays, delays[1:], strict=False))
+    assert all(later > earlier for earlier, later in pairwise(delays))
     assert (await bed.job(job))["attempt"] == 1
 
 

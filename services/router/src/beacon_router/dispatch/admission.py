@@ -69,10 +69,8 @@ class Admission:
             return
         if all(self._breakers.health(name) is Health.OPEN for name in serving):
             wait_s = min(self._breakers.opens_in(name) for name in serving)
-            raise BackendsDownError(
-                f"{', '.join(serving)} failed too often, asked to be left alone, or did not answer health checks",
-                _bounded(wait_s),
-            )
+            why = "failed too often, asked to be left alone, or did not answer health checks"
+            raise BackendsDownError(f"{', '.join(serving)} {why}", _bounded(wait_s))
 
     def _drain_s(self, now: float, ask: Ask) -> float:
         eta = self._scheduler.eta_of_new(now, ask.model, ask.region, ask.tier.rank)

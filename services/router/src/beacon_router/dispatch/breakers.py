@@ -134,7 +134,7 @@ class Breakers:
         return True
 
     def _rest(self, backend: str, watched: _Watched, asked_s: float) -> None:
-        """Leave it alone for as long as it asked, within bounds; what failed there may run elsewhere meanwhile."""
+        """Leave it alone for as long as it asked, within bounds; what failed there may run elsewhere."""
         until = self._clock.now() + min(asked_s, self._longest_rest_s)
         if asked_s > _COVERED_BY_BACKOFF_S and until > (watched.rests_until or 0.0):
             watched.rests_until = until

@@ -160,7 +160,7 @@ class Engine:
         self._regions[run.start.region].stop(run, why)
 
     def _reader_waits(self, run: Run, holds: bool) -> None:
-        """The client holds its run back, or has read on: a slot is not kept for one that has stopped reading."""
+        """The client holds its run back, or has read on: who has stopped reading does not keep a slot."""
         if run.reader is not None:
             run.reader.cancel()
         after_s = self._rules.reader_timeout_s

@@ -26,7 +26,7 @@ class StreamSink:
         self._told: Callable[[bool], None] = lambda _: None
 
     def on_hold(self, told: Callable[[bool], None]) -> None:
-        """Call `told`: true when the source waits and the reader has not moved before, false when it goes on."""
+        """Call `told` when the source begins to wait and at each read then; false: it goes on."""
         self._told = told
 
     def opened(self, source: Source) -> None:

@@ -113,7 +113,7 @@ class SubmissionDesk:
         )
 
     async def _classed(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-        """In the class that the priority service gives their user: asked only for what will not be refused."""
+        """In the class that the priority service gives their user; it is asked only for good ones."""
         first = jobs[0]
         job_class = await self.priorities.class_of(first.user, first.job_class)
         return jobs if job_class is first.job_class else [replace(job, job_class=job_class) for job in jobs]

@@ -27,8 +27,8 @@ ATTEMPTS_USED_UP = "attempts_used_up"
 class RetryPolicy:
     """A job is tried `retries` more times; the n-th retry waits for the n-th delay, the last one repeats.
 
-    One that the router could not take waits for as long as was asked for, and from the second time on at least
-    for `first_wait_s`, twice as long each time up to `longest_wait_s`: about as long again as it has waited.
+    One that the router could not take waits for as long as was asked for, and from the second time on at
+    least for `first_wait_s`, twice as long each time up to `longest_wait_s`: as long again as it has waited.
     """
 
     retries: int = 3
@@ -87,7 +87,7 @@ def dead_state(job: ClaimedJob, *, some_completed: bool) -> JobState:
 def postpone(
     job: ClaimedJob, asked_s: float, reason: str, policy: RetryPolicy, chance: float, *, progressed: bool
 ) -> Postponed:
-    """The verdict on a job of which the router could not take something; after some progress it counts anew."""
+    """The verdict on a job that the router could not take all of; after some progress it counts anew."""
     before = job.postponed.times if job.postponed is not None and not progressed else 0
     return Postponed(policy.wait_s(before + 1, asked_s, chance), reason, before + 1)
 

@@ -49,7 +49,7 @@ class KnownExecution:
 
 @record
 class Postponed:
-    """The router could not take it now: no attempt is charged. `times` counts those in a row, with this one."""
+    """The router could not take it now: no attempt is charged. `times` counts those in a row."""
 
     delay_s: float
     reason: str

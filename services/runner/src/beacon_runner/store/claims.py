@@ -68,7 +68,7 @@ class PostgresClaims:
         return await retried(lambda: self._database.fetch(_SQL["claim"], *values, self._max_deliveries))
 
     async def _uncount(self) -> None:
-        """Deliveries of which nobody heard are none. One that was not counted either makes poison die later."""
+        """Deliveries of which nobody heard are none. Where none was counted, poison dies one later."""
         unheard, self._unheard = self._unheard, []
         columns = [message.job for message in unheard], [message.ticket for message in unheard]
         try:

@@ -82,7 +82,7 @@ class RouterExecutor:
         except RouterBusy as busy:
             return NotTaken(self._patience.bounded(busy.retry_after_s), busy.reason)
         except RouterUnreachable as away:
-            # Which of them it was, and how, changes from one try to the next: for the log, and no news to users.
+            # Which of them it was, and how, changes from one try to the next: that is no news to users.
             log.info("router_unreachable", execution=request.request_id, reason=away.reason)
             return NotTaken(self._patience.bounded(self._patience.unreachable_s), UNREACHABLE)
         except RouterRefused as refused:
