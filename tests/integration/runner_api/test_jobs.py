@@ -1,5 +1,6 @@
 """Reading and steering jobs over HTTP."""
 
+from itertools import combinations
 from typing import Any
 
 import asyncpg
@@ -85,6 +86,29 @@ async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiBed, a
     assert [job["job_id"] for job in done["jobs"]] == ids[:1]
     assert len((await anna.get("/api/v1/jobs", status=["completed", "queued"]))["jobs"]) == 5
     assert [job["job_id"] for job in (await anna.get("/api/v1/jobs", kind="matrix"))["jobs"]] == [ids[1]]
+
+
+async def test_jobs_in_any_choice_of_states_are_listed_in_one_order(api: ApiBed, anna: Caller) -> None:
+    states: dict[str, str] = {}
+    for wanted in ("completed", "failed", "partial", "cancelled") * 2:
+        job_id = await anna.submit({**MATRIX, "regions": ["US"]})
+        if wanted == "cancelled":
+            await anna.post(f"/api/v1/jobs/{job_id}/cancel")
+            assert await api.claim() == []  # its message is out of date
+        else:
+            await api.run(
+                *{"completed": ("a", "b"), "failed": ("never",) * 2, "partial": ("a", "never")}[wanted]
+            )
+        states[job_id] = wanted
+    states |= {await anna.submit(GENERATION): "queued" for _ in range(2)}
+    for chosen in combinations(("completed", "failed", "partial", "cancelled", "queued", "retrying"), 3):
+        listed, page = [], await anna.get("/api/v1/jobs", status=chosen, limit=2)
+        while True:
+            listed += [job["job_id"] for job in page["jobs"]]
+            if page["next_cursor"] is None:
+                break
+            page = await anna.get("/api/v1/jobs", status=chosen, limit=2, cursor=page["next_cursor"])
+        assert listed == [job for job, state in reversed(states.items()) if state in chosen], chosen
 
 
 @pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 501}, {"cursor": "nonsense"}, {"status": "odd"}])

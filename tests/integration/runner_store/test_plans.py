@@ -27,6 +27,8 @@ HOT = [
     ("read", "executions"),
     ("read", "execution"),
     ("read", "page"),
+    ("read", "page_live"),
+    ("read", "page_not_completed"),
     ("read", "events"),
     ("submit", "by_idempotency_keys"),
     ("submit", "batch_of"),
@@ -85,6 +87,28 @@ async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(bed: Bed, name
     assert "jobs_by_arrival" in json.dumps(plan)
     assert "Sort" not in json.dumps(plan)
     assert scans(plan) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "index"), [("page_live", "jobs_live"), ("page_not_completed", "jobs_not_completed")]
+)
+async def test_rare_states_are_not_looked_for_in_a_long_history(bed: Bed, name: str, index: str) -> None:
+    plan = await generic_plan(bed, statements("read")[name])
+    assert f'"{index}"' in json.dumps(plan)
+    assert "Sort" not in json.dumps(plan)
+
+
+async def test_a_claim_touches_no_index(bed: Bed) -> None:
+    """No index may name a column that a claim changes, not even in its condition."""
+    await bed.submissions.submit([new_job(user=new_uuid()) for _ in range(20)])
+    await bed.claims.claim(await bed.messages(), "w1")
+    async with bed.database.acquire() as connection:
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        row = await connection.fetchrow(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'jobs'"
+        )
+    assert row is not None
+    assert tuple(row) == (20, 20)
 
 
 async def test_every_statement_fits_the_schema(bed: Bed) -> None:

@@ -61,8 +61,8 @@ class JobRun:
     @property
     def some_completed(self) -> bool:
         """Whether anything of this stage is, in this delivery or in an earlier one."""
-        ended = (*self.job.known, *self._results)
-        return any(one.state is ExecutionState.COMPLETED for one in ended)
+        states = [known.state for known in self.job.known] + [result.state for result in self._results]
+        return ExecutionState.COMPLETED in states
 
     @property
     def unrecorded(self) -> int:

@@ -45,6 +45,34 @@ WHERE
 ORDER BY id DESC
 LIMIT $5;
 
+-- name: page_live
+-- The same among those that live, however long the user's history is.
+SELECT
+    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
+    failure, created_at, started_at, finished_at
+FROM jobs
+WHERE
+    user_id = $1 AND finished_at IS NULL
+    AND ($2::uuid IS NULL OR id < $2)
+    AND state = ANY ($3::text[])
+    AND ($4::text IS NULL OR kind = $4)
+ORDER BY id DESC
+LIMIT $5;
+
+-- name: page_not_completed
+-- The same among those that failed, in part or whole, or were cancelled.
+SELECT
+    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
+    failure, created_at, started_at, finished_at
+FROM jobs
+WHERE
+    user_id = $1 AND finished_at IS NOT NULL AND failed + cancelled > 0
+    AND ($2::uuid IS NULL OR id < $2)
+    AND state = ANY ($3::text[])
+    AND ($4::text IS NULL OR kind = $4)
+ORDER BY id DESC
+LIMIT $5;
+
 -- name: page_of_all
 -- Everybody's jobs, newest first, after a given one.
 SELECT
