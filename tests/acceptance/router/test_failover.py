@@ -118,7 +118,7 @@ async def test_a_cold_start_behind_a_proxy_that_cuts_requests_is_no_failure() ->
         view = await asked
 
         assert view.state is InferenceState.COMPLETED
-        assert view.timing.load_s >= 0.5
+        assert view.timing.load_s > slow["proxy_cut_s"]  # and nobody was cut off
         assert [call["outcome"] for call in await us.ledger()] == ["completed"]
 
 

@@ -116,11 +116,13 @@ async def test_who_paid_and_cancels_at_the_routers_door_has_the_money_back_and_o
     running = [await bulk.submit(SONG) for _ in range(4)]
     for job in running:
         await bulk.runs(job)
-    async with people.paused("high", "low"):
-        dropped, kept = await anna.submit(SONG), await anna.submit(SONG)
-        for job in (dropped, kept):
-            assert (await anna.ask("POST", f"/api/v1/jobs/{job}/skip")).status_code == 200
-    await anna.stands_at(dropped, 1)
+    paid: list[str] = []
+    for place in (1, 2):
+        async with people.paused("high", "low"):
+            paid.append(await anna.submit(SONG))
+            assert (await anna.ask("POST", f"/api/v1/jobs/{paid[-1]}/skip")).status_code == 200
+        await anna.stands_at(paid[-1], place)
+    dropped, kept = paid
     answer = (await anna.ask("POST", f"/api/v1/jobs/{dropped}/cancel")).json()
     assert (answer["status"], answer["price_paid"]) == ("cancelled", 0)
     assert (await anna.get("/api/v1/me"))["credit"] == 3
