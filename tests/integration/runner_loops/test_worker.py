@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -34,7 +33,7 @@ from tests.integration.runner_loops.bed import (
     pipeline,
 )
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = 1_767_225_600.0
 
 
 async def test_a_job_runs_once_and_leaves_nothing_in_redis(bed: LoopBed) -> None:
@@ -263,7 +262,7 @@ async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
         (job,) = await bed.queued()
         async with bed.worker(executor):
             (first,) = await executor.started(1)
-            message = Message(job, 1, 0, 1, JobClass.LOW, first.job.lane)
+            message = Message(job, 1, 0, 1, JobClass.LOW, first.job.user.hex)
             (taken,) = await bed.claims.claim([message], "another")
             await bed.claims.record([StageReport(taken, verdict=Postponed(0.0, "full"))])
             await bed.queue.ack([message])

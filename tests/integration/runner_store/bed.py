@@ -179,7 +179,12 @@ def report_of(execution: Any, attempt: int, outcome: str) -> ExecutionReport:
     if outcome in ("later", "never"):
         found = failure(retryable=outcome == "later")
         return ExecutionReport(
-            execution, ExecutionState.FAILED, attempt, failure=found, started_at=NOW, finished_at=NOW
+            execution,
+            ExecutionState.FAILED,
+            attempt,
+            failure=found,
+            started_at=NOW.timestamp(),
+            finished_at=NOW.timestamp(),
         )
     return ExecutionReport(
         execution,
@@ -189,8 +194,8 @@ def report_of(execution: Any, attempt: int, outcome: str) -> ExecutionReport:
         actual_region=execution.region,
         backend=f"{execution.region.lower()}-1",
         timing=Timing(queued_s=0.5, load_s=0.0, run_s=1.25),
-        started_at=NOW,
-        finished_at=NOW,
+        started_at=NOW.timestamp(),
+        finished_at=NOW.timestamp(),
     )
 
 

@@ -11,12 +11,7 @@ from tests.integration.runner_store.bed import MATRIX, MAX_DELIVERIES, NOW, PIPE
 async def test_a_claim_hands_out_all_that_working_on_the_job_needs(bed: Bed) -> None:
     job = await bed.submit(MATRIX)
     claimed = await bed.claim("w7")
-    assert (claimed.id, claimed.stage, claimed.attempt, claimed.deliveries) == (
-        job,
-        0,
-        1,
-        1,
-    )
+    assert (claimed.id, claimed.stage, claimed.attempt) == (job, 0, 1)
     assert claimed.spec == MATRIX.spec
     record = await bed.job(job)
     assert record.head.state is JobState.PROCESSING
@@ -92,7 +87,7 @@ async def test_a_lost_worker_s_progress_is_known_to_the_next(bed: Bed) -> None:
     (message,) = await bed.messages()
     (first,) = await bed.claims.claim([message], "w1")
     done, started, *_ = run_reports(first, ["a", "b", "c", "d"])
-    running = ExecutionReport(started.execution, ExecutionState.RUNNING, 1, started_at=NOW)
+    running = ExecutionReport(started.execution, ExecutionState.RUNNING, 1, started_at=NOW.timestamp())
     await bed.claims.record([StageReport(first, (done, running))])
     (second,) = await bed.claims.claim([message], "w2")
     assert {(one.ordinal, one.state, one.attempt) for one in second.known} == {
@@ -120,7 +115,7 @@ async def test_a_returned_job_is_charged_neither_attempt_nor_delivery(bed: Bed) 
     (message,) = await bed.messages()
     for _ in range(MAX_DELIVERIES * 2):
         (claimed,) = await bed.claims.claim([message], "w1")
-        assert (claimed.attempt, claimed.deliveries) == (1, 1)
+        assert claimed.attempt == 1
         assert await bed.claims.record([StageReport(claimed, verdict=Returned())]) == {job}
     record = await bed.job(job)
     assert (record.head.state, record.ticket) == (JobState.QUEUED, 1)

@@ -47,7 +47,7 @@ async def test_cancelling_a_running_job_names_what_may_run_and_late_results_chan
     job = await bed.submit(MATRIX)
     claimed = await bed.claim()
     reports = run_reports(claimed, ["a", "b", "c", "d"])
-    running = ExecutionReport(reports[1].execution, ExecutionState.RUNNING, 1, started_at=NOW)
+    running = ExecutionReport(reports[1].execution, ExecutionState.RUNNING, 1, started_at=NOW.timestamp())
     await bed.claims.record([StageReport(claimed, (reports[0], running))])
     cancelled = await bed.control.cancel(job, USER)
     assert cancelled.at_router is not None
@@ -230,7 +230,7 @@ async def test_a_requeued_job_runs_what_was_cancelled_at_the_router_too(bed: Bed
     job = await bed.submit(MATRIX)
     claimed = await bed.claim()
     *done, last = run_reports(claimed, ["a", "b", "c", "d"])
-    cancelled = ExecutionReport(last.execution, ExecutionState.CANCELLED, 1, finished_at=NOW)
+    cancelled = ExecutionReport(last.execution, ExecutionState.CANCELLED, 1, finished_at=NOW.timestamp())
     plan, reports = stage_plan(claimed.spec, 0, {}), (*done, cancelled)
     await bed.claims.record(
         [StageReport(claimed, reports, verdict=decide(claimed, plan, reports, POLICY, 0.0))]

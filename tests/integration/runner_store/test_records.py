@@ -160,7 +160,7 @@ async def test_a_job_is_not_done_while_a_retry_of_one_region_is_under_way(bed: B
     assert (await bed.job(job)).head.finished_at is None
     claimed = await bed.claim()
     (execution,) = [report.execution for report in run_reports(claimed, ["x"])]
-    running = ExecutionReport(execution, ExecutionState.RUNNING, 2, started_at=NOW)
+    running = ExecutionReport(execution, ExecutionState.RUNNING, 2, started_at=NOW.timestamp())
     await bed.claims.record([StageReport(claimed, (running,))])
     head = (await bed.job(job)).head
     assert (head.finished_at, head.completed) == (None, 3)
@@ -178,7 +178,8 @@ async def test_a_postponed_job_is_charged_no_attempt(bed: Bed) -> None:
     assert entry.topic is Topic.RETRY
     assert (await bed.events(job))[-1] == "WAITING"
     (again,) = await bed.claims.claim([entry.message], "w2")
-    assert (again.attempt, again.deliveries) == (1, 1)
+    assert again.attempt == 1
+    assert await bed.database.fetchval("SELECT deliveries FROM jobs WHERE id = $1", job) == 1
 
 
 async def test_permanent_failure_is_dead_at_once_and_mirrored(bed: Bed) -> None:

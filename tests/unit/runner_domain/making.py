@@ -9,7 +9,7 @@ from beacon_config import BeaconConfig, load_config
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import Tier
 from beacon_runner.domain.work import ClaimedJob, ExecutionReport, KnownExecution, PlannedExecution
 
 JOB = JobId(UUID(int=7))
@@ -31,13 +31,10 @@ def claimed(spec: dict[str, Any], **more: Any) -> ClaimedJob:
         "stage": 0,
         "stages": len(spec.get("steps", [0])),
         "attempt": 1,
-        "deliveries": 1,
         "kind": kind,
         "spec": spec,
         "context": {},
         "tier": Tier.FREE,
-        "job_class": JobClass.LOW,
-        "lane": "",
         "front": False,
     }
     return ClaimedJob(**fields | more)
@@ -68,12 +65,12 @@ def failure(*, retryable: bool, code: str = "boom") -> Failure:
 
 
 def completed(execution: PlannedExecution, output: Any = "ok", **more: Any) -> ExecutionReport:
-    return ExecutionReport(execution, ExecutionState.COMPLETED, 1, output, started_at=NOW, **more)
+    return ExecutionReport(execution, ExecutionState.COMPLETED, 1, output, started_at=NOW.timestamp(), **more)
 
 
 def failed(execution: PlannedExecution, *, retryable: bool, code: str = "boom") -> ExecutionReport:
     found = failure(retryable=retryable, code=code)
-    return ExecutionReport(execution, ExecutionState.FAILED, 1, failure=found, started_at=NOW)
+    return ExecutionReport(execution, ExecutionState.FAILED, 1, failure=found, started_at=NOW.timestamp())
 
 
 def known(ordinal: int, state: ExecutionState, attempt: int = 1, **more: Any) -> KnownExecution:

@@ -51,7 +51,9 @@ def test_a_generation_in_one_go_tells_its_whole_story() -> None:
 
 def test_a_start_that_was_told_is_not_told_again() -> None:
     job = claimed(GENERATION)
-    started = StageReport(job, (ExecutionReport(only(job), ExecutionState.RUNNING, 1, started_at=NOW),))
+    started = StageReport(
+        job, (ExecutionReport(only(job), ExecutionState.RUNNING, 1, started_at=NOW.timestamp()),)
+    )
     ended = StageReport(job, (completed(only(job), start_reported=True),))
     assert types(started) == ["EXECUTION_START"]
     assert types(ended) == ["EXECUTION_COMPLETE"]

@@ -136,7 +136,7 @@ def test_a_step_that_completed_hands_its_result_to_the_next() -> None:
 
 def test_a_step_whose_result_was_recorded_before_a_crash_is_not_run_again() -> None:
     job = claimed(pipeline_spec(), known=(known(0, ExecutionState.COMPLETED, output={"text": "x"}),))
-    assert due(stage_plan(job.spec, 0, {}), job.known) == ()
+    assert due(stage_plan(job.spec, 0, {}), job.known) == []
     assert judge(job, []) == NextStage({"enhance": {"text": "x"}})
 
 

@@ -1,6 +1,5 @@
 """One delivery of a job, decided without I/O: what starts, what is written together, what the verdict is."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -28,8 +27,7 @@ from beacon_runner.loops.worker.opening import open_run
 from beacon_runner.loops.worker.outcomes import NotTaken
 from beacon_runner.loops.worker.run import JobRun
 
-AT = datetime(2026, 1, 1, tzinfo=UTC)
-LATER = datetime(2026, 1, 2, tzinfo=UTC)
+AT, LATER = 1_767_225_600.0, 1_767_312_000.0
 DONE = InferenceView(
     request_id="r",
     state=InferenceState.COMPLETED,
@@ -63,13 +61,10 @@ def claimed(**changes: Any) -> ClaimedJob:
         "stage": 0,
         "stages": 1,
         "attempt": 1,
-        "deliveries": 1,
         "kind": "matrix",
         "spec": MATRIX,
         "context": {},
         "tier": Tier.FREE,
-        "job_class": JobClass.LOW,
-        "lane": "anna",
         "front": True,
     }
     return ClaimedJob(**{**usual, **changes})

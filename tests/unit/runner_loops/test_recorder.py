@@ -7,6 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from beacon_contracts.ids import JobId
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.work import ClaimedJob, StageReport
@@ -60,7 +61,7 @@ async def _settle(runs: Sequence[JobRun], reports: Sequence[StageReport], applie
 
 def noted(recorder: Recorder, number: int) -> list[JobRun]:
     jobs = [claimed() for _ in range(number)]
-    runs = [JobRun(Message(job.id, 1, 0, 1, job.job_class, "lane"), job, ()) for job in jobs]
+    runs = [JobRun(Message(job.id, 1, 0, 1, JobClass.LOW, "lane"), job, ()) for job in jobs]
     for run in runs:
         recorder.note(run)
     return runs

@@ -1,6 +1,7 @@
 """Which events follow from a report: derived in one place, so that no writer forgets one."""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, assert_never
 
 from beacon_contracts.events import EventType
@@ -47,7 +48,7 @@ def events_at_once(job: JobId, report: ExecutionReport) -> list[EventDraft]:
     """
     data = _identity(job, 0, report)
     return [
-        EventDraft(EventType.EXECUTION_START, data, report.started_at),
+        EventDraft(EventType.EXECUTION_START, data, _moment(report.started_at)),
         EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)),
         EventDraft(EventType.JOB_COMPLETE),
     ]
@@ -58,8 +59,8 @@ def _execution_events(job: ClaimedJob, report: ExecutionReport, step: str | None
     drafts = []
     if not report.start_reported:
         if step is not None:
-            drafts.append(EventDraft(EventType.STEP_START, _step(job, step), report.started_at))
-        drafts.append(EventDraft(EventType.EXECUTION_START, data, report.started_at))
+            drafts.append(EventDraft(EventType.STEP_START, _step(job, step), _moment(report.started_at)))
+        drafts.append(EventDraft(EventType.EXECUTION_START, data, _moment(report.started_at)))
     if report.state is ExecutionState.COMPLETED:
         drafts.append(EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)))
     elif ended(report.state):
@@ -90,6 +91,10 @@ def _verdict_events(job: ClaimedJob, verdict: Verdict, step: str | None) -> Iter
             pass
         case _:
             assert_never(verdict)
+
+
+def _moment(unix: float | None) -> datetime | None:
+    return None if unix is None else datetime.fromtimestamp(unix, UTC)
 
 
 def _identity(job: JobId, stage: int, report: ExecutionReport) -> dict[str, Any]:

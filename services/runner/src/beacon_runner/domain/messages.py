@@ -1,5 +1,6 @@
 """What travels through Redis: small, and worthless without the row in Postgres that it points to."""
 
+from dataclasses import field
 from enum import StrEnum
 
 from beacon_contracts.ids import JobId
@@ -30,10 +31,13 @@ class Message:
     attempt: int
     job_class: JobClass
     lane: str
+    written_id: str = field(
+        default="", compare=False, repr=False
+    )  # as the queue wrote it, which saves writing it
 
     @property
     def id(self) -> str:
-        return f"{self.job.hex}:{self.ticket}"
+        return self.written_id or f"{self.job.hex}:{self.ticket}"
 
 
 @record

@@ -85,16 +85,16 @@ def unfinished(spec: Mapping[str, Any], stage: int, ended_ordinals: AbstractSet[
     return [place for place in places(spec) if place.stage == stage and place.ordinal not in ended_ordinals]
 
 
-def due(plan: Sequence[PlannedExecution], known: Sequence[KnownExecution]) -> tuple[Due, ...]:
+def due(plan: Sequence[PlannedExecution], known: Sequence[KnownExecution]) -> list[Due]:
     """What is left to run: all that has not ended. One that was cut off goes on as the same attempt."""
     if not known:
-        return tuple([Due(execution, 1) for execution in plan])
+        return [Due(execution, 1) for execution in plan]
     recorded = {one.ordinal: one for one in known}
-    return tuple(
+    return [
         Due(execution, recorded[execution.ordinal].attempt if execution.ordinal in recorded else 1)
         for execution in plan
         if execution.ordinal not in recorded or not ended(recorded[execution.ordinal].state)
-    )
+    ]
 
 
 def ended(state: ExecutionState) -> bool:

@@ -10,7 +10,7 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import Tier
 from beacon_runner.domain.record import record
 
 ERA_BITS = 20  # of a fence count claims; the others name the era
@@ -67,13 +67,10 @@ class ClaimedJob:
     stage: int
     stages: int
     attempt: int
-    deliveries: int
     kind: str
     spec: Mapping[str, Any]
     context: Mapping[str, Any]
     tier: Tier
-    job_class: JobClass
-    lane: str
     front: bool
     claimed_before: bool = False
     postponed: Postponed | None = None
@@ -95,7 +92,7 @@ class ExecutionReport:
     """The newest state of one execution; `RUNNING` when it has just started, `PENDING` when it was not taken.
 
     A terminal report of an execution whose start was never reported says both at once, which saves a write.
-    `stored` is the output as it is stored, where that is known already.
+    `stored` is the output as it is stored, where that is known already. The moments are in Unix time.
     """
 
     execution: PlannedExecution
@@ -106,8 +103,8 @@ class ExecutionReport:
     actual_region: str | None = None
     backend: str | None = None
     timing: Timing | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
     start_reported: bool = False
     stored: bytes | None = None
 

@@ -155,7 +155,15 @@ _CLASSES = {job_class.value: job_class for job_class in JobClass}
 def _message(text: str) -> Message:
     """As `id:stage:attempt:class:lane`; the job's id of the kind that the database driver takes quickest."""
     job, ticket, stage, attempt, job_class, lane = text.split(":", 5)
-    return Message(JobId(pgproto.UUID(job)), int(ticket), int(stage), int(attempt), _CLASSES[job_class], lane)
+    return Message(
+        JobId(pgproto.UUID(job)),
+        int(ticket),
+        int(stage),
+        int(attempt),
+        _CLASSES[job_class],
+        lane,
+        f"{job}:{ticket}",
+    )
 
 
 def _push_arguments(entry: OutboxEntry) -> tuple[str, str, str, str]:

@@ -8,9 +8,10 @@ from uuid import UUID
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import Tier
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.work import ClaimedJob, KnownExecution, Postponed, StageReport
+from beacon_runner.store.arrays import array, lines
 from beacon_runner.store.conflicts import retried
 from beacon_runner.store.database import Database
 from beacon_runner.store.records import Records
@@ -44,9 +45,9 @@ class PostgresClaims:
     async def _claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
         ordered = sorted(messages, key=_by_job)  # rows are locked in one order: fewer deadlocks
         columns = (
-            [message.job for message in ordered],
-            [message.ticket for message in ordered],
-            [message.lane for message in ordered],
+            array([message.job for message in ordered]),
+            array([message.ticket for message in ordered]),
+            lines([message.lane for message in ordered]),
         )
         rows = await self._fenced(*columns, worker)
         if not rows:  # all of them are late, or the era of fences has ended
@@ -112,13 +113,12 @@ def _by_job(message: Message) -> int:
 
 # Looked up, not called: an enumeration's call costs as much as the rest of a row.
 _TIERS: Mapping[str, Tier] = {tier.value: tier for tier in Tier}
-_CLASSES: Mapping[str, JobClass] = {job_class.value: job_class for job_class in JobClass}
 
 
 def _claimed(row: Any) -> ClaimedJob:
     """In the order of the statement's columns, which is that of the class."""
-    (job, user, fence, ticket, stage, stages, attempt, deliveries, kind, spec, *rest) = row
-    (context, tier, job_class, lane, front, claimed_before, postponed) = rest
+    (job, user, fence, ticket, stage, stages, attempt, kind, spec, *rest) = row
+    (context, tier, front, before, postponed) = rest
     return ClaimedJob(
         job,
         user,
@@ -127,15 +127,12 @@ def _claimed(row: Any) -> ClaimedJob:
         stage,
         stages,
         attempt,
-        deliveries,
         kind,
         spec,
         context or _NOTHING,
         _TIERS[tier],
-        _CLASSES[job_class],
-        lane,
         front,
-        claimed_before,
+        before,
         None if postponed is None else Postponed(**postponed),
     )
 

@@ -301,7 +301,7 @@ def _at_once(job: JobRecord, executions: Sequence[ExecutionRecord]) -> list[Even
         run.attempt,
         actual_region=run.actual_region,
         backend=run.backend,
-        started_at=run.started_at,
+        started_at=None if run.started_at is None else run.started_at.timestamp(),
     )
     drafts = events_at_once(job.head.id, report)
     first = job.event_seq - len(drafts) + 1  # after what came before: a skip, a promotion

@@ -47,8 +47,8 @@ async def _record(connection: "Connection", reports: Sequence[StageReport]) -> f
 
 
 async def _record_single(target: "Database | Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
-    rows = await target.fetch(_SQL["record_single"], *single_columns(reports))
-    return frozenset([row[0] for row in rows])
+    applied = await target.fetchval(_SQL["record_single"], *single_columns(reports))
+    return frozenset([report.claimed.id for report in reports] if applied is None else applied)
 
 
 async def _record_general(connection: "Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
@@ -87,8 +87,8 @@ def _is_single(report: StageReport) -> bool:
     )
 
 
-def _order(report: StageReport) -> bytes:
-    return report.claimed.id.bytes
+def _order(report: StageReport) -> int:
+    return report.claimed.id.int
 
 
 def _rounds(ordered: Sequence[StageReport]) -> Iterator[list[StageReport]]:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -67,9 +66,9 @@ class Bench:
     def begin(self, run: JobRun, free_slot: Callable[[], None]) -> JobRun | None:
         """Work on it. An older delivery of the same job, if one is here, is let go and returned: its fence is
         broken."""
-        older = self.let_go(run.job.id)
-        seat = Seat(run, free_slot)
-        self._seats[run.job.id] = seat
+        job = run.job.id
+        older = self.let_go(job) if job in self._seats else None
+        self._seats[job] = seat = Seat(run, free_slot)
         self._empty.clear()
         self._fill(seat)
         return older
@@ -82,15 +81,12 @@ class Bench:
         for handle in seat.handles.values():
             handle.cancel()
         seat.handles.clear()
+        seat.run.let_go = True
         self._notes.forget(seat.run)
         seat.free_slot()
         if not self._seats:
             self._empty.set()
         return seat.run
-
-    def has(self, run: JobRun) -> bool:
-        seat = self._seats.get(run.job.id)
-        return seat is not None and seat.run is run
 
     def find(self, message_ids: Iterable[str]) -> list[JobRun]:
         wanted = set(message_ids)
@@ -123,7 +119,7 @@ class Bench:
         self._judge(seat)
 
     def _start(self, seat: Seat, started: Due) -> None:
-        run, at = seat.run, self._clock.wall()
+        run, at = seat.run, self._clock.unix()
         try:
             handle = self._executor.start(run.job, started, partial(self._done, seat, started, at))
         except Exception as error:
@@ -134,11 +130,11 @@ class Bench:
             seat.handles[started.execution.ordinal] = handle
             run.went_on(started, at)
 
-    def _done(self, seat: Seat, started: Due, started_at: datetime, outcome: Outcome) -> None:
+    def _done(self, seat: Seat, started: Due, started_at: float, outcome: Outcome) -> None:
         seat.handles.pop(started.execution.ordinal, None)
-        if not self.has(seat.run):
+        if seat.run.let_go:
             return
-        seat.run.finished(started, outcome, started_at, self._clock.wall())
+        seat.run.finished(started, outcome, started_at, self._clock.unix())
         if not seat.filling:  # otherwise the loop that started it goes on by itself
             self._fill(seat)
 

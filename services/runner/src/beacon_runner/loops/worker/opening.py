@@ -1,7 +1,5 @@
 """Makes a run of a claimed job: one with work to do, or one that is over before it begins."""
 
-from datetime import datetime
-
 import structlog
 
 from beacon_contracts.failures import Failure
@@ -17,7 +15,7 @@ from beacon_runner.loops.worker.run import JobRun
 log = structlog.get_logger(__name__)
 
 
-def open_run(message: Message, job: ClaimedJob, now: datetime) -> JobRun:
+def open_run(message: Message, job: ClaimedJob, now: float) -> JobRun:
     """Never fails: a job that nobody can begin has to end, or it would be delivered again and again."""
     try:
         return JobRun(message, job, stage_plan(job.spec, job.stage, job.context))
@@ -28,7 +26,7 @@ def open_run(message: Message, job: ClaimedJob, now: datetime) -> JobRun:
         return _condemned(JobRun(message, job, ()), worker_error(error, retryable=False), now)
 
 
-def _condemned(run: JobRun, failure: Failure, now: datetime) -> JobRun:
+def _condemned(run: JobRun, failure: Failure, now: float) -> JobRun:
     state = dead_state(run.job, some_completed=run.some_completed)
     run.condemn(Dead(state, PERMANENT, failure, run.job.context), now)
     return run

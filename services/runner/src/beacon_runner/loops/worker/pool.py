@@ -127,10 +127,10 @@ class Pool:
     def _begin(self, messages: Sequence[Message], jobs: Sequence[ClaimedJob]) -> None:
         intake = self._intake
         by_job = {message.job: message for message in messages}
-        now = intake.clock.wall()
+        now, free_slot = intake.clock.unix(), self._free_slot
         for job in jobs:
             run = open_run(by_job[job.id], job, now)
-            older = intake.bench.begin(run, self._free_slot)
+            older = intake.bench.begin(run, free_slot)
             if older is not None and older.message.id != run.message.id:
                 intake.heartbeat.drop([older.message])  # its lease ends, and the claim after that drops it
         intake.metrics.claimed.labels(self._classes[0]).inc(len(jobs))

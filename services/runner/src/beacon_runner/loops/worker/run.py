@@ -1,7 +1,6 @@
 """One delivery of a job: what is left to start, what runs, what is to be recorded. No I/O, no waiting."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceView
@@ -33,6 +32,7 @@ class JobRun:
         "_told",
         "_unrecorded",
         "job",
+        "let_go",
         "message",
         "verdict",
     )
@@ -41,8 +41,10 @@ class JobRun:
         self.message = message
         self.job = job
         self.verdict: Verdict | None = None
+        self.let_go = False  # nobody works on it any more
         self._plan = plan
-        self._left = list(reversed(due(self._plan, job.known)))
+        self._left = due(plan, job.known)
+        self._left.reverse()  # the first to start is taken from the end
         self._told = {known.ordinal for known in job.known if known.told}  # by earlier deliveries
         self._running: dict[int, ExecutionReport | None] = {}
         self._results: list[ExecutionReport] = []
@@ -68,7 +70,7 @@ class JobRun:
     def unrecorded(self) -> int:
         return len(self._unrecorded)
 
-    def condemn(self, verdict: Dead, at: datetime) -> None:
+    def condemn(self, verdict: Dead, at: float) -> None:
         """End it without running what is left: that fails for the same reason."""
         for left in self._left:
             self._running[left.execution.ordinal] = None
@@ -83,7 +85,7 @@ class JobRun:
         self._running[started.execution.ordinal] = None
         return started
 
-    def went_on(self, started: Due, at: datetime) -> None:
+    def went_on(self, started: Due, at: float) -> None:
         """It did not end at once: say that it runs."""
         ordinal = started.execution.ordinal
         report = ExecutionReport(
@@ -96,7 +98,7 @@ class JobRun:
         self._running[ordinal] = report
         self._unrecorded[ordinal] = report
 
-    def finished(self, started: Due, outcome: Outcome, started_at: datetime, at: datetime) -> None:
+    def finished(self, started: Due, outcome: Outcome, started_at: float, at: float) -> None:
         ordinal = started.execution.ordinal
         noted = self._running.pop(ordinal)
         if isinstance(outcome, NotTaken):
@@ -142,8 +144,8 @@ class JobRun:
 def _report(
     started: Due,
     outcome: InferenceView | Failure,
-    started_at: datetime,
-    at: datetime,
+    started_at: float,
+    at: float,
     *,
     start_reported: bool,
 ) -> ExecutionReport:
@@ -169,7 +171,7 @@ def _report(
 
 
 def _failed(
-    started: Due, failure: Failure, started_at: datetime, at: datetime, *, start_reported: bool
+    started: Due, failure: Failure, started_at: float, at: float, *, start_reported: bool
 ) -> ExecutionReport:
     return ExecutionReport(
         started.execution,

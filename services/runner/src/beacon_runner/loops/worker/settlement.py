@@ -36,7 +36,7 @@ class Settlement:
         returned: list[Message] = []
         lost: list[Message] = []
         for run, report in zip(runs, reports, strict=True):
-            if not self.bench.has(run):
+            if run.let_go:
                 continue
             if run.job.id not in applied:
                 lost.append(run.message)

@@ -8,18 +8,18 @@ SET
     lease = greatest(j.lease, e.number << 20) + 1,
     deliveries = j.deliveries + 1,
     worker = $4,
-    lane = m.lane,
+    lane = coalesce(m.lane, ''),
     started_at = coalesce(j.started_at, now()),
     next_attempt_at = NULL
-FROM unnest($1::uuid[], $2::integer[], $3::text[]) AS m (id, ticket, lane)
+FROM unnest($1::text::uuid[], $2::text::integer[], string_to_array($3, E'\n')) AS m (id, ticket, lane)
 CROSS JOIN current_era e
 CROSS JOIN set_config('synchronous_commit', 'off', true) AS lazy
 WHERE
     e.only_row AND j.id = m.id AND j.ticket = m.ticket AND j.state IN ('queued', 'processing', 'retrying')
     AND j.deliveries < $5
 RETURNING
-    j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.deliveries, j.kind, j.spec,
-    j.context, j.tier, j.class, j.lane, j.front, j.started_at < now() AS claimed_before, j.postponed;
+    j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.kind, j.spec, j.context, j.tier,
+    j.front, j.started_at < now() AS claimed_before, j.postponed;
 
 -- name: uncount
 -- Take back the deliveries of claims that nobody heard of; a job may be among them twice.

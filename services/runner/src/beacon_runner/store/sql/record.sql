@@ -1,7 +1,8 @@
 -- name: record_single
 -- The hot path: jobs of one execution that ran and completed at the first try, whole in one statement.
 -- Their three events follow from these rows, so only their number is kept. Where they ran comes once for all
--- that ran there: `shared` is its place in the last four arrays.
+-- that ran there: `shared` is its place in the last four arrays. Moments are in microseconds.
+-- Says which of the $1 jobs it applied to, or nothing at all when it did to all of them.
 WITH done AS (
     UPDATE jobs j
     SET
@@ -11,10 +12,11 @@ WITH done AS (
         worker = NULL,
         event_seq = j.event_seq + 3
     FROM unnest(
-        $2::uuid[], $3::bigint[], $4::integer[], $5::json[], $6::double precision[], $7::double precision[],
-        $8::real[], $9::real[], $10::real[]
+        $3::text::uuid[], $4::text::bigint[], $5::text::integer[], string_to_array($6, E'\n', ''),
+        $7::text::double precision[], $8::text::double precision[], $9::text::real[],
+        $10::text::real[], $11::text::real[]
     ) AS r (id, fence, shared, output, run_from, run_to, queued_s, load_s, run_s)
-    JOIN unnest($11::text[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
+    JOIN unnest($12::text[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
         AS s (model, region, actual_region, backend, place) ON s.place = r.shared
     WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
     RETURNING r.*, s.*
@@ -24,11 +26,11 @@ WITH done AS (
         started_at, finished_at, queued_s, load_s, run_s
     )
     SELECT
-        id, 0, 0, 1, 'completed', $1, model, region, actual_region, backend, output,
-        to_timestamp(run_from), to_timestamp(run_to), queued_s, load_s, run_s
+        id, 0, 0, 1, 'completed', $2, model, region, actual_region, backend, output::json,
+        to_timestamp(run_from / 1000000), to_timestamp(run_to / 1000000), queued_s, load_s, run_s
     FROM done
 )
-SELECT id FROM done;
+SELECT CASE WHEN count(*) < $1::integer THEN coalesce(array_agg(id), '{}') END AS applied FROM done;
 
 -- name: record_jobs
 -- What verdicts and progress change in the jobs themselves, with the messages, letters and events they cause.
