@@ -38,7 +38,8 @@ class RedisQueue:
 
     async def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> Sequence[Message]:
         limit = min(limit, LARGEST_STEP)
-        return await self._messages(Operation.CLAIM, self._lease_ms, worker, limit, *classes)
+        answer = await self._run(Operation.CLAIM, self._lease_ms, worker, limit, *classes)
+        return [_message(text) for text in cast("str", answer).split("\n")[:-1]]
 
     async def ack(self, messages: Sequence[Message]) -> int:
         total = 0
@@ -66,7 +67,7 @@ class RedisQueue:
         return [message for message in messages if message.id in lost]
 
     async def reclaim(self, limit: int) -> Sequence[Message]:
-        return await self._messages(Operation.RECLAIM, min(limit, LARGEST_STEP))
+        return [_message(text) for text in await self._run(Operation.RECLAIM, min(limit, LARGEST_STEP))]
 
     async def take_due(self, limit: int) -> int:
         step = min(limit, LARGEST_STEP)
@@ -111,9 +112,6 @@ class RedisQueue:
         for step in _steps(messages):
             total += await self._number(operation, *arguments, *(message.id for message in step))
         return total
-
-    async def _messages(self, operation: Operation, *arguments: str | int) -> list[Message]:
-        return [_message(text) for text in await self._run(operation, *arguments)]
 
     async def _number(
         self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None

@@ -2,7 +2,7 @@
 -- order its lanes in turn. Nothing from a Redis that came back empty, until it is known there what is paused.
 -- KEYS 1-5 as in places.inc.lua
 -- ARGV 1-3 as in places.inc.lua, 4 lease in ms, 5 holder, 6 limit, then the classes in order
--- Returns the messages as `id:stage:attempt:class:lane`.
+-- Returns the messages as `id:stage:attempt:class:lane`, each with a line break: one text is cheaper than many.
 -- include places.inc.lua
 if redis.call('EXISTS', prefix .. 'jobs:open', prefix .. 'jobs:epoch') == 0 then return {} end
 local left, ids, letters = tonumber(ARGV[6]), {}, {}
@@ -40,25 +40,48 @@ end
 for _, class in ipairs(open) do
   while left > 0 and take_in_turn(class, ring_of(class)) do end
 end
-if #ids == 0 then return {} end
+if #ids == 0 then return '' end
+
+-- Messages of a lane say the same of themselves, so what is said is read once for all of them.
+local said = { l = {}, k = {} }
+
+local function read(letter, value)
+  local place, _, rest, class, lane = parse(value)
+  local waits = place == 'w' or place == 'f'
+  local reading = waits and { class = class, lane = lane, count = 0 }
+  if waits then
+    reading.kept, reading.told = letter .. ARGV[5] .. ':' .. rest, ':' .. rest .. '\n'
+  end
+  said[letter][value] = reading
+  return reading
+end
 
 -- An id that is in a list by mistake, or in two, is dropped there and costs the others nothing.
-local waits = { w = true, f = true }
-local ends, texts, fields, scores, seen = now_ms() + ARGV[4], {}, {}, {}, {}
+local ends = string.format('%d', now_ms() + ARGV[4]) -- once, and not for each of them
+local n, texts, fields, scores, seen = 0, {}, {}, {}, {}
 for i, value in ipairs(redis.call('HMGET', live, unpack(ids))) do
-  local place, _, rest, class, lane = parse(value or '')
-  if waits[place] and not seen[ids[i]] then
-    seen[ids[i]] = true
-    texts[#texts + 1] = ids[i] .. ':' .. rest
-    fields[#fields + 1], fields[#fields + 2] = ids[i], letters[i] .. ARGV[5] .. ':' .. rest
-    scores[#scores + 1], scores[#scores + 2] = ends, ids[i]
-    count_waiting(class, lane, -1)
-    tally(running, lane, 1)
+  local id, letter = ids[i], letters[i]
+  local reading = value and said[letter][value]
+  if value and reading == nil then reading = read(letter, value) end
+  if reading and not seen[id] then
+    seen[id], reading.count = true, reading.count + 1
+    texts[n + 1], texts[n + 2] = id, reading.told
+    fields[n + 1], fields[n + 2] = id, reading.kept
+    scores[n + 1], scores[n + 2] = ends, id
+    n = n + 2
   end
 end
-if #texts > 0 then
+if n > 0 then
   redis.call('HSET', live, unpack(fields))
   redis.call('ZADD', leases, unpack(scores))
 end
+for _, readings in pairs(said) do
+  for _, reading in pairs(readings) do
+    if reading then
+      count_waiting(reading.class, reading.lane, -reading.count)
+      tally(running, reading.lane, reading.count)
+    end
+  end
+end
 conclude()
-return texts
+return table.concat(texts)
