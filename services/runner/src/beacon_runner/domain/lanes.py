@@ -7,6 +7,7 @@ from beacon_contracts.ids import UserId
 
 SINGLE_LANE = "all"
 UNCHOSEN = ""
+_NUMBERED = "queue_"
 
 
 def lane_at_submission(lanes: LanesConfig, user: UserId) -> str:
@@ -23,4 +24,9 @@ def lane_at_submission(lanes: LanesConfig, user: UserId) -> str:
 
 
 def numbered_lane(number: int) -> str:
-    return f"queue_{number}"
+    return f"{_NUMBERED}{number}"
+
+
+def is_numbered(lane: str) -> bool:
+    """One of those that the queue chooses among: the job's row may not name it yet."""
+    return lane.startswith(_NUMBERED)

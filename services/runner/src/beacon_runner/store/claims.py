@@ -5,13 +5,16 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import Tier
+from beacon_runner.domain.lanes import is_numbered
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.work import ClaimedJob, KnownExecution, Postponed, StageReport
-from beacon_runner.store.arrays import array, lines
+from beacon_runner.store.arrays import array
 from beacon_runner.store.conflicts import retried
 from beacon_runner.store.database import Database
 from beacon_runner.store.records import Records
@@ -43,18 +46,17 @@ class PostgresClaims:
             raise
 
     async def _claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
-        ordered = sorted(messages, key=_by_job)  # rows are locked in one order: fewer deadlocks
-        columns = (
-            array([message.job for message in ordered]),
-            array([message.ticket for message in ordered]),
-            lines([message.lane for message in ordered]),
+        wanted = (
+            array([message.job for message in messages]),
+            _by_job({message.job: message.ticket for message in messages if message.ticket != 1}),
+            _by_job({message.job: message.lane for message in messages if is_numbered(message.lane)}),
         )
-        rows = await self._fenced(*columns, worker)
+        rows = await self._fenced(*wanted, worker)
         if not rows:  # all of them are late, or the era of fences has ended
             await self._database.execute(_SQL["begin_era"])
-            rows = await self._fenced(*columns, worker)
-        if len(rows) < len(ordered):
-            await self._bury_poison(ordered, {row[0] for row in rows})
+            rows = await self._fenced(*wanted, worker)
+        if len(rows) < len(messages):
+            await self._bury_poison(messages, {row[0] for row in rows})
         claimed = [_claimed(row) for row in rows]
         again = [job.id for job in claimed if job.claimed_before]
         if not again:
@@ -107,8 +109,9 @@ class PostgresClaims:
                 await connection.execute(_RECOUNT, buried)
 
 
-def _by_job(message: Message) -> int:
-    return message.job.int
+def _by_job(values: Mapping[JobId, int | str]) -> str:
+    """A JSON object, empty in most claims."""
+    return orjson.dumps({str(job): value for job, value in values.items()}).decode()
 
 
 # Looked up, not called: an enumeration's call costs as much as the rest of a row.

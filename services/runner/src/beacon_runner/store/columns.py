@@ -44,8 +44,8 @@ class _Change:
 
 
 def single_columns(reports: Sequence[StageReport]) -> tuple[Any, ...]:
-    """For generations: how many, the name that their executions share, the columns as texts, and once each
-    where they ran."""
+    """For generations of one fence: how many, the name that their executions share, the columns as texts, and
+    once each where they ran."""
     runs = [report.executions[0] for report in reports]
     shared: dict[tuple[Any, ...], int] = {}
     places = [shared.setdefault(_where(run), len(shared) + 1) for run in runs]
@@ -53,7 +53,7 @@ def single_columns(reports: Sequence[StageReport]) -> tuple[Any, ...]:
         len(reports),
         GENERATION_ITEM,
         array([report.claimed.id for report in reports]),
-        array([report.claimed.fence for report in reports]),
+        reports[0].claimed.fence,
         array(places),
         b"\n".join([_stored(run) or b"" for run in runs]).decode(),  # JSON of one line each
         array([_microseconds(run.started_at) for run in runs]),

@@ -1,6 +1,6 @@
 """Applying what workers report: fenced, whole or not at all, many jobs in one transaction."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
@@ -25,9 +25,9 @@ class Records:
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         """The jobs whose reports were all applied; the others had lost their fence."""
+        if all(map(_is_single, reports)) and len(_by_fence(reports)) == 1:
+            return await retried(lambda: _record_single(self._database, reports))
         ordered = sorted(reports, key=_order)  # rows are locked in one order: fewer deadlocks
-        if all(map(_is_single, ordered)):
-            return await retried(lambda: _record_single(self._database, ordered))
         return await retried(lambda: self._record_rounds(ordered))
 
     async def _record_rounds(self, ordered: Sequence[StageReport]) -> frozenset[JobId]:
@@ -39,11 +39,10 @@ class Records:
 
 
 async def _record(connection: "Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
-    single = [report for report in reports if _is_single(report)]
-    applied = await _record_single(connection, single) if single else frozenset()
-    return applied | await _record_general(
-        connection, [report for report in reports if not _is_single(report)]
-    )
+    applied = await _record_general(connection, [report for report in reports if not _is_single(report)])
+    for same_fence in _by_fence([report for report in reports if _is_single(report)]):
+        applied |= await _record_single(connection, same_fence)
+    return applied
 
 
 async def _record_single(target: "Database | Connection", reports: Sequence[StageReport]) -> frozenset[JobId]:
@@ -85,6 +84,14 @@ def _is_single(report: StageReport) -> bool:
         and not report.executions[0].start_reported
         and report.executions[0].state is ExecutionState.COMPLETED
     )
+
+
+def _by_fence(reports: Sequence[StageReport]) -> Collection[Sequence[StageReport]]:
+    """Nearly always one: jobs that are claimed for the first time get the same fence for as long as an era lasts."""
+    found: dict[int, list[StageReport]] = {}
+    for report in reports:
+        found.setdefault(report.claimed.fence, []).append(report)
+    return found.values()
 
 
 def _order(report: StageReport) -> int:

@@ -3,7 +3,7 @@
 from beacon_runner.migrations.steps import run_sql
 
 revision = "0009"
-down_revision = "0007"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 

@@ -1,22 +1,24 @@
 -- name: claim
 -- Fence the jobs that these messages still speak for, and hand out all that working on them needs.
+-- By a list of keys and not by a join: the index is descended a few times for all of them, and Postgres carries no
+-- copies of what it joined. So what messages differ in comes by job: tickets other than 1, and lanes that the queue
+-- has chosen.
 -- Live by state, not by finished_at: that would offer the planner the index of all live jobs to walk along.
 -- Not waited for on the disk: a claim that a crash forgets has its fence in an era that is over (ADR 8).
 UPDATE jobs j
 SET
     state = 'processing',
-    lease = greatest(j.lease, e.number << 20) + 1,
+    lease = greatest(j.lease, (SELECT number << 20 FROM current_era WHERE only_row)) + 1,
     deliveries = j.deliveries + 1,
     worker = $4,
-    lane = coalesce(m.lane, ''),
+    lane = coalesce($3::jsonb ->> j.id::text, j.lane),
     started_at = coalesce(j.started_at, now()),
     next_attempt_at = NULL
-FROM unnest($1::text::uuid[], $2::text::integer[], string_to_array($3, E'\n')) AS m (id, ticket, lane)
-CROSS JOIN current_era e
-CROSS JOIN set_config('synchronous_commit', 'off', true) AS lazy
 WHERE
-    e.only_row AND j.id = m.id AND j.ticket = m.ticket AND j.state IN ('queued', 'processing', 'retrying')
-    AND j.deliveries < $5
+    j.id = ANY ($1::text::uuid[]) AND j.ticket = coalesce(($2::jsonb ->> j.id::text)::integer, 1)
+    AND j.state IN ('queued', 'processing', 'retrying') AND j.deliveries < $5
+    AND EXISTS (SELECT FROM current_era WHERE only_row)
+    AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
 RETURNING
     j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.kind, j.spec, j.context, j.tier,
     j.front, j.started_at < now() AS claimed_before, j.postponed;

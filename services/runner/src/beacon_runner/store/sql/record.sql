@@ -2,6 +2,7 @@
 -- The hot path: jobs of one execution that ran and completed at the first try, whole in one statement.
 -- Their three events follow from these rows, so only their number is kept. Where they ran comes once for all
 -- that ran there: `shared` is its place in the last four arrays. Moments are in microseconds.
+-- By a list of keys, as in a claim; all of them have the same fence.
 -- Says which of the $1 jobs it applied to, or nothing at all when it did to all of them.
 WITH done AS (
     UPDATE jobs j
@@ -11,15 +12,8 @@ WITH done AS (
         finished_at = now(),
         worker = NULL,
         event_seq = j.event_seq + 3
-    FROM unnest(
-        $3::text::uuid[], $4::text::bigint[], $5::text::integer[], string_to_array($6, E'\n', ''),
-        $7::text::double precision[], $8::text::double precision[], $9::text::real[],
-        $10::text::real[], $11::text::real[]
-    ) AS r (id, fence, shared, output, run_from, run_to, queued_s, load_s, run_s)
-    JOIN unnest($12::text[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
-        AS s (model, region, actual_region, backend, place) ON s.place = r.shared
-    WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
-    RETURNING r.*, s.*
+    WHERE j.id = ANY ($3::text::uuid[]) AND j.lease = $4 AND j.state = 'processing'
+    RETURNING j.id
 ), kept AS (
     INSERT INTO executions (
         job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output,
@@ -28,9 +22,15 @@ WITH done AS (
     SELECT
         id, 0, 0, 1, 'completed', $2, model, region, actual_region, backend, output::json,
         to_timestamp(run_from / 1000000), to_timestamp(run_to / 1000000), queued_s, load_s, run_s
-    FROM done
+    FROM unnest(
+        $3::text::uuid[], $5::text::integer[], string_to_array($6, E'\n', ''), $7::text::double precision[],
+        $8::text::double precision[], $9::text::real[], $10::text::real[], $11::text::real[]
+    ) AS r (id, shared, output, run_from, run_to, queued_s, load_s, run_s)
+    JOIN unnest($12::text[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
+        AS s (model, region, actual_region, backend, place) ON s.place = r.shared
+    WHERE (SELECT count(*) FROM done) = $1::integer OR id IN (SELECT id FROM done)
 )
-SELECT CASE WHEN count(*) < $1::integer THEN coalesce(array_agg(id), '{}') END AS applied FROM done;
+SELECT CASE WHEN count(*) < $1 THEN coalesce(array_agg(id), '{}') END AS applied FROM done;
 
 -- name: record_jobs
 -- What verdicts and progress change in the jobs themselves, with the messages, letters and events they cause.
