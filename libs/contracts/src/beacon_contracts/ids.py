@@ -1,6 +1,7 @@
 """Identifiers: UUIDv7 inside, a readable prefix and 26 letters outside (`job_01k…`), sortable by time."""
 
 import re
+from functools import lru_cache
 from typing import NewType
 from uuid import UUID
 
@@ -38,9 +39,12 @@ def new_uuid_bytes() -> bytes:
 
 def show(prefix: str, value: UUID) -> str:
     """`show("job", uuid)` is `job_` and 26 letters."""
-    number = value.int
-    pairs = [_PAIRS[(number >> shift) & 1023] for shift in range(120, -1, -10)]
-    return f"{prefix}_{''.join(pairs)}"
+    return f"{prefix}_{_letters(value.int)}"
+
+
+@lru_cache(maxsize=4_096)  # a request names its job twice, and its user is that of many others
+def _letters(number: int) -> str:
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(120, -1, -10)])
 
 
 def read(prefix: str, text: str) -> UUID:

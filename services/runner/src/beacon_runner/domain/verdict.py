@@ -65,6 +65,8 @@ def decide(
     chance: float,
 ) -> StageVerdict:
     """The verdict on a stage in which everything has ended, in this delivery or in an earlier one."""
+    if len(plan) == len(reports) == 1 and reports[0].state is ExecutionState.COMPLETED:
+        return _complete(job, reports)
     outcomes = _outcomes(job, plan, reports)
     failures = [_failure(one) for one in outcomes if one.state is not ExecutionState.COMPLETED]
     if not failures:
@@ -102,8 +104,6 @@ def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -
 def _outcomes(
     job: ClaimedJob, plan: Sequence[PlannedExecution], reports: Sequence[ExecutionReport]
 ) -> list[Ended]:
-    if len(plan) == len(reports) == 1 and ended(reports[0].state):
-        return [reports[0]]
     newest: dict[int, Ended] = {known.ordinal: known for known in job.known}
     newest |= {report.execution.ordinal: report for report in reports}
     open_ordinals = [

@@ -87,7 +87,7 @@ def _is_single(report: StageReport) -> bool:
 
 
 def _by_fence(reports: Sequence[StageReport]) -> Collection[Sequence[StageReport]]:
-    """Nearly always one: jobs that are claimed for the first time get the same fence for as long as an era lasts."""
+    """Nearly always one: jobs claimed for the first time get the same fence for as long as an era lasts."""
     found: dict[int, list[StageReport]] = {}
     for report in reports:
         found.setdefault(report.claimed.fence, []).append(report)

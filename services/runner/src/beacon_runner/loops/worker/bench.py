@@ -78,9 +78,10 @@ class Bench:
         seat = self._seats.pop(job, None)
         if seat is None:
             return None
-        for handle in seat.handles.values():
-            handle.cancel()
-        seat.handles.clear()
+        if seat.handles:
+            for handle in seat.handles.values():
+                handle.cancel()
+            seat.handles.clear()
         seat.run.let_go = True
         self._notes.forget(seat.run)
         seat.free_slot()

@@ -44,12 +44,12 @@ class Settlement:
                 returned.append(run.message)
             elif report.verdict is not None:
                 done.append(run.message)
-        self._count([report.verdict for report in reports if report.job in applied], len(lost))
+        self._count([report.verdict for report in reports if report.claimed.id in applied], len(lost))
         for message in (*done, *returned, *lost):
             self.bench.let_go(message.job)
         self.heartbeat.drop((*done, *returned, *lost))
-        ended = {message.job for message in done}
-        await self._tell(done, returned, lost, [job for job in applied if job not in ended])
+        others = applied.difference([message.job for message in done])
+        await self._tell(done, returned, lost, list(others))
 
     async def _tell(
         self, done: list[Message], returned: list[Message], lost: list[Message], changed: list[JobId]

@@ -4,27 +4,33 @@
 -- ARGV 1-3 as in places.inc.lua, 4 lease in ms, 5 holder, 6 limit, then the classes in order
 -- Returns the messages as `id:stage:attempt:class:lane`, each with a line break: one text is cheaper than many.
 -- include places.inc.lua
-if redis.call('EXISTS', prefix .. 'jobs:open', prefix .. 'jobs:epoch') == 0 then return {} end
-local left, ids, letters = tonumber(ARGV[6]), {}, {}
+if redis.call('EXISTS', prefix .. 'jobs:open', prefix .. 'jobs:epoch') == 0 then return '' end
+local left, taken, ids, letters = tonumber(ARGV[6]), 0, {}, {}
 
 local function take(id, letter)
-  if not id then return end -- a lane whose list is gone
-  ids[#ids + 1], letters[#letters + 1] = id, letter
-  left = left - 1
+  taken, left = taken + 1, left - 1
+  ids[taken], letters[taken] = id, letter
 end
 
 local function take_many(list, letter)
   for _, id in ipairs(redis.call('RPOP', list, left) or {}) do take(id, letter) end
 end
 
--- One turn of the ring; what a lane still has puts it behind the others. A lane that is alone needs no turns.
-local function take_in_turn(class, ring)
-  local lanes, again = redis.call('RPOP', ring, left) or {}, {}
-  local alone = #lanes == 1 and redis.call('EXISTS', ring) == 0
-  for _, lane in ipairs(lanes) do
+-- As many turns of the ring as what is left allows: each lane gives its part at once, and is put behind the others
+-- if it still has something. What comes of it is in the order of single turns.
+local function take_in_turns(class, ring)
+  local lanes, again, parts = redis.call('RPOP', ring, left) or {}, {}, {}
+  local turns, longest = math.floor(left / math.max(#lanes, 1)), 0
+  for i, lane in ipairs(lanes) do
     local list = list_of(class, lane)
-    if alone then take_many(list, 'l') else take(redis.call('RPOP', list), 'l') end
-    if redis.call('EXISTS', list) == 1 then again[#again + 1] = lane end
+    parts[i] = redis.call('RPOP', list, turns) or {} -- nothing from a lane whose list is gone
+    longest = math.max(longest, #parts[i])
+    if #parts[i] == turns and redis.call('EXISTS', list) == 1 then again[#again + 1] = lane end
+  end
+  for turn = 1, longest do
+    for _, part in ipairs(parts) do
+      if part[turn] then take(part[turn], 'l') end
+    end
   end
   if #again > 0 then redis.call('LPUSH', ring, unpack(again)) end
   return #lanes > 0
@@ -38,9 +44,9 @@ for _, class in ipairs(open) do
   if left > 0 then take_many(front_of(class), 'k') end
 end
 for _, class in ipairs(open) do
-  while left > 0 and take_in_turn(class, ring_of(class)) do end
+  while left > 0 and take_in_turns(class, ring_of(class)) do end
 end
-if #ids == 0 then return '' end
+if taken == 0 then return '' end
 
 -- Messages of a lane say the same of themselves, so what is said is read once for all of them.
 local said = { l = {}, k = {} }
