@@ -1,5 +1,6 @@
 """Beacon's worker on a filled queue: real queue, real store, real loops; only the router answers at once."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 
@@ -17,6 +18,8 @@ from benchmarks.harness.contender import Progress, options, run
 from benchmarks.runner.contenders.instant import InstantExecutor, InstantRouter
 from benchmarks.runner.contenders.setting import Filler, new_users, open_database, open_transport, wide_config
 
+CONNECTIONS = 4  # open before the drain begins, as pgqueuer's are
+NOTHING = "SELECT 1"
 COMPLETED = "SELECT count(*) FROM jobs j JOIN executions e ON e.job_id = j.id WHERE j.state = 'completed'"
 
 
@@ -47,6 +50,7 @@ class BeaconDrain:
     async def prepare(self) -> None:
         self._database = open_database()
         await self._database.open()
+        await asyncio.gather(*(self._database.fetchval(NOTHING) for _ in range(CONNECTIONS)))
         self._transport = open_transport(self._config)
         await self._transport.start()
 

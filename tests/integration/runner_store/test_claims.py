@@ -1,6 +1,9 @@
 """Claims: who holds a job, and what the others can no longer do."""
 
 import asyncio
+from dataclasses import replace
+
+import pytest
 
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.messages import Topic
@@ -16,6 +19,16 @@ async def test_a_claim_hands_out_all_that_working_on_the_job_needs(bed: Bed) -> 
     record = await bed.job(job)
     assert record.head.state is JobState.PROCESSING
     assert record.head.started_at is not None
+
+
+@pytest.mark.parametrize(("submitted", "claimed"), [("", "queue_3"), ("anna", "anna")])
+async def test_a_claim_writes_down_the_lane_that_the_queue_has_chosen(
+    bed: Bed, submitted: str, claimed: str
+) -> None:
+    job = await bed.submit(lane=submitted)
+    (message,) = await bed.messages()
+    await bed.claims.claim([replace(message, lane=claimed)], "w1")
+    assert (await bed.job(job)).lane == claimed
 
 
 async def test_a_message_delivered_twice_makes_the_first_worker_harmless(bed: Bed) -> None:

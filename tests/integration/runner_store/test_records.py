@@ -253,6 +253,21 @@ async def test_many_jobs_of_all_kinds_share_one_write(bed: Bed) -> None:
     assert await bed.executions(jobs[4]) == {}
 
 
+async def test_generations_of_several_fences_share_one_write_and_each_is_held_to_its_own(bed: Bed) -> None:
+    jobs = [await bed.submit() for _ in range(4)]
+    messages = await bed.messages()
+    first = await bed.claims.claim(messages, "w1")
+    again = await bed.claims.claim(messages[:2], "w2")  # the first worker has lost these two
+    assert {one.fence for one in again}.isdisjoint({one.fence for one in first})
+    late = [judged(one, "late") for one in first if one.id != again[0].id]
+    new = [judged(again[0], "new")]
+    kept = {message.job for message in messages[2:]} | {again[0].id}
+    assert await bed.claims.record([*late, *new]) == kept
+    outputs = {job: [one.output["text"] for one in (await bed.executions(job)).values()] for job in jobs}
+    expected = {message.job: ["late"] for message in messages[2:]}
+    assert outputs == {**expected, again[0].id: ["new"], again[1].id: []}
+
+
 async def test_counts_add_up_whatever_the_order_of_writes(bed: Bed) -> None:
     jobs: list[JobId] = [await bed.submit(MATRIX) for _ in range(5)]
     claimed = await bed.claims.claim(await bed.messages(), "w")

@@ -54,7 +54,7 @@ def single_columns(reports: Sequence[StageReport]) -> tuple[Any, ...]:
         GENERATION_ITEM,
         array([report.claimed.id for report in reports]),
         reports[0].claimed.fence,
-        array(places),
+        array(places if len(shared) > 1 else ()),
         b"\n".join([_stored(run) or b"" for run in runs]).decode(),  # JSON of one line each
         array([_microseconds(run.started_at) for run in runs]),
         array([_microseconds(run.finished_at) for run in runs]),

@@ -1,7 +1,7 @@
 -- name: record_single
 -- The hot path: jobs of one execution that ran and completed at the first try, whole in one statement.
 -- Their three events follow from these rows, so only their number is kept. Where they ran comes once for all
--- that ran there: `shared` is its place in the last four arrays. Moments are in microseconds.
+-- that ran there: `shared` is its place in the last four arrays, 1 if it is null. Moments are in microseconds.
 -- By a list of keys, as in a claim; all of them have the same fence.
 -- Says which of the $1 jobs it applied to, or nothing at all when it did to all of them.
 WITH done AS (
@@ -27,7 +27,7 @@ WITH done AS (
         $8::text::double precision[], $9::text::real[], $10::text::real[], $11::text::real[]
     ) AS r (id, shared, output, run_from, run_to, queued_s, load_s, run_s)
     JOIN unnest($12::text[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
-        AS s (model, region, actual_region, backend, place) ON s.place = r.shared
+        AS s (model, region, actual_region, backend, place) ON s.place = coalesce(r.shared, 1)
     WHERE (SELECT count(*) FROM done) = $1::integer OR id IN (SELECT id FROM done)
 )
 SELECT CASE WHEN count(*) < $1 THEN coalesce(array_agg(id), '{}') END AS applied FROM done;
