@@ -19,7 +19,7 @@ class UnixClock:
     """Unix time that never goes back, so that the ledgers of several processes can be compared."""
 
     def __init__(self) -> None:
-        # Of several readings the quickest: one that is interrupted between its two clocks is wrong by as much.
+        # Of several readings the quickest: one interrupted between its two clocks is wrong by as much.
         _, self._offset = min(_reading() for _ in range(5))
 
     def __call__(self) -> float:
