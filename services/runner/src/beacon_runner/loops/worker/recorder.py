@@ -34,7 +34,7 @@ class Recorder:
         clock: Clock,
         metrics: LoopMetrics,
         *,
-        jobs: int = 500,
+        jobs: int = 1_000,
         executions: int = 2_000,
         crowd: int = 200,
     ) -> None:
