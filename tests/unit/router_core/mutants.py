@@ -1,5 +1,6 @@
 """Deliberately broken schedulers: one small fault each, and the rule that must notice it."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from beacon_router.core.decisions import Decision, Health, Reason, Start
 from beacon_router.core.dispatch import Dispatcher
 from beacon_router.core.fleet import Fleet, Pick
 from beacon_router.core.floor import Floor
-from beacon_router.core.heads import Guard, Heads
+from beacon_router.core.heads import Guard
 from beacon_router.core.lanes import NOBODY, Lane, Queue, Ticket
 from beacon_router.core.limits import Limit
 from beacon_router.core.machines import Backend, Region
@@ -44,7 +45,7 @@ def _starts_one_twice(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self: Dispatcher, now: float, region: Region, decisions: list[Decision]) -> bool:
         started = dispatch(self, now, region, decisions)
-        if started and len(region.runs) == 2:
+        if started and region.running == 2:
             decisions.append(decisions[-1])
         return started
 
@@ -111,11 +112,12 @@ def _open_breaker_takes_work(patch: pytest.MonkeyPatch) -> None:
 
 
 def _last_in_first_out(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Lane) -> None:
-        tickets = [ticket for ticket in self._tickets if ticket.lane is self]
-        self.head = tickets[-1] if tickets else NOBODY
+    def broken(self: Lane) -> Ticket:
+        tickets = [ticket for ticket in self._behind if ticket.lane is self]
+        self._behind = deque(tickets[:-1])
+        return tickets[-1] if tickets else NOBODY
 
-    patch.setattr(Lane, "_next_head", broken)
+    patch.setattr(Lane, "_next", broken)
 
 
 def _affinity_without_end(patch: pytest.MonkeyPatch) -> None:
@@ -153,7 +155,10 @@ def _nobody_ever_starves(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_highest_tier_has_every_turn(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Turns, "choose", lambda _, starving: starving[0])
+    def broken(self: Turns) -> None:
+        self.order = list(range(len(self._weights)))
+
+    patch.setattr(Turns, "_sort", broken)
 
 
 def _express_without_end(patch: pytest.MonkeyPatch) -> None:
@@ -180,14 +185,14 @@ def _the_front_waits_for_affinity(patch: pytest.MonkeyPatch) -> None:
 
 
 def _retries_wait_behind_the_front(patch: pytest.MonkeyPatch) -> None:
-    heads_of = Fleet.heads_of
+    lead = Lane._lead
 
-    def broken(self: Fleet, lane: Lane) -> Heads:
-        return heads_of(self, lane) if lane.queue is Queue.MAIN else self._express[2 - lane.queue][0]
+    def broken(self: Lane, ticket: Ticket) -> None:
+        lead(self, ticket)
+        if self.queue is not Queue.MAIN:
+            self.entry = (Queue(Queue.FRONT - self.queue), ticket.seq, self)
 
-    reasons = (Reason.FRONT, Reason.REGION_RETRY, Reason.GLOBAL_RETRY)
-    patch.setattr(Fleet, "heads_of", broken)
-    patch.setattr("beacon_router.core.fleet._EXPRESS", reasons)
+    patch.setattr(Lane, "_lead", broken)
 
 
 def _the_lowest_tier_first(patch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ def _region(
         by_model[lane.model] += lane.live
     backends = [backend for fleet in region.fleets for backend in fleet.backends]
     models = sorted({model for fleet in region.fleets for model in fleet.models})
+    runs = sorted((run for backend in backends for run in backend.runs.values()), key=lambda run: run.started)
     lowest = estimator.ranks - 1
     return RegionSnapshot(
         name=region.name,
@@ -47,7 +48,7 @@ def _region(
         main=by_queue[Queue.MAIN] + by_queue[Queue.FRONT],
         front=by_queue[Queue.FRONT],
         retry=by_queue[Queue.REGION_RETRY],
-        running=tuple(_run(run) for run in region.runs.values()),
+        running=tuple(_run(run) for run in runs),
         completed=region.outcomes[Outcome.COMPLETED],
         failed=region.outcomes[Outcome.FAILED],
         cancelled=region.outcomes[Outcome.CANCELLED],

@@ -50,20 +50,22 @@ class Dispatcher:
         if patience.ends:
             for lane in patience.over(now):
                 self.stir(lane)
-        regions = self._in_turn() if self._stirred and self._queues.tickets else []
-        while regions and self._queues.tickets:
-            regions = [region for region in regions if self._dispatch(now, region, decisions)]
-        self._stirred.clear()
-        self._freed.clear()
+        if self._stirred:
+            regions = self._in_turn()
+            while regions and self._queues.tickets:
+                regions = [region for region in regions if self._dispatch(now, region, decisions)]
+            self._stirred.clear()
+            self._freed.clear()
         return decisions
 
     def free(self, run: Run) -> None:
         """A run ended: its slot and tokens are free."""
-        region = run.backend.fleet.region
+        fleet = run.backend.fleet
+        region = fleet.region
         del self.runs[run.request.id]
-        del region.runs[run.request.id]
         run.backend.vacate(run)
-        run.backend.fleet.pool.changes += 1
+        region.running -= 1
+        fleet.pool.changes += 1
         self._stirred[region] = None
         guard = region.guards.get(run.request.model)
         if guard is not None:
@@ -84,8 +86,10 @@ class Dispatcher:
 
     def _in_turn(self) -> list[Region]:
         """The regions to look at; a token that was freed goes to the one that has gone longest without."""
+        if len(self._stirred) == 1:
+            return list(self._stirred)
         regions = [region for region in self._floor.regions.values() if region in self._stirred]
-        if self._freed and len(regions) > 1:
+        if self._freed:
             regions.sort(key=lambda region: [limit.served.get(region, 0) for limit in self._freed])
         return regions
 
@@ -122,15 +126,14 @@ class Dispatcher:
 
     def _occupy(self, region: Region, run: Run) -> None:
         request = run.request
-        self.runs[request.id] = region.runs[request.id] = run
+        self.runs[request.id] = run
         run.backend.occupy(run)
-        limits = list(run.backend.limits)
+        region.running += 1
         guard = region.guards.get(request.model)
         if guard is not None:
             guard.running += 1
-            limits += [guard.limit] if guard.limit is not None else []
-        if limits:
-            run.limits = tuple(limits)
-            for limit in limits:
-                limit.used += 1
-                limit.served[region] = self._dispatches
+            if guard.limit is not None:
+                run.limits += (guard.limit,)
+        for limit in run.limits:
+            limit.used += 1
+            limit.served[region] = self._dispatches

@@ -14,7 +14,7 @@ from beacon_router.core.turns import Turns
 if TYPE_CHECKING:
     from beacon_router.core.pools import Pool
 
-_EXPRESS = (Reason.GLOBAL_RETRY, Reason.REGION_RETRY, Reason.FRONT)
+_EXPRESS: Final = (Reason.GLOBAL_RETRY, Reason.REGION_RETRY, Reason.FRONT)
 
 _STARVATION: Final = Reason.STARVATION
 _AFFINITY: Final = Reason.AFFINITY
@@ -69,7 +69,7 @@ class Fleet:
         self._batch_limit = policy.batch_limit
         self._express_limit = policy.express_limit
         self._express_run = 0
-        self._express = tuple((Heads(region.guards), reason) for reason in _EXPRESS)
+        self._express = Heads(region.guards)
         self._ranks = tuple(Heads(region.guards, tier.starvation_bound_s) for tier in policy.tiers)
         self.turns = Turns([tier.weight for tier in policy.tiers])
         self._patience = patience
@@ -93,14 +93,14 @@ class Fleet:
 
     def lanes(self) -> Iterator[Lane]:
         """Those that it may take from and in which somebody waits."""
-        for heads in (*(heads for heads, _ in self._express), *self._ranks):
+        for heads in (self._express, *self._ranks):
             for lane in heads.lanes:
                 if lane.live:
                     yield lane
 
     def heads_of(self, lane: Lane) -> Heads:
         """Where it looks for the head of this lane."""
-        return self._ranks[lane.rank] if lane.queue is _MAIN else self._express[lane.queue][0]
+        return self._ranks[lane.rank] if lane.queue is _MAIN else self._express
 
     # The choice
 
@@ -113,9 +113,9 @@ class Fleet:
             free.sort(key=_rested)
         turn = self._turn(now)
         if turn is None or self._express_run < self._express_limit:
-            for heads, reason in self._express:
-                if heads.entries and (lane := heads.first()) is not None:
-                    return Pick(lane, self._place(lane.model, free), reason)
+            lane = self._express.first()
+            if lane is not None:
+                return Pick(lane, self._place(lane.model, free), _EXPRESS[lane.queue])
         if turn is not None:
             return self._starvation(turn, free, now)
         return self._affinity(free, now) or self._order(free, now)
@@ -135,13 +135,10 @@ class Fleet:
 
     def _turn(self, now: float) -> Lane | None:
         """The oldest head of the tier that has its turn, of those with a head past its bound."""
-        starving = [rank for rank, heads in enumerate(self._ranks) if heads.due_at <= now]
-        while starving:
-            rank = self.turns.choose(starving)
-            lane = self._ranks[rank].overdue(now)
-            if lane is not None:
+        for rank in self.turns.order:
+            heads = self._ranks[rank]
+            if heads.due_at <= now and (lane := heads.overdue(now)) is not None:
                 return lane
-            starving.remove(rank)
         return None
 
     def _starvation(self, turn: Lane, free: list[Backend], now: float) -> Pick:
@@ -184,7 +181,8 @@ class Fleet:
     def _top(self) -> Lane | None:
         """The first by rank and arrival."""
         for heads in self._ranks:
-            if heads.entries and (lane := heads.first()) is not None:
+            lane = heads.first()
+            if lane is not None:
                 return lane
         return None
 

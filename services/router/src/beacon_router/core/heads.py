@@ -1,13 +1,11 @@
-"""Heaps that know the heads of lanes only, and the guards that hold some of them back."""
+"""Who leads the lanes, in order, and the guards that hold some of them back."""
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 
-from beacon_router.core.lanes import NOBODY, Lane
+from beacon_router.core.lanes import Entry, Lane
 from beacon_router.core.limits import Limit
-
-_SLACK = 64
 
 
 class Guard:
@@ -39,7 +37,7 @@ class Guard:
 
 
 class Heads:
-    """The heads of many lanes by arrival. Entries whose lane has another head by now are skipped."""
+    """The heads of many lanes, in the order of their queue and arrival."""
 
     __slots__ = ("_guards", "bound_s", "due_at", "entries", "lanes")
 
@@ -48,44 +46,45 @@ class Heads:
         self.bound_s = bound_s
         self.due_at = inf
         """Nobody here is past the bound before then."""
-        self.entries: list[tuple[int, Lane]] = []
-        self.lanes: set[Lane] = set()
+        self.entries: list[Entry] = []
+        """Sorted; without those that are parked."""
+        self.lanes: dict[Lane, None] = {}
 
     def attach(self, lane: Lane) -> None:
-        self.lanes.add(lane)
+        self.lanes[lane] = None
         self.look_at(lane)
 
     def detach(self, lane: Lane) -> None:
-        self.lanes.discard(lane)
-        self._rebuild()
+        self.lanes.pop(lane, None)
+        self._drop(lane.entry)
 
     def look_at(self, lane: Lane) -> None:
         """The lane may be taken from again, if it still belongs here and somebody waits in it."""
-        if lane.head is not NOBODY and lane in self.lanes:
+        if lane.live and lane in self.lanes:
+            self._drop(lane.entry)
             self.offer(lane)
 
     def offer(self, lane: Lane) -> None:
-        """The lane has a new head."""
-        entries = self.entries
-        if entries and entries[0][1] is lane:
-            heapreplace(entries, (lane.head.seq, lane))
-            return
+        """Somebody waits in the lane, where nobody did."""
+        insort(self.entries, lane.entry)
         self.due_at = min(self.due_at, lane.head.arrived + self.bound_s)
-        heappush(entries, (lane.head.seq, lane))
-        if len(entries) > 2 * len(self.lanes) + _SLACK:
-            self._rebuild()
+
+    def replace(self, gone: Entry, lane: Lane) -> None:
+        """The lane has another head, who came later, or none."""
+        self._drop(gone)
+        if lane.live:
+            insort(self.entries, lane.entry)
 
     def first(self) -> Lane | None:
-        """The lane whose head came first, of those whose model may start a run."""
-        heap = self.entries
-        while heap:
-            seq, lane = heap[0]
-            if lane.head.seq == seq:
-                guard = self._guards.get(lane.model)
-                if guard is None or not guard.shut:
-                    return lane
-                guard.park(self, lane)
-            heappop(heap)
+        """The lane whose head goes first, of those whose model may start a run."""
+        entries = self.entries
+        while entries:
+            lane = entries[0][2]
+            guard = self._guards.get(lane.model)
+            if guard is None or not guard.shut:
+                return lane
+            guard.park(self, lane)
+            del entries[0]
         return None
 
     def overdue(self, now: float) -> Lane | None:
@@ -96,29 +95,12 @@ class Heads:
 
     def in_order(self) -> Iterator[Lane]:
         """`first`, then the others, as far as the caller wants to know."""
-        first = self.first()
-        if first is None:
-            return
-        yield first
-        entries, last = self.entries, first.head.seq
-        size = len(entries)
-        nearest = sorted((entries[child][0], child) for child in (1, 2) if child < size)
-        while nearest:
-            seq, index = heappop(nearest)
-            for child in (2 * index + 1, 2 * index + 2):
-                if child < size:
-                    heappush(nearest, (entries[child][0], child))
-            lane = entries[index][1]
-            if lane.head.seq == seq and seq != last and not self._held_back(lane):
-                last = seq
+        for _, _, lane in self.entries:
+            guard = self._guards.get(lane.model)
+            if guard is None or not guard.shut:
                 yield lane
 
-    def _held_back(self, lane: Lane) -> bool:
-        guard = self._guards.get(lane.model)
-        return guard is not None and guard.shut
-
-    def _rebuild(self) -> None:
-        self.entries = [(lane.head.seq, lane) for lane in self.lanes if lane.head is not NOBODY]
-        heapify(self.entries)
-        arrived = min((lane.head.arrived for _, lane in self.entries), default=inf)
-        self.due_at = min(self.due_at, arrived + self.bound_s)
+    def _drop(self, entry: Entry) -> None:
+        at = bisect_left(self.entries, entry)
+        if at < len(self.entries) and self.entries[at] is entry:
+            del self.entries[at]

@@ -48,12 +48,16 @@ class Ticket:
 NOBODY = Ticket(Request(RequestId(""), "", "", 0), seq=-1, arrived=0.0, lane=None)
 """The head of an empty lane."""
 
+Entry = tuple[Queue, int, "Lane"]
+"""A lane by its queue and the number of its head, so that entries sort as their heads are looked at."""
+
 
 class Lane:
     """Requests of one queue, region, model, rank and freedom to move, in arrival order."""
 
     __slots__ = (
-        "_tickets",
+        "_behind",
+        "entry",
         "fleets",
         "head",
         "heads",
@@ -86,37 +90,48 @@ class Lane:
         """Where these fleets look for its head."""
         self.live = 0
         self.pushed = 0
-        self.head = NOBODY
-        self._tickets: deque[Ticket] = deque()
+        self._behind: deque[Ticket] = deque()
+        self._lead(NOBODY)
 
     def waiting(self) -> Iterator[Ticket]:
         """Who waits, in order."""
-        return (ticket for ticket in self._tickets if ticket.lane is self)
+        if self.live:
+            yield self.head
+        for ticket in self._behind:
+            if ticket.lane is self:
+                yield ticket
 
     def push(self, ticket: Ticket) -> bool:
         """True when the lane was empty, so that its head is new."""
-        self._tickets.append(ticket)
         self.pushed += 1
         ticket.ordinal = self.pushed
         self.live += 1
         if self.live > 1:
+            self._behind.append(ticket)
             return False
-        self._next_head()
+        self._lead(ticket)
         return True
 
     def remove(self, ticket: Ticket) -> bool:
-        """Take a ticket out, wherever it stands; True when there is another head now."""
+        """Take a ticket out, wherever it stands; True when it was the head, so that another is, or nobody."""
         ticket.lane = None
         self.live -= 1
         if ticket is self.head:
-            self._next_head()
-            return self.live > 0
-        if len(self._tickets) > 2 * self.live + _SLACK:
-            self._tickets = deque(waiting for waiting in self._tickets if waiting.lane is self)
+            self._lead(self._next())
+            return True
+        if len(self._behind) > 2 * self.live + _SLACK:
+            self._behind = deque(waiting for waiting in self._behind if waiting.lane is self)
         return False
 
-    def _next_head(self) -> None:
-        tickets = self._tickets
-        while tickets and tickets[0].lane is not self:
-            tickets.popleft()
-        self.head = tickets[0] if tickets else NOBODY
+    def _next(self) -> Ticket:
+        behind = self._behind
+        while behind:
+            ticket = behind.popleft()
+            if ticket.lane is self:
+                return ticket
+        return NOBODY
+
+    def _lead(self, ticket: Ticket) -> None:
+        self.head = ticket
+        self.entry: Entry = (self.queue, ticket.seq, self)
+        """What stands for its head among the heads of other lanes."""

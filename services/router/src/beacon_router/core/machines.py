@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from beacon_router.core.fleet import Fleet
 
 _CLOSED: Final = Health.CLOSED
-_OPEN: Final = Health.OPEN
 _HALF_OPEN: Final = Health.HALF_OPEN
 """Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 
@@ -28,7 +27,7 @@ class Run:
         self.backend = backend
         self.started = started
         self.loading = loading
-        self.limits: tuple[Limit, ...] = ()
+        self.limits = backend.limits
         """Those of which it holds a token."""
         self.began = started
         """When the run without the load began."""
@@ -46,13 +45,11 @@ class Run:
         self.loading = False
         self.began = now
         self.ends = now + self.backend.runs_s.of(self.request.model)
-        self.backend.refresh()
 
 
 class Backend:
     __slots__ = (
         "fleet",
-        "free_at",
         "health",
         "limits",
         "loaded",
@@ -86,8 +83,11 @@ class Backend:
         """Most recently used last."""
         self.used_at = 0
         """The number of its last dispatch."""
-        self.free_at = 0.0
+
+    @property
+    def free_at(self) -> float:
         """When a slot is expected to be free; 0 when one is."""
+        return 0.0 if len(self.runs) < self.slots else min([run.ends for run in self.runs.values()])
 
     @property
     def may_start(self) -> bool:
@@ -105,14 +105,12 @@ class Backend:
     @property
     def has_slot(self) -> bool:
         """A slot is free and the breaker lets work through; tokens are another matter."""
-        if len(self.runs) >= self.slots or self.health is _OPEN:
+        if len(self.runs) >= self.slots:
             return False
-        return self.health is _CLOSED or self.probe is None
+        return self.health is _CLOSED or (self.health is _HALF_OPEN and self.probe is None)
 
     def refresh(self) -> None:
-        """Runs, their expected ends or the breaker have changed: whether it has a slot, and when."""
-        runs = self.runs
-        self.free_at = 0.0 if len(runs) < self.slots else min([run.ends for run in runs.values()])
+        """Runs or the breaker have changed, so that it may have a slot or none."""
         if self.has_slot:
             self.fleet.free[self] = None
         else:
@@ -156,12 +154,12 @@ class Backend:
 
 
 class Region:
-    __slots__ = ("concurrency", "fleets", "guards", "holders", "name", "outcomes", "runs")
+    __slots__ = ("concurrency", "fleets", "guards", "holders", "name", "outcomes", "running")
 
     def __init__(self, name: str, concurrency: int) -> None:
         self.name = name
         self.concurrency = concurrency
-        self.runs: dict[RequestId, Run] = {}
+        self.running = 0
         self.guards: dict[str, Guard] = {}
         """Of the models that are exclusive or have a limit."""
         self.holders: defaultdict[str, dict[Backend, None]] = defaultdict(dict)
@@ -176,7 +174,7 @@ class Region:
     @property
     def full(self) -> bool:
         """As much runs as may."""
-        return len(self.runs) >= self.concurrency
+        return self.running >= self.concurrency
 
     def healthy_for(self, model: str) -> bool:
         """A backend with a closed breaker serves the model here."""
@@ -189,4 +187,4 @@ class Region:
 
     def __repr__(self) -> str:
         backends = ", ".join(repr(backend) for fleet in self.fleets for backend in fleet.backends)
-        return f"{self.name} runs {len(self.runs)} of {self.concurrency} on {backends or 'no backend'}"
+        return f"{self.name} runs {self.running} of {self.concurrency} on {backends or 'no backend'}"

@@ -71,9 +71,10 @@ class Queues:
                 self.before_main[lane.region, ticket.request.rank] -= 1
         for fleet in lane.fleets:
             fleet.waiting -= 1
+        entry = lane.entry
         if lane.remove(ticket):
             for heads in lane.heads:
-                heads.offer(lane)
+                heads.replace(entry, lane)
 
     def ahead(self, ticket: Ticket, lane: Lane) -> int:
         """How many go before it, of those that compete for the same backends."""
