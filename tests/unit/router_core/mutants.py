@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from beacon_router.core.limits import Limit
 from beacon_router.core.machines import Backend, Region
 from beacon_router.core.patience import Patience
 from beacon_router.core.queues import Queues
+from beacon_router.core.topology import BackendSpec
 from beacon_router.core.turns import Turns
 from benchmarks.scheduling.invariants import Rule
 
@@ -45,7 +47,7 @@ def _starts_one_twice(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self: Dispatcher, now: float, region: Region, decisions: list[Decision]) -> bool:
         started = dispatch(self, now, region, decisions)
-        if started and region.running == 2:
+        if started and region.concurrency - region.room == 2:
             decisions.append(decisions[-1])
         return started
 
@@ -89,10 +91,13 @@ def _the_youngest_of_a_starving_tier_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def _one_slot_too_many(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Backend) -> bool:
-        return len(self.runs) <= self.slots and self.health is Health.CLOSED
+    init = Backend.__init__
 
-    patch.setattr(Backend, "has_slot", property(broken))
+    def broken(self: Backend, spec: BackendSpec, *rest: Any) -> None:
+        init(self, spec, *rest)
+        self.slots += 1
+
+    patch.setattr(Backend, "__init__", broken)
 
 
 def _one_token_too_many(patch: pytest.MonkeyPatch) -> None:
@@ -104,20 +109,33 @@ def _exclusive_runs_side_by_side(patch: pytest.MonkeyPatch) -> None:
 
 
 def _region_without_concurrency(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Region, "full", False)
+    init = Region.__init__
+
+    def broken(self: Region, name: str, concurrency: int) -> None:
+        init(self, name, concurrency + 1)
+
+    patch.setattr(Region, "__init__", broken)
 
 
 def _open_breaker_takes_work(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Backend, "has_slot", property(lambda self: len(self.runs) < self.slots))
+    refresh = Backend.refresh
+
+    def broken(self: Backend) -> None:
+        health, self.health = self.health, Health.CLOSED
+        refresh(self)
+        self.health = health
+
+    patch.setattr(Backend, "refresh", broken)
 
 
 def _last_in_first_out(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Lane) -> Ticket:
-        tickets = [ticket for ticket in self._behind if ticket.lane is self]
-        self._behind = deque(tickets[:-1])
-        return tickets[-1] if tickets else NOBODY
+    next_head = Lane._next_head
 
-    patch.setattr(Lane, "_next", broken)
+    def broken(self: Lane) -> None:
+        self._behind = deque(sorted(self._behind, key=lambda ticket: -ticket.seq))
+        next_head(self)
+
+    patch.setattr(Lane, "_next_head", broken)
 
 
 def _affinity_without_end(patch: pytest.MonkeyPatch) -> None:
@@ -185,14 +203,14 @@ def _the_front_waits_for_affinity(patch: pytest.MonkeyPatch) -> None:
 
 
 def _retries_wait_behind_the_front(patch: pytest.MonkeyPatch) -> None:
-    lead = Lane._lead
+    next_head = Lane._next_head
 
-    def broken(self: Lane, ticket: Ticket) -> None:
-        lead(self, ticket)
+    def broken(self: Lane) -> None:
+        next_head(self)
         if self.queue is not Queue.MAIN:
-            self.entry = (Queue(Queue.FRONT - self.queue), ticket.seq, self)
+            self.entry = (Queue(Queue.FRONT - self.queue), self.head.seq, self)
 
-    patch.setattr(Lane, "_lead", broken)
+    patch.setattr(Lane, "_next_head", broken)
 
 
 def _the_lowest_tier_first(patch: pytest.MonkeyPatch) -> None:

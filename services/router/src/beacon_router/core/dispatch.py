@@ -64,7 +64,7 @@ class Dispatcher:
         region = fleet.region
         del self.runs[run.request.id]
         run.backend.vacate(run)
-        region.running -= 1
+        region.room += 1
         fleet.pool.changes += 1
         self._stirred[region] = None
         guard = region.guards.get(run.request.model)
@@ -95,11 +95,11 @@ class Dispatcher:
 
     def _dispatch(self, now: float, region: Region, decisions: list[Decision]) -> bool:
         """Start one there; True if another one may be able to start, too."""
-        pick = None if region.full else self._pick(now, region)
+        pick = self._pick(now, region) if region.room else None
         if pick is None:
             return False
         decisions.append(self._start(now, pick))
-        return not region.full
+        return region.room > 0
 
     def _pick(self, now: float, region: Region) -> Pick | None:
         """The choice of the fleet that has gone longest without a dispatch."""
@@ -112,13 +112,13 @@ class Dispatcher:
     def _start(self, now: float, pick: Pick) -> Start:
         self._dispatches += 1
         lane, backend, reason, _ = pick
-        region = backend.fleet.region
-        ticket = lane.head
+        fleet, ticket = backend.fleet, lane.head
+        region = fleet.region
         request = ticket.request
         loading = lane.model not in backend.loaded
         if ticket.foretold is not None:
             self._estimator.started(now, ticket.foretold, lane)
-        backend.fleet.take(pick, self._dispatches)
+        fleet.take(pick, self._dispatches)
         self._queues.leave(ticket, lane)
         self._occupy(region, Run(request, backend, now, loading=loading))
         moved = region.name != request.region
@@ -128,7 +128,7 @@ class Dispatcher:
         request = run.request
         self.runs[request.id] = run
         run.backend.occupy(run)
-        region.running += 1
+        region.room -= 1
         guard = region.guards.get(request.model)
         if guard is not None:
             guard.running += 1

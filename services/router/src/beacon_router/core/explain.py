@@ -53,7 +53,7 @@ def _held_by_tokens(alive: list[Backend], region: str, ahead: int) -> Why | None
 def _held_by_region(fleets: tuple[Fleet, ...], region: str, ahead: int) -> Why | None:
     """There are free slots, but their regions run as much as they may."""
     free = [fleet for fleet in fleets if fleet.free]
-    if not free or any(not fleet.region.full for fleet in free):
+    if not free or any(fleet.region.room for fleet in free):
         return None
     return Why(Holdup.REGION_FULL, region, ahead)
 

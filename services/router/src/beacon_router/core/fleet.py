@@ -39,6 +39,7 @@ class Fleet:
         "_express",
         "_express_limit",
         "_express_run",
+        "_in_turn",
         "_patience",
         "_ranks",
         "backends",
@@ -72,6 +73,7 @@ class Fleet:
         self._express = Heads(region.guards)
         self._ranks = tuple(Heads(region.guards, tier.starvation_bound_s) for tier in policy.tiers)
         self.turns = Turns([tier.weight for tier in policy.tiers])
+        self._in_turn = [self._ranks[rank] for rank in self.turns.order]
         self._patience = patience
         self._affine: dict[str, tuple[list[Lane], ...]] = {
             model: tuple([] for _ in policy.tiers) for model in models
@@ -113,8 +115,7 @@ class Fleet:
             free.sort(key=_rested)
         turn = self._turn(now)
         if turn is None or self._express_run < self._express_limit:
-            lane = self._express.first()
-            if lane is not None:
+            if self._express.entries and (lane := self._express.first()) is not None:
                 return Pick(lane, self._place(lane.model, free), _EXPRESS[lane.queue])
         if turn is not None:
             return self._starvation(turn, free, now)
@@ -132,11 +133,11 @@ class Fleet:
         self.batch = self.batch + 1 if jumps else 0
         if reason is _STARVATION and not jumps:
             self.turns.take(lane.rank)
+            self._in_turn = [self._ranks[rank] for rank in self.turns.order]
 
     def _turn(self, now: float) -> Lane | None:
         """The oldest head of the tier that has its turn, of those with a head past its bound."""
-        for rank in self.turns.order:
-            heads = self._ranks[rank]
+        for heads in self._in_turn:
             if heads.due_at <= now and (lane := heads.overdue(now)) is not None:
                 return lane
         return None

@@ -55,13 +55,13 @@ class Heads:
         self.look_at(lane)
 
     def detach(self, lane: Lane) -> None:
-        self.lanes.pop(lane, None)
-        self._drop(lane.entry)
+        del self.lanes[lane]
+        if lane.entry in self.entries:
+            self.entries.remove(lane.entry)
 
     def look_at(self, lane: Lane) -> None:
         """The lane may be taken from again, if it still belongs here and somebody waits in it."""
-        if lane.live and lane in self.lanes:
-            self._drop(lane.entry)
+        if lane.live and lane in self.lanes and lane.entry not in self.entries:
             self.offer(lane)
 
     def offer(self, lane: Lane) -> None:
@@ -70,10 +70,13 @@ class Heads:
         self.due_at = min(self.due_at, lane.head.arrived + self.bound_s)
 
     def replace(self, gone: Entry, lane: Lane) -> None:
-        """The lane has another head, who came later, or none."""
-        self._drop(gone)
-        if lane.live:
-            insort(self.entries, lane.entry)
+        """The lane has another head, who came later, or none; if it is parked, that is seen when it may go on."""
+        entries = self.entries
+        at = bisect_left(entries, gone)
+        if at < len(entries) and entries[at] is gone:
+            del entries[at]
+            if lane.live:
+                insort(entries, lane.entry)
 
     def first(self) -> Lane | None:
         """The lane whose head goes first, of those whose model may start a run."""
@@ -99,8 +102,3 @@ class Heads:
             guard = self._guards.get(lane.model)
             if guard is None or not guard.shut:
                 yield lane
-
-    def _drop(self, entry: Entry) -> None:
-        at = bisect_left(self.entries, entry)
-        if at < len(self.entries) and self.entries[at] is entry:
-            del self.entries[at]

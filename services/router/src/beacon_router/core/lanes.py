@@ -91,7 +91,7 @@ class Lane:
         self.live = 0
         self.pushed = 0
         self._behind: deque[Ticket] = deque()
-        self._lead(NOBODY)
+        self._next_head()
 
     def waiting(self) -> Iterator[Ticket]:
         """Who waits, in order."""
@@ -103,13 +103,13 @@ class Lane:
 
     def push(self, ticket: Ticket) -> bool:
         """True when the lane was empty, so that its head is new."""
+        self._behind.append(ticket)
         self.pushed += 1
         ticket.ordinal = self.pushed
         self.live += 1
         if self.live > 1:
-            self._behind.append(ticket)
             return False
-        self._lead(ticket)
+        self._next_head()
         return True
 
     def remove(self, ticket: Ticket) -> bool:
@@ -117,21 +117,16 @@ class Lane:
         ticket.lane = None
         self.live -= 1
         if ticket is self.head:
-            self._lead(self._next())
+            self._next_head()
             return True
         if len(self._behind) > 2 * self.live + _SLACK:
             self._behind = deque(waiting for waiting in self._behind if waiting.lane is self)
         return False
 
-    def _next(self) -> Ticket:
-        behind = self._behind
-        while behind:
-            ticket = behind.popleft()
-            if ticket.lane is self:
-                return ticket
-        return NOBODY
-
-    def _lead(self, ticket: Ticket) -> None:
-        self.head = ticket
-        self.entry: Entry = (self.queue, ticket.seq, self)
-        """What stands for its head among the heads of other lanes."""
+    def _next_head(self) -> None:
+        head = NOBODY
+        while self.live and head.lane is not self:
+            head = self._behind.popleft()
+        self.head = head
+        self.entry: Entry = (self.queue, head.seq, self)
+        """Stands for the head among the heads of other lanes."""

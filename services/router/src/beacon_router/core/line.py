@@ -41,7 +41,7 @@ class Line:
         self._small[index >> _SMALL] -= 1
         self._large[index >> _LARGE] -= 1
         self.count -= 1
-        if not self._large[0] and self._next - self._base > _SPAN:
+        if not self._large[0] and len(self._large) > 1:
             self._forget_the_oldest()
 
     def ahead(self, place: int) -> int:

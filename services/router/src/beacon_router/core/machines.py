@@ -105,13 +105,12 @@ class Backend:
     @property
     def has_slot(self) -> bool:
         """A slot is free and the breaker lets work through; tokens are another matter."""
-        if len(self.runs) >= self.slots:
-            return False
-        return self.health is _CLOSED or (self.health is _HALF_OPEN and self.probe is None)
+        return self in self.fleet.free
 
     def refresh(self) -> None:
         """Runs or the breaker have changed, so that it may have a slot or none."""
-        if self.has_slot:
+        lets_through = self.health is _CLOSED or (self.health is _HALF_OPEN and self.probe is None)
+        if lets_through and len(self.runs) < self.slots:
             self.fleet.free[self] = None
         else:
             self.fleet.free.pop(self, None)
@@ -154,12 +153,13 @@ class Backend:
 
 
 class Region:
-    __slots__ = ("concurrency", "fleets", "guards", "holders", "name", "outcomes", "running")
+    __slots__ = ("concurrency", "fleets", "guards", "holders", "name", "outcomes", "room")
 
     def __init__(self, name: str, concurrency: int) -> None:
         self.name = name
         self.concurrency = concurrency
-        self.running = 0
+        self.room = concurrency
+        """How many more may run."""
         self.guards: dict[str, Guard] = {}
         """Of the models that are exclusive or have a limit."""
         self.holders: defaultdict[str, dict[Backend, None]] = defaultdict(dict)
@@ -170,11 +170,6 @@ class Region:
     def guard(self, model: ModelSpec, limit: Limit | None) -> None:
         if model.exclusive or limit is not None:
             self.guards[model.name] = Guard(exclusive=model.exclusive, limit=limit)
-
-    @property
-    def full(self) -> bool:
-        """As much runs as may."""
-        return self.running >= self.concurrency
 
     def healthy_for(self, model: str) -> bool:
         """A backend with a closed breaker serves the model here."""
@@ -187,4 +182,5 @@ class Region:
 
     def __repr__(self) -> str:
         backends = ", ".join(repr(backend) for fleet in self.fleets for backend in fleet.backends)
-        return f"{self.name} runs {self.running} of {self.concurrency} on {backends or 'no backend'}"
+        running = self.concurrency - self.room
+        return f"{self.name} runs {running} of {self.concurrency} on {backends or 'no backend'}"

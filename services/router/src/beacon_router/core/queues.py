@@ -63,14 +63,7 @@ class Queues:
         """Forget a ticket, wherever in its lane it waits."""
         del self.tickets[ticket.request.id]
         lane.line.leave(ticket.place)
-        if lane.queue is _GLOBAL_RETRY:
-            self._count_moving(lane.model, -1)
-        else:
-            lane.pool.changes += 1
-            if lane.queue is not _MAIN:
-                self.before_main[lane.region, ticket.request.rank] -= 1
-        for fleet in lane.fleets:
-            fleet.waiting -= 1
+        self._count(ticket, lane, -1)
         entry = lane.entry
         if lane.remove(ticket):
             for heads in lane.heads:
@@ -135,23 +128,23 @@ class Queues:
     def _enter(self, ticket: Ticket, lane: Lane) -> bool:
         """True when it is the lane's new head."""
         ticket.place = lane.line.join()
-        if lane.queue is _GLOBAL_RETRY:
-            self._count_moving(lane.model, 1)
-        else:
-            lane.pool.changes += 1
-            if lane.queue is not _MAIN:
-                self.before_main[lane.region, ticket.request.rank] += 1
-        for fleet in lane.fleets:
-            fleet.waiting += 1
+        self._count(ticket, lane, 1)
         if not lane.push(ticket):
             return False
         for heads in lane.heads:
             heads.offer(lane)
         return True
 
-    def _count_moving(self, model: str, change: int) -> None:
-        for pool in self._floor.pools_of_model(model):
-            pool.moving += change
+    def _count(self, ticket: Ticket, lane: Lane, change: int) -> None:
+        for fleet in lane.fleets:
+            fleet.waiting += change
+        if lane.queue is _GLOBAL_RETRY:
+            for pool in self._floor.pools_of_model(lane.model):
+                pool.moving += change
+            return
+        lane.pool.changes += 1
+        if lane.queue is not _MAIN:
+            self.before_main[lane.region, ticket.request.rank] += change
 
     def _add_deadline(self, start_by: float, ticket: Ticket) -> None:
         if len(self.deadlines) > 2 * len(self.tickets) + _SLACK:

@@ -95,11 +95,12 @@ class Scheduler:
         run = self._dispatcher.runs.get(request)
         if run is None:
             raise UnknownRequestError(f"{request} does not run")
+        backend, model = run.backend, run.request.model
         if load_s is not None:
-            run.backend.loads_s.add(run.request.model, load_s)
+            backend.loads_s.add(model, load_s)
         if outcome is _COMPLETED and (run_s is not None or not run.loading):
-            run.backend.runs_s.add(run.request.model, now - run.began if run_s is None else run_s)
-        run.backend.fleet.region.outcomes[outcome] += 1
+            backend.runs_s.add(model, now - run.began if run_s is None else run_s)
+        backend.fleet.region.outcomes[outcome] += 1
         self._dispatcher.free(run)
 
     # Backends and limits
