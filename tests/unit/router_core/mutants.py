@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -85,7 +85,7 @@ def _the_youngest_of_a_starving_tier_first(patch: pytest.MonkeyPatch) -> None:
         pick = starvation(self, turn, free, now)
         heads = self._ranks[pick.lane.rank]
         late = [lane for lane in heads.in_order() if lane.head.arrived + heads.bound_s <= now]
-        return pick._replace(lane=late[-1])
+        return replace(pick, lane=late[-1])
 
     patch.setattr(Fleet, "_starvation", broken)
 

@@ -11,16 +11,11 @@ _MEMORY = 10
 class Average:
     """An exponential moving average that begins as a plain mean of a guess and what is measured."""
 
-    __slots__ = ("_seen", "value")
+    __slots__ = ("seen", "value")
 
     def __init__(self, guess: float) -> None:
         self.value = guess
-        self._seen = 1
-
-    def add(self, measured: float) -> None:
-        if self._seen < _MEMORY:
-            self._seen += 1
-        self.value += (measured - self.value) / self._seen
+        self.seen = 1
 
 
 class Averages:
@@ -52,8 +47,10 @@ class OwnAverages:
         own, shared = self._of_model[model], self.of_all.of_model[model]
         if own is shared:
             own = self._of_model[model] = Average(shared.value)
-        own.add(seconds)
-        shared.add(seconds)
+        for average in (own, shared):
+            if average.seen < _MEMORY:
+                average.seen += 1
+            average.value += (seconds - average.value) / average.seen
 
 
 class Durations:

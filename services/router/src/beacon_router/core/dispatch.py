@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from beacon_router.core.decisions import Decision, Expired, RequestId, Start
 from beacon_router.core.estimates import Estimator
-from beacon_router.core.fleet import Pick
+from beacon_router.core.fleet import Fleet, Pick
 from beacon_router.core.floor import Floor
 from beacon_router.core.lanes import Lane, Ticket
 from beacon_router.core.limits import Limit
@@ -46,16 +46,18 @@ class Dispatcher:
             for ticket, lane in self._queues.expired(now):
                 self.forget(ticket, lane)
                 decisions.append(Expired(ticket.request.id))
-        patience = self._floor.patience
-        if patience.ends:
-            for lane in patience.over(now):
+        ends = self._floor.patience.ends
+        if ends and ends[0][0] <= now:
+            for lane in self._floor.patience.over(now):
                 self.stir(lane)
-        if self._stirred:
-            regions = self._in_turn()
-            while regions and self._queues.tickets:
-                regions = [region for region in regions if self._dispatch(now, region, decisions)]
-            self._stirred.clear()
-            self._freed.clear()
+        stirred, waiting = self._stirred, self._queues.tickets
+        regions = list(stirred) if len(stirred) < 2 else self._in_turn()
+        while regions and waiting:
+            region = regions.pop(0)
+            if self._dispatch(now, region, decisions):
+                regions.append(region)
+        stirred.clear()
+        self._freed.clear()
         return decisions
 
     def free(self, run: Run) -> None:
@@ -86,8 +88,6 @@ class Dispatcher:
 
     def _in_turn(self) -> list[Region]:
         """The regions to look at; a token that was freed goes to the one that has gone longest without."""
-        if len(self._stirred) == 1:
-            return list(self._stirred)
         regions = [region for region in self._floor.regions.values() if region in self._stirred]
         if self._freed:
             regions.sort(key=lambda region: [limit.served.get(region, 0) for limit in self._freed])
@@ -95,34 +95,29 @@ class Dispatcher:
 
     def _dispatch(self, now: float, region: Region, decisions: list[Decision]) -> bool:
         """Start one there; True if another one may be able to start, too."""
-        pick = self._pick(now, region) if region.room else None
+        if not region.room:
+            return False
+        fleets = region.fleets
+        pick = fleets[0].pick(now) if len(fleets) == 1 else _pick(now, fleets)
         if pick is None:
             return False
         decisions.append(self._start(now, pick))
         return region.room > 0
 
-    def _pick(self, now: float, region: Region) -> Pick | None:
-        """The choice of the fleet that has gone longest without a dispatch."""
-        if len(region.fleets) == 1:
-            return region.fleets[0].pick(now)
-        fleets = sorted(region.fleets, key=lambda fleet: fleet.served_at)
-        picks = (fleet.pick(now) for fleet in fleets)
-        return next((pick for pick in picks if pick is not None), None)
-
     def _start(self, now: float, pick: Pick) -> Start:
         self._dispatches += 1
-        lane, backend, reason, _ = pick
+        lane, backend = pick.lane, pick.backend
         fleet, ticket = backend.fleet, lane.head
         region = fleet.region
         request = ticket.request
-        loading = lane.model not in backend.loaded
         if ticket.foretold is not None:
             self._estimator.started(now, ticket.foretold, lane)
         fleet.take(pick, self._dispatches)
         self._queues.leave(ticket, lane)
-        self._occupy(region, Run(request, backend, now, loading=loading))
+        run = Run(request, backend, now)
+        self._occupy(region, run)
         moved = region.name != request.region
-        return Start(request.id, backend.name, region.name, loading, reason, moved)
+        return Start(request.id, backend.name, region.name, run.loading, pick.reason, moved)
 
     def _occupy(self, region: Region, run: Run) -> None:
         request = run.request
@@ -137,3 +132,12 @@ class Dispatcher:
         for limit in run.limits:
             limit.used += 1
             limit.served[region] = self._dispatches
+
+
+def _pick(now: float, fleets: list[Fleet]) -> Pick | None:
+    """The choice of the fleet that has gone longest without a dispatch."""
+    for fleet in sorted(fleets, key=lambda fleet: fleet.served_at):
+        pick = fleet.pick(now)
+        if pick is not None:
+            return pick
+    return None

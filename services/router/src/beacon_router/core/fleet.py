@@ -1,7 +1,8 @@
 """Backends of one region that serve the same models: how a free slot of theirs chooses."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from beacon_router.core.decisions import Health, Reason
 from beacon_router.core.heads import Heads
@@ -22,9 +23,11 @@ _ORDER: Final = Reason.ORDER
 _MAIN: Final = Queue.MAIN
 _CLOSED: Final = Health.CLOSED
 """Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
+_JUMPS: Final = True
 
 
-class Pick(NamedTuple):
+@dataclass(slots=True)
+class Pick:
     lane: Lane
     backend: Backend
     reason: Reason
@@ -45,6 +48,7 @@ class Fleet:
         "backends",
         "batch",
         "free",
+        "limited",
         "models",
         "pool",
         "region",
@@ -63,6 +67,8 @@ class Fleet:
         """Those with a slot."""
         self.batch = 0
         """Picks that jumped the line since the last one that did not."""
+        self.limited = False
+        """Whether some need tokens."""
         self.served_at = 0
         """The number of its last dispatch."""
         self.waiting = 0
@@ -108,14 +114,17 @@ class Fleet:
 
     def pick(self, now: float) -> Pick | None:
         """What a free slot of this fleet takes next; nothing is taken until `take`."""
-        free = [backend for backend in self.free if not backend.limits or backend.short_of is None]
+        free = list(self.free)
+        if self.limited:
+            free = [backend for backend in free if backend.short_of is None]
         if not free:
             return None
         if len(free) > 1:
             free.sort(key=_rested)
         turn = self._turn(now)
-        if turn is None or self._express_run < self._express_limit:
-            if self._express.entries and (lane := self._express.first()) is not None:
+        if self._express.entries and (turn is None or self._express_run < self._express_limit):
+            lane = self._express.first()
+            if lane is not None:
                 return Pick(lane, self._place(lane.model, free), _EXPRESS[lane.queue])
         if turn is not None:
             return self._starvation(turn, free, now)
@@ -124,14 +133,14 @@ class Fleet:
     def take(self, pick: Pick, number: int) -> None:
         """The pick is carried out as dispatch `number`."""
         self.served_at = number
-        lane, backend, reason, jumps = pick
+        lane, backend, jumps = pick.lane, pick.backend, pick.jumps
         backend.used_at = number
         if lane.queue is not _MAIN:
             self._express_run += 1
             return
         self._express_run = 0
         self.batch = self.batch + 1 if jumps else 0
-        if reason is _STARVATION and not jumps:
+        if pick.reason is _STARVATION and not jumps:
             self.turns.take(lane.rank)
             self._in_turn = [self._ranks[rank] for rank in self.turns.order]
 
@@ -155,11 +164,11 @@ class Fleet:
         if self.batch >= self._batch_limit:
             return None
         for backend, lanes in self._loaded(free):
-            for heads, of_rank in zip(self._ranks, lanes, strict=True):
-                lane = _earliest(of_rank) if heads.due_at <= now else None
+            for rank, heads in enumerate(self._ranks):
+                lane = _earliest(lanes[rank]) if heads.due_at <= now else None
                 if lane is not None and lane.head.arrived + heads.bound_s <= now:
                     if best is None or _line(lane) < _line(best.lane):
-                        best = Pick(lane, backend, _STARVATION, jumps=True)
+                        best = Pick(lane, backend, _STARVATION, _JUMPS)
                     break
         return best
 
@@ -176,7 +185,7 @@ class Fleet:
             if lane is top:
                 return Pick(lane, backend, _ORDER)
             if not self._endangers(backend, lane, top, now):
-                best = Pick(lane, backend, _AFFINITY, jumps=True)
+                best = Pick(lane, backend, _AFFINITY, _JUMPS)
         return best
 
     def _top(self) -> Lane | None:
@@ -221,7 +230,10 @@ class Fleet:
 
     def _place(self, model: str, free: list[Backend]) -> Backend:
         """Where it costs least, and of those the one that has rested longest."""
-        return free[0] if len(free) == 1 else min(free, key=lambda backend: self._cost(model, backend))
+        return free[0] if len(free) == 1 else self._cheapest(model, free)
+
+    def _cheapest(self, model: str, free: list[Backend]) -> Backend:
+        return min(free, key=lambda backend: self._cost(model, backend))
 
     def _cost(self, model: str, backend: Backend) -> tuple[bool, int]:
         """Loaded there, else where nothing has to go, else where what has to go is held elsewhere, too."""

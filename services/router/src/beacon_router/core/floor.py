@@ -75,6 +75,7 @@ class Floor:
             region.fleets.append(fleet)
         backend = Backend(spec, fleet, tuple(self.limits[name] for name in spec.limits), self.durations)
         fleet.backends.append(backend)
+        fleet.limited |= bool(backend.limits)
         backend.refresh()
         self.backends[spec.name] = backend
         for limit in self.limits.values():

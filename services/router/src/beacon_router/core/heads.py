@@ -70,7 +70,7 @@ class Heads:
         self.due_at = min(self.due_at, lane.head.arrived + self.bound_s)
 
     def replace(self, gone: Entry, lane: Lane) -> None:
-        """The lane has another head, who came later, or none; if it is parked, that is seen when it may go on."""
+        """The lane has another head, who came later, or none; one that is parked is looked at later."""
         entries = self.entries
         at = bisect_left(entries, gone)
         if at < len(entries) and entries[at] is gone:

@@ -1,7 +1,5 @@
 """Arrival order with counting: how many of those that still wait came before this one."""
 
-from array import array
-
 _SMALL = 10
 _LARGE = 16
 """Bits of a place: so many make a small counter, and a large one."""
@@ -19,8 +17,8 @@ class Line:
         self._base = 0
         self._next = 0
         self._marks = bytearray()
-        self._small = array("l")
-        self._large = array("l")
+        self._small: list[int] = []
+        self._large: list[int] = []
 
     def join(self) -> int:
         """A place at the end; the number returned is handed back to `leave` and `ahead`."""

@@ -22,18 +22,18 @@ class Run:
 
     __slots__ = ("backend", "began", "ends", "limits", "loading", "request", "started")
 
-    def __init__(self, request: Request, backend: "Backend", started: float, *, loading: bool) -> None:
+    def __init__(self, request: Request, backend: "Backend", started: float) -> None:
         self.request = request
         self.backend = backend
         self.started = started
-        self.loading = loading
+        self.loading = request.model not in backend.loaded
         self.limits = backend.limits
         """Those of which it holds a token."""
         self.began = started
         """When the run without the load began."""
         self.ends = started + backend.runs_s.of(request.model)
         """When it is expected to."""
-        if loading:
+        if self.loading:
             self.ends += backend.loads_s.of(request.model)
 
     def likely_end(self, now: float) -> float:
