@@ -4,7 +4,18 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from beacon_router.core import Health, Outcome, Topology
+from beacon_router.core import (
+    BackendSpec,
+    Decision,
+    Health,
+    ModelSpec,
+    Outcome,
+    Reason,
+    RegionSpec,
+    RequestId,
+    Start,
+    Topology,
+)
 from tests.unit.router_core.rig import Rig, mixed_topology, small_policy, two_gpus
 
 SETTINGS = settings(
@@ -119,3 +130,25 @@ TestOnMixedBackends = OnMixedBackends.TestCase
 TestOnMixedBackends.settings = SETTINGS
 TestOnTwoGpus = OnTwoGpus.TestCase
 TestOnTwoGpus.settings = SETTINGS
+
+
+def test_whoever_follows_a_head_that_left_while_its_model_was_shut_has_not_lost_its_turn() -> None:
+    models = (ModelSpec("a"), ModelSpec("c", exclusive=True))
+    gpu = BackendSpec("gpu", "US", frozenset("ac"), slots=2, loaded_models=2)
+    rig = Rig(Topology((RegionSpec("US"),), (gpu,), models), small_policy(), compare=True)
+    exclusive, other = rig.submit("c", "US", 0), rig.submit("a", "US", 0)
+    head, follower = rig.submit("c", "US", 2), rig.submit("c", "US", 2)
+    rig.pass_time(13.0)
+    newer, newest = rig.submit("a", "US", 0), rig.submit("a", "US", 0)
+
+    rig.finish(other)
+    assert _started(rig.next()) == [(newer, Reason.ORDER)]  # the head is past its bound, and shut out
+    rig.cancel(head)
+    rig.finish(exclusive)
+
+    assert _started(rig.next()) == [(follower, Reason.STARVATION)]
+    assert rig.waiting == [newest]
+
+
+def _started(decisions: list[Decision]) -> list[tuple[RequestId, Reason]]:
+    return [(decision.id, decision.reason) for decision in decisions if isinstance(decision, Start)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from beacon_router.core.decisions import Health, Reason
-from beacon_router.core.heads import Heads
+from beacon_router.core.heads import Alarm, Heads
 from beacon_router.core.lanes import Lane, Queue
 from beacon_router.core.machines import Backend, Region
 from beacon_router.core.patience import Patience
@@ -38,6 +38,7 @@ class Pick:
 class Fleet:
     __slots__ = (
         "_affine",
+        "_alarm",
         "_batch_limit",
         "_express",
         "_express_limit",
@@ -76,8 +77,9 @@ class Fleet:
         self._batch_limit = policy.batch_limit
         self._express_limit = policy.express_limit
         self._express_run = 0
-        self._express = Heads(region.guards)
-        self._ranks = tuple(Heads(region.guards, tier.starvation_bound_s) for tier in policy.tiers)
+        self._alarm = alarm = Alarm()
+        self._express = Heads(region.guards, alarm)
+        self._ranks = tuple(Heads(region.guards, alarm, tier.starvation_bound_s) for tier in policy.tiers)
         self.turns = Turns([tier.weight for tier in policy.tiers])
         self._in_turn = [self._ranks[rank] for rank in self.turns.order]
         self._patience = patience
@@ -146,9 +148,12 @@ class Fleet:
 
     def _turn(self, now: float) -> Lane | None:
         """The oldest head of the tier that has its turn, of those with a head past its bound."""
+        if now < self._alarm.at:
+            return None
         for heads in self._in_turn:
             if heads.due_at <= now and (lane := heads.overdue(now)) is not None:
                 return lane
+        self._alarm.at = min(heads.due_at for heads in self._ranks)
         return None
 
     def _starvation(self, turn: Lane, free: list[Backend], now: float) -> Pick:

@@ -36,13 +36,23 @@ class Guard:
                 heads.look_at(lane)
 
 
+class Alarm:
+    """Nobody of a fleet is past the bound before then."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = inf
+
+
 class Heads:
     """The heads of many lanes, in the order of their queue and arrival."""
 
-    __slots__ = ("_guards", "bound_s", "due_at", "entries", "lanes")
+    __slots__ = ("_alarm", "_guards", "bound_s", "due_at", "entries", "lanes")
 
-    def __init__(self, guards: dict[str, Guard], bound_s: float = inf) -> None:
+    def __init__(self, guards: dict[str, Guard], alarm: Alarm, bound_s: float = inf) -> None:
         self._guards = guards
+        self._alarm = alarm
         self.bound_s = bound_s
         self.due_at = inf
         """Nobody here is past the bound before then."""
@@ -68,6 +78,7 @@ class Heads:
         """Somebody waits in the lane, where nobody did."""
         insort(self.entries, lane.entry)
         self.due_at = min(self.due_at, lane.head.arrived + self.bound_s)
+        self._alarm.at = min(self._alarm.at, self.due_at)
 
     def replace(self, gone: Entry, lane: Lane) -> None:
         """The lane has another head, who came later, or none; one that is parked is looked at later."""

@@ -10,15 +10,18 @@ class Line:
     """Marks of who waits, counted by 1,024 and by 65,536: joining and leaving touch one counter of each, and
     a question counts the marks of less than one small counter and adds up the counters before it."""
 
-    __slots__ = ("_base", "_large", "_marks", "_next", "_small", "count")
+    __slots__ = ("_base", "_large", "_marks", "_next", "_small")
 
     def __init__(self) -> None:
-        self.count = 0
         self._base = 0
         self._next = 0
         self._marks = bytearray()
         self._small: list[int] = []
         self._large: list[int] = []
+
+    @property
+    def count(self) -> int:
+        return sum(self._large)
 
     def join(self) -> int:
         """A place at the end; the number returned is handed back to `leave` and `ahead`."""
@@ -30,7 +33,6 @@ class Line:
         self._marks[index] = 1
         self._small[index >> _SMALL] += 1
         self._large[index >> _LARGE] += 1
-        self.count += 1
         return place
 
     def leave(self, place: int) -> None:
@@ -38,7 +40,6 @@ class Line:
         self._marks[index] = 0
         self._small[index >> _SMALL] -= 1
         self._large[index >> _LARGE] -= 1
-        self.count -= 1
         if not self._large[0] and len(self._large) > 1:
             self._forget_the_oldest()
 

@@ -63,7 +63,12 @@ class Queues:
         """Forget a ticket, wherever in its lane it waits."""
         del self.tickets[ticket.request.id]
         lane.line.leave(ticket.place)
-        self._count(ticket, lane, -1)
+        for fleet in lane.fleets:
+            fleet.waiting -= 1
+        if lane.queue is _MAIN:
+            lane.pool.changes += 1
+        else:
+            self._count_express(ticket, lane, -1)
         entry = lane.entry
         if lane.remove(ticket):
             for heads in lane.heads:
@@ -128,22 +133,24 @@ class Queues:
     def _enter(self, ticket: Ticket, lane: Lane) -> bool:
         """True when it is the lane's new head."""
         ticket.place = lane.line.join()
-        self._count(ticket, lane, 1)
+        for fleet in lane.fleets:
+            fleet.waiting += 1
+        if lane.queue is _MAIN:
+            lane.pool.changes += 1
+        else:
+            self._count_express(ticket, lane, 1)
         if not lane.push(ticket):
             return False
         for heads in lane.heads:
             heads.offer(lane)
         return True
 
-    def _count(self, ticket: Ticket, lane: Lane, change: int) -> None:
-        for fleet in lane.fleets:
-            fleet.waiting += change
+    def _count_express(self, ticket: Ticket, lane: Lane, change: int) -> None:
         if lane.queue is _GLOBAL_RETRY:
             for pool in self._floor.pools_of_model(lane.model):
                 pool.moving += change
-            return
-        lane.pool.changes += 1
-        if lane.queue is not _MAIN:
+        else:
+            lane.pool.changes += 1
             self.before_main[lane.region, ticket.request.rank] += change
 
     def _add_deadline(self, start_by: float, ticket: Ticket) -> None:
