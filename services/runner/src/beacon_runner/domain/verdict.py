@@ -21,6 +21,10 @@ from beacon_runner.domain.work import (
 
 PERMANENT = "permanent_failure"
 ATTEMPTS_USED_UP = "attempts_used_up"
+_COMPLETED, _JOB_COMPLETED = (
+    ExecutionState.COMPLETED,
+    JobState.COMPLETED,
+)  # an enumeration takes its time to tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def decide(
     chance: float,
 ) -> StageVerdict:
     """The verdict on a stage in which everything has ended, in this delivery or in an earlier one."""
-    if len(plan) == len(reports) == 1 and reports[0].state is ExecutionState.COMPLETED:
+    if len(plan) == len(reports) == 1 and reports[0].state is _COMPLETED:
         return _complete(job, reports)
     outcomes = _outcomes(job, plan, reports)
     failures = [_failure(one) for one in outcomes if one.state is not ExecutionState.COMPLETED]
@@ -121,7 +125,7 @@ def _complete(job: ClaimedJob, outcomes: Sequence[Ended]) -> NextStage | Finishe
     context = job.context if step is None else {**job.context, step: outcomes[0].output}
     if job.stage + 1 < job.stages:
         return NextStage(context)
-    return Finished(JobState.COMPLETED, context)
+    return Finished(_JOB_COMPLETED, context)
 
 
 def _failure(outcome: Ended) -> Failure:

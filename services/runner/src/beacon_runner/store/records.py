@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from beacon_runner.store.database import Connection
 
 _SQL = statements("record")
+_COMPLETED = ExecutionState.COMPLETED
 
 
 class Records:
@@ -82,7 +83,7 @@ def _is_single(report: StageReport) -> bool:
         and not report.events
         and len(report.executions) == 1
         and not report.executions[0].start_reported
-        and report.executions[0].state is ExecutionState.COMPLETED
+        and report.executions[0].state is _COMPLETED
     )
 
 

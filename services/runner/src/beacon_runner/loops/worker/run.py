@@ -110,7 +110,7 @@ class JobRun:
         report = _report(started, outcome, started_at, at, start_reported=start_reported)
         self._results.append(report)
         self._unrecorded[ordinal] = report
-        if report.state is ExecutionState.CANCELLED and self._left and self._postponed is None:
+        if self._left and report.state is ExecutionState.CANCELLED and self._postponed is None:
             # Probably the whole job was: the answer to this record tells, before anything more is started.
             self._postponed = NotTaken(0.0, "an execution was cancelled at the router")
 
@@ -149,10 +149,11 @@ def _report(
     *,
     start_reported: bool,
 ) -> ExecutionReport:
-    if isinstance(outcome, Failure):
+    # Asked for what is usual: whether something else is a model of pydantic takes ten times as long to find out.
+    if not isinstance(outcome, InferenceView):
         return _failed(started, outcome, started_at, at, start_reported=start_reported)
     stored = None if outcome.output is None else stored_form(outcome.output)
-    if isinstance(stored, Failure):
+    if stored is not None and not isinstance(stored, bytes):
         return _failed(started, stored, started_at, at, start_reported=start_reported)
     return ExecutionReport(
         started.execution,
