@@ -51,7 +51,7 @@ async def test_a_job_is_not_completed_before_its_last_region(api: ApiBed, anna: 
 
     again = await api.store.claim()
     (execution,) = [report.execution for report in run_reports(again, ["x"])]
-    running = ExecutionReport(execution, ExecutionState.RUNNING, 2, started_at=NOW)
+    running = ExecutionReport(execution, ExecutionState.RUNNING, 2, started_at=NOW.timestamp())
     await api.store.claims.record([StageReport(again, (running,))])
     under_way = await anna.job(job_id)
     assert (under_way["status"], under_way["finished_at"]) == ("processing", None)

@@ -110,7 +110,7 @@ def step_name(spec: Mapping[str, Any], stage: int) -> str | None:
 
 
 # Looked up: a call costs ten times as much. A spec that does not say it means any.
-_FAILOVERS = {None: Failover.ANY, **{failover.value: failover for failover in Failover}}
+_FAILOVERS: Mapping[str | None, Failover] = {None: Failover.ANY, **{one.value: one for one in Failover}}
 
 
 def _failover(spec: Mapping[str, Any]) -> Failover:

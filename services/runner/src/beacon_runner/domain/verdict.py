@@ -21,10 +21,8 @@ from beacon_runner.domain.work import (
 
 PERMANENT = "permanent_failure"
 ATTEMPTS_USED_UP = "attempts_used_up"
-_COMPLETED, _JOB_COMPLETED = (
-    ExecutionState.COMPLETED,
-    JobState.COMPLETED,
-)  # an enumeration takes its time to tell
+# By name: asking an enumeration for its member takes three times as long.
+_COMPLETED, _JOB_COMPLETED = ExecutionState.COMPLETED, JobState.COMPLETED
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 # Every statement looks rows up by key. A plan that was made while a table was empty must not read the whole
-# table when it has a million rows, so plans that do are ruled out from the start. The plans that the tests look
-# at, those for any values, are also the ones that are used: to plan for a list of 500 keys took longer.
+# table when it has a million rows, so plans that do are ruled out from the start. What the tests look at, the
+# plans for any values, are also the ones that are used: to plan for a list of 500 keys took longer.
 _PLANNER = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_generic_plan"}
 
 # A process that freezes in the middle of a transaction must not keep others from the rows it has locked. The
