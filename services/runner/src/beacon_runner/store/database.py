@@ -52,6 +52,9 @@ class Database:
         patience: Patience | None = None,
     ) -> None:
         self._patience = patience or Patience()
+        self._at_hand: list[Connection] = []
+        self._in_line = 0  # those who wait for the pool
+        self._closing = False
         self._pool = asyncpg.create_pool(
             url,
             min_size=0,  # a process may start before its database
@@ -76,18 +79,43 @@ class Database:
             log.warning("database_not_there_yet", error=str(error))
 
     async def close(self) -> None:
+        self._closing = True
+        while self._at_hand:
+            await self._give_back(self._at_hand.pop())
         await self._pool.close()
 
     @asynccontextmanager
     async def acquire(self) -> "AsyncIterator[Connection]":
+        """A connection; one whose use ended well stays at hand, which spares the pool's way of taking it back:
+        two tasks and two turns of the loop, between an answer and whoever waits for it."""
         with translated():
-            # The pool's own timeout would start a task for every connection taken.
-            async with asyncio.timeout(self._patience.free_connection_s):
-                connection = await self._pool.acquire()
+            connection = await self._take()
             try:
                 yield connection
-            finally:
-                await self._pool.release(connection, timeout=self._patience.command_s)
+            except BaseException:
+                await self._give_back(connection)
+                raise
+            if self._in_line or self._closing or not _is_reusable(connection):
+                await self._give_back(connection)
+            else:
+                self._at_hand.append(connection)
+
+    async def _take(self) -> "Connection":
+        while self._at_hand:
+            connection = self._at_hand.pop()
+            if _is_reusable(connection):
+                return connection
+            await self._give_back(connection)
+        self._in_line += 1
+        try:
+            # The pool's own timeout would start a task for every connection taken.
+            async with asyncio.timeout(self._patience.free_connection_s):
+                return await self._pool.acquire()
+        finally:
+            self._in_line -= 1
+
+    async def _give_back(self, connection: "Connection") -> None:
+        await self._pool.release(connection, timeout=self._patience.command_s)
 
     @asynccontextmanager
     async def transaction(self) -> "AsyncIterator[Connection]":
@@ -109,6 +137,13 @@ class Database:
     async def execute(self, statement: str, *values: Any) -> str:
         async with self.acquire() as connection:
             return await connection.execute(statement, *values)
+
+
+def _is_reusable(connection: "Connection") -> bool:
+    try:
+        return not connection.is_closed() and not connection.is_in_transaction()
+    except asyncpg.InterfaceError:  # it broke, and has gone back to the pool by itself
+        return False
 
 
 async def _prepare(connection: Any) -> None:

@@ -22,6 +22,7 @@ from beacon_runner.store.submissions import (
     columns_of,
     created,
     earlier_of,
+    is_earlier,
 )
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class GuardedSubmissions:
             express = len(passed) <= self._announce.carries
             stored, numbers = await _store(connection, passed, express=express)
         self._announce(stored, numbers)
+        if (stored and express) or any(is_earlier(answer) for answer in answers.values()):
+            await self._submissions.reach_disk()
         return answers | {job.id: created(job) for job in stored}
 
     async def _exact_room(self, connection: "Connection", count: int) -> int | None:

@@ -1,9 +1,11 @@
 """New jobs: many at once in one statement, each with an answer of its own."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import asyncpg
 import orjson
 
 from beacon_contracts.ids import JobId, UserId
@@ -59,7 +61,10 @@ Answer = Known | LimitReached
 
 
 class Announce(Protocol):
-    """Hears, after the commit, which jobs were stored and the numbers of their messages in the outbox."""
+    """Hears, after the commit, which jobs were stored and the numbers of their messages in the outbox.
+
+    Of groups that it carries it hears before they are on the disk: they may run while it writes.
+    """
 
     @property
     def carries(self) -> int:
@@ -85,16 +90,28 @@ class Submissions:
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """Store all of them in one transaction; the answers are in the order of the jobs."""
+        express = self._express(jobs)
         if all(job.idempotency_key is None for job in jobs):
-            rows = await self._database.fetch(_SQL["submit"], *columns_of(jobs), self._express(jobs))
+            rows = await self._database.fetch(_SQL["submit"], *columns_of(jobs), express)
             self._announce(jobs, [row["id"] for row in rows])
-            return [created(job) for job in jobs]
-        keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
-        rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), self._express(jobs), *keys)
-        stored = {row["job_id"] for row in rows}
-        self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows])
-        answers: list[Answer | None] = [created(job) if job.id in stored else None for job in jobs]
-        return await self._with_earlier(jobs, answers)
+            answers: list[Answer] = [created(job) for job in jobs]
+        else:
+            answers = await self._submit_keyed(jobs, express=express)
+            express = express or any(is_earlier(answer) for answer in answers)
+        if express:
+            await self.reach_disk()
+        return answers
+
+    async def reach_disk(self) -> None:
+        """Wait until all that was committed so far is on the disk: nothing may be promised earlier.
+
+        Whatever goes wrong here, the jobs are stored: to store them once more, one by one, would not help.
+        """
+        await asyncio.sleep(0)  # what was announced goes first
+        try:
+            await self._database.fetch(_SQL["reach_disk"])
+        except asyncpg.PostgresError as error:
+            raise StoreUnavailableError(str(error)) from error
 
     async def submit_batch(self, jobs: Sequence[NewJob], key: str, request_hash: bytes) -> Sequence[Answer]:
         """A batch under one key, which its first job holds: all are stored, or none when the key is taken."""
@@ -120,6 +137,7 @@ class Submissions:
         if isinstance(earlier, KeyTaken):
             return [earlier]
         rows = await self._database.fetch(_SQL["batch_of"], earlier.id, size)
+        await self.reach_disk()  # the earlier request may be waiting for it still
         return [_stored(row) for row in rows] if len(rows) == size else [KeyTaken(earlier.id)]
 
     async def _store_batch(self, first: NewJob, jobs: Sequence[NewJob]) -> bool:
@@ -133,7 +151,18 @@ class Submissions:
             if len(jobs) > 1:
                 rows += await connection.fetch(_SQL["submit"], *columns_of(jobs[1:]), express)
         self._announce(jobs, [row["id"] for row in rows])
+        if express:
+            await self.reach_disk()
         return True
+
+    async def _submit_keyed(self, jobs: Sequence[NewJob], *, express: bool) -> list[Answer]:
+        keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
+        rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), express, *keys)
+        stored = {row["job_id"] for row in rows}
+        self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows])
+        return await self._with_earlier(
+            jobs, [created(job) if job.id in stored else None for job in jobs]
+        )
 
     def _express(self, jobs: Sequence[NewJob]) -> bool:
         return len(jobs) <= self._announce.carries
@@ -175,6 +204,11 @@ def _shared(job: NewJob) -> tuple[Any, ...]:
 
 def created(job: NewJob) -> Submitted:
     return Submitted(job.id, _QUEUED, job.tier, job.job_class, created=True)
+
+
+def is_earlier(answer: Answer) -> bool:
+    """Stored by an earlier request, which may be waiting for the disk still."""
+    return isinstance(answer, Submitted) and not answer.created
 
 
 def earlier_of(job: NewJob, row: Any) -> Known:

@@ -1,6 +1,7 @@
 -- name: submit
 -- Store new jobs and the messages that queue them: one round trip, one transaction.
 -- What jobs have in common comes once: `shared` is its place in the arrays from $4 on. Specs come as one text.
+-- What the express brings ($13) is not waited for on the disk here; `reach_disk` is, before anybody is answered.
 WITH input AS (
     SELECT i.id, i.spec, s.*
     FROM ROWS FROM (unnest($1::uuid[], $2::integer[]), json_array_elements($3::json)) WITH ORDINALITY
@@ -10,6 +11,9 @@ WITH input AS (
         $12::integer[]
     ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, place)
         ON s.place = i.shared
+    CROSS JOIN set_config(
+        'synchronous_commit', CASE WHEN $13 THEN 'off' ELSE current_setting('synchronous_commit') END, true
+    ) AS waits
     ORDER BY i.place
 ), stored AS (
     INSERT INTO jobs (id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch)
@@ -33,6 +37,9 @@ WITH input AS (
         $12::integer[]
     ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, place)
         ON s.place = i.shared
+    CROSS JOIN set_config(
+        'synchronous_commit', CASE WHEN $13 THEN 'off' ELSE current_setting('synchronous_commit') END, true
+    ) AS waits
     ORDER BY i.place
 ), stored AS (
     INSERT INTO jobs (
@@ -52,6 +59,10 @@ WITH input AS (
     RETURNING id, job_id
 )
 SELECT id, job_id FROM queued;
+
+-- name: reach_disk
+-- A commit that waits for the disk, and for standbys where commits do; all that was committed before it is there.
+SELECT pg_logical_emit_message(true, 'beacon', '');
 
 -- name: by_idempotency_keys
 -- The jobs that hold these keys, with the hash of the request that made them.
