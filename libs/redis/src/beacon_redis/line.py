@@ -69,13 +69,16 @@ class Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
         try:
-            while self._waiting and (answer := self._reader.gets()) is not False:
-                self._tell(self._waiting.popleft(), answer)
+            self._read()
         except hiredis.ProtocolError as error:
             self._break(ConnectionError(f"this is no Redis, or not well: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._break(ConnectionError(f"Redis closed the connection: {error or 'it ended'}"))
+
+    def _read(self) -> None:
+        while self._waiting and (answer := self._reader.gets()) is not False:
+            self._tell(self._waiting.popleft(), answer)
 
     def _tell(self, waiting: "asyncio.Future[Any]", answer: Any) -> None:
         if isinstance(answer, (ConnectionError, ReadOnlyError)):

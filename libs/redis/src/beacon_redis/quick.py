@@ -4,12 +4,14 @@ A call through the package costs two and a half times as much; see docs/decision
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from redis.asyncio import Redis, SSLConnection
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004 - what callers of Redis know
 
+from beacon_redis.ear import Ear
 from beacon_redis.line import Line, Word
 
 
@@ -24,8 +26,20 @@ class QuickRedis(Redis):
         self._line: Line | None = None
         self._opening = asyncio.Lock()
 
+    @property
+    def is_plain(self) -> bool:
+        """Without TLS, which is left to the package."""
+        return not issubclass(self.connection_pool.connection_class, SSLConnection)
+
+    async def open_ear(self, channels: Mapping[str, Callable[[str], None]]) -> Ear:
+        """A connection of its own that listens to these channels already."""
+        ear = Ear(self.connection_pool.connection_kwargs["socket_timeout"], channels)
+        await self._connect(ear)
+        await self._or_close(ear, ear.listen())
+        return ear
+
     async def evalsha(self, sha: str, numkeys: int, *keys_and_args: Any) -> Any:
-        if issubclass(self.connection_pool.connection_class, SSLConnection):
+        if not self.is_plain:
             return await super().evalsha(sha, numkeys, *keys_and_args)
         words: tuple[Word, ...] = ("EVALSHA", sha, numkeys, *keys_and_args)
         try:
@@ -43,28 +57,35 @@ class QuickRedis(Redis):
             return self._line
         async with self._opening:
             if self._line is None or not self._line.is_open:
-                self._line = await self._connect()
+                line = Line(self.connection_pool.connection_kwargs["socket_timeout"])
+                await self._connect(line)
+                self._line = line
             return self._line
 
-    async def _connect(self) -> Line:
-        options = self.connection_pool.connection_kwargs
-        timeout_s: float = options["socket_timeout"]
-        line = Line(timeout_s)
+    async def _connect(self, line: Line) -> None:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(self.connection_pool.connection_kwargs["socket_timeout"]):
                 await self._reach(line)
         except OSError as error:  # a timeout is one, too
             raise ConnectionError(f"Redis cannot be reached: {error!r}") from error
+        await self._or_close(line, self._introduce(line))
+
+    async def _introduce(self, line: Line) -> None:
+        options = self.connection_pool.connection_kwargs
+        if options.get("password"):
+            names = [options["username"]] if options.get("username") else []
+            await line.call("AUTH", *names, options["password"])
+        if options.get("db"):
+            await line.call("SELECT", options["db"])
+        if options.get("client_name"):
+            await line.call("CLIENT", "SETNAME", options["client_name"])
+
+    async def _or_close(self, line: Line, work: Coroutine[Any, Any, None]) -> None:
         try:
-            if options.get("password"):
-                names = [options["username"]] if options.get("username") else []
-                await line.call("AUTH", *names, options["password"])
-            if options.get("db"):
-                await line.call("SELECT", options["db"])
+            await work
         except BaseException:
             line.close()
             raise
-        return line
 
     async def _reach(self, line: Line) -> None:
         pool: Any = self.connection_pool

@@ -37,7 +37,7 @@ from beacon_runner.loops.worker.recorder import Recorder
 from beacon_runner.loops.worker.service import Worker, WorkerParts
 from beacon_runner.loops.worker.settlement import Settlement
 from beacon_runner.queue import Layout, RedisDesk, RedisQueue
-from beacon_runner.queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL
+from beacon_runner.queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL, hand_channel
 
 LONGEST_BACKOFF_S = 2.0
 
@@ -112,7 +112,7 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
     settlement = Settlement(transport.queue, bench, heartbeat, name, ring, metrics)
     parts = WorkerParts(pools, bench, recorder, settlement, heartbeat, executor, metrics)
     worker = Worker(parts, clock, stop_grace_s=config.stop_grace_s)
-    heard = {WAKE_CHANNEL: worker.tell}
+    heard = {WAKE_CHANNEL: worker.tell, hand_channel(name): worker.hand}
     return [worker, WakeListener("worker-wake", transport.address.open_listener(), heard, clock)]
 
 

@@ -140,8 +140,13 @@ class MessageQueue(Protocol):
         """Add messages by topic in one round trip; those that Redis knows already change nothing."""
         ...
 
-    async def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> Sequence[Message]:
-        """Take up to `limit`: paid front first, then the lanes in turn, class by class in the given order."""
+    async def claim(
+        self, classes: Sequence[JobClass], limit: int, worker: str, pool: str = ""
+    ) -> Sequence[Message]:
+        """Take up to `limit`: paid front first, then the lanes in turn, class by class in the given order.
+
+        A pool that names itself and gets less than it asked for may be handed the next message at once.
+        """
         ...
 
     async def ack(self, messages: Sequence[Message]) -> int:

@@ -15,6 +15,11 @@ WAKE_CHANNEL = "beacon:jobs"
 OUTBOX_CHANNEL = "beacon:outbox"
 
 
+def hand_channel(worker: str) -> str:
+    """Where a worker hears of messages that are handed to it; see handing.inc.lua."""
+    return f"{WAKE_CHANNEL}:{worker}"
+
+
 def watch_channel(job: JobId) -> str:
     """Where it is said that something has happened to a job; see tell.lua."""
     return f"ws:{job.hex}"
@@ -67,6 +72,11 @@ class Layout:
     @property
     def dead(self) -> tuple[str, ...]:
         return self.names(("jobs:dead", "jobs:dead:ids"))
+
+    @property
+    def idle(self) -> str:
+        """The pools that wait for a message; see handing.inc.lua."""
+        return self.name("pools:idle")
 
     @property
     def paused(self) -> str:

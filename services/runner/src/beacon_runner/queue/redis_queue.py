@@ -29,16 +29,20 @@ class RedisQueue:
         self._lease_ms = round(lease_s * 1000)
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
-        keys = (*self._layout.shared, *self._layout.dead)
+        keys = (*self._layout.shared, *self._layout.dead, self._layout.idle)
         changed = 0
         for step in _steps(entries):
-            arguments = words(chain.from_iterable(map(_push_arguments, step)))
-            changed += await self._number(Operation.PUSH, self._layout.chosen_lanes, arguments, keys=keys)
+            texts = words(chain.from_iterable(map(_push_arguments, step)))
+            arguments = self._layout.chosen_lanes, texts, self._lease_ms
+            changed += await self._number(Operation.PUSH, *arguments, keys=keys)
         return changed
 
-    async def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> Sequence[Message]:
-        limit = min(limit, LARGEST_STEP)
-        answer = await self._run(Operation.CLAIM, self._lease_ms, worker, limit, *classes)
+    async def claim(
+        self, classes: Sequence[JobClass], limit: int, worker: str, pool: str = ""
+    ) -> Sequence[Message]:
+        keys = (*self._layout.shared, self._layout.idle)
+        arguments = self._lease_ms, worker, min(limit, LARGEST_STEP), pool
+        answer = await self._run(Operation.CLAIM, *arguments, *classes, keys=keys)
         return [_message(text) for text in cast("str", answer).split("\n")[:-1]]
 
     async def ack(self, messages: Sequence[Message]) -> int:
@@ -136,6 +140,12 @@ def words(many: Iterable[str]) -> str:
 def rest_of(message: Message) -> str:
     """What the live hash keeps of a message beside its id."""
     return f"{message.stage}:{message.attempt}:{message.job_class}:{message.lane}"
+
+
+def handed(text: str) -> tuple[str, Message]:
+    """The pool that waited, and what it gets; see handing.inc.lua."""
+    pool, _, message = text.partition("\n")
+    return pool, _message(message)
 
 
 def _is_wrong(live: LiveMessage, value: str | None) -> bool:

@@ -47,6 +47,9 @@ class Pool:
         intake.metrics.running.labels(name).set_function(lambda: config.slots - self._free)
         self._told = True  # something may be waiting that this pool has not seen
         self._claiming = False
+        self._handed: list[Message] = []
+        self._asked_at = self._leased_after = intake.clock.now()
+        self._waits = False  # in Redis, for the next message
         self.helpers: Sequence[Pool] = ()  # who hears of it when more waits than this pool can take
 
     @property
@@ -62,13 +65,33 @@ class Pool:
         self._told = True
         self.wakeup.set()
 
+    def hand(self, message: Message) -> None:
+        """It was leased to this pool, whose last claim had asked for more than there was."""
+        self._handed.append(message)
+        self.wakeup.set()
+
+    async def return_handed(self) -> None:
+        """What this pool does not come to any more."""
+        handed, self._handed = self._handed, []
+        if handed:
+            await self._intake.queue.give_back(handed, self._intake.worker)
+
     async def run_once(self) -> Round:
         """Claim what fits and begin it."""
         self._claiming = True
         try:
-            return await self._claim()
+            return await (self._take_handed() if self._handed else self._claim())
         finally:
             self._claiming = False
+
+    async def _take_handed(self) -> Round:
+        """Then claim, to wait again."""
+        handed, self._handed = self._handed, []
+        if len(handed) > self._free or not self._intake.heartbeat.alive or self._is_late(self._leased_after):
+            await self._too_late(handed)
+        else:
+            await self._take(handed)
+        return Round(len(handed), more=True)
 
     async def _claim(self) -> Round:
         intake = self._intake
@@ -76,22 +99,31 @@ class Pool:
         if limit <= 0 or not intake.heartbeat.alive:
             return Round(0)
         self._told = False
-        asked_at = intake.clock.now()
-        messages = await intake.queue.claim(self._classes, limit, intake.worker)
+        # What is handed from now on was leased after this claim, or after the last one if that waits still.
+        self._leased_after = self._asked_at if self._waits else intake.clock.now()
+        self._asked_at, self._waits = intake.clock.now(), True
+        messages = await intake.queue.claim(self._classes, limit, intake.worker, self.name)
+        self._waits = len(messages) < limit
         if not messages:
             return Round(0)
-        if intake.clock.now() - asked_at > intake.lease_s / 2:
+        if self._is_late(self._asked_at):
             return await self._too_late(messages)
-        self._told = len(messages) == limit
-        self._free -= len(messages)
+        self._told = not self._waits
         if self._told:
             for helper in self.helpers:
                 helper.tell()
+        await self._take(messages)
+        return Round(len(messages), more=self._told and self._free > 0)
+
+    def _is_late(self, leased_after: float) -> bool:
+        return self._intake.clock.now() - leased_after > self._intake.lease_s / 2
+
+    async def _take(self, messages: Sequence[Message]) -> None:
+        self._free -= len(messages)
         jobs = await self._fence(messages)
         self._begin(messages, jobs)
         if len(jobs) < len(messages):
             await self._drop_stale(messages, jobs)
-        return Round(len(messages), more=self._told and self._free > 0)
 
     async def _fence(self, messages: Sequence[Message]) -> Sequence[ClaimedJob]:
         """The jobs that the messages still speak for; a failure returns all of them."""

@@ -14,6 +14,7 @@ from beacon_runner.loops.worker.heartbeat import Heartbeat
 from beacon_runner.loops.worker.pool import Pool
 from beacon_runner.loops.worker.recorder import Recorder
 from beacon_runner.loops.worker.settlement import Settlement
+from beacon_runner.queue.redis_queue import handed
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +63,12 @@ class Worker:
         for pool in ready[:1] or serving:
             pool.tell()
 
+    def hand(self, text: str) -> None:
+        """A message was leased to a pool here that waits; without a text nothing was."""
+        if text:
+            name, message = handed(text)
+            next(pool for pool in self._parts.pools if pool.name == name).hand(message)
+
     async def start(self) -> None:
         self._parts.heartbeat.start(self._hear_from_thread(asyncio.get_running_loop()))
         recorder, settle = self._parts.recorder, self._parts.settlement.settle
@@ -88,6 +95,8 @@ class Worker:
         self._stopped = True
         parts = self._parts
         await asyncio.gather(*(ticker.stop() for ticker in self._loops))
+        for pool in parts.pools:
+            await pool.return_handed()
         if not await parts.bench.emptied(self._stop_grace_s):
             log.info("jobs_given_back", count=len(parts.bench))
             parts.bench.return_all()

@@ -1,9 +1,11 @@
 -- Leases up to n messages: what was paid to go first, whatever its class, then of each class in the given
 -- order its lanes in turn. Nothing from a Redis that came back empty, until it is known there what is paused.
--- KEYS 1-5 as in places.inc.lua
--- ARGV 1-3 as in places.inc.lua, 4 lease in ms, 5 holder, 6 limit, then the classes in order
+-- KEYS 1-5 as in places.inc.lua, 6 idle ZSET (see handing.inc.lua)
+-- ARGV 1-3 as in places.inc.lua, 4 lease in ms, 5 holder, 6 limit, 7 pool ('' when nothing can be handed to it),
+--      then the classes in order
 -- Returns the messages as `id:stage:attempt:class:lane`, each with a line break: one text is cheaper than many.
 -- include places.inc.lua
+-- include handing.inc.lua
 if redis.call('EXISTS', prefix .. 'jobs:open', prefix .. 'jobs:epoch') == 0 then return '' end
 local left, taken, ids, letters = tonumber(ARGV[6]), 0, {}, {}
 
@@ -37,7 +39,7 @@ local function take_in_turns(class, ring)
 end
 
 local open = {}
-for i = 7, #ARGV do
+for i = 8, #ARGV do
   if redis.call('SISMEMBER', paused, ARGV[i]) == 0 then open[#open + 1] = ARGV[i] end
 end
 for _, class in ipairs(open) do
@@ -45,6 +47,9 @@ for _, class in ipairs(open) do
 end
 for _, class in ipairs(open) do
   while left > 0 and take_in_turns(class, ring_of(class)) do end
+end
+if ARGV[7] ~= '' then
+  note_idle(KEYS[6], table.concat({ ARGV[5], ARGV[7], table.concat(ARGV, ',', 8) }, '\n'), left > 0)
 end
 if taken == 0 then return '' end
 

@@ -1,19 +1,23 @@
 -- Adds messages; one that is known already is not added again, though it may go to a higher class or to the front.
--- KEYS 1-5 as in places.inc.lua, 6 dead LIST of ids, 7 dead ids HASH (job -> id)
+-- KEYS 1-5 as in places.inc.lua, 6 dead LIST of ids, 7 dead ids HASH (job -> id), 8 idle ZSET (see handing.inc.lua)
 -- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, 5 four words (see words.inc.lua) for each message:
 --      kind (j lane, f front, r retry, s retry that goes to the front, d dead), id, `stage:attempt:class:lane`,
---      due in ms (r, s) or batch (j, f)
+--      due in ms (r, s) or batch (j, f); 6 lease in ms
 -- Returns how many messages were added or moved.
 -- include places.inc.lua
 -- include moving.inc.lua
 -- include raising.inc.lua
 -- include choosing.inc.lua
 -- include adding.inc.lua
+-- include handing.inc.lua
 -- include words.inc.lua
 local changed, given = 0, words(ARGV[5])
 
 local add = {}
-function add.j(id, rest, batch) add_to_lane(id, with_lane(rest, batch)) end
+function add.j(id, given_rest, batch)
+  local rest, class, lane = with_lane(given_rest, batch)
+  if not hand_over(KEYS[8], ARGV[6], id, rest, class, lane) then add_to_lane(id, rest, class, lane) end
+end
 function add.f(id, rest, batch) enter_front('LPUSH', id, with_lane(rest, batch)) end
 local function add_retry(letter)
   return function(id, rest, due)
