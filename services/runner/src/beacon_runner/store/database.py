@@ -86,8 +86,8 @@ class Database:
 
     @asynccontextmanager
     async def acquire(self) -> "AsyncIterator[Connection]":
-        """A connection; one whose use ended well stays at hand, which spares the pool's way of taking it back:
-        two tasks and two turns of the loop, between an answer and whoever waits for it."""
+        """A connection. One whose use ended well stays at hand: the pool takes it back by two tasks and two
+        turns of the loop, which would stand between an answer and whoever waits for it."""
         with translated():
             connection = await self._take()
             try:

@@ -174,9 +174,7 @@ class Submissions:
         """The answers, once what the rows say was stored is announced."""
         stored = {row["job_id"] for row in rows}
         self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows])
-        return await self._with_earlier(
-            jobs, [created(job) if job.id in stored else None for job in jobs]
-        )
+        return await self._with_earlier(jobs, [created(job) if job.id in stored else None for job in jobs])
 
     def _express(self, jobs: Sequence[NewJob]) -> bool:
         return len(jobs) <= self._announce.carries

@@ -1,0 +1,97 @@
+"""Connections stay at hand after use, and are never the worse for it."""
+
+import asyncio
+
+import pytest
+
+from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.store.database import Database, Patience
+from tests.fixtures.waiting import until
+
+BACKEND = "SELECT pg_backend_pid()"
+OPEN = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL"
+ASLEEP = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+
+
+@pytest.fixture
+def impatient() -> Patience:
+    return Patience(free_connection_s=0.2)
+
+
+async def test_who_comes_after_another_gets_the_same_connection(database_url: str) -> None:
+    database = Database(database_url, size=4)
+    await database.open()
+    first = await database.fetchval(BACKEND)
+    assert await database.fetchval(BACKEND) == first
+    await database.close()
+
+
+async def test_many_share_few(database_url: str) -> None:
+    database = Database(database_url, size=2)
+    await database.open()
+    backends = await asyncio.gather(*(database.fetchval(BACKEND) for _ in range(50)))
+    assert len(set(backends)) <= 2
+    await database.close()
+
+
+async def test_who_waits_in_vain_is_told_and_the_next_is_served(
+    database_url: str, impatient: Patience
+) -> None:
+    database = Database(database_url, size=1, patience=impatient)
+    await database.open()
+    async with database.acquire():
+        with pytest.raises(StoreUnavailableError):
+            await database.fetchval(BACKEND)
+    assert await database.fetchval(BACKEND)
+    await database.close()
+
+
+async def test_one_that_the_server_ended_is_replaced(database_url: str) -> None:
+    database, other = Database(database_url, size=2), Database(database_url, size=1)
+    await database.open()
+    await other.open()
+    first = await database.fetchval(BACKEND)
+    await other.execute("SELECT pg_terminate_backend($1, 5000)", first)
+    for _ in range(3):  # the first one may still meet it
+        try:
+            assert await database.fetchval(BACKEND) != first
+        except StoreUnavailableError:
+            continue
+    assert await database.fetchval(BACKEND) != first
+    await other.close()
+    await database.close()
+
+
+async def test_one_that_was_left_amid_a_transaction_is_not_handed_on_like_that(database_url: str) -> None:
+    database = Database(database_url, size=1)
+    await database.open()
+    async with database.acquire() as connection:
+        await connection.execute("BEGIN")
+        await connection.fetchval("SELECT pg_current_xact_id()")
+    assert await database.fetchval(OPEN) is False
+    await database.close()
+
+
+async def test_a_caller_that_gives_up_amid_a_statement_leaves_a_clean_connection(database_url: str) -> None:
+    database, other = Database(database_url, size=1), Database(database_url, size=1)
+    await database.open()
+    await other.open()
+    leaving = asyncio.ensure_future(database.fetchval("SELECT pg_sleep(60)"))
+    await until(lambda: other.fetchval(ASLEEP), "the statement runs")
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    assert await database.fetchval(OPEN) is False
+    await other.close()
+    await database.close()
+
+
+async def test_closing_waits_for_those_in_use(database_url: str) -> None:
+    database = Database(database_url, size=2)
+    await database.open()
+    async with database.acquire():
+        closing = asyncio.ensure_future(database.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+    async with asyncio.timeout(5):
+        await closing
