@@ -8,7 +8,7 @@ from beacon_contracts.ids import show_job
 from beacon_contracts.jobs import JobState
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.views import links_of
-from beacon_runner.domain.plan import places
+from beacon_runner.domain.plan import first_asked
 from beacon_runner.store.submissions import NewJob, Submitted
 
 _GAP = "{job_id}"
@@ -23,11 +23,13 @@ async def receipts(outlook: Outlook, jobs: Sequence[NewJob], accepted: Sequence[
     kinds: dict[object, list[str]] = {}
     written = []
     for job, one in zip(jobs, accepted, strict=True):
-        first = next(places(job.admitted.spec))
-        kind = (one.state, one.tier, one.job_class, first.model, first.region)
-        if kind not in kinds:
-            kinds[kind] = (await _document(outlook, job, one, _GAP)).decode().split(_GAP)
-        written.append(show_job(one.id).join(kinds[kind]))
+        asked = first_asked(job.admitted.spec)
+        # The new jobs of a batch share the rest.
+        kind = asked if one.created else (one.state, one.tier, one.job_class, asked)
+        parts = kinds.get(kind)
+        if parts is None:
+            parts = kinds[kind] = (await _document(outlook, job, one, _GAP)).decode().split(_GAP)
+        written.append(show_job(one.id).join(parts))
     return f'{{"jobs":[{",".join(written)}]}}'.encode()
 
 

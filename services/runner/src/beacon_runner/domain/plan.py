@@ -80,6 +80,14 @@ def places(spec: Mapping[str, Any]) -> Iterator[Place]:
         yield Place(0, 0, GENERATION_ITEM, spec["model"], spec["region"])
 
 
+def first_asked(spec: Mapping[str, Any]) -> tuple[str, str]:
+    """The model and the region of the first execution."""
+    if "model" in spec:
+        return spec["model"], spec["region"]
+    first = next(places(spec))
+    return first.model, first.region
+
+
 def unfinished(spec: Mapping[str, Any], stage: int, ended_ordinals: AbstractSet[int]) -> list[Place]:
     """The executions of a stage without those that have ended."""
     return [place for place in places(spec) if place.stage == stage and place.ordinal not in ended_ordinals]
