@@ -13,7 +13,6 @@ from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
 # Statement, and how many parameters it has; all may be null for a generic plan.
 HOT = [
     ("claim", "claim"),
-    ("claim", "claim_one"),
     ("claim", "known"),
     ("record", "record_single"),
     ("record", "record_jobs"),
