@@ -62,7 +62,8 @@ class Bench:
         for turn in range(decisions):
             self._now += self._step_s
             scheduler.finished(self._now, running.pop(turn % GPUS), Outcome.COMPLETED, run_s=5.0)
-            self._note(scheduler.next(self._now))
+            for decision in scheduler.next(self._now):
+                running.append(decision.id)
 
     def _note(self, decisions: Sequence[object]) -> None:
         self._running += [decision.id for decision in decisions if isinstance(decision, Start)]

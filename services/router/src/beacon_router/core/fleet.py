@@ -180,8 +180,8 @@ class Fleet:
     def _affinity(self, free: list[Backend], now: float) -> Pick | None:
         """The first that a backend holds the model of, if batch is left."""
         best: Pick | None = None
-        top = self._top()
-        if top is None or self.batch >= self._batch_limit:
+        top = self._top() if self.batch < self._batch_limit else None
+        if top is None:
             return None
         for backend, lanes in self._loaded(free):
             lane = _first(lanes)
@@ -215,14 +215,15 @@ class Fleet:
                 aside.setdefault(lane.model, lane)
         return None
 
-    def _loaded(self, free: list[Backend]) -> Iterator[tuple[Backend, tuple[list[Lane], ...]]]:
+    def _loaded(self, free: list[Backend]) -> list[tuple[Backend, tuple[list[Lane], ...]]]:
         """Each backend, with the lanes by rank of each model that it holds and may run."""
-        guards = self.region.guards
+        guards, found = self.region.guards, []
         for backend in free:
             for model in backend.loaded:
                 lanes = self._affine.get(model)
                 if lanes is not None and (model not in guards or not guards[model].shut):
-                    yield backend, lanes
+                    found.append((backend, lanes))
+        return found
 
     def _endangers(self, backend: Backend, lane: Lane, top: Lane, now: float) -> bool:
         """Whether a batch of this lane could keep the first of the line waiting past its bound.

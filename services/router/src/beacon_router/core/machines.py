@@ -116,11 +116,14 @@ class Backend:
             self.fleet.free.pop(self, None)
 
     def occupy(self, run: Run) -> None:
-        self.runs[run.request.id] = run
+        request = run.request
+        self.runs[request.id] = run
         if self.health is _HALF_OPEN:
-            self.probe = run.request.id
-        self.touch(run.request.model)
-        self.refresh()
+            self.probe = request.id
+        if run.loading or len(self.loaded) > 1:
+            self.touch(request.model)
+        if len(self.runs) >= self.slots or self.probe is not None:
+            self.fleet.free.pop(self, None)
 
     def vacate(self, run: Run) -> None:
         del self.runs[run.request.id]
