@@ -1,39 +1,24 @@
-"""From a message to a recorded verdict: what a worker does with jobs, failures, waits and lost fences."""
+"""From a message to a recorded verdict: what a worker does with jobs, failures and waits."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
-from beacon_contracts.tiers import JobClass
-from beacon_lifecycle import ManualClock
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import Due
-from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.domain.work import ClaimedJob, Postponed, StageReport
-from beacon_runner.loops.retries import RetryHandler
-from beacon_runner.loops.worker.opening import open_run
 from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
-from beacon_runner.store.claims import PostgresClaims
 from beacon_runner.store.reading import Reader
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
-    ALL_CLASSES,
     LoopBed,
-    Running,
     ScriptedExecutor,
     completed,
     failed,
     matrix,
     pipeline,
 )
-
-NOW = 1_767_225_600.0
+from tests.integration.runner_loops.looking import is_in, make_due, told_of
 
 
 async def test_a_job_runs_once_and_leaves_nothing_in_redis(bed: LoopBed) -> None:
@@ -94,7 +79,7 @@ async def test_only_the_failed_executions_run_again(bed: LoopBed) -> None:
     )
     (job,) = await bed.queued(body=matrix(questions=3))
     async with bed.worker(executor):
-        await until(lambda: _state(bed, job, JobState.RETRYING), "the job waits for its retry")
+        await until(lambda: is_in(bed, job, JobState.RETRYING), "the job waits for its retry")
         await make_due(bed)
         assert await bed.ended(job) == ["completed"]
         await bed.nothing_left()
@@ -148,7 +133,7 @@ async def test_a_router_that_is_busy_for_long_is_told_of_once(bed: LoopBed) -> N
         (*_, last) = await executor.started(6)
         last.done(completed())
         assert await bed.ended(job) == ["completed"]
-    assert await _told(bed, job) == [
+    assert await told_of(bed, job) == [
         "EXECUTION_START",
         "WAITING",
         "WAITING",
@@ -218,337 +203,8 @@ async def test_a_step_that_lacks_its_input_ends_the_job_with_the_reason(bed: Loo
     assert len(executor.runs) == 1
 
 
-async def test_a_message_that_is_out_of_date_is_dropped(bed: LoopBed) -> None:
-    (job,) = await bed.queued()
-    await bed.control.cancel(job, None)
-    executor = ScriptedExecutor()
-    async with bed.worker(executor):
-        await bed.nothing_left()
-    assert executor.runs == []
-    assert bed.transport.metrics.stale._value.get() == 1
-
-
-async def test_a_job_cancelled_while_it_runs_stays_cancelled(bed: LoopBed) -> None:
-    executor = ScriptedExecutor()
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
-        (run,) = await executor.started(1)
-        await bed.control.cancel(job, None)
-        run.done(completed("too late"))
-        await bed.nothing_left()
-    assert (await bed.job(job))["state"] == "cancelled"
-    assert "too late" not in str(await bed.executions(job))
-
-
-async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(bed: LoopBed) -> None:
-    executor = ScriptedExecutor()
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
-        (run,) = await executor.started(1)
-        messages = [live.message for live in await bed.live.live_page(None, 10)]
-        assert len(await bed.claims.claim(messages, "other")) == 1  # as after a freeze past the lease
-        run.done(completed("from the loser"))
-        await until(lambda: _fence_lost(bed), "the worker sees that it lost its fence")
-        assert (await bed.job(job))["state"] == "processing"
-    assert "from the loser" not in str(await bed.executions(job))
-
-
-async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
-    database_url: str, redis_url: str
-) -> None:
-    """A worker stood still, another brought its job further, and the next message came to the first one."""
-    executor = ScriptedExecutor()
-    async with LoopBed.on(database_url, redis_url, lease_s=2.0, heartbeat_s=0.05) as bed:
-        (job,) = await bed.queued()
-        async with bed.worker(executor):
-            (first,) = await executor.started(1)
-            message = Message(job, 1, 0, 1, JobClass.LOW, first.job.user.hex)
-            (taken,) = await bed.claims.claim([message], "another")
-            await bed.claims.record([StageReport(taken, verdict=Postponed(0.0, "full"))])
-            await bed.queue.ack([message])
-            await bed.publish()
-            await until(partial(bed.queue.take_due, 10), "the next message is due")
-            (_, second) = await executor.started(2)
-            assert first.given_up
-            second.done(completed())
-            assert await bed.ended(job) == ["completed"]
-
-            async def forgotten() -> bool:
-                await bed.queue.reclaim(10)
-                return not await bed.transport.redis.exists("jobs:live")
-
-            await until(forgotten, "Redis has forgotten the first message")
-
-
-async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> None:
-    (job,) = await bed.queued()
-    for number in range(bed.config.runner.max_deliveries):
-        messages = await bed.queue.claim(ALL_CLASSES, 1, f"victim-{number}")
-        assert len(await bed.claims.claim(messages, f"victim-{number}")) == 1
-        await bed.queue.give_back(messages, f"victim-{number}")
-    executor = ScriptedExecutor()
-    async with bed.worker(executor):
-        assert await bed.ended(job) == ["failed"]
-        await bed.nothing_left()
-    assert executor.runs == []
-    letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
-    assert [row["reason"] for row in letters] == ["poison"]
-
-
-class LosingAnswers:
-    """Postgres, whose answers are lost on their way while it flaps: what was asked for is done."""
-
-    def __init__(self, database: Any) -> None:
-        self._database = database
-        self.losing = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
-
-    async def fetch(self, *arguments: Any) -> Any:
-        rows = await self._database.fetch(*arguments)
-        if self.losing:
-            raise StoreUnavailableError("connection lost")
-        return rows
-
-
-async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps(bed: LoopBed) -> None:
-    await bed.claims.claim([], "first")  # begins the era, without which nobody can claim
-    (job,) = await bed.queued()
-    flapping = LosingAnswers(bed.database)
-    claims = PostgresClaims(flapping, max_deliveries=bed.config.runner.max_deliveries)  # type: ignore[arg-type]
-    for _ in range(bed.config.runner.max_deliveries + 1):
-        messages = await bed.queue.claim(ALL_CLASSES, 1, "unlucky")
-        flapping.losing = True
-        with pytest.raises(StoreUnavailableError):
-            await claims.claim(messages, "unlucky")
-        flapping.losing = False
-        await bed.queue.give_back(messages, "unlucky")
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed()), claims):
-        assert await bed.ended(job) == ["completed"]
-
-
-async def test_a_pipeline_that_ends_after_a_finished_step_is_partial_whatever_ended_it(bed: LoopBed) -> None:
-    failing, killing = await bed.queued(2, body=pipeline())
-    first = ScriptedExecutor(at_once=lambda *_: completed({"enhanced_prompt": "a bright city"}))
-    async with bed.worker(first):
-        await until(lambda: _second_stage(bed, failing, killing), "both have finished their first step")
-    await bed.publish()
-    for number in range(bed.config.runner.max_deliveries):
-        messages = await bed.queue.claim(ALL_CLASSES, 2, f"victim-{number}")
-        await bed.claims.claim([one for one in messages if one.job == killing], f"victim-{number}")
-        await bed.queue.give_back(messages, f"victim-{number}")
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
-        assert await bed.ended(failing, killing) == ["partial", "partial"]
-    assert (await _told(bed, failing))[-1] == (await _told(bed, killing))[-1] == "JOB_PARTIAL"
-    assert (await bed.job(failing))["context"] == {"prompt_enhancer": {"enhanced_prompt": "a bright city"}}
-
-
-async def test_a_job_that_comes_forward_between_crashes_is_no_poison(bed: LoopBed) -> None:
-    questions = bed.config.runner.max_deliveries + 2
-    (job,) = await bed.queued(body=matrix(questions=questions))
-    for ordinal in range(questions):
-        messages = await bed.queue.claim(ALL_CLASSES, 1, "victim")
-        (claimed,) = await bed.claims.claim(messages, "victim")
-        run = open_run(messages[0], claimed, NOW)
-        started = run.next_due(1)
-        assert started is not None
-        assert started.execution.ordinal == ordinal
-        run.finished(started, completed(), NOW, NOW)
-        await bed.claims.record([run.take_report()])
-        await bed.queue.give_back(messages, "victim")  # it died, and the reaper came
-    async with bed.worker(ScriptedExecutor()):
-        assert await bed.ended(job) == ["completed"]
-
-
-async def test_a_result_that_cannot_be_stored_ends_its_own_job_only(bed: LoopBed) -> None:
-    jobs = await bed.queued(3)
-    executor = ScriptedExecutor(at_once=lambda job, _: completed("\ud800" if job.id == jobs[1] else "fine"))
-    async with bed.worker(executor):
-        assert await bed.ended(*jobs) == ["completed", "failed", "completed"]
-    assert (await bed.job(jobs[1]))["failure"]["code"] == "result_not_recordable"
-
-
-async def test_a_failure_that_is_told_twice_counts_once(bed: LoopBed) -> None:
-    """Incident 11: a failure fired two signals, and the load counter of its lane went wrong for good."""
-    executor = ScriptedExecutor()
-    jobs = await bed.queued(2)
-    async with bed.worker(executor):
-        first, second = await executor.started(2)
-        messages = [live.message for live in await bed.live.live_page(None, 9)]
-        first.done(failed(retryable=False))
-        await bed.ended(first.job.id)
-        await until(lambda: _leased(bed, 1), "the first is done with")
-        await bed.queue.ack([message for message in messages if message.job == first.job.id])
-        assert (await bed.transport.desk.stats()).leased == 1
-        assert await bed.transport.desk.reset_lanes() == []
-        second.done(completed())
-        await bed.ended(*jobs)
-        await bed.nothing_left()
-
-
-async def test_where_an_execution_ran_is_recorded_beside_where_it_was_asked_for(bed: LoopBed) -> None:
-    """Incident 6: a retry "for EU" ran in the US, and the record said EU."""
-    elsewhere = completed().model_copy(update={"actual_region": "EU", "backend": "eu-1"})
-    (job,) = await bed.queued()
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: elsewhere)):
-        assert await bed.ended(job) == ["completed"]
-    (row,) = await bed.executions(job)
-    assert (row["region"], row["actual_region"], row["backend"]) == ("US", "EU", "eu-1")
-
-
-async def test_a_result_that_cannot_be_stored_costs_a_matrix_only_itself(bed: LoopBed) -> None:
-    (job,) = await bed.queued(body=matrix(questions=3))
-    executor = ScriptedExecutor(
-        at_once=lambda _, due: completed({"n": 2**70} if due.execution.ordinal == 1 else "fine")
-    )
-    async with bed.worker(executor):
-        assert await bed.ended(job) == ["partial"]
-    assert [row["output"] for row in await bed.executions(job)] == ["fine", None, "fine"]
-
-
-async def test_a_job_that_cannot_be_begun_costs_the_others_nothing(bed: LoopBed) -> None:
-    """Incident 14: slots leaked, and a tenant stood still with its jobs waiting and idle workers."""
-    slots = bed.config.pools["all"].slots
-    strange = await bed.queued(slots + 1)
-    await bed.database.execute("UPDATE jobs SET spec = '{}' WHERE id = ANY ($1::uuid[])", strange)
-    (ordinary,) = await bed.queued()
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed())):
-        assert await bed.ended(*strange) == ["failed"] * len(strange)
-        assert await bed.ended(ordinary) == ["completed"]
-        await bed.nothing_left()
-    assert (await bed.job(strange[0]))["failure"]["code"] == "worker_error"
-
-
-async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(bed: LoopBed) -> None:
-    class Stumbling(ScriptedExecutor):
-        def start(self, job: ClaimedJob, started: Due, done: Callable[[Outcome], None]) -> Running | None:
-            if started.execution.ordinal == 1 and started.attempt == 1:
-                raise ValueError("what is this?")
-            return super().start(job, started, done)
-
-    (job,) = await bed.queued(body=matrix(questions=3))
-    async with bed.worker(Stumbling(at_once=lambda *_: completed())):
-        await until(lambda: _state(bed, job, JobState.RETRYING), "the job is to be tried again")
-        assert [row["state"] for row in await bed.executions(job)] == ["completed", "pending", "completed"]
-        await make_due(bed)
-        assert await bed.ended(job) == ["completed"]
-
-
-async def test_a_worker_that_stood_still_after_its_claim_robs_nobody(
-    database_url: str, redis_url: str
-) -> None:
-    """Its lease may be over: fencing the job now would take it from the worker that has it."""
-    clock = ManualClock()
-    async with LoopBed.on(database_url, redis_url, clock=clock) as bed:
-        (job,) = await bed.queued()
-        claim = bed.queue.claim
-
-        async def slow_claim(*arguments: Any) -> Any:
-            messages = await claim(*arguments)
-            await clock.advance(bed.config.runner.lease_s * 0.9)
-            return messages
-
-        bed.queue.claim = slow_claim
-        executor = ScriptedExecutor(at_once=lambda *_: completed())
-        async with bed.worker(executor):
-            await until(lambda: _waiting(bed), "the message waits again")
-            assert executor.runs == []
-            assert (await bed.job(job))["deliveries"] == 0
-
-
-async def test_results_wait_for_a_store_that_is_away(bed: LoopBed) -> None:
-    class Away:
-        def __init__(self) -> None:
-            self.refusals = 2
-            self.claim = bed.claims.claim
-
-        async def record(self, reports: Any) -> frozenset[JobId]:
-            if self.refusals:
-                self.refusals -= 1
-                raise StoreUnavailableError("restarting")
-            return await bed.claims.record(reports)
-
-    (job,) = await bed.queued()
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed()), Away()):
-        assert await bed.ended(job) == ["completed"]
-
-
-async def test_a_store_that_is_away_gets_no_claims_and_loses_none(bed: LoopBed) -> None:
-    class Away:
-        def __init__(self) -> None:
-            self.asked = asyncio.Event()
-            self.record = bed.claims.record
-
-        async def claim(self, *_: Any) -> Any:
-            self.asked.set()
-            raise StoreUnavailableError("restarting")
-
-    away = Away()
-    (job,) = await bed.queued()
-    async with bed.worker(ScriptedExecutor(), away):
-        await away.asked.wait()
-        await until(lambda: _waiting(bed), "the message is back in its lane")
-    assert (await bed.job(job))["deliveries"] == 0
-
-
-async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(bed: LoopBed) -> None:
-    executor = ScriptedExecutor()
-    (job,) = await bed.queued(body=matrix(questions=2))
-    async with bed.worker(executor):
-        first, second = await executor.started(2)
-        first.done(completed("kept"))
-    assert second.given_up
-    row = await bed.job(job)
-    assert (row["state"], row["attempt"], row["deliveries"], row["ticket"]) == ("queued", 1, 0, 1)
-    assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 5, "next")] == [job]
-    assert (await bed.executions(job))[0]["output"] == "kept"
-    await bed.queue.give_back([live.message for live in await bed.live.live_page(None, 5)], "next")
-    again = ScriptedExecutor(at_once=lambda *_: completed())
-    async with bed.worker(again):
-        assert await bed.ended(job) == ["completed"]
-    assert [run.due.execution.ordinal for run in again.runs] == [1]  # what had ended is not run again
-
-
-async def test_a_worker_told_to_stop_waits_for_what_is_about_to_end(bed: LoopBed) -> None:
-    executor = ScriptedExecutor()
-    bed.transport.config = bed.config.model_copy(
-        update={"runner": bed.config.runner.model_copy(update={"stop_grace_s": 20.0})}
-    )
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
-        (run,) = await executor.started(1)
-        asyncio.get_running_loop().call_later(0.05, run.done, completed())
-    assert (await bed.job(job))["state"] == "completed"
-    await bed.nothing_left()
-
-
-async def make_due(bed: LoopBed) -> None:
-    """Bring the job's retry forward to now."""
-    due = "UPDATE outbox SET not_before = now() - interval '1 second' WHERE topic = 'jobs:retry'"
-    await bed.database.execute(due)
-    await bed.publish()
-    await RetryHandler(bed.queue, bed.transport.metrics).run_once()
-
-
 async def _publish_some(bed: LoopBed) -> int:
     return (await bed.publisher.run_once()).count
-
-
-async def _waiting(bed: LoopBed) -> int:
-    return sum((await bed.transport.desk.stats()).waiting.values())
-
-
-async def _leased(bed: LoopBed, count: int) -> bool:
-    return (await bed.transport.desk.stats()).leased == count
-
-
-async def _fence_lost(bed: LoopBed) -> bool:
-    return bool(bed.transport.metrics.fences_lost._value.get())
-
-
-async def _state(bed: LoopBed, job: JobId, state: JobState) -> bool:
-    return bool((await bed.job(job))["state"] == state)
 
 
 async def _attempt(bed: LoopBed, job: JobId, attempt: int) -> bool:
@@ -556,18 +212,9 @@ async def _attempt(bed: LoopBed, job: JobId, attempt: int) -> bool:
     return bool(row["attempt"] == attempt and row["state"] == JobState.RETRYING)
 
 
-async def _second_stage(bed: LoopBed, *jobs: JobId) -> bool:
-    return [(await bed.job(job))["stage"] for job in jobs] == [1] * len(jobs)
-
-
 async def _postponed(bed: LoopBed, job: JobId, times: int) -> Any:
     row = await bed.job(job)
     return row if (row["postponed"] or {}).get("times") == times else None
-
-
-async def _told(bed: LoopBed, job: JobId) -> list[str]:
-    rows = await bed.database.fetch("SELECT events FROM job_events WHERE job_id = $1 ORDER BY seq", job)
-    return [event["type"] for row in rows for event in row["events"]]
 
 
 async def _next_attempt(bed: LoopBed, job: JobId) -> Any:
