@@ -21,7 +21,7 @@ from beacon_runner.domain.work import (
 
 PERMANENT = "permanent_failure"
 ATTEMPTS_USED_UP = "attempts_used_up"
-# By name: asking an enumeration for its member takes three times as long.
+# By name: asking an enumeration for its member takes longer.
 _COMPLETED, _JOB_COMPLETED = ExecutionState.COMPLETED, JobState.COMPLETED
 
 

@@ -149,7 +149,7 @@ def _report(
     *,
     start_reported: bool,
 ) -> ExecutionReport:
-    # What is usual is asked for: that something is not of a model's class takes ten times as long to see.
+    # What is usual is asked for: that something is not of a model's class takes longer to see.
     if not isinstance(outcome, InferenceView):
         return _failed(started, outcome, started_at, at, start_reported=start_reported)
     stored = None if outcome.output is None else stored_form(outcome.output)
