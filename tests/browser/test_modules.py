@@ -131,6 +131,26 @@ def test_a_late_event_never_turns_a_cell_back(
     assert modules.run("job/state.js", APPLY, before, events) == [after, [[after, 1]]]
 
 
+@pytest.mark.parametrize(
+    ("status", "at_router", "behind"),
+    [
+        ("processing", [], False),
+        ("processing", [{"execution_id": "runs"}], False),
+        ("processing", [{"execution_id": "waits"}], True),
+        ("completed", [], True),
+    ],
+)
+def test_a_page_notices_what_no_event_tells(
+    modules: Modules, status: str, at_router: list[dict[str, str]], behind: bool
+) -> None:
+    view = {
+        "status": "processing",
+        "executions": [{"id": "runs", "state": "running"}, {"id": "waits", "state": "pending"}],
+    }
+    body = "return new module.JobState(given[0]).isBehind(given[1]);"
+    assert modules.run("job/state.js", body, view, {"status": status, "executions": at_router}) is behind
+
+
 def test_a_matrix_lies_by_model_and_region_in_the_servers_order(modules: Modules) -> None:
     places = [("q1", "a", "US"), ("q1", "b", "EU"), ("q1", "a", "EU"), ("q2", "a", "US")]
     given = [{"id": str(n), "item": i, "model": m, "region": r} for n, (i, m, r) in enumerate(places)]

@@ -46,6 +46,12 @@ export class JobState {
     return where === "queued" ? "at_router" : where ?? state;
   }
 
+  /** Whether the job has moved on without an event: a postponed execution that starts again tells of it once only. */
+  isBehind({ status, executions = [] }) {
+    return status !== this.view.status
+      || executions.some(({ execution_id: id }) => this.executions.get(id)?.state === "pending");
+  }
+
   put(execution) {
     const before = this.executions.get(execution.id);
     this.executions.set(execution.id, execution);

@@ -26,7 +26,8 @@ export function waitingPanel({ api, signal }, state, { refresh, changed }) {
     more.replaceChildren(...reasonsOf(why, waiting).map((reason) => el("li", {}, reason)));
     attr(node, "hidden", !lives() || !why.summary || (why.status === "processing" && waiting.length === 0));
     state.atRouter = new Map(waiting.map((one) => [one.execution_id, one.state]));
-    if (Number.isInteger(why.jobs_ahead) && why.jobs_ahead + 1 !== state.view.position) refresh();
+    const moved = Number.isInteger(why.jobs_ahead) && why.jobs_ahead + 1 !== state.view.position;
+    if (moved || state.isBehind(why)) refresh();
     else changed();
   });
 
