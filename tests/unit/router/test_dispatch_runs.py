@@ -1,5 +1,8 @@
 """Runs: slots, time limits, cancellation. A slot always comes back."""
 
+import gc
+import weakref
+
 import pytest
 
 from beacon_contracts.failures import FailureStage
@@ -27,6 +30,25 @@ async def test_a_finished_run_frees_its_slot() -> None:
         assert bed.running("us") == ["a"]
         await bed.answer("us")
         assert bed.running("us") == ["b"]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_a_run_needed_is_gone_with_it(cancelled: bool) -> None:
+    """Without the collector, whose pauses all others would wait for."""
+    async with shell_bed(ONE_SLOT) as bed:
+        bed.submit("a")
+        await bed.settle()
+        attempt = weakref.ref(bed.backends["us"].calls[0])
+        gc.disable()
+        try:
+            if cancelled:
+                bed.shell.dispatcher.cancel(RequestId("a"))
+            else:
+                await bed.answer("us")
+            bed.backends["us"].calls.clear()
+            assert attempt() is None
+        finally:
+            gc.enable()
 
 
 async def test_a_cancelled_run_frees_its_slot_and_its_connection() -> None:

@@ -11,6 +11,8 @@ from beacon_router.composition import build
 from beacon_router.settings import Settings
 from beacon_telemetry import configure_logging
 
+_YOUNG = 5_000  # a pause of 2 ms
+
 
 def main() -> int:
     try:
@@ -20,7 +22,7 @@ def main() -> int:
         sys.stderr.write(f"the router cannot start: {error}\n")
         return 2
     configure_logging("router", settings.log_format, settings.log_level)
-    look_for_garbage_less_often()
+    look_for_garbage_less_often(young=_YOUNG)
     return run_process(lambda: build(settings, config, os.environ))
 
 

@@ -61,7 +61,7 @@ class RouterMetrics(Collector):
         start, model = run.start, run.inference.ask.model
         code = "" if end.error is None else end.error.code
         self._runs[start.region, start.backend, model, end.outcome.value, code] += 1
-        _add(self._run_times, (start.backend, model), end.timing.load_s + end.timing.run_s)
+        _add(self._run_times, (start.backend, model), end.load_s + end.run_s)
 
     def ended(self, inference: Inference) -> None:
         self._ended[inference.ask.region, inference.state.value] += 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from beacon_contracts.inference import InferenceState, Timing
+from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.core import Scheduler
 from beacon_router.dispatch.inference import Attempt, Inference
@@ -82,8 +82,8 @@ def _last_attempt(inference: Inference, now: float) -> tuple[float, float]:
         spent_s = max(0.0, now - inference.run.started_at)
         return (spent_s, 0.0) if inference.state is InferenceState.WARMING else (0.0, spent_s)
     if inference.attempts:
-        timing = inference.attempts[-1].timing
-        return timing.load_s, timing.run_s
+        last = inference.attempts[-1]
+        return last.load_s, last.run_s
     return 0.0, 0.0
 
 
@@ -94,9 +94,5 @@ def _try_document(number: int, attempt: Attempt) -> dict[str, Any]:
         "backend": attempt.backend,
         "outcome": attempt.outcome,
         "failure": None if attempt.failure is None else attempt.failure.model_dump(mode="json"),
-        "timing": _timing(attempt.timing),
+        "timing": {"queued_s": attempt.queued_s, "load_s": attempt.load_s, "run_s": attempt.run_s},
     }
-
-
-def _timing(timing: Timing) -> dict[str, float]:
-    return {"queued_s": timing.queued_s, "load_s": timing.load_s, "run_s": timing.run_s}

@@ -186,7 +186,9 @@ class Engine:
     def _learn(self, run: Run, end: RunEnd, now: float) -> None:
         """What the scheduler and the breaker should know of a run that ended."""
         backend, model = run.start.backend, run.inference.ask.model
-        self._scheduler.finished(now, run.start.id, end.outcome, load_s=end.load_s, run_s=end.run_s)
+        self._scheduler.finished(
+            now, run.start.id, end.outcome, load_s=end.learned_load_s, run_s=end.learned_run_s
+        )
         if end.outcome is Outcome.COMPLETED:
             self._breakers.succeeded(backend)
             if run.cold:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from beacon_contracts.failures import Failure
-from beacon_contracts.inference import InferenceState, StepMeta, Timing
+from beacon_contracts.inference import InferenceState, StepMeta
 from beacon_contracts.tiers import Tier
 from beacon_router.backends import Answer, BackendError
 from beacon_router.backends import Attempt as BackendAttempt
@@ -53,7 +53,9 @@ class Attempt:
     backend: str
     outcome: str
     failure: Failure | None
-    timing: Timing
+    queued_s: float
+    load_s: float
+    run_s: float
 
 
 @dataclass(slots=True, eq=False)

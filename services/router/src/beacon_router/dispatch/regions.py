@@ -80,6 +80,8 @@ class RegionOwner:
 
     def _over(self, run: Run) -> None:
         self._runs.discard(run)
+        # The two know each other: left so, each run would wait for the collector, and all who ask for it.
+        run.attempt = None
         if not self._runs:
             self._empty.set()
         self._ended(run)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from beacon_contracts.failures import Failure
-from beacon_contracts.inference import Timing
 from beacon_router.backends import BackendError
 from beacon_router.core import Outcome
 from beacon_router.dispatch.causes import stopped_running
@@ -12,17 +11,22 @@ from beacon_router.dispatch.inference import Attempt, Run
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """`load_s` and `run_s` are what the averages may learn from; None where it is not known."""
+    """What the averages may learn from is None where it is not known."""
 
     outcome: Outcome
     error: BackendError | None
-    timing: Timing
-    load_s: float | None
-    run_s: float | None
+    queued_s: float
+    load_s: float
+    run_s: float
+    learned_load_s: float | None
+    learned_run_s: float | None
 
     def attempt(self, run: Run) -> Attempt:
         failure = None if self.error is None else failure_of(self.error)
-        return Attempt(run.start.region, run.start.backend, self.outcome.value, failure, self.timing)
+        start = run.start
+        return Attempt(
+            start.region, start.backend, self.outcome.value, failure, self.queued_s, self.load_s, self.run_s
+        )
 
 
 def judge(run: Run, now: float) -> RunEnd:
@@ -32,16 +36,16 @@ def judge(run: Run, now: float) -> RunEnd:
     spent_s = max(0.0, now - run.started_at)
     reported_load_s = None if run.answer is None else run.answer.load_s
     load_s = min(reported_load_s or 0.0, spent_s)
-    queued_s = max(0.0, run.started_at - run.inference.waiting_since)
-    timing = Timing.model_construct(queued_s=queued_s, load_s=load_s, run_s=spent_s - load_s)
     split_known = reported_load_s is not None or not run.cold
     learn = outcome is Outcome.COMPLETED and split_known
     return RunEnd(
         outcome=outcome,
         error=error,
-        timing=timing,
-        load_s=load_s if learn and run.start.needs_load else None,
-        run_s=spent_s - load_s if learn else None,
+        queued_s=max(0.0, run.started_at - run.inference.waiting_since),
+        load_s=load_s,
+        run_s=spent_s - load_s,
+        learned_load_s=load_s if learn and run.start.needs_load else None,
+        learned_run_s=spent_s - load_s if learn else None,
     )
 
 
