@@ -1,6 +1,7 @@
 """Calls over real HTTP: the dialects, the slots, the clients that leave, and the ledger that saw it all."""
 
 import asyncio
+import time
 from typing import Any
 
 import httpx
@@ -26,6 +27,15 @@ async def test_a_modal_call_is_answered_and_in_the_ledger(gpu: Gpusim) -> None:
     assert call["arrived"] <= call["started"] < call["ended"]
     assert call["run_s"] > 0.04
     assert answer["metrics"]["run_s"] == pytest.approx(call["run_s"], abs=1e-6)
+
+
+async def test_the_ledgers_clock_is_that_of_all_processes_of_the_machine(gpu: Gpusim) -> None:
+    """No tolerance: a ledger that is off by a millisecond shows slots in use together that were not."""
+    before = time.monotonic()
+    await gpu.http.post("/modal", json=modal("steady"))
+    after = time.monotonic()
+    [call] = await gpu.ledger()
+    assert before <= call["arrived"] < call["ended"] <= after
 
 
 async def test_an_execute_call_is_answered_and_in_the_ledger(gpu: Gpusim) -> None:

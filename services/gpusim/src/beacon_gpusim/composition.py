@@ -10,7 +10,7 @@ from beacon_gpusim.core.faults import FaultBook
 from beacon_gpusim.core.gpu import Gpu
 from beacon_gpusim.core.memory import ModelMemory
 from beacon_gpusim.core.times import Timetable
-from beacon_gpusim.engine import Engine, UnixClock
+from beacon_gpusim.engine import Engine
 from beacon_gpusim.http.control import build_rest
 from beacon_gpusim.http.door import Door, DoorRules
 from beacon_gpusim.http.proxy_cut import ProxyCut
@@ -81,7 +81,6 @@ async def build(settings: Settings) -> Supervisor:
     ledger_file = LedgerFile(settings.ledger_file) if settings.ledger_file else None
     engine = Engine(
         fresh_gpu(),
-        now=UnixClock(),
         crash=lambda: os._exit(CRASH_EXIT_CODE),
         record=ledger_file.record if ledger_file else None,
     )

@@ -15,25 +15,6 @@ Recorder = Callable[[Call], None]
 _ENDS_AS = {FaultKind.ERROR: Outcome.ERROR, FaultKind.CRASH: Outcome.CRASHED, FaultKind.RESET: Outcome.RESET}
 
 
-class UnixClock:
-    """Unix time that never goes back, so that the ledgers of several processes can be compared."""
-
-    def __init__(self) -> None:
-        # Of several readings the quickest: one interrupted between its two clocks is wrong by as much.
-        _, self._offset = min(_reading() for _ in range(5))
-
-    def __call__(self) -> float:
-        return self._offset + time.monotonic()
-
-
-def _reading() -> tuple[float, float]:
-    """How long it took to read both clocks, and how far apart they are."""
-    before = time.monotonic()
-    unix = time.time()
-    after = time.monotonic()
-    return after - before, unix - before
-
-
 class Ticket:
     """A call under way. `started` and `done` exist only when it takes time."""
 
@@ -71,18 +52,24 @@ class Ticket:
 
 
 class Engine:
-    """Runs calls on the GPU in real time; `crash` ends the process when a fault says so."""
+    """Runs calls on the GPU in real time; `crash` ends the process when a fault says so.
+
+    `now` is the clock that all processes of a machine have in common: their ledgers are compared by it, and
+    a clock of each one's own that is off by a millisecond shows calls at once that were not.
+    """
 
     def __init__(
         self,
         gpu: Gpu,
         *,
-        now: Callable[[], float],
+        now: Callable[[], float] = time.monotonic,
+        unix: Callable[[], float] = time.time,
         crash: Callable[[], None],
         record: Recorder | None = None,
     ) -> None:
         self.gpu = gpu
         self.now = now
+        self.unix = unix
         self._crash = crash
         self._record = record
         self._effects: deque[Effect] = deque()
@@ -93,6 +80,7 @@ class Engine:
     def submit(self, request_id: str, dialect: str, model: str) -> Ticket:
         """Let a call in; its outcome is set at once when it was refused or took no time."""
         call, effects = self.gpu.arrive(request_id=request_id, dialect=dialect, model=model, now=self.now())
+        call.at = self.unix()
         ticket = Ticket(call)
         if self._record is not None:
             self._record(call)

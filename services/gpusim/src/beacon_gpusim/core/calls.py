@@ -20,7 +20,10 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Call:
-    """Times are Unix seconds; `concurrent` counts the calls that held a slot when it came, with itself."""
+    """`arrived`, `started` and `ended` are of the machine's one clock, in seconds since its start.
+
+    `concurrent` counts the calls that held a slot when it came, with itself.
+    """
 
     seq: int
     request_id: str
@@ -35,6 +38,8 @@ class Call:
     run_s: float = 0.0
     ended: float | None = None
     outcome: Outcome | None = None
+    at: float = 0.0
+    """When it came, for people: two processes may disagree about it."""
 
     def record(self) -> dict[str, Any]:
         """The call as the ledger shows it; an outcome of None means that it is still going on."""
@@ -44,6 +49,7 @@ class Call:
             "dialect": self.dialect,
             "model": self.model,
             "region": self.region,
+            "at": self.at,
             "arrived": self.arrived,
             "concurrent": self.concurrent,
             "fault": None if self.fault is None else self.fault.kind.value,

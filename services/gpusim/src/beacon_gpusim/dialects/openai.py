@@ -120,7 +120,7 @@ def _head(order: Order, call: Call, kind: str) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{order.request_id}",
         "object": kind,
-        "created": int(call.arrived),
+        "created": int(call.at),
         "model": call.model,
         "system_fingerprint": f"gpusim-{call.region}",
     }

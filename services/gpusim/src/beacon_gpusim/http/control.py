@@ -48,7 +48,7 @@ def _ledger(engine: Engine) -> APIRouter:
     async def ledger(
         since: float | None = None, model: str | None = None, request_id: str | None = None
     ) -> Response:
-        """Every call that came, oldest first; `since` is the Unix time of arrival."""
+        """Every call that came, oldest first; `since` is an `arrived` of a call that was seen before."""
         calls = engine.gpu.ledger.select(since=since, model=model, request_id=request_id)
         body = orjson.dumps({"calls": [call.record() for call in calls]})
         return Response(body, media_type="application/json")

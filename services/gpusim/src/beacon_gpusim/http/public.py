@@ -26,7 +26,7 @@ def public_routes(engine: Engine) -> APIRouter:
 
     @router.get("/v1/models")
     async def models() -> Response:
-        body = model_list(sorted(engine.gpu.times.models), int(engine.now()))
+        body = model_list(sorted(engine.gpu.times.models), int(engine.unix()))
         return Response(body, media_type="application/json")
 
     return router
