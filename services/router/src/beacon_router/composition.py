@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from beacon_config import BeaconConfig
 from beacon_config.bounds import RouterConfig
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, Wakeup
-from beacon_lifecycle.http_heads import BoundedHeads
+from beacon_lifecycle.http_readers import WatchedReaders
 from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import RedisAddress
 from beacon_router.api.app import create_app
@@ -162,14 +162,17 @@ def _server(
         health_routes(registry, lambda: _unready(shell)),
     ]
     metrics = HttpMetrics(registry, "beacon_router")
-    # The access log is written by the framework's way only.
-    lane = None if settings.access_log else DirectLane(desk, shell.dispatcher, metrics, bodies)
+    patience_s = config.router.reader_timeout_s
+    if settings.access_log:  # it is written by the framework's way only
+        protocol = type("LoggedProtocol", (WatchedReaders,), {"reader_timeout_s": patience_s})
+    else:
+        protocol = direct_protocol(DirectLane(desk, shell.dispatcher, metrics, bodies), patience_s)
     return HttpServer(
         create_app(desk, others, metrics=metrics, access_log=settings.access_log),
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,
-        protocol=BoundedHeads if lane is None else direct_protocol(lane),
+        protocol=protocol,
     )
 
 

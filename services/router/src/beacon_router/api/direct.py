@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.types import Scope
 
-from beacon_lifecycle.http_heads import BoundedHeads
+from beacon_lifecycle.http_readers import WatchedReaders
 from beacon_router.api.bodies import BodyRules
 from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.problems import refusal
@@ -36,12 +36,13 @@ class DirectLane:
     bodies: BodyRules
 
 
-def direct_protocol(lane: DirectLane) -> type[BoundedHeads]:
+def direct_protocol(lane: DirectLane, reader_timeout_s: float) -> type[WatchedReaders]:
     """The protocol of connections on this lane, for the server to make one of each."""
-    return type("InferenceProtocol", (DirectProtocol,), {"lane": lane})
+    shared = {"lane": lane, "reader_timeout_s": reader_timeout_s}
+    return type("InferenceProtocol", (DirectProtocol,), shared)
 
 
-class DirectProtocol(BoundedHeads):
+class DirectProtocol(WatchedReaders):
     lane: DirectLane
 
     def data_received(self, data: bytes) -> None:

@@ -1,0 +1,113 @@
+"""Clients that do not read their answers."""
+
+from asyncio import AbstractEventLoop, Transport
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from beacon_lifecycle.http_readers import WatchedReaders
+
+
+class Look:
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class HandLoop:
+    """Keeps what is due later until the test lets it come."""
+
+    def __init__(self) -> None:
+        self.looks: list[Look] = []
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Look:
+        assert seconds == 30.0
+        self.looks.append(Look(call))
+        return self.looks[-1]
+
+    def pass_time(self) -> None:
+        due, self.looks = self.looks, []
+        for look in due:
+            if not look.cancelled:
+                look.call()
+
+
+class FullTransport(Transport):
+    """Has bytes that the client has not read."""
+
+    def __init__(self, unread: int) -> None:
+        super().__init__({"socket": None})
+        self.unread = unread
+        self.aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@pytest.fixture
+def loop() -> HandLoop:
+    return HandLoop()
+
+
+@pytest.fixture
+def transport() -> FullTransport:
+    return FullTransport(100_000)
+
+
+@pytest.fixture
+def connection(loop: HandLoop, transport: FullTransport) -> WatchedReaders:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    made = WatchedReaders(
+        config=uvicorn.Config(app, log_config=None),
+        server_state=ServerState(),
+        app_state={},
+        _loop=cast("AbstractEventLoop", loop),
+    )
+    made.reader_timeout_s = 30.0
+    made.connection_made(transport)
+    return made
+
+
+def test_one_who_reads_nothing_between_two_looks_is_left(
+    connection: WatchedReaders, loop: HandLoop, transport: FullTransport
+) -> None:
+    connection.pause_writing()
+    loop.pass_time()
+    assert not transport.aborted
+    loop.pass_time()
+    assert transport.aborted
+
+
+def test_one_who_reads_slowly_is_served(
+    connection: WatchedReaders, loop: HandLoop, transport: FullTransport
+) -> None:
+    connection.pause_writing()
+    for _ in range(20):
+        loop.pass_time()
+        transport.unread -= 1
+    assert not transport.aborted
+
+
+def test_nobody_looks_once_all_is_read(
+    connection: WatchedReaders, loop: HandLoop, transport: FullTransport
+) -> None:
+    connection.pause_writing()
+    loop.pass_time()
+    connection.resume_writing()
+    loop.pass_time()
+    assert (loop.looks, transport.aborted) == ([], False)
+
+    connection.pause_writing()
+    loop.pass_time()
+    assert not transport.aborted, "it has its time anew"
