@@ -23,6 +23,12 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"fence": -1}, "invalid_field"),
     ({"fence": 2**63}, "invalid_field"),
     ({"fence": 1.5}, "invalid_field"),
+    ({"fence": True}, "invalid_field"),
+    ({"fence": "3"}, "invalid_field"),
+    ({"front": "yes"}, "invalid_field"),
+    ({"timeout_s": True}, "invalid_field"),
+    ({"timeout_s": "5"}, "invalid_field"),
+    ({"start_by": True}, "invalid_field"),
     ({"timeout_s": 0}, "invalid_field"),
     ({"timeout_s": -3}, "invalid_field"),
     ({"timeout_s": 1e12}, "invalid_field"),
@@ -139,6 +145,25 @@ async def test_a_reused_id(router: Router) -> None:
     answer = await router.ask("named", model="slow")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "request_id_reused")
+
+
+async def test_of_many_wrong_fields_the_first_are_told(router: Router) -> None:
+    """Each of a body's thousands would cost time that all others wait for."""
+    wrong = {"x" * 1_000: 0} | {f"nobody-{number}": 0 for number in range(2_000)}
+
+    answer = await router.http.post("/inference", json=GOOD | wrong)
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_field")
+    assert len(answer.json()["errors"]) == 50
+    assert len(answer.content) < 10_000
+
+
+@pytest.mark.parametrize("fence", ["-1", "1.5", str(2**62 + 1), "9" * 5_000])
+async def test_a_cancel_with_a_wrong_fence_breaks_no_lease(router: Router, fence: str) -> None:
+    answer = await router.http.delete(f"/inference/not-yet-{len(fence)}", params={"fence": fence})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_field")
+    assert (await router.infer(f"not-yet-{len(fence)}", fence=1)).state.value == "completed"
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nowhere", 404), ("PUT", "/inference", 405)])

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
+import httpx
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
@@ -76,6 +78,32 @@ async def test_a_client_that_stops_reading_gives_its_gpu_back() -> None:
                 assert (queues["running"], us["busy"], us["breaker"]["state"]) == (0, 0, "closed")
 
 
+async def test_a_client_that_stops_reading_loses_its_connection() -> None:
+    async def long(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                await visitor.say(b"data: " + b"x" * 60_000 + b"\n\n")
+
+    async with server_that(long) as gpu:
+        config = router_config(
+            {"us-1": backend("US", gpu.url, dialect="openai", models=("chat",), slots=1)},
+            reader_timeout_s=0.2,
+        )
+        async with start_router(config) as router:
+            body = {"model": "chat", "messages": MESSAGES, "stream": True}
+            async with router.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+
+                async def over() -> bool:
+                    return 'route="/v1/chat/completions"' in (await router.http.get("/metrics")).text
+
+                await until(over, "the router is done with the answer")
+                with pytest.raises(httpx.RemoteProtocolError):
+                    async for _ in answer.aiter_bytes():
+                        pass
+
+
 async def test_the_region_can_be_chosen(client: openai.AsyncOpenAI, router: Router) -> None:
     chosen = await client.chat.completions.with_raw_response.create(
         model="m", messages=MESSAGES, extra_headers={"X-Beacon-Region": "eu"}
@@ -87,6 +115,21 @@ async def test_the_region_can_be_chosen(client: openai.AsyncOpenAI, router: Rout
 
 async def test_the_models(client: openai.AsyncOpenAI) -> None:
     assert {model.id async for model in client.models.list()} == {"m", "slow", "chat"}
+
+
+async def test_one_model(client: openai.AsyncOpenAI) -> None:
+    assert (await client.models.retrieve("chat")).id == "chat"
+    with pytest.raises(openai.NotFoundError) as refused:
+        await client.models.retrieve("gpt-9")
+
+    assert refused.value.code == "model_not_found"
+
+
+async def test_what_is_not_served_here_is_said_in_openais_words(client: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as refused:
+        await client.embeddings.create(model="chat", input="Why?")
+
+    assert (refused.value.code, refused.value.type) == ("unknown_path", "invalid_request_error")
 
 
 async def test_an_unknown_model(client: openai.AsyncOpenAI) -> None:

@@ -9,6 +9,8 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.model import Name, Shape, Text, View
 from beacon_contracts.tiers import Tier
 
+HIGHEST_FENCE = 2**62
+
 
 class Failover(StrEnum):
     ANY = "any"
@@ -36,8 +38,8 @@ class StepMeta(Shape):
     """Which step of a pipeline this is; the `execute` dialect hands it to the backend."""
 
     job_id: Annotated[Text, Field(max_length=80)]
-    step_index: Annotated[int, Field(ge=0, le=1000)] = 0
-    attempt: Annotated[int, Field(ge=1, le=1000)] = 1
+    step_index: Annotated[int, Field(strict=True, ge=0, le=1000)] = 0
+    attempt: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
 
 
 class InferenceRequest(Shape):
@@ -56,18 +58,24 @@ class InferenceRequest(Shape):
     tier: Tier = Tier.FREE
     user_id: Annotated[Text, Field(max_length=120)] = ""
     failover: Failover = Failover.ANY
-    fence: Annotated[int, Field(ge=0, le=2**62)] = 0
+    fence: Annotated[int, Field(strict=True, ge=0, le=HIGHEST_FENCE)] = 0
     start_by: (
-        Annotated[float, Field(ge=0, le=1e11, description="Unix time; not started by then: 504")] | None
+        Annotated[float, Field(strict=True, ge=0, le=1e11, description="Unix time; not started by then: 504")]
+        | None
     ) = None
     timeout_s: (
         Annotated[
             float,
-            Field(gt=0, le=86_400, description="Longest run; a model's own `run_timeout_s` may be shorter"),
+            Field(
+                strict=True,
+                gt=0,
+                le=86_400,
+                description="Longest run; a model's own `run_timeout_s` may be shorter",
+            ),
         ]
         | None
     ) = None
-    front: bool = False
+    front: Annotated[bool, Field(strict=True)] = False
     meta: StepMeta | None = None
 
 

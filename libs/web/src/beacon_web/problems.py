@@ -1,5 +1,6 @@
 """RFC 9457 problem documents: their titles, the refusals of the edge itself, and those of the framework."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -33,6 +34,9 @@ _FRAMEWORK_CODES = {
     413: "body_too_large",
 }
 _PLACES = frozenset({"query", "path", "header", "body"})
+# A body of a megabyte can have a hundred thousand wrong fields: telling them all took a second.
+_MOST_FIELDS = 50
+_LONGEST_PATH = 200
 
 
 class HttpProblemError(Exception):
@@ -62,10 +66,17 @@ def framework_problem(error: HTTPException) -> tuple[Problem, Headers]:
 def field_problems(
     error: ValidationError | RequestValidationError, hidden: frozenset[str] = frozenset()
 ) -> list[FieldProblem]:
-    """What is wrong with which field; `hidden` are names of our types, which the client did not write."""
+    """What is wrong with which field, for the first that are wrong.
+
+    `hidden` are names of our types, which the client did not write.
+    """
+    if isinstance(error, ValidationError):
+        found: Sequence[Any] = error.errors(include_url=False, include_context=False, include_input=False)
+    else:
+        found = error.errors()
     return [
         FieldProblem(field=_path(item["loc"], hidden), message=item["msg"], code=item["type"])
-        for item in error.errors()
+        for item in found[:_MOST_FIELDS]
     ]
 
 
@@ -79,4 +90,4 @@ def _path(loc: tuple[int | str, ...], hidden: frozenset[str]) -> str:
             continue
         elif part not in hidden:
             path += f".{part}" if path else part
-    return path or "body"
+    return path[:_LONGEST_PATH] or "body"

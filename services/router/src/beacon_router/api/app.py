@@ -3,12 +3,15 @@
 from collections.abc import Iterable
 
 from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from beacon_router.api.chat_errors import CHAT_PREFIX, chat_refusal
 from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.documents import KEYS, RAW_BODIES
 from beacon_router.api.inference_routes import inference_routes
-from beacon_router.api.problems import FORESEEN, on_error
+from beacon_router.api.problems import FORESEEN, refusal
 from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextMiddleware
 from beacon_web.documents import document_api
 
@@ -28,3 +31,10 @@ def create_app(
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
     return RequestContextMiddleware(HttpMetricsMiddleware(app, metrics), access_log=access_log)
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """For every kind of error: an answer in the words of the door that was asked."""
+    path = request.url.path
+    refuse = chat_refusal if path.startswith(f"{CHAT_PREFIX}/") else refusal
+    return refuse(error, path).response()

@@ -37,8 +37,15 @@ def event(content: dict[str, Any]) -> bytes:
 
 
 def model_list(models: list[str], created: int) -> bytes:
-    data = [{"id": name, "object": "model", "created": created, "owned_by": "beacon"} for name in models]
-    return orjson.dumps({"object": "list", "data": data})
+    return orjson.dumps({"object": "list", "data": [_model(name, created) for name in models]})
+
+
+def model_document(name: str, created: int) -> bytes:
+    return orjson.dumps(_model(name, created))
+
+
+def _model(name: str, created: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created, "owned_by": "beacon"}
 
 
 def _head(inference: Inference, kind: str, created: int) -> dict[str, Any]:

@@ -72,6 +72,9 @@ class ChatReader:
         model = data.get("model")
         if not isinstance(model, str) or not model:
             raise ChatError(400, "missing_model", "you must provide a model parameter", param="model")
+        return self.known(model)
+
+    def known(self, model: str) -> str:
         if model not in self._regions:
             raise ChatError(
                 404, "model_not_found", f"The model {model[:80]!r} does not exist here", param="model"

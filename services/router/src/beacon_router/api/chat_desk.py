@@ -10,7 +10,7 @@ from beacon_lifecycle import Clock, OwnedTasks
 from beacon_router.api.auth import ServiceAuth, presented_key
 from beacon_router.api.bodies import BodyReader
 from beacon_router.api.callers import Caller, KeyBook, RunnerAwayError
-from beacon_router.api.chat_answers import chunks, completion, event, model_list
+from beacon_router.api.chat_answers import chunks, completion, event, model_document, model_list
 from beacon_router.api.chat_asking import ChatReader
 from beacon_router.api.chat_errors import ChatError, chat_failure, failure_status
 from beacon_router.dispatch.dispatcher import Dispatcher
@@ -56,6 +56,10 @@ class ChatDesk:
     async def models(self, scope: Scope) -> Reply:
         await self._caller(scope)
         return Reply(200, model_list(self._reader.models, self._now()))
+
+    async def model(self, scope: Scope, name: str) -> Reply:
+        await self._caller(scope)
+        return Reply(200, model_document(self._reader.known(name), self._now()))
 
     async def complete(self, scope: Scope, receive: Receive) -> Reply | Streamed:
         caller = await self._caller(scope)

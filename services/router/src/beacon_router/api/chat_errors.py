@@ -3,15 +3,17 @@
 import orjson
 
 from beacon_contracts.failures import Failure
-from beacon_router.api.problems import CLIENT_GONE, problem_of
+from beacon_router.api.problems import CLIENT_GONE, log_if_crashed, problem_of
 from beacon_web.problems import HttpProblemError
 from beacon_web.replies import Reply, with_retry_after
 
+CHAT_PREFIX = "/v1"
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
     404: "invalid_request_error",
+    405: "invalid_request_error",
     413: "invalid_request_error",
     422: "invalid_request_error",
     429: "rate_limit_error",
@@ -47,8 +49,9 @@ def error_document(status: int, code: str, message: str, param: str | None = Non
     return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
-def chat_refusal(error: Exception) -> Reply:
+def chat_refusal(error: Exception, path: str) -> Reply:
     """Any error of the door or of the router, in this shape."""
+    log_if_crashed(error, path)
     problem, headers = problem_of(error)
     headers = with_retry_after(headers, problem.retry_after_s)
     param = error.param if isinstance(error, ChatError) else None

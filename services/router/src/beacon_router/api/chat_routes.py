@@ -4,13 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from beacon_router.api.chat_desk import ChatDesk, Streamed
-from beacon_router.api.chat_errors import chat_refusal
-from beacon_router.api.problems import log_if_crashed
+from beacon_router.api.chat_errors import CHAT_PREFIX
 from beacon_web.replies import Headers
 
 _COMPLETION: dict[str, Any] = {
@@ -82,7 +81,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def chat_routes(desk: ChatDesk) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["openai"])
+    routes = APIRouter(prefix=CHAT_PREFIX, tags=["openai"])
 
     @routes.post(
         "/chat/completions",
@@ -91,24 +90,22 @@ def chat_routes(desk: ChatDesk) -> APIRouter:
         openapi_extra={"requestBody": _REQUEST, "parameters": [_REGION]},
     )
     async def complete(request: Request) -> Response:
-        try:
-            answer = await desk.complete(request.scope, request.receive)
-        except ClientDisconnect:
-            raise
-        except Exception as error:  # noqa: BLE001 - every error has OpenAI's shape here
-            log_if_crashed(error, request.url.path)
-            return chat_refusal(error).response()
-        return (
-            EventStream(answer.pieces, answer.headers) if isinstance(answer, Streamed) else answer.response()
-        )
+        answer = await desk.complete(request.scope, request.receive)
+        if isinstance(answer, Streamed):
+            return EventStream(answer.pieces, answer.headers)
+        return answer.response()
 
     @routes.get("/models", summary="The models that can be asked for", responses={401: _ERRORS[401]})
     async def models(request: Request) -> Response:
-        try:
-            return (await desk.models(request.scope)).response()
-        except Exception as error:  # noqa: BLE001
-            log_if_crashed(error, request.url.path)
-            return chat_refusal(error).response()
+        return (await desk.models(request.scope)).response()
+
+    @routes.get(
+        "/models/{name:path}",
+        summary="One of the models that can be asked for",
+        responses={401: _ERRORS[401], 404: _ERRORS[404]},
+    )
+    async def model(request: Request, name: str) -> Response:
+        return (await desk.model(request.scope, name)).response()
 
     return routes
 

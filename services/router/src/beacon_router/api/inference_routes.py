@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from beacon_contracts.inference import InferenceView
+from beacon_contracts.inference import HIGHEST_FENCE, InferenceView
 from beacon_router.api.desk import InferenceDesk
 from beacon_router.api.documents import ASK_BODY, PREFER_HEADER, problems
 
@@ -14,6 +14,7 @@ Fence = Annotated[
     int | None,
     Query(
         ge=0,
+        le=HIGHEST_FENCE,
         description="Refused when a later lease has taken it over; earlier ones are refused from then on",
     ),
 ]

@@ -4,8 +4,7 @@ import structlog
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect
 
 from beacon_contracts.problem import Problem
 from beacon_router.dispatch.errors import (
@@ -75,11 +74,6 @@ def log_if_crashed(error: Exception, path: str) -> None:
     """An error that nobody foresaw is a defect, and must be found."""
     if not isinstance(error, FORESEEN):
         log.error("request_crashed", path=path, exc_info=error)
-
-
-async def on_error(request: Request, error: Exception) -> Response:
-    """The framework's exception handler, for every kind of error."""
-    return refusal(error, request.url.path).response()
 
 
 def _dispatch_problem(error: DispatchError) -> Problem:
