@@ -38,6 +38,13 @@ class QuickRedis(Redis):
         await self._or_close(ear, ear.listen())
         return ear
 
+    async def execute_command(self, *arguments: Any, **options: Any) -> Any:
+        """As ever; uvloop's error of a connection that was closed a moment ago becomes one of Redis."""
+        try:
+            return await super().execute_command(*arguments, **options)
+        except RuntimeError as error:
+            raise ConnectionError(f"the connection to Redis was closed: {error}") from error
+
     async def evalsha(self, sha: str, numkeys: int, *keys_and_args: Any) -> Any:
         if not self.is_plain:
             return await super().evalsha(sha, numkeys, *keys_and_args)
@@ -66,7 +73,7 @@ class QuickRedis(Redis):
         try:
             async with asyncio.timeout(self.connection_pool.connection_kwargs["socket_timeout"]):
                 await self._reach(line)
-        except OSError as error:  # a timeout is one, too
+        except (OSError, RuntimeError) as error:  # a timeout; a sentinel's connection that has just closed
             raise ConnectionError(f"Redis cannot be reached: {error!r}") from error
         await self._or_close(line, self._introduce(line))
 
