@@ -39,12 +39,14 @@ def new_uuid_bytes() -> bytes:
 
 def show(prefix: str, value: UUID) -> str:
     """`show("job", uuid)` is `job_` and 26 letters."""
-    return f"{prefix}_{_letters(value.int)}"
+    number = value.int
+    return f"{prefix}_{_first_letters(number >> 20)}{_PAIRS[number >> 10 & 1023]}{_PAIRS[number & 1023]}"
 
 
-@lru_cache(maxsize=4_096)  # a request names its job twice, and its user is that of many others
-def _letters(number: int) -> str:
-    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(120, -1, -10)])
+@lru_cache(maxsize=4_096)  # the jobs of a batch share them; a request names its job twice, and its user often
+def _first_letters(number: int) -> str:
+    """All but the last four."""
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(100, -1, -10)])
 
 
 def read(prefix: str, text: str) -> UUID:

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope
 
 from beacon_config import BeaconConfig
 from beacon_contracts import accounts
-from beacon_contracts.ids import UserId, new_uuid, show_job
+from beacon_contracts.ids import JobId, UserId, new_uuid, show_job
 from beacon_contracts.jobs import BatchSubmission, job_submission
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import JobClass, Tier
@@ -26,7 +26,7 @@ from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.plan import places
 from beacon_runner.domain.record import record
 from beacon_runner.store.intake import Intake
-from beacon_runner.store.new_ids import new_job_id
+from beacon_runner.store.new_ids import new_job_id, new_job_ids
 from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.store.users import Principal
 from beacon_web.bodies import read_body
@@ -69,7 +69,7 @@ class SubmissionDesk:
     async def take(self, principal: Principal, submission: Submission, key: str | None) -> Reply:
         """Accept one job that has the right form."""
         self.outlook.begin()
-        (job,) = await self._classed([self._admit(self._sender(principal), submission)])
+        (job,) = await self._classed([self._admit(self._sender(principal), submission, new_job_id())])
         if key is not None:
             job = replace(job, idempotency_key=key, request_hash=_hash([submission]))
         (accepted,) = await self._checked([job], await self.intake.submit([job]))
@@ -122,18 +122,18 @@ class SubmissionDesk:
         """All of them, or an error that names what is wrong with each."""
         jobs: list[NewJob] = []
         problems: list[FieldProblem] = []
+        ids = new_job_ids(len(submissions))
         for number, submission in enumerate(submissions):
             try:
-                jobs.append(self._admit(sender, submission))
+                jobs.append(self._admit(sender, submission, ids[number]))
             except RefusedJobError as error:
                 problems += [_in_batch(problem, number) for problem in error.problems]
         if problems:
             raise RefusedJobError(problems)
         return jobs
 
-    def _admit(self, sender: Sender, submission: Submission) -> NewJob:
+    def _admit(self, sender: Sender, submission: Submission, job_id: JobId) -> NewJob:
         """In normal form, and no longer than the tier may ask for."""
-        job_id = new_job_id()
         admitted = self.admission.admit(submission, job_id.int)
         duration_s, longest_s = admitted.duration_s, sender.longest_s
         if duration_s is not None and longest_s is not None and duration_s > longest_s:
@@ -147,7 +147,7 @@ class SubmissionDesk:
             sender.lane,
             admitted,
             sender.batch,
-            allowance=sender.allowance,
+            sender.allowance,
         )
 
     async def _checked(self, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> list[Submitted]:

@@ -13,6 +13,7 @@ from beacon_runner.domain.record import record
 from beacon_runner.domain.template import MissingReferenceError, references, resolve
 
 Submission = MatrixJob | PipelineJob | GenerationJob
+_ANY = Failover.ANY  # looking it up there takes longer than the comparison
 
 
 class RefusedJobError(Exception):
@@ -67,19 +68,21 @@ class Admission:
         return self._serving[model]
 
     def _generation(self, job: GenerationJob, spread: int) -> AdmittedJob:
+        model, duration_s = job.model, job.duration
         problems = list(json_problems(job.params, "params")) if job.params else []
-        region = self._place(job.model, "model", job.region, spread, problems)
-        if job.duration is not None:
-            problems += self._duration_problems(job.model, job.duration)
+        region = self._place(model, "model", job.region, spread, problems)
+        given: dict[str, Any] = {"prompt": job.prompt}
+        if duration_s is not None:
+            problems += self._duration_problems(model, duration_s)
+            given["duration"] = duration_s
         if region is None or problems:
             raise RefusedJobError(problems)
-        given: dict[str, Any] = {"prompt": job.prompt}
-        if job.duration is not None:
-            given["duration"] = job.duration
         if job.loop:
             given["loop"] = True
-        spec = {"model": job.model, "region": region, "input": given, **_options(job)}
-        return AdmittedJob("generation", job.name, spec, 1, 1, job.duration)
+        spec: dict[str, Any] = {"model": model, "region": region, "input": given}
+        if job.params or job.failover is not _ANY:
+            spec |= _options(job)
+        return AdmittedJob("generation", job.name, spec, 1, 1, duration_s)
 
     def _duration_problems(self, name: str, duration_s: float) -> Iterator[FieldProblem]:
         model = self._config.models.get(name)
@@ -230,7 +233,7 @@ def _options(job: Submission) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if job.params:
         options["params"] = job.params
-    if job.failover is not Failover.ANY:
+    if job.failover is not _ANY:
         options["failover"] = job.failover.value
     return options
 

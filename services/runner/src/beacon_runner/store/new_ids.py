@@ -8,3 +8,10 @@ from beacon_contracts.ids import JobId, new_uuid_bytes
 def new_job_id() -> JobId:
     """Later ones sort after earlier ones."""
     return JobId(UUID(new_uuid_bytes()))
+
+
+def new_job_ids(count: int) -> list[JobId]:
+    """Those of a batch, in its order: one random id whose last 20 bits count. 54 random bits are left."""
+    start = new_uuid_bytes()
+    shared, first = start[:13], (start[13] & 0xF0) << 16
+    return [JobId(UUID(shared + number.to_bytes(3))) for number in range(first, first + count)]

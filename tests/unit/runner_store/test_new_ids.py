@@ -1,0 +1,28 @@
+"""Ids of a batch: unlike any others, in its order, and after those that were made before."""
+
+from uuid import UUID
+
+from beacon_contracts.ids import read_job, show_job
+from beacon_runner.store.new_ids import new_job_id, new_job_ids
+
+
+def test_ids_of_batches_are_all_different_and_in_order() -> None:
+    batches = [new_job_ids(10_000) for _ in range(5)]
+    made = [job for batch in batches for job in batch]
+    assert len(set(made)) == 50_000
+    assert made == sorted(made)
+
+
+def test_ids_made_one_by_one_go_in_between() -> None:
+    made = [new_job_id(), *new_job_ids(100), new_job_id(), *new_job_ids(100), new_job_id()]
+    assert made == sorted(made)
+
+
+def test_they_are_ids_like_all_others() -> None:
+    for job in new_job_ids(2_000):
+        assert UUID(bytes=job.bytes).version == 7
+        assert read_job(show_job(job)) == job
+
+
+def test_none_of_none() -> None:
+    assert new_job_ids(0) == []
