@@ -35,7 +35,8 @@ def test_a_command_that_meets_a_closed_connection_has_lost_it(
 ) -> None:
     async def act(client: QuickRedis) -> None:
         await client.ping()
-        (connection,) = client.connection_pool._available_connections
+        pool: Any = client.connection_pool
+        (connection,) = pool._available_connections
         send = connection.send_packed_command
 
         async def send_late(*arguments: Any, **options: Any) -> None:
@@ -57,7 +58,7 @@ def test_a_sentinel_whose_connection_has_just_closed_is_a_redis_out_of_reach(
     async def act(client: QuickRedis) -> None:
         options = client.connection_pool.connection_kwargs
 
-        async def ask_over_closed(_: Line) -> None:
+        async def ask_over_closed(line: Line) -> None:
             _, writer = await asyncio.open_connection(options["host"], options["port"])
             await write_to_closed(writer)
 

@@ -41,7 +41,7 @@ class QuickRedis(Redis):
     async def execute_command(self, *arguments: Any, **options: Any) -> Any:
         """As ever; uvloop's error of a connection that was closed a moment ago becomes one of Redis."""
         try:
-            return await super().execute_command(*arguments, **options)
+            return await super().execute_command(*arguments, **options)  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             raise ConnectionError(f"the connection to Redis was closed: {error}") from error
 
