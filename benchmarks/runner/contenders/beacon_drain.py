@@ -33,6 +33,9 @@ class CountingClaims:
     async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
         return await self._claims.claim(messages, worker)
 
+    async def confirm(self, message: Message, job: ClaimedJob, worker: str) -> bool:
+        return await self._claims.confirm(message, job, worker)
+
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         applied = await self._claims.record(reports)
         self._progress.recorded(sum(1 for report in reports if report.verdict and report.job in applied))

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from beacon_contracts.tiers import JobClass
-from beacon_redis import RedisAddress
+from beacon_redis import QuickRedis, RedisAddress
 from beacon_runner.domain.messages import Message
 from beacon_runner.queue.keys import hand_channel
 from beacon_runner.queue.redis_queue import handed
@@ -155,3 +157,65 @@ async def test_what_was_paid_to_go_first_waits_in_front(bed: QueueBed) -> None:
         await bed.add(paid, front=True)
     assert heard == []
     assert await bed.claim() == [paid]
+
+
+async def everything_kept(bed: QueueBed) -> str:
+    return str([await bed.redis.dump(key) async for key in bed.redis.scan_iter()])
+
+
+async def test_a_grant_is_told_to_the_pool_that_waits_and_kept_nowhere(bed: QueueBed) -> None:
+    first = replace(message(), grant='["secret input"]')
+    async with listening(bed, "w1") as heard:
+        await wait_in(bed, "w1", "small", LOW)
+        assert await bed.add(first) == 1
+        assert await bed.add(first) == 0
+        assert "secret" not in await everything_kept(bed)
+    assert [(pool, found, found.grant) for pool, found in heard] == [("small", first, first.grant)]
+
+
+async def test_a_grant_is_lost_when_nobody_waits(bed: QueueBed) -> None:
+    await bed.add(replace(message(), grant='["secret input"]'))
+    assert "secret" not in await everything_kept(bed)
+    assert [found.grant for found in await bed.claim()] == [""]
+
+
+async def test_several_messages_at_once_come_without_grants(bed: QueueBed) -> None:
+    async with listening(bed, "w1") as heard:
+        await wait_in(bed, "w1", "small", LOW)
+        await bed.add(*(replace(message(), grant='["secret input"]') for _ in range(2)))
+    assert [found.grant for _, found in heard] == [""]
+
+
+async def test_a_grant_whose_push_got_no_answer_is_not_given_again(bed: QueueBed) -> None:
+    """The first try may have been heard by a worker, even if nothing is left of it in this Redis."""
+    redis = bed.redis
+    assert isinstance(redis, QuickRedis)
+    answered = redis.evalsha_once
+    tries: list[tuple[object, ...]] = []
+
+    async def unanswered(*words: object) -> object:
+        tries.append(words)
+        answer = await answered(*words)  # type: ignore[arg-type]
+        if len(tries) == 1:
+            await redis.delete(*bed.layout.shared)
+            raise RedisConnectionError("no answer")
+        return answer
+
+    first = replace(message(), grant='["secret input"]')
+    async with listening(bed, "w1", "w2") as heard:
+        await wait_in(bed, "w1", "small", LOW)
+        await wait_in(bed, "w2", "small", LOW)
+        redis.evalsha_once = unanswered  # type: ignore[assignment, method-assign]
+        assert await bed.add(first) == 1
+        redis.evalsha_once = answered  # type: ignore[method-assign]
+    assert len(tries) == 2
+    assert [found.grant for _, found in heard] == [first.grant, ""]
+
+
+async def test_a_redis_that_forgot_its_scripts_has_not_given_the_grant(bed: QueueBed) -> None:
+    first = replace(message(), grant='["secret input"]')
+    async with listening(bed, "w1") as heard:
+        await wait_in(bed, "w1", "small", LOW)
+        await bed.redis.script_flush()
+        assert await bed.add(first) == 1
+    assert [found.grant for _, found in heard] == [first.grant]

@@ -144,7 +144,7 @@ class Heard:
     rung: list[None]
     carries: int = 0
 
-    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
+    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None:
         assert len(jobs) == len(numbers)
         self.rung.append(None)
 

@@ -146,7 +146,7 @@ async def test_a_job_that_comes_after_an_idle_worker_was_killed_does_not_wait_fo
 
 
 @asynccontextmanager
-async def pool_on(bed: LoopBed) -> AsyncIterator[tuple[Pool, ScriptedExecutor]]:
+async def pool_on(bed: LoopBed, *, slots: int = 50) -> AsyncIterator[tuple[Pool, ScriptedExecutor]]:
     transport, executor = bed.transport, ScriptedExecutor()
     bench = Bench(
         executor,
@@ -167,4 +167,4 @@ async def pool_on(bed: LoopBed) -> AsyncIterator[tuple[Pool, ScriptedExecutor]]:
     intake = Intake(
         bed.queue, bed.claims, bench, heartbeat, "w1", transport.clock, transport.metrics, lambda: None
     )
-    yield Pool("all", bed.config.pools["all"], intake), executor
+    yield Pool("all", PoolConfig(slots=slots, classes=ALL_CLASSES), intake), executor

@@ -34,7 +34,7 @@ class Courier:
     carried: list[NewJob] = field(default_factory=list)
     carries: int = 20
 
-    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
+    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None:
         assert len(numbers) == len(jobs)
         self.carried += jobs
         self.meanwhile()

@@ -27,6 +27,9 @@ class GatedStore:
     async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
         raise AssertionError(f"{worker} does not claim {messages} here")
 
+    async def confirm(self, message: Message, job: ClaimedJob, worker: str) -> bool:
+        raise AssertionError(f"{worker} does not confirm {message} of {job} here")
+
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         jobs, gate = frozenset(report.job for report in reports), asyncio.Event()
         self.gates.append((jobs, gate))

@@ -63,13 +63,14 @@ async def test_what_may_be_running_already_is_looked_for() -> None:
         return DONE
 
     router = ScriptedRouter(infer)
-    await outcome_of(router)
-    await outcome_of(router, claimed_before=True)
+    await outcome_of(router, fence=(1 << ERA_BITS) + 1)
+    await outcome_of(router, fence=(1 << ERA_BITS) + 1, claimed_before=True)
+    await outcome_of(router, fence=(1 << ERA_BITS) + 2)  # somebody was granted the first fence of the era
     a_day_from_now = int(time.time()) + 86_400
     await outcome_of(
         router, fence=(a_day_from_now << ERA_BITS) + 1
     )  # an era that began after the job was made
-    assert router.asked_again == [False, True, True]
+    assert router.asked_again == [False, True, True, True]
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,15 @@ class QuickRedis(Redis):
     async def evalsha(self, sha: str, numkeys: int, *keys_and_args: Any) -> Any:
         if not self.is_plain:
             return await super().evalsha(sha, numkeys, *keys_and_args)
-        words: tuple[Word, ...] = ("EVALSHA", sha, numkeys, *keys_and_args)
         try:
-            return await (await self._open_line()).call(*words)
+            return await self.evalsha_once(sha, numkeys, *keys_and_args)
         except (ConnectionError, TimeoutError):
-            return await (await self._open_line()).call(*words)
+            return await self.evalsha_once(sha, numkeys, *keys_and_args)
+
+    async def evalsha_once(self, sha: str, numkeys: int, *keys_and_args: Any) -> Any:
+        """For what must not be done twice; only where `is_plain`. After an error it may have been done."""
+        words: tuple[Word, ...] = ("EVALSHA", sha, numkeys, *keys_and_args)
+        return await (await self._open_line()).call(*words)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         if self._line is not None:

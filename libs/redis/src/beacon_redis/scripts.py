@@ -12,6 +12,8 @@ from redis import RedisCluster as SyncRedisCluster
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import NoScriptError
 
+from beacon_redis.quick import QuickRedis
+
 _INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
 
 
@@ -48,6 +50,17 @@ class LuaScripts:
             return await redis.evalsha(script.sha, len(keys), *keys, *arguments)
         except NoScriptError:
             return await redis.eval(script.text, len(keys), *keys, *arguments)
+
+    async def run_once(
+        self, redis: QuickRedis, operation: str, keys: Sequence[str], arguments: Sequence[str | int]
+    ) -> Any:
+        """For what must not be done twice: after an error it may have been done, and is not tried again."""
+        script = self.script(operation)
+        try:
+            return await redis.evalsha_once(script.sha, len(keys), *keys, *arguments)
+        except NoScriptError:  # so it was not done
+            await redis.script_load(script.text)
+            return await redis.evalsha_once(script.sha, len(keys), *keys, *arguments)
 
     def run_blocking(
         self,

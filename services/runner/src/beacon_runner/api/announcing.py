@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from beacon_runner.domain.grants import grant_of
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.work import ClaimedJob
 from beacon_runner.loops.express import LARGEST_GROUP, Express
 from beacon_runner.store.submissions import NewJob
 
@@ -17,14 +19,22 @@ class Announcer:
     def carries(self) -> int:
         return LARGEST_GROUP
 
-    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
+    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None:
         if len(jobs) > LARGEST_GROUP:
             self.ring()
         elif jobs:
-            self.express.offer([_entry(job) for job in jobs], numbers)
+            self.express.offer([_entry(job, fence) for job in jobs], numbers)
 
 
-def _entry(job: NewJob) -> OutboxEntry:
-    """As the submitting statement has written it to the outbox."""
-    message = Message(job.id, ticket=1, stage=0, attempt=1, job_class=job.job_class, lane=job.lane)
+def _entry(job: NewJob, fence: int) -> OutboxEntry:
+    """As the submitting statement has written it to the outbox, and the fence that it granted."""
+    grant = grant_of(_claimed(job, fence)) if fence else ""
+    message = Message(job.id, 1, 0, 1, job.job_class, job.lane, grant=grant)
     return OutboxEntry(Topic.JOBS, message, batch=job.batch)
+
+
+def _claimed(job: NewJob, fence: int) -> ClaimedJob:
+    one = job.admitted
+    return ClaimedJob(
+        job.id, job.user, fence, 1, 0, one.stages, 1, one.kind, one.spec, {}, job.tier, front=False
+    )

@@ -34,6 +34,7 @@ class Message:
     written_id: str = field(
         default="", compare=False, repr=False
     )  # as the queue wrote it, which saves writing it
+    grant: str = field(default="", compare=False, repr=False)  # see grants.py; most come without
 
     @property
     def id(self) -> str:

@@ -44,6 +44,10 @@ class ClaimStore(Protocol):
         """Fence each job that its message still speaks for; the others are missing from the answer."""
         ...
 
+    async def confirm(self, message: Message, job: ClaimedJob, worker: str) -> bool:
+        """Say that this worker has the job that it was granted; false, and nothing changed, if it is late."""
+        ...
+
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         """Apply each report whose fence still holds, in one transaction; the jobs that were applied."""
         ...
@@ -137,7 +141,10 @@ class Promotions(Protocol):
 
 class MessageQueue(Protocol):
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
-        """Add messages by topic in one round trip; those that Redis knows already change nothing."""
+        """Add messages by topic in one round trip; those that Redis knows already change nothing.
+
+        A grant goes to a pool that waits, if one does, and is kept nowhere; a second try goes without it.
+        """
         ...
 
     async def claim(

@@ -78,13 +78,15 @@ class ClaimedJob:
 
     @property
     def may_be_running(self) -> bool:
-        """Whether somebody may have started it: by an earlier claim, or by one that a crash has forgotten.
+        """Whether somebody may have started it: by an earlier claim or grant, or by one that a crash forgot.
 
-        Claims are forgotten only when an era of fences ends (docs/decisions/0008), and the fence names the
-        second in which the present one began: jobs that are younger have lost none.
+        Each of them counts the fence up. They are forgotten only when an era of fences ends
+        (docs/decisions/0008), and the fence names the second in which the present one began: jobs that are
+        younger have lost none.
         """
         era_s, made_s = self.fence >> ERA_BITS, (self.id.int >> 80) / 1000
-        return self.claimed_before or made_s < era_s + CLOCKS_DIFFER_S
+        first = (era_s << ERA_BITS) + 1
+        return self.claimed_before or self.fence > first or made_s < era_s + CLOCKS_DIFFER_S
 
 
 @record

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TypeVar, cast
 
+import structlog
 from asyncpg.pgproto import pgproto
 from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_redis import REDIS_ERRORS, QuickRedis
 from beacon_runner.domain.classes import better
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.ports import LiveMessage
@@ -16,6 +18,8 @@ from beacon_runner.queue import scripts
 from beacon_runner.queue.keys import Layout
 from beacon_runner.queue.lost_and_found import LostAndFound
 from beacon_runner.queue.scripts import Operation
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -27,15 +31,27 @@ class RedisQueue:
         self._redis = redis
         self._layout = layout
         self._lease_ms = round(lease_s * 1000)
+        self._pushing = (*layout.shared, *layout.dead, layout.idle)
+        self._quick = redis if isinstance(redis, QuickRedis) and redis.is_plain else None
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
-        keys = (*self._layout.shared, *self._layout.dead, self._layout.idle)
+        if self._quick is not None and len(entries) == 1 and entries[0].message.grant:
+            try:
+                return await self._push_with_grant(self._quick, entries[0])
+            except REDIS_ERRORS as error:  # somebody may have the grant: nobody gets it a second time
+                log.info("grant_lost", error=str(error))
         changed = 0
         for step in _steps(entries):
-            texts = words(chain.from_iterable(map(_push_arguments, step)))
-            arguments = self._layout.chosen_lanes, texts, self._lease_ms
-            changed += await self._number(Operation.PUSH, *arguments, keys=keys)
+            changed += await self._number(Operation.PUSH, *self._pushed(step), "", keys=self._pushing)
         return changed
+
+    async def _push_with_grant(self, redis: QuickRedis, entry: OutboxEntry) -> int:
+        arguments = *self._layout.arguments, *self._pushed([entry]), entry.message.grant
+        return cast("int", await scripts.run_once(redis, Operation.PUSH, self._pushing, arguments))
+
+    def _pushed(self, entries: Sequence[OutboxEntry]) -> tuple[str | int, ...]:
+        texts = words(chain.from_iterable(map(_push_arguments, entries)))
+        return self._layout.chosen_lanes, texts, self._lease_ms
 
     async def claim(
         self, classes: Sequence[JobClass], limit: int, worker: str, pool: str = ""
@@ -144,8 +160,8 @@ def rest_of(message: Message) -> str:
 
 def handed(text: str) -> tuple[str, Message]:
     """The pool that waited, and what it gets; see handing.inc.lua."""
-    pool, _, message = text.partition("\n")
-    return pool, _message(message)
+    pool, message, *grant = text.split("\n")
+    return pool, _message(message, *grant)
 
 
 def _is_wrong(live: LiveMessage, value: str | None) -> bool:
@@ -160,7 +176,7 @@ def _is_wrong(live: LiveMessage, value: str | None) -> bool:
 _CLASSES = {job_class.value: job_class for job_class in JobClass}
 
 
-def _message(text: str) -> Message:
+def _message(text: str, grant: str = "") -> Message:
     """As `id:stage:attempt:class:lane`; the job's id of the kind that the database driver takes quickest."""
     job, ticket, stage, attempt, job_class, lane = text.split(":", 5)
     return Message(
@@ -171,6 +187,7 @@ def _message(text: str) -> Message:
         _CLASSES[job_class],
         lane,
         f"{job}:{ticket}",
+        grant,
     )
 
 

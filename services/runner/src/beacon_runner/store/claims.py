@@ -64,6 +64,15 @@ class PostgresClaims:
         known = await self._known(again)
         return [replace(job, known=known[job.id]) if job.id in known else job for job in claimed]
 
+    async def confirm(self, message: Message, job: ClaimedJob, worker: str) -> bool:
+        lane = message.lane if is_numbered(message.lane) else None
+        values = job.id, job.fence, worker, lane
+        try:
+            return await retried(lambda: self._database.fetchval(_SQL["confirm"], *values)) is not None
+        except BaseException:
+            self._unheard.append(message)
+            raise
+
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         return await self._records.record(reports)
 

@@ -97,7 +97,7 @@ class JobControl:
                 raise WrongStateError(state, f"a job that is {state} cannot be cancelled")
             (ended,) = await connection.fetch(_SQL["cancel"], job)
             await connection.execute(_SQL["cancel_executions"], job)
-            at_router = await self._at_router(connection, ended) if row["started_at"] else None
+            at_router = await self._at_router(connection, ended) if row["lease"] else None
             held = state is JobState.PROCESSING
             if not held:  # otherwise the routers say whether it ran
                 await refund(connection, [job])

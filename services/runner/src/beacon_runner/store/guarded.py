@@ -23,6 +23,7 @@ from beacon_runner.store.submissions import (
     created,
     earlier_of,
     is_earlier,
+    values_of,
 )
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ class GuardedSubmissions:
             answers |= {job.id: limit for job, limit in zip(new, met, strict=True) if limit is not None}
             passed = [job for job, limit in zip(new, met, strict=True) if limit is None]
             express = len(passed) <= self._announce.carries
-            stored, numbers = await _store(connection, passed, express=express)
-        self._announce(stored, numbers)
+            stored, numbers, fence = await _store(connection, passed, express=express)
+        self._announce(stored, numbers, fence)
         if (stored and express) or any(is_earlier(answer) for answer in answers.values()):
             await self._submissions.reach_disk()
         return answers | {job.id: created(job) for job in stored}
@@ -151,16 +152,21 @@ async def _used(connection: "Connection", users: Mapping[UserId, Allowance | Non
 
 async def _store(
     connection: "Connection", jobs: Sequence[NewJob], *, express: bool
-) -> tuple[Sequence[NewJob], Sequence[int]]:
-    """Those whose keys were free, and the numbers of their messages."""
+) -> tuple[Sequence[NewJob], Sequence[int], int]:
+    """Those whose keys were free, the numbers of their messages, and the fence granted to a single one."""
     if not jobs:
-        return (), ()
-    keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
-    rows = await connection.fetch(_SUBMIT["submit_keyed"], *columns_of(jobs), express, *keys)
+        return (), (), 0
+    single = express and len(jobs) == 1
+    if single:
+        rows = await connection.fetch(_SUBMIT["submit_one"], *values_of(jobs[0]))
+    else:
+        keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
+        rows = await connection.fetch(_SUBMIT["submit_keyed"], *columns_of(jobs), express, *keys)
     stored = {row["job_id"] for row in rows}
     if any(job.batch is not None and job.id not in stored for job in jobs):
         raise _KeyRacedError
-    return [job for job in jobs if job.id in stored], [row["id"] for row in rows]
+    fence = rows[0]["lease"] if single and rows else 0
+    return [job for job in jobs if job.id in stored], [row["id"] for row in rows], fence
 
 
 def _use(row: Any) -> Use:

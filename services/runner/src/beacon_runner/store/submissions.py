@@ -64,6 +64,7 @@ class Announce(Protocol):
     """Hears, after the commit, which jobs were stored and the numbers of their messages in the outbox.
 
     Of groups that it carries it hears before they are on the disk: they may run while it writes.
+    A `fence` was granted to whoever gets the message of the only one.
     """
 
     @property
@@ -71,7 +72,7 @@ class Announce(Protocol):
         """Groups of so many at most it brings to Redis itself; the relay leaves them alone at first."""
         ...
 
-    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None: ...
+    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None: ...
 
 
 class Unheard:
@@ -79,7 +80,7 @@ class Unheard:
 
     carries = 0
 
-    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int]) -> None:
+    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None:
         """The relay looks by itself."""
 
 
@@ -159,9 +160,8 @@ class Submissions:
         return True
 
     async def _submit_one(self, job: NewJob) -> list[Answer]:
-        values = job.id, *_shared(job), job.admitted.spec, job.idempotency_key, job.request_hash
-        rows = await self._database.fetch(_SQL["submit_one"], *values)
-        answers = await self._announced([job], rows)
+        rows = await self._database.fetch(_SQL["submit_one"], *values_of(job))
+        answers = await self._announced([job], rows, rows[0]["lease"] if rows else 0)
         await self.reach_disk()
         return answers
 
@@ -170,10 +170,10 @@ class Submissions:
         rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), express, *keys)
         return await self._announced(jobs, rows)
 
-    async def _announced(self, jobs: Sequence[NewJob], rows: Sequence[Any]) -> list[Answer]:
+    async def _announced(self, jobs: Sequence[NewJob], rows: Sequence[Any], fence: int = 0) -> list[Answer]:
         """The answers, once what the rows say was stored is announced."""
         stored = {row["job_id"] for row in rows}
-        self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows])
+        self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows], fence)
         return await self._with_earlier(jobs, [created(job) if job.id in stored else None for job in jobs])
 
     def _express(self, jobs: Sequence[NewJob]) -> bool:
@@ -207,6 +207,11 @@ def columns_of(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     places = [shared.setdefault(_shared(job), len(shared) + 1) for job in jobs]
     specs = orjson.dumps([job.admitted.spec for job in jobs])
     return [job.id for job in jobs], places, specs, *map(list, zip(*shared, strict=True))
+
+
+def values_of(job: NewJob) -> tuple[Any, ...]:
+    """The same for a single one."""
+    return job.id, *_shared(job), job.admitted.spec, job.idempotency_key, job.request_hash
 
 
 def _shared(job: NewJob) -> tuple[Any, ...]:

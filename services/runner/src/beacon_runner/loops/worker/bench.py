@@ -73,6 +73,12 @@ class Bench:
         self._fill(seat)
         return older
 
+    def confirm(self, run: JobRun) -> None:
+        """What it has to say may be written from now on."""
+        run.confirmed = True
+        if not run.let_go:
+            self._judge(self._seats[run.job.id])
+
     def let_go(self, job: JobId) -> JobRun | None:
         """Stop working on it and change nothing; what runs at the router is left to its new owner."""
         seat = self._seats.pop(job, None)
@@ -143,7 +149,7 @@ class Bench:
         run = seat.run
         if run.verdict is None and run.settled:
             run.verdict = self._verdict(run)
-        if run.verdict is not None or run.unrecorded:
+        if run.confirmed and (run.verdict is not None or run.unrecorded):
             self._notes.note(run)
 
     def _verdict(self, run: JobRun) -> Verdict:

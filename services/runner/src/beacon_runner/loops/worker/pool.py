@@ -9,6 +9,7 @@ from beacon_config.tenancy import PoolConfig
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, Wakeup
 from beacon_redis import REDIS_ERRORS
+from beacon_runner.domain.grants import granted
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.ports import ClaimStore, MessageQueue
 from beacon_runner.domain.work import ClaimedJob
@@ -17,6 +18,7 @@ from beacon_runner.loops.rounds import Round
 from beacon_runner.loops.worker.bench import Bench
 from beacon_runner.loops.worker.heartbeat import Heartbeat
 from beacon_runner.loops.worker.opening import open_run
+from beacon_runner.loops.worker.run import JobRun
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +50,7 @@ class Pool:
         self._told = True  # something may be waiting that this pool has not seen
         self._claiming = False
         self._handed: list[Message] = []
+        self._begun: list[JobRun] = []  # on grants, which are to be confirmed
         self._asked_at = self._leased_after = intake.clock.now()
         self._waits = False  # in Redis, for the next message
         self.helpers: Sequence[Pool] = ()  # who hears of it when more waits than this pool can take
@@ -66,13 +69,20 @@ class Pool:
         self.wakeup.set()
 
     def hand(self, message: Message) -> None:
-        """It was leased to this pool, whose last claim had asked for more than there was."""
+        """It was leased to this pool, whose last claim had asked for more than there was.
+
+        With a grant it begins at once, unless a claim is under way that may fill the slots.
+        """
         self._handed.append(message)
+        if not self._claiming:
+            self._begin_granted()
         self.wakeup.set()
 
     async def return_handed(self) -> None:
         """What this pool does not come to any more."""
         handed, self._handed = self._handed, []
+        begun, self._begun = self._begun, []
+        handed += self._let_go(begun)
         if handed:
             await self._intake.queue.give_back(handed, self._intake.worker)
 
@@ -80,6 +90,9 @@ class Pool:
         """Claim what fits and begin it."""
         self._claiming = True
         try:
+            self._begin_granted()
+            if self._begun:
+                return await self._confirm()
             return await (self._take_handed() if self._handed else self._claim())
         finally:
             self._claiming = False
@@ -87,11 +100,59 @@ class Pool:
     async def _take_handed(self) -> Round:
         """Then claim, to wait again."""
         handed, self._handed = self._handed, []
-        if len(handed) > self._free or not self._intake.heartbeat.alive or self._is_late(self._leased_after):
-            await self._too_late(handed)
-        else:
+        if self._may_take(len(handed)):
             await self._take(handed)
+        else:
+            await self._too_late(handed)
         return Round(len(handed), more=True)
+
+    def _may_take(self, count: int) -> bool:
+        return count <= self._free and self._intake.heartbeat.alive and not self._is_late(self._leased_after)
+
+    def _begin_granted(self) -> None:
+        """Of what was handed here, what Postgres need not be asked about first."""
+        messages = [message for message in self._handed if message.grant]
+        if messages and self._may_take(len(self._handed)):
+            self._handed = [message for message in self._handed if not message.grant]
+            for message in messages:
+                self._begun.append(self._begin_unconfirmed(message))
+
+    def _begin_unconfirmed(self, message: Message) -> JobRun:
+        intake = self._intake
+        run = open_run(message, granted(message), intake.clock.unix())
+        run.confirmed = False
+        self._free -= 1
+        intake.heartbeat.hold([message])
+        intake.bench.begin(run, self._free_slot)
+        intake.metrics.claimed.labels(self._classes[0]).inc()
+        return run
+
+    async def _confirm(self) -> Round:
+        """From now on they may be written about. What was granted too late, or in vain, is given back."""
+        begun, self._begun = self._begun, []
+        for run in begun:
+            await self._confirm_one(run)
+        return Round(len(begun), more=True)
+
+    async def _confirm_one(self, run: JobRun) -> None:
+        intake, confirmed = self._intake, False
+        try:
+            confirmed = await intake.store.confirm(run.message, run.job, intake.worker)
+        finally:
+            if confirmed:
+                intake.bench.confirm(run)
+            elif lost := self._let_go([run]):
+                intake.metrics.stale.inc()
+                await intake.queue.give_back(lost, intake.worker)
+
+    def _let_go(self, runs: Sequence[JobRun]) -> list[Message]:
+        """Stop working on them; what has begun at the router is left to the next who claims them."""
+        ours = [run for run in runs if not run.let_go]
+        for run in ours:
+            self._intake.bench.let_go(run.job.id)
+        messages = [run.message for run in ours]
+        self._intake.heartbeat.drop(messages)
+        return messages
 
     async def _claim(self) -> Round:
         intake = self._intake

@@ -31,6 +31,7 @@ class JobRun:
         "_running",
         "_told",
         "_unrecorded",
+        "confirmed",
         "job",
         "let_go",
         "message",
@@ -42,6 +43,7 @@ class JobRun:
         self.job = job
         self.verdict: Verdict | None = None
         self.let_go = False  # nobody works on it any more
+        self.confirmed = True  # the store knows that it is ours; until then nothing of it is written
         self._plan = plan
         self._left = due(plan, job.known)
         self._left.reverse()  # the first to start is taken from the end

@@ -23,7 +23,7 @@ local function find_idle(idle, class)
   return found
 end
 
-local function hand_over(idle, lease_ms, id, rest, class, lane)
+local function hand_over(idle, lease_ms, id, rest, class, lane, grant)
   if next(by_class) or redis.call('EXISTS', waiting) == 1 then return false end
   if redis.call('SISMEMBER', paused, class) == 1 then return false end
   local one = find_idle(idle, class)
@@ -33,6 +33,7 @@ local function hand_over(idle, lease_ms, id, rest, class, lane)
   redis.call('HSET', live, id, 'l' .. worker .. ':' .. rest)
   redis.call('ZADD', leases, now_ms() + lease_ms, id)
   tally(running, lane, 1)
-  redis.call('PUBLISH', channel .. ':' .. worker, pool .. '\n' .. id .. ':' .. rest)
+  local told = pool .. '\n' .. id .. ':' .. rest
+  redis.call('PUBLISH', channel .. ':' .. worker, grant == '' and told or told .. '\n' .. grant)
   return true
 end

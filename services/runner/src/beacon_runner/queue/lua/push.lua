@@ -2,7 +2,8 @@
 -- KEYS 1-5 as in places.inc.lua, 6 dead LIST of ids, 7 dead ids HASH (job -> id), 8 idle ZSET (see handing.inc.lua)
 -- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, 5 four words (see words.inc.lua) for each message:
 --      kind (j lane, f front, r retry, s retry that goes to the front, d dead), id, `stage:attempt:class:lane`,
---      due in ms (r, s) or batch (j, f); 6 lease in ms
+--      due in ms (r, s) or batch (j, f); 6 lease in ms, 7 grant of the only message, told to a pool that it is
+--      handed to and kept nowhere
 -- Returns how many messages were added or moved.
 -- include places.inc.lua
 -- include moving.inc.lua
@@ -16,7 +17,7 @@ local changed, given = 0, words(ARGV[5])
 local add = {}
 function add.j(id, given_rest, batch)
   local rest, class, lane = with_lane(given_rest, batch)
-  if not hand_over(KEYS[8], ARGV[6], id, rest, class, lane) then add_to_lane(id, rest, class, lane) end
+  if not hand_over(KEYS[8], ARGV[6], id, rest, class, lane, ARGV[7]) then add_to_lane(id, rest, class, lane) end
 end
 function add.f(id, rest, batch) enter_front('LPUSH', id, with_lane(rest, batch)) end
 local function add_retry(letter)

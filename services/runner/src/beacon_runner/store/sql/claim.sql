@@ -23,6 +23,22 @@ RETURNING
     j.id, j.user_id, j.lease, j.ticket, j.stage, j.stages, j.attempt, j.kind, j.spec, j.context, j.tier,
     j.front, j.started_at < now() AS claimed_before, j.postponed;
 
+-- name: confirm
+-- What was begun on a grant is this worker's, if nobody has claimed, cancelled or paid for it, and no crash has come
+-- in between (ADR 13). Not waited for on the disk, as a claim.
+UPDATE jobs j
+SET
+    state = 'processing',
+    deliveries = j.deliveries + 1,
+    worker = $3,
+    lane = coalesce($4, j.lane),
+    started_at = now()
+WHERE
+    j.id = $1 AND j.lease = $2 AND j.state = 'queued' AND NOT j.front
+    AND EXISTS (SELECT FROM current_era WHERE only_row AND number = $2 >> 20)
+    AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
+RETURNING j.id;
+
 -- name: uncount
 -- Take back the deliveries of claims that nobody heard of; a job may be among them twice.
 UPDATE jobs j

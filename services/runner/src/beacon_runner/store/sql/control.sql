@@ -2,7 +2,7 @@
 -- The job as it stands, held against changes until the transaction ends.
 SELECT
     id, user_id, state, kind, spec, ticket, stage, stages, attempt, class, lane, failure, total, completed,
-    failed, cancelled, started_at
+    failed, cancelled, lease
 FROM jobs
 WHERE id = $1
 FOR UPDATE;

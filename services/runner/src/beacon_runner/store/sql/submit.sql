@@ -62,20 +62,24 @@ SELECT id, job_id FROM queued;
 
 -- name: submit_one
 -- The same for a single job that the express brings, with or without a key: a plan of half the size.
+-- The first fence of the era goes to whoever is handed its message; every claim is above it (ADR 13).
 WITH stored AS (
     INSERT INTO jobs (
         id, user_id, tier, class, original_class, lane, batch, kind, name, stages, total, spec,
-        idempotency_key, request_hash
+        idempotency_key, request_hash, lease
     )
-    VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+    VALUES (
+        $1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+        coalesce((SELECT (number << 20) + 1 FROM current_era WHERE only_row), 0)
+    )
     ON CONFLICT (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-    RETURNING id, class, lane, batch
+    RETURNING id, class, lane, batch, lease
 )
 INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
 SELECT s.id, 1, 0, 1, s.class, s.lane, s.batch, true
 FROM stored s
 CROSS JOIN set_config('synchronous_commit', 'off', true) AS lazy
-RETURNING id, job_id;
+RETURNING id, job_id, (SELECT lease FROM stored) AS lease;
 
 -- name: reach_disk
 -- A commit that waits for the disk, and for standbys where commits do; all that was committed before it is there.
