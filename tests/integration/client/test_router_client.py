@@ -12,6 +12,7 @@ from beacon_client.errors import RouterBusy, RouterRefused, RouterUnreachable
 from beacon_client.router import RouterClient, RouterTimes
 from beacon_contracts.inference import InferenceRequest, InferenceState, StepMeta
 from beacon_contracts.tiers import Tier
+from beacon_lifecycle import ManualClock
 from beacon_telemetry import log_context
 from tests.integration.client.small_router import SmallRouter, cut, refuse, small_router, view_of
 
@@ -127,6 +128,24 @@ async def test_a_router_that_is_away_does_not_keep_work_from_another(
         await router.until(lambda: "exe_a.0.0" in router.known)
         await router.finish("exe_a.0.0")
         assert (await running).state is InferenceState.COMPLETED
+
+
+async def test_a_router_that_stays_silent_is_not_waited_for_by_all_who_look_for_their_work(
+    router: SmallRouter, other: SmallRouter
+) -> None:
+    clock = ManualClock()
+    other.next_answers += [cut] * 100
+    names = [f"exe_{name}.0.0" for name in "abcd"]
+    asked = []
+    async with RouterClient([router.url, other.url], "t", clock) as client:
+        for name in names:
+            router.known[name] = view_of(request(name).model_dump(mode="json")) | {"state": "completed"}
+            assert (await client.infer(request(name), again=True)).state is InferenceState.COMPLETED
+            asked.append(len(other.calls))
+        await clock.advance(60)
+        await client.infer(request(names[0]), again=True)
+    assert asked[2:] == [asked[2]] * 2  # after three silences in a row not again, while it rests
+    assert len(other.calls) > asked[-1]
 
 
 async def test_a_restarted_router_is_given_the_request_again(router: SmallRouter) -> None:

@@ -136,12 +136,21 @@ class RouterClient:
         await self.aclose()
 
     async def _left_at(self, request: InferenceRequest) -> Endpoint | None:
-        """The router where an earlier holder of the same work has left it running, or completed."""
+        """The router where an earlier holder of the same work has left it running, or completed.
+
+        One that stays silent rests, and is not asked while it does: all who look for their work would wait.
+        """
         routers = self._endpoints.serving(request.region)
         if len(routers) < 2:
             return None
-        answers = await self._ask_all("GET", _path(request.request_id), request.region)
-        for router, view in zip(routers, map(_view, answers), strict=True):
+        routers = [router for router in routers if not router.is_away(self._clock.now())]
+        asked = (self._ask_short("GET", router, _path(request.request_id)) for router in routers)
+        found = list(zip(routers, await asyncio.gather(*asked), strict=True))
+        for router, answer in found:
+            if isinstance(answer, ExchangeError):
+                router.failed(self._clock.now())
+        for router, answer in found:
+            view = _view(answer)
             if view is not None and (not view.state.terminal or view.state is InferenceState.COMPLETED):
                 log.info("run_found_again", request=request.request_id, router=router.url, state=view.state)
                 return router

@@ -6,6 +6,7 @@ import httpx
 
 REST_FIRST_S = 0.25
 REST_MAX_S = 10.0
+FAILURES_OF_THE_AWAY = 3
 
 
 class Endpoint:
@@ -35,6 +36,10 @@ class Endpoint:
     def answered(self) -> None:
         self.failures = 0
         self.rests_until = 0.0
+
+    def is_away(self, now: float) -> bool:
+        """It rests, and not for a single mishap."""
+        return self.failures >= FAILURES_OF_THE_AWAY and self.rests_until > now
 
     def __repr__(self) -> str:
         state = f"resting after {self.failures} failures" if self.failures else "healthy"
