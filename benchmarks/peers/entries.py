@@ -31,7 +31,7 @@ def _entry(
 
 
 PEERS = (
-    _entry("pgqueuer", 16_000, *({"batch": size} for size in (50, 200, 500, 1_000)), pickups=200),
+    _entry("pgqueuer", 30_000, *({"batch": size} for size in (50, 200, 500, 1_000)), pickups=200),
     _entry("chancy", 4_000, {"concurrency": 100}, {"concurrency": 500}),
     _entry("Dramatiq", 3_000, {"processes": 1, "threads": 8}, {"processes": 2, "threads": 8}),
     _entry("taskiq", 3_000, {"tasks": 100, "prefetch": 0}, {"tasks": 100, "prefetch": 100}),
