@@ -35,12 +35,14 @@ class Process:
         if self.popen.poll() is not None:
             raise RuntimeError(f"{self.name} ended with {self.popen.returncode}:\n{self.log}")
 
-    async def says(self, words: str) -> None:
+    async def says(self, *words: str) -> None:
+        """One of these."""
+
         def said() -> bool:
             self.must_be_alive()
-            return words in self.log
+            return any(word in self.log for word in words)
 
-        await until(said, f"{self.name} says {words!r}")
+        await until(said, f"{self.name} says one of {words!r}")
 
     async def exited(self) -> int:
         return await asyncio.to_thread(self.popen.wait, PATIENCE_S)

@@ -62,7 +62,7 @@ async def test_a_worker_frozen_past_its_lease_and_woken_changes_nothing(bed: Loo
     frozen.send(signal.SIGSTOP)
     await delivered(bed, job, 2)
     frozen.send(signal.SIGCONT)  # both believe to hold it, until the first heartbeat or write
-    await frozen.says("lost")
+    await frozen.says("leases_lost", "jobs_taken_over")
     await scene.gpu.release()
     assert await bed.ended(job) == ["completed"]
     assert [execution["state"] for execution in await bed.executions(job)] == ["completed"]
