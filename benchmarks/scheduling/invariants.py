@@ -75,9 +75,11 @@ class Rule(StrEnum):
     AFFINITY_ENDANGERS = "affinity endangers"
     """and the first of the line does not wait past its bound because of it."""
     ORDER = "order"
-    """Otherwise by rank and arrival, except for those that stand aside for a loaded backend,"""
+    """Otherwise by rank and arrival, except for those that stand aside,"""
+    OUTWEIGHED = "outweighed"
+    """for those who wait for what has to go, unless these weigh half as much or less,"""
     PATIENCE = "patience"
-    """which they do no longer than loads would have taken."""
+    """or for a loaded backend, for so many loads, and until so many wait."""
     IDLE_SLOT = "idle slot"
     """No slot is idle while somebody who does not stand aside could use it,"""
     AT_ONCE = "at once"
@@ -239,13 +241,39 @@ class Watch:
             if self.world.endangers(machine, waiting, first, 1, now):
                 raise Violation(Rule.AFFINITY_ENDANGERS, f"{start.id} on {start.backend}")
         elif start.reason is Reason.ORDER:
-            for head in before:
-                if not self._held_elsewhere(head, machine):
-                    raise Violation(Rule.ORDER, f"{head.request.id} goes before {start.id}")
+            self._check_stood_aside(now, start, before, machine)
+            taken = start.needs_load and self.world.outweighed(machine, waiting, now)
+            if taken and not self._would_be_late(now, waiting, machine):
+                raise Violation(Rule.OUTWEIGHED, f"{start.id} takes {start.backend} from others")
         elif start.needs_load and any(head.request.rank == waiting.request.rank for head in before):
             raise Violation(
                 Rule.STARVATION_ORDER, f"{start.id} is not the oldest of its tier and needs a load"
             )
+
+    def _check_stood_aside(self, now: float, start: Start, before: list[Waiting], machine: Machine) -> None:
+        """Who needs no load may go before the first if this stands aside; who needs one, if all before do."""
+        first = min(before, key=lambda head: head.place, default=None)
+        if first is not None and not start.needs_load:
+            before = [first]
+            if any(self.world.outweighed(other, first, now) for other in self._usable(machine)):
+                return
+        for head in before:
+            if not self._held_elsewhere(head, machine):
+                raise Violation(Rule.ORDER, f"{head.request.id} goes before {start.id}")
+
+    def _would_be_late(self, now: float, waiting: Waiting, machine: Machine) -> bool:
+        """Whether a run that needs no load would keep it waiting past its bound."""
+        return any(
+            self.world.endangers(other, head, waiting, 1, now)
+            for other in self._usable(machine)
+            for head in self.world.heads(other)
+            if head.queue is Queue.MAIN and head.request.model in other.loaded
+        )
+
+    def _usable(self, machine: Machine) -> list[Machine]:
+        """The machines of its fleet that something could start on."""
+        fleet = (other for other in self.world.machines.values() if other.fleet == machine.fleet)
+        return [other for other in fleet if self.world.usable(other)]
 
     def _held_elsewhere(self, head: Waiting, machine: Machine) -> bool:
         return any(
@@ -311,10 +339,15 @@ class Watch:
                     yield machine, head
 
     def _stands_aside(self, now: float, head: Waiting, machine: Machine) -> None:
-        """Only for a backend that holds its model, and no longer than loads would have taken."""
+        """Only for a backend that holds its model, for no more loads than may be, and not if too many do."""
         name = head.request.id
         if not self._held_elsewhere(head, machine):
             raise Violation(Rule.IDLE_SLOT, f"{name} waits for nothing, {machine.spec.name} is free")
         since = self._aside_since.setdefault(name, now)
-        if now - since >= 2 * self._policy.patience * self._longest_load_s:
+        if now - since >= 2 * max(1.0, self._policy.patience) * self._longest_load_s:
             raise Violation(Rule.PATIENCE, f"{name} has stood aside since {since}")
+        model = head.request.model
+        pace, begun = self.world.crowd(machine, model)
+        gpus = len(self.world.holders(machine.spec.region, model)) + 1
+        if pace * now - begun > 4 * self._policy.patience * self._longest_load_s * gpus:
+            raise Violation(Rule.PATIENCE, f"{pace} wait for {model}, {machine.spec.name} is free")

@@ -7,6 +7,7 @@ shapes of facts and decisions, and the moving averages.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import fsum, inf
 
 from beacon_router.core import (
     BackendSpec,
@@ -42,7 +43,8 @@ class Waiting:
     arrived: float
     number: int
     """Of its arrival in this queue."""
-    patient_until: float | None = None
+    allowance: tuple[float, float] | None = None
+    """Once it has stood aside: until when it may, and how much those may weigh who wait for its model."""
 
     @property
     def lane(self) -> LaneKey:
@@ -72,6 +74,8 @@ class Machine:
     health: Health = Health.CLOSED
     loaded: list[str] = field(default_factory=list)
     probe: RequestId | None = None
+    rested: float = -inf
+    """When a run of it last ended."""
     runs: dict[RequestId, Running] = field(default_factory=dict)
 
     @property
@@ -126,7 +130,7 @@ class World:
         if waiting.queue is Queue.MAIN:
             self.leaves(request)
             moved = self.joins(waiting.arrived, waiting.request, Queue.FRONT, waiting.region)
-            moved.patient_until = waiting.patient_until
+            moved.allowance = waiting.allowance
 
     def leaves(self, request: RequestId) -> Waiting:
         waiting = self.waiting.pop(request)
@@ -152,6 +156,7 @@ class World:
         run = self.running.pop(request)
         machine = self.machines[run.backend]
         del machine.runs[request]
+        machine.rested = now
         if machine.probe == request:
             machine.probe = None
         if load_s is not None:
@@ -242,6 +247,34 @@ class World:
         length = min(batch_left, len(self._lane_of(lane_head)))
         batch_s = length * machine.runs_s.of(lane_head.request.model)
         return self._remaining(first, now) < batch_s + machine.loads_s.of(first.request.model)
+
+    def crowd(self, machine: Machine, model: str) -> tuple[int, float]:
+        """What those who wait for the model and may run there gain in weight every second, and from when."""
+        waiting = [
+            (self.policy.tiers[head.request.rank].weight * len(lane), head.arrived)
+            for lane in self._lanes[model].values()
+            if lane and (head := next(iter(lane.values()))).queue is Queue.MAIN
+            if self.may_run_in(head, machine.spec.region)
+        ]
+        return sum(weight for weight, _ in waiting), fsum(weight * arrived for weight, arrived in waiting)
+
+    def outweighed(self, machine: Machine, head: Waiting, now: float) -> bool:
+        """Whether those who wait for what would have to go weigh more than half as much, per GPU."""
+        region, goes = machine.spec.region, machine.loaded[0] if machine.loaded else ""
+        full = len(machine.loaded) >= machine.spec.loaded_models
+        if not full or goes not in machine.spec.models or self.shut(region, goes):
+            return False
+        pace, begun = self.crowd(machine, head.request.model)
+        their_pace, their_begun = self.crowd(machine, goes)
+        ours = (pace * now - begun) / (len(self.holders(region, head.request.model)) + 1)
+        return ours < 2 * (their_pace * now - their_begun) / len(self.holders(region, goes))
+
+    def holders(self, region: str, model: str) -> list[Machine]:
+        return [
+            machine
+            for machine in self.machines.values()
+            if machine.spec.region == region and model in machine.loaded
+        ]
 
     def in_lanes(self) -> Iterator[list[Waiting]]:
         """Who waits, lane by lane, in order."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from beacon_router.core.crowd import Crowd
 from beacon_router.core.decisions import Decision, Health, Reason, Start
 from beacon_router.core.dispatch import Dispatcher
 from beacon_router.core.fleet import Fleet, Pick
@@ -15,7 +16,7 @@ from beacon_router.core.heads import Guard
 from beacon_router.core.lanes import NOBODY, Lane, Queue, Ticket
 from beacon_router.core.limits import Limit
 from beacon_router.core.machines import Backend, Region
-from beacon_router.core.patience import Patience
+from beacon_router.core.patience import Allowance, Patience
 from beacon_router.core.queues import Queues
 from beacon_router.core.topology import BackendSpec
 from beacon_router.core.turns import Turns
@@ -161,7 +162,7 @@ def _every_backend_has_a_batch_of_its_own(patch: pytest.MonkeyPatch) -> None:
 
 
 def _affinity_at_any_price(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Fleet, "_endangers", lambda *_: False)
+    patch.setattr(Fleet, "_endangers", lambda *_, **__: False)
 
 
 def _nobody_ever_starves(patch: pytest.MonkeyPatch) -> None:
@@ -253,12 +254,23 @@ def _other_regions_sleep_through_a_retry(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Dispatcher, "stir", broken)
 
 
+def _loads_whoever_wait_for_what_goes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("beacon_router.core.fleet.outweighed", lambda *_: False)
+
+
 def _patience_without_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Patience, "_until", lambda *_: float("inf"))
+    patch.setattr(Patience, "_allowance", lambda *_: Allowance(until=1e9, weight=50.0))
+
+
+def _patience_however_many_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Crowd, "weighs_at", lambda *_: 1e9)
 
 
 def _patience_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Patience, "stands_aside", lambda self, lane, *_: lane.head.seq % 2 == 0)
+    def broken(self: Patience, lane: Lane, *facts: Any) -> float | None:
+        return None if lane.head.seq % 2 else facts[-1] + 1.0
+
+    patch.setattr(Patience, "aside_until", broken)
 
 
 def _deadlines_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -303,7 +315,9 @@ MUTANTS = [
     Mutant("moves pinned requests", Rule.PINNED, _pinned_ones_move),
     Mutant("retries where it failed", Rule.REGION, _a_retry_goes_back_to_where_it_failed),
     Mutant("lets idle regions sleep through a retry", Rule.AT_ONCE, _other_regions_sleep_through_a_retry),
+    Mutant("takes a backend from those who weigh more", Rule.OUTWEIGHED, _loads_whoever_wait_for_what_goes),
     Mutant("waits for a loaded model for ever", Rule.PATIENCE, _patience_without_end),
+    Mutant("waits for a loaded model with ever more", Rule.PATIENCE, _patience_however_many_wait),
     Mutant("waits for nothing", Rule.IDLE_SLOT, _patience_for_nothing),
     Mutant("forgets deadlines", Rule.EXPIRY, _deadlines_are_forgotten),
     Mutant("expires requests early", Rule.EXPIRY, _deadlines_come_early),

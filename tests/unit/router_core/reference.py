@@ -169,33 +169,50 @@ class Reference:
         return head, machine, Reason.ORDER if first else Reason.AFFINITY, not first
 
     def _order(self, now: float, main: list[Waiting], free: list[Machine]) -> Choice | None:
-        claimed: Counter[str] = Counter()
+        pairs = ((head, machine) for head in main for machine in free)
+        loaded = next((pair for pair in pairs if pair[0].request.model in pair[1].loaded), None)
+        aside: set[str] = set()
         for head in main:
+            model = head.request.model
+            if model in aside:
+                continue
             machine = self._place(head, free)
-            if head.request.model in machine.loaded or not self._stands_aside(now, head, machine, claimed):
-                first = next(one for one in main if one.request.model == head.request.model)
-                return first, machine, Reason.ORDER, False
+            if model in machine.loaded or not self._stands_aside(now, head, machine, loaded):
+                return head, machine, Reason.ORDER, False
+            if loaded is not None:
+                return *loaded, Reason.ORDER, False
+            aside.add(model)
         return None
 
-    def _stands_aside(self, now: float, head: Waiting, machine: Machine, claimed: Counter[str]) -> bool:
+    def _stands_aside(
+        self, now: float, head: Waiting, machine: Machine, loaded: tuple[Waiting, Machine] | None
+    ) -> bool:
+        if loaded is not None:
+            other, its_machine = loaded
+            if self.world.endangers(its_machine, other, head, 1, now):
+                return False
+            if self.world.outweighed(machine, head, now):
+                return True
         model = head.request.model
-        until = head.patient_until
-        if until is None:
-            cost_s = self.world.durations.loads.of(model)
-            if len(machine.loaded) >= machine.spec.loaded_models:
-                cost_s += self.world.durations.loads.of(machine.loaded[0])
-            bound = head.arrived + self._policy.tiers[head.request.rank].starvation_bound_s
-            until = min(now + self._policy.patience * cost_s, bound)
-        moments = sorted(
-            self._free_at(other)
-            for other in self.world.machines.values()
-            if other.spec.region == machine.spec.region and model in other.loaded and self._will_take(other)
-        )[claimed[model] :]
-        if not moments or max(now, moments[0]) >= until:
+        holders = self.world.holders(machine.spec.region, model)
+        moments = [self._free_at(holder) for holder in holders if self._will_take(holder)]
+        if not moments:
             return False
-        head.patient_until = until
-        claimed[model] += 1
+        until, weight = head.allowance or self._allowance(now, head, machine)
+        pace, begun = self.world.crowd(machine, model)
+        if max(now, min(moments)) >= min(until, (weight * (len(holders) + 1) + begun) / pace):
+            return False
+        head.allowance = (until, weight)
         return True
+
+    def _allowance(self, now: float, head: Waiting, machine: Machine) -> tuple[float, float]:
+        patience, loads_s = self._policy.patience, self.world.durations.loads
+        load_s = loads_s.of(head.request.model)
+        until = now + load_s
+        if len(machine.loaded) >= machine.spec.loaded_models:
+            until = max(until, machine.rested + patience * (load_s + loads_s.of(machine.loaded[0])))
+        bound = head.arrived + self._policy.tiers[head.request.rank].starvation_bound_s
+        return min(until, bound), 4 * patience * load_s
 
     def _will_take(self, machine: Machine) -> bool:
         if machine.health is not Health.CLOSED:
@@ -226,12 +243,7 @@ class Reference:
             return 0
         if len(machine.loaded) < machine.spec.loaded_models:
             return 1
-        region = machine.spec.region
-        holders = [
-            other
-            for other in self.world.machines.values()
-            if other.spec.region == region and machine.loaded[0] in other.loaded
-        ]
+        holders = self.world.holders(machine.spec.region, machine.loaded[0])
         return 2 if len(holders) > 1 else 3
 
     def _start(self, now: float, choice: Choice) -> Start:

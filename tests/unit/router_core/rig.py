@@ -29,7 +29,7 @@ SMALL_TIERS = (TierRule(6.0, 4), TierRule(9.0, 2), TierRule(12.0, 1))
 
 def small_policy() -> Policy:
     """Bounds of seconds, so that a short story has starving tiers in it."""
-    return Policy(batch_limit=2, tiers=SMALL_TIERS, express_limit=2)
+    return Policy(batch_limit=2, tiers=SMALL_TIERS, express_limit=2, patience=1.0)
 
 
 def mixed_topology() -> Topology:

@@ -46,10 +46,8 @@ class Dispatcher:
             for ticket, lane in self._queues.expired(now):
                 self.forget(ticket, lane)
                 decisions.append(Expired(ticket.request.id))
-        ends = self._floor.patience.ends
-        if ends and ends[0][0] <= now:
-            for lane in self._floor.patience.over(now):
-                self.stir(lane)
+        if self._floor.patience.ends:
+            self.stir_regions(fleet.region for fleet in self._floor.patience.over(now))
         stirred, waiting = self._stirred, self._queues.tickets
         regions = list(stirred) if len(stirred) < 2 else self._in_turn()
         while regions and waiting:
@@ -60,12 +58,12 @@ class Dispatcher:
         self._freed.clear()
         return decisions
 
-    def free(self, run: Run) -> None:
+    def free(self, now: float, run: Run) -> None:
         """A run ended: its slot and tokens are free."""
         fleet = run.backend.fleet
         region = fleet.region
         del self.runs[run.request.id]
-        run.backend.vacate(run)
+        run.backend.vacate(now, run)
         region.room += 1
         fleet.pool.changes += 1
         self._stirred[region] = None

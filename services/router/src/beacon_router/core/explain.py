@@ -60,7 +60,7 @@ def _held_by_region(fleets: tuple[Fleet, ...], region: str, ahead: int) -> Why |
 
 def _held_by_patience(ticket: Ticket, alive: list[Backend], region: str, ahead: int) -> Why | None:
     """It could have forced a load on a free slot, but waits for a backend that holds its model."""
-    if ticket.patient_until is None or not any(backend.has_slot for backend in alive):
+    if ticket.allowance is None or not any(backend.has_slot for backend in alive):
         return None
     holders = tuple(backend.name for backend in alive if ticket.request.model in backend.loaded)
     return Why(Holdup.STANDS_ASIDE, region, ahead, holders)

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from beacon_router.core.crowd import Crowd, crowd_of
 from beacon_router.core.decisions import Health, Reason
 from beacon_router.core.heads import Alarm, Heads
 from beacon_router.core.lanes import Lane, Queue
 from beacon_router.core.machines import Backend, Region
-from beacon_router.core.patience import Patience
+from beacon_router.core.patience import Patience, outweighed
 from beacon_router.core.topology import Policy
 from beacon_router.core.turns import Turns
 
@@ -46,6 +47,7 @@ class Fleet:
         "_in_turn",
         "_patience",
         "_ranks",
+        "_weights",
         "backends",
         "batch",
         "free",
@@ -80,7 +82,8 @@ class Fleet:
         self._alarm = alarm = Alarm()
         self._express = Heads(region.guards, alarm)
         self._ranks = tuple(Heads(region.guards, alarm, tier.starvation_bound_s) for tier in policy.tiers)
-        self.turns = Turns([tier.weight for tier in policy.tiers])
+        self._weights = [tier.weight for tier in policy.tiers]
+        self.turns = Turns(self._weights)
         self._in_turn = [self._ranks[rank] for rank in self.turns.order]
         self._patience = patience
         self._affine: dict[str, tuple[list[Lane], ...]] = {
@@ -116,6 +119,8 @@ class Fleet:
 
     def pick(self, now: float) -> Pick | None:
         """What a free slot of this fleet takes next; nothing is taken until `take`."""
+        if self._patience.ends:
+            self._patience.ends.pop(self, None)
         free = list(self.free)
         if self.limited:
             free = [backend for backend in free if backend.short_of is None]
@@ -189,7 +194,7 @@ class Fleet:
                 continue
             if lane is top:
                 return Pick(lane, backend, _ORDER)
-            if not self._endangers(backend, lane, top, now):
+            if not self._endangers(backend, lane, top, now, runs=self._batch_limit - self.batch):
                 best = Pick(lane, backend, _AFFINITY, _JUMPS)
         return best
 
@@ -202,18 +207,48 @@ class Fleet:
         return None
 
     def _order(self, free: list[Backend], now: float) -> Pick | None:
-        """The first by rank and arrival of those that do not stand aside."""
-        claims: dict[str, list[float]] = {}
-        aside: dict[str, Lane] = {}
-        stands_aside = self._patience.stands_aside
+        """The first of the line, if worth its load; else who needs none; else the next worth its load."""
+        loaded = self._first_loaded(free)
+        aside: dict[str, float] = {}
         for heads in self._ranks:
             for lane in heads.in_order():
+                if lane.model in aside:
+                    continue
                 backend = self._place(lane.model, free)
-                if lane.model in backend.loaded or not stands_aside(lane, backend, claims, now):
-                    # A load is worth it for the model, so the first that waits for it goes.
-                    return Pick(aside.get(lane.model, lane), backend, _ORDER)
-                aside.setdefault(lane.model, lane)
+                if lane.model in backend.loaded:
+                    return Pick(lane, backend, _ORDER)
+                until = self._aside_until(lane, backend, loaded, now)
+                if until is None:
+                    return Pick(lane, backend, _ORDER)
+                if loaded is not None:
+                    return loaded
+                aside[lane.model] = until
+        if aside:
+            self._patience.ends[self] = min(aside.values())
         return None
+
+    def _first_loaded(self, free: list[Backend]) -> Pick | None:
+        """The first by rank and arrival that a backend holds the model of."""
+        best: Pick | None = None
+        for backend, lanes in self._loaded(free):
+            lane = _first(lanes)
+            if lane is not None and (best is None or _line(lane) < _line(best.lane)):
+                best = Pick(lane, backend, _ORDER)
+        return best
+
+    def _aside_until(self, lane: Lane, backend: Backend, loaded: Pick | None, now: float) -> float | None:
+        """How long a head stands aside rather than be loaded on this backend; None: not at all."""
+        crowd = self.crowd(lane.model)
+        if loaded is not None:
+            if self._endangers(loaded.backend, loaded.lane, lane, now, runs=1):
+                return None
+            if outweighed(crowd, lane.model, backend, now):
+                return now
+        return self._patience.aside_until(lane, backend, crowd, now)
+
+    def crowd(self, model: str) -> Crowd:
+        """Those who wait for the model in the main queue."""
+        return crowd_of(self._affine.get(model, ()), self._weights)
 
     def _loaded(self, free: list[Backend]) -> list[tuple[Backend, tuple[list[Lane], ...]]]:
         """Each backend, with the lanes by rank of each model that it holds and may run."""
@@ -225,13 +260,13 @@ class Fleet:
                     found.append((backend, lanes))
         return found
 
-    def _endangers(self, backend: Backend, lane: Lane, top: Lane, now: float) -> bool:
-        """Whether a batch of this lane could keep the first of the line waiting past its bound.
+    def _endangers(self, backend: Backend, lane: Lane, top: Lane, now: float, *, runs: int) -> bool:
+        """Whether so many runs of this lane could keep the first of the line waiting past its bound.
 
-        Nobody else matters: without the batch they would wait for the first and its load instead.
+        Nobody else matters: without them they would wait for the first and its load instead.
         """
         remaining_s = top.head.arrived + self._ranks[top.rank].bound_s - now
-        batch_s = min(lane.live, self._batch_limit - self.batch) * backend.runs_s.of(lane.model)
+        batch_s = min(lane.live, runs) * backend.runs_s.of(lane.model)
         return remaining_s < batch_s + backend.loads_s.of(top.model)
 
     def _place(self, model: str, free: list[Backend]) -> Backend:

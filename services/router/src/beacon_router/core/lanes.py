@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from beacon_router.core.fleet import Fleet
     from beacon_router.core.heads import Heads
     from beacon_router.core.line import Line
+    from beacon_router.core.patience import Allowance
     from beacon_router.core.pools import Pool
 
 _SLACK = 64
@@ -28,7 +29,7 @@ class Queue(IntEnum):
 class Ticket:
     """A request that waits. `lane` is None once it no longer does."""
 
-    __slots__ = ("arrived", "foretold", "lane", "ordinal", "patient_until", "place", "request", "seq")
+    __slots__ = ("allowance", "arrived", "foretold", "lane", "ordinal", "place", "request", "seq")
 
     def __init__(self, request: Request, seq: int, arrived: float, lane: "Lane | None") -> None:
         self.request = request
@@ -41,7 +42,7 @@ class Ticket:
         """Its number in its lane."""
         self.foretold: tuple[float, float] | None = None
         """When somebody first asked, and the wait from then on that was rehearsed."""
-        self.patient_until: float | None = None
+        self.allowance: Allowance | None = None
         """Set when it first stood aside for a backend that holds its model."""
 
 

@@ -1,6 +1,7 @@
 """What the scheduler knows of backends and regions: who is busy, what is loaded, how healthy."""
 
 from collections import defaultdict
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from beacon_router.core.averages import Durations, OwnAverages
@@ -56,6 +57,7 @@ class Backend:
         "loads_s",
         "name",
         "probe",
+        "rested",
         "runs",
         "runs_s",
         "slot_tokens",
@@ -83,6 +85,8 @@ class Backend:
         """Most recently used last."""
         self.used_at = 0
         """The number of its last dispatch."""
+        self.rested = -inf
+        """When a run of it last ended."""
 
     @property
     def free_at(self) -> float:
@@ -125,7 +129,8 @@ class Backend:
         if len(self.runs) >= self.slots or self.probe is not None:
             self.fleet.free.pop(self, None)
 
-    def vacate(self, run: Run) -> None:
+    def vacate(self, now: float, run: Run) -> None:
+        self.rested = now
         del self.runs[run.request.id]
         if self.probe == run.request.id:
             self.probe = None

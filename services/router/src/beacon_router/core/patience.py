@@ -1,86 +1,119 @@
 """When a head had better wait for a backend that holds its model than force a load."""
 
 from collections.abc import Iterable
-from heapq import heappop, heappush
-from typing import Final
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from beacon_router.core.averages import Durations
+from beacon_router.core.crowd import Crowd
 from beacon_router.core.decisions import Health
-from beacon_router.core.lanes import Lane, Ticket
+from beacon_router.core.lanes import Lane
 from beacon_router.core.machines import Backend
 from beacon_router.core.topology import Policy
+
+if TYPE_CHECKING:
+    from beacon_router.core.fleet import Fleet
 
 _CLOSED: Final = Health.CLOSED
 """Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 
+TOGETHER: Final = 4
+"""So many loads, for each that one may wait by itself, those may who wait for a model together."""
+TWICE: Final = 2
+"""So much more must those weigh for whom a backend gives up a model that others wait for."""
+
+
+class Allowance(NamedTuple):
+    """How long a head may stand aside: set when it first does, and kept."""
+
+    until: float
+    weight: float
+    """What those who wait for its model may weigh, for each GPU that they would have."""
+
+
+def allowance(
+    now: float, patience: float, *, load_s: float, reload_s: float | None, rested: float, bound: float
+) -> Allowance:
+    """Of a head that could force a load now on a backend that has rested since then.
+
+    A load costs its own time and the return of the model that has to go for it; None: nothing has to. Where
+    nothing runs for `patience` times that, and where nothing has to go, nobody else needs the backend: then
+    only a load is saved.
+    """
+    until = now + load_s
+    if reload_s is not None:
+        until = max(until, rested + patience * (load_s + reload_s))
+    return Allowance(min(until, bound), TOGETHER * patience * load_s)
+
 
 class Patience:
-    """A load costs its own time and, later, the return of the model that has to go for it.
-
-    A head stands aside as long as a backend that holds its model is expected to be free before that much time
-    has passed since it first could have forced a load. So it never loses more than a load would have cost,
-    and it never waits past its bound.
-    """
+    """A head stands aside as long as a backend that holds its model is expected to be free before its
+    allowance ends: by the clock, or because too many wait for the model with it."""
 
     __slots__ = ("_durations", "_policy", "ends")
 
     def __init__(self, policy: Policy, durations: Durations) -> None:
         self._policy = policy
         self._durations = durations
-        self.ends: list[tuple[float, int, Ticket]] = []
+        self.ends: dict[Fleet, float] = {}
+        """By fleet with free slots and nobody but those who stand aside: when the first of them stops."""
 
-    def over(self, now: float) -> list[Lane]:
-        """The lanes with a head whose patience has ended by now."""
-        lanes: list[Lane] = []
-        while self.ends and self.ends[0][0] <= now:
-            lane = heappop(self.ends)[2].lane
-            if lane is not None:
-                lanes.append(lane)
-        return lanes
+    def over(self, now: float) -> list["Fleet"]:
+        """The fleets in which somebody's patience has ended by now."""
+        fleets = [fleet for fleet, end in self.ends.items() if end <= now]
+        for fleet in fleets:
+            del self.ends[fleet]
+        return fleets
 
     def next_end(self) -> float | None:
-        while self.ends and self.ends[0][2].lane is None:
-            heappop(self.ends)
-        return self.ends[0][0] if self.ends else None
+        return min(self.ends.values(), default=None)
 
-    def stands_aside(self, lane: Lane, backend: Backend, claims: dict[str, list[float]], now: float) -> bool:
-        """Whether the lane's head waits for another backend rather than be loaded on this one.
+    def aside_until(self, lane: Lane, backend: Backend, crowd: Crowd, now: float) -> float | None:
+        """How long the lane's head waits for another backend rather than be loaded on this one; None: not."""
+        holders = backend.fleet.region.holders[lane.model]
+        soonest = max(now, _free_at(holders)) if holders else inf
+        if soonest == inf:
+            return None
+        allowed = lane.head.allowance or self._allowance(lane, backend, now)
+        until = min(allowed.until, crowd.weighs_at(allowed.weight * (len(holders) + 1)))
+        if soonest >= until:
+            return None
+        lane.head.allowance = allowed
+        return until
 
-        `claims` belongs to one decision: the second head of a model waits for the second backend to be free.
-        """
-        model, ticket = lane.model, lane.head
-        soonest = claims.get(model)
-        if soonest is None:
-            soonest = claims[model] = _free_at(backend.fleet.region.holders[model])
-        if not soonest:
-            return False
-        until = ticket.patient_until
-        if until is None:
-            until = self._until(lane, backend, now)
-        if max(soonest[-1], now) >= until:
-            return False
-        soonest.pop()
-        if ticket.patient_until is None:
-            ticket.patient_until = until
-            heappush(self.ends, (until, ticket.seq, ticket))
-        return True
-
-    def _until(self, lane: Lane, backend: Backend, now: float) -> float:
-        """The end of the patience of a head that could force a load on this backend now."""
-        cost_s = self._durations.loads.of(lane.model)
-        if len(backend.loaded) >= backend.spec.loaded_models:
-            cost_s += self._durations.loads.of(backend.loaded[0])
-        bound = lane.head.arrived + self._policy.tiers[lane.rank].starvation_bound_s
-        return min(now + self._policy.patience * cost_s, bound)
+    def _allowance(self, lane: Lane, backend: Backend, now: float) -> Allowance:
+        policy, loads_s = self._policy, self._durations.loads
+        full = len(backend.loaded) >= backend.spec.loaded_models
+        return allowance(
+            now,
+            policy.patience,
+            load_s=loads_s.of(lane.model),
+            reload_s=loads_s.of(backend.loaded[0]) if full else None,
+            rested=backend.rested,
+            bound=lane.head.arrived + policy.tiers[lane.rank].starvation_bound_s,
+        )
 
 
-def _free_at(holders: Iterable[Backend]) -> list[float]:
-    """The moments at which these backends are expected to take work, the soonest last."""
-    moments = [
-        holder.free_at
-        for holder in holders
-        if holder.health is _CLOSED and (holder.free_at or holder.may_start)
-    ]
-    if len(moments) > 1:
-        moments.sort(reverse=True)
-    return moments
+def outweighed(crowd: Crowd, model: str, backend: Backend, now: float) -> bool:
+    """Whether those who wait for what would have to go weigh more than half as much, per GPU."""
+    if len(backend.loaded) < backend.spec.loaded_models:
+        return False
+    goes, region = backend.loaded[0], backend.fleet.region
+    guard = region.guards.get(goes)
+    if guard is not None and guard.shut:
+        return False
+    others, holders = backend.fleet.crowd(goes), region.holders
+    ours = crowd.weight(now) / (len(holders[model]) + 1)
+    return ours < TWICE * others.weight(now) / len(holders[goes])
+
+
+def _free_at(holders: Iterable[Backend]) -> float:
+    """When the first of these backends is expected to take work."""
+    return min(
+        (
+            holder.free_at
+            for holder in holders
+            if holder.health is _CLOSED and (holder.free_at or holder.may_start)
+        ),
+        default=inf,
+    )

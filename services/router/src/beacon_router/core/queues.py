@@ -40,24 +40,26 @@ class Queues:
         self.last = 0
         self.deadlines: list[tuple[float, int, Ticket]] = []
 
-    def join(self, now: float, request: Request, queue: Queue, region: str) -> Lane | None:
-        """Wait at the end of a queue; the lane if its head is new, so that something may start."""
+    def join(self, now: float, request: Request, queue: Queue, region: str) -> Lane:
+        """Wait at the end of a queue: in this lane, in which something may start."""
         lane = self._lane(queue, region, request)
         self.last += 1
         ticket = self.tickets[request.id] = Ticket(request, self.last, now, lane)
         if request.start_by is not None:
             self._add_deadline(request.start_by, ticket)
         lane.pool.arrived.append((now, lane))
-        return lane if self._enter(ticket, lane) else None
+        self._enter(ticket, lane)
+        return lane
 
-    def to_front(self, ticket: Ticket, lane: Lane) -> Lane | None:
+    def to_front(self, ticket: Ticket, lane: Lane) -> Lane:
         """Leave the main queue for the paid front of the same region; how long it has waited is kept."""
         self.leave(ticket, lane)
         self.tickets[ticket.request.id] = ticket
         self.last += 1
         ticket.seq = self.last
         ticket.lane = front = self._lane(Queue.FRONT, lane.region, ticket.request)
-        return front if self._enter(ticket, front) else None
+        self._enter(ticket, front)
+        return front
 
     def leave(self, ticket: Ticket, lane: Lane) -> None:
         """Forget a ticket, wherever in its lane it waits."""
@@ -130,8 +132,7 @@ class Queues:
                 fleet.attach(lane)
         lane.heads = tuple(fleet.heads_of(lane) for fleet in lane.fleets)
 
-    def _enter(self, ticket: Ticket, lane: Lane) -> bool:
-        """True when it is the lane's new head."""
+    def _enter(self, ticket: Ticket, lane: Lane) -> None:
         ticket.place = lane.line.join()
         for fleet in lane.fleets:
             fleet.waiting += 1
@@ -139,11 +140,9 @@ class Queues:
             lane.pool.changes += 1
         else:
             self._count_express(ticket, lane, 1)
-        if not lane.push(ticket):
-            return False
-        for heads in lane.heads:
-            heads.offer(lane)
-        return True
+        if lane.push(ticket):
+            for heads in lane.heads:
+                heads.offer(lane)
 
     def _count_express(self, ticket: Ticket, lane: Lane, change: int) -> None:
         if lane.queue is _GLOBAL_RETRY:

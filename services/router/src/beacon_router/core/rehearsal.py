@@ -2,8 +2,11 @@
 
 from collections.abc import Collection
 from heapq import heappop, heappush
+from math import fsum
 
+from beacon_router.core.crowd import Crowd
 from beacon_router.core.lanes import Lane, Queue, Ticket
+from beacon_router.core.patience import TWICE, Allowance, allowance
 from beacon_router.core.pools import Pool
 from beacon_router.core.stand_ins import NOBODY, Part, Seat, seats
 from beacon_router.core.topology import Policy
@@ -237,46 +240,77 @@ class Rehearsal:
         return top.arrived + self._bounds[top.rank] - now < batch_s + backend.loads_s.of(top.model)
 
     def _in_order(self, seat: Seat, now: float) -> Part | None:
+        loaded = min(self._held(seat), key=_line, default=None)
+        aside: set[str] = set()
         for heap in self._ranks:
-            part = self._first_not_aside(heap, seat, now)
+            part = self._first_worth_it(heap, seat, loaded, aside, now)
             if part is not None:
                 self._batches[seat.backend.fleet] = 0
                 return part
         return None
 
-    def _first_not_aside(self, heap: Heap, seat: Seat, now: float) -> Part | None:
+    def _first_worth_it(
+        self, heap: Heap, seat: Seat, loaded: Part | None, aside: set[str], now: float
+    ) -> Part | None:
         passed: Heap = []
         found: Part | None = None
         while heap and found is None:
             _, seq, part = entry = heappop(heap)
             if part.seq == seq:
                 passed.append(entry)
-                if self._may_run(part, seat) and not self._stands_aside(seat, part, now):
+                if part.model in aside or not self._may_run(part, seat):
+                    continue
+                if part.model in seat.loaded or not self._stands_aside(seat, part, loaded, now):
                     found = part
+                else:
+                    found = loaded
+                    aside.add(part.model)
         for entry in passed:
             heappush(heap, entry)
         return found
 
-    def _stands_aside(self, seat: Seat, part: Part, now: float) -> bool:
-        """Whether it waits for another slot that has its model loaded, as in `Patience`."""
-        model = part.model
-        if model in seat.loaded:
+    def _stands_aside(self, seat: Seat, part: Part, loaded: Part | None, now: float) -> bool:
+        """As in `Fleet` and `Patience`: for who needs no load, or for another slot that has its model."""
+        crowd, holders = self._crowd(part.model), self._holders(part.model)
+        full = len(seat.loaded) >= seat.room
+        if loaded is not None:
+            bound = part.arrived + self._bounds[part.rank]
+            runs_s, loads_s = seat.backend.runs_s, seat.backend.loads_s
+            if bound - now < runs_s.of(loaded.model) + loads_s.of(part.model):
+                return False
+            if full and (goes := self._crowd(seat.loaded[0])).pace:
+                share = goes.weight(now) / len(self._holders(seat.loaded[0]))
+                if crowd.weight(now) / (len(holders) + 1) < TWICE * share:
+                    return True
+        if not holders:
             return False
-        soonest = min((other.free_at for other in self._seats if model in other.loaded), default=None)
-        if soonest is None:
+        allowed = part.allowance or self._allowance(seat, part, now)
+        crowded = crowd.weighs_at(allowed.weight * (len(holders) + 1))
+        if max(now, min(holders)) >= min(allowed.until, crowded):
             return False
-        if part.patient_until is None:
-            loads_s = seat.backend.loads_s
-            cost_s = loads_s.of(model) + (
-                loads_s.of(seat.loaded[0]) if len(seat.loaded) >= seat.room else 0.0
-            )
-            until = min(now + self._policy.patience * cost_s, part.arrived + self._bounds[part.rank])
-        else:
-            until = part.patient_until
-        if max(soonest, now) >= until:
-            return False
-        part.patient_until = until
+        part.allowance = allowed
         return True
+
+    def _allowance(self, seat: Seat, part: Part, now: float) -> Allowance:
+        loads_s = seat.backend.loads_s
+        return allowance(
+            now,
+            self._policy.patience,
+            load_s=loads_s.of(part.model),
+            reload_s=loads_s.of(seat.loaded[0]) if len(seat.loaded) >= seat.room else None,
+            rested=seat.rested,
+            bound=part.arrived + self._bounds[part.rank],
+        )
+
+    def _holders(self, model: str) -> list[float]:
+        """When the slots that have the model loaded are free."""
+        return [seat.free_at for seat in self._seats if model in seat.loaded]
+
+    def _crowd(self, model: str) -> Crowd:
+        parts = [part for part in self._of_model.get(model, ()) if part.seq != NOBODY]
+        weights = [self._policy.tiers[part.rank].weight * part.live for part in parts]
+        begun = [weight * part.arrived for weight, part in zip(weights, parts, strict=True)]
+        return Crowd(sum(weights), fsum(begun))
 
 
 _AFTER_ALL = 1 << 60
@@ -285,6 +319,10 @@ _AFTER_ALL = 1 << 60
 
 def _rank(part: Part) -> int:
     return part.rank
+
+
+def _line(part: Part) -> tuple[int, int]:
+    return part.rank, part.seq
 
 
 def _caps(pool: Pool, found: list[Seat]) -> dict[str, int]:

@@ -76,7 +76,7 @@ class Scheduler:
         found = self._find(request)
         if found is not None and found[1].queue is Queue.MAIN:
             self._dispatcher.stir(found[1])
-            self._new_head(self._queues.to_front(*found))
+            self._dispatcher.stir(self._queues.to_front(*found))
         return found is not None
 
     def finished(
@@ -101,7 +101,7 @@ class Scheduler:
         if outcome is _COMPLETED and (run_s is not None or not run.loading):
             backend.runs_s.add(model, now - run.began if run_s is None else run_s)
         backend.fleet.region.outcomes[outcome] += 1
-        self._dispatcher.free(run)
+        self._dispatcher.free(now, run)
 
     # Backends and limits
 
@@ -213,8 +213,4 @@ class Scheduler:
             raise ValueError(f"no model {request.model!r} or no region {region!r}")
         if not 0 <= request.rank < len(self._floor.policy.tiers):
             raise ValueError(f"no tier has rank {request.rank}")
-        self._new_head(self._queues.join(now, request, queue, region))
-
-    def _new_head(self, lane: Lane | None) -> None:
-        if lane is not None:
-            self._dispatcher.stir(lane)
+        self._dispatcher.stir(self._queues.join(now, request, queue, region))

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from beacon_router.core.decisions import Health
 from beacon_router.core.lanes import Lane, Queue
 from beacon_router.core.machines import Backend
+from beacon_router.core.patience import Allowance
 from beacon_router.core.pools import Pool
 from beacon_router.core.topology import LimitName
 
@@ -15,12 +16,14 @@ NOBODY = -1
 class Seat:
     """A slot of a backend."""
 
-    __slots__ = ("backend", "free_at", "loaded", "model", "models", "room")
+    __slots__ = ("backend", "free_at", "loaded", "model", "models", "rested", "room")
 
     def __init__(self, backend: Backend, free_at: float, model: str | None, loaded: list[str]) -> None:
         self.backend = backend
         self.models = backend.fleet.models
         self.free_at = free_at
+        self.rested = backend.rested if model is None else free_at
+        """When a run there last ends."""
         self.model = model
         """What runs there until then."""
         self.loaded = loaded
@@ -38,7 +41,7 @@ class Seat:
                 del self.loaded[0]
         self.loaded.append(model)
         self.model = model
-        self.free_at = now + seconds
+        self.free_at = self.rested = now + seconds
 
 
 class Part:
@@ -49,11 +52,12 @@ class Part:
         "_late",
         "_ordinal",
         "_ordinals",
+        "allowance",
         "arrived",
         "lane",
+        "live",
         "main",
         "model",
-        "patient_until",
         "rank",
         "real",
         "seq",
@@ -65,6 +69,8 @@ class Part:
         self.main = lane.queue is Queue.MAIN
         self.model = lane.model
         self.rank = lane.rank
+        self.live = lane.live
+        """How many wait."""
         self.starts: list[float] = []
         self._behind = lane.waiting()
         self._late: list[tuple[float, int]] = []
@@ -78,10 +84,12 @@ class Part:
         """The head starts; the next one is the head."""
         self.starts.append(now)
         self._ordinals.append(self._ordinal)
+        self.live -= 1
         self._step()
 
     def join(self, arrived: float, seq: int) -> bool:
         """Somebody comes during the rehearsal; True when nobody else waits."""
+        self.live += 1
         if self.seq != NOBODY:
             self._late.append((arrived, seq))
             return False
@@ -96,10 +104,10 @@ class Part:
     def _step(self) -> None:
         ticket = next(self._behind, None)
         self.real = ticket is not None
-        self.patient_until: float | None = None
+        self.allowance: Allowance | None = None
         self._ordinal += 1
         if ticket is not None:
-            self.seq, self.arrived, self.patient_until = ticket.seq, ticket.arrived, ticket.patient_until
+            self.seq, self.arrived, self.allowance = ticket.seq, ticket.arrived, ticket.allowance
             self._ordinal = ticket.ordinal
         elif self._late:
             self.arrived, self.seq = self._late.pop(0)

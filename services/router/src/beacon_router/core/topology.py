@@ -136,14 +136,14 @@ class Policy:
 
     `batch_limit`: picks of one fleet that go before others because their model is loaded, between two that
     do not. `express_limit`: picks in a row of one fleet from the retry queues and the paid front while a head
-    of the main queue is past its bound. `patience`: a head does not force a load while a backend that holds
-    its model is expected to be free within this many times the loads that this saves.
+    of the main queue is past its bound. `patience`: a head waits for a backend that holds its model for up to
+    this many times the loads that this saves.
     """
 
     batch_limit: int = 3
     tiers: tuple[TierRule, ...] = DEFAULT_TIERS
     express_limit: int = 3
-    patience: float = 1.0
+    patience: float = 4.0
 
     def __post_init__(self) -> None:
         if min(self.batch_limit, self.express_limit, self.patience) < 0 or not self.tiers:

@@ -1,0 +1,34 @@
+"""Those who wait for one model, weighed: how many, of which tier, how long the first of them has waited."""
+
+from collections.abc import Sequence
+from math import fsum
+from typing import NamedTuple
+
+from beacon_router.core.lanes import Lane
+
+
+class Crowd(NamedTuple):
+    """Its weight grows by `pace` every second: weight = pace x moment - begun."""
+
+    pace: int
+    begun: float
+
+    def weight(self, now: float) -> float:
+        return self.pace * now - self.begun
+
+    def weighs_at(self, weight: float) -> float:
+        """The moment at which it weighs so much, if nobody comes or goes."""
+        return (weight + self.begun) / self.pace
+
+
+def crowd_of(lanes: Sequence[Sequence[Lane]], weights: Sequence[int]) -> Crowd:
+    """Of the lanes of one model, by rank. The sum is exact, so that their order does not matter."""
+    pace = 0
+    begun: list[float] = []
+    for weight, of_rank in zip(weights, lanes, strict=False):
+        for lane in of_rank:
+            if lane.live:
+                each = weight * lane.live
+                pace += each
+                begun.append(each * lane.head.arrived)
+    return Crowd(pace, fsum(begun))

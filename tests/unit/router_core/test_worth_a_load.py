@@ -1,0 +1,153 @@
+"""When a free GPU takes in another model, and when its first in line stands aside."""
+
+import pytest
+
+from beacon_router.core import (
+    BackendSpec,
+    Holdup,
+    ModelSpec,
+    Outcome,
+    Policy,
+    Reason,
+    RegionSpec,
+    Request,
+    RequestId,
+    Scheduler,
+    Start,
+    Topology,
+)
+
+LOAD_S, RUN_S = 5.0, 6.0
+PATIENCE = 4.0
+FREE, ADMIN = 4, 0
+
+
+class Gpus:
+    """GPUs that each hold one of the models a, b and c; time goes on by hand."""
+
+    def __init__(self, number: int, patience: float = PATIENCE) -> None:
+        models = tuple(ModelSpec(name, expected_load_s=LOAD_S, expected_run_s=RUN_S) for name in "abc")
+        names = frozenset("abc")
+        backends = tuple(BackendSpec(f"gpu-{one}", "US", names) for one in range(number))
+        self.scheduler = Scheduler(Topology((RegionSpec("US"),), backends, models), Policy(patience=patience))
+        self.now = 0.0
+
+    def ask(self, name: str, model: str, rank: int = FREE) -> list[str]:
+        """Somebody comes; who starts then, and where."""
+        self.scheduler.submit(self.now, Request(RequestId(name), model, "US", rank))
+        return self.next()
+
+    def end(self, name: str) -> list[str]:
+        self.scheduler.finished(self.now, RequestId(name), Outcome.COMPLETED, run_s=RUN_S)
+        return self.next()
+
+    def next(self) -> list[str]:
+        starts = [start for start in self.scheduler.next(self.now) if isinstance(start, Start)]
+        self.reasons = [start.reason for start in starts]
+        return [f"{start.id} on {start.backend}" for start in starts]
+
+
+@pytest.fixture
+def one_busy_and_one_just_used() -> Gpus:
+    """gpu-0 runs a and is expected to be free at 17; gpu-1 has run b until 11."""
+    gpus = Gpus(2)
+    gpus.ask("a1", "a")
+    gpus.ask("b1", "b")
+    gpus.now = 11.0
+    assert gpus.end("a1") == []
+    assert gpus.ask("a2", "a") == ["a2 on gpu-0"]
+    assert gpus.end("b1") == []
+    return gpus
+
+
+def test_nobody_waits_where_nothing_is_in_use() -> None:
+    gpus = Gpus(3)
+
+    assert gpus.ask("a1", "a") == ["a1 on gpu-0"]
+    assert gpus.ask("a2", "a") == ["a2 on gpu-1"]
+    assert gpus.ask("b1", "b") == ["b1 on gpu-2"]
+
+
+def test_what_no_gpu_holds_is_loaded_at_once(one_busy_and_one_just_used: Gpus) -> None:
+    assert one_busy_and_one_just_used.ask("c1", "c") == ["c1 on gpu-1"]
+
+
+def test_one_waits_for_the_gpu_that_holds_its_model(one_busy_and_one_just_used: Gpus) -> None:
+    gpus = one_busy_and_one_just_used
+    assert gpus.ask("a3", "a") == []
+    why = gpus.scheduler.why(gpus.now, RequestId("a3"))
+    assert why is not None
+    assert why.holdup is Holdup.STANDS_ASIDE
+
+    gpus.now = 17.0
+    assert gpus.end("a2") == ["a3 on gpu-0"]
+
+
+def test_but_no_longer_than_the_other_gpu_has_rested_for_the_loads_that_this_saves(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a")
+
+    gpus.now = 11.0 + PATIENCE * 2 * LOAD_S
+    assert gpus.scheduler.next_wakeup() == gpus.now
+    assert gpus.next() == ["a3 on gpu-1"]
+
+
+def test_a_gpu_that_has_rested_for_so_long_is_taken_at_once(one_busy_and_one_just_used: Gpus) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.now = 100.0
+    gpus.end("a2")
+    gpus.ask("a3", "a")
+
+    assert gpus.ask("a4", "a") == ["a4 on gpu-1"]
+
+
+def test_a_load_is_worth_it_when_enough_wait(one_busy_and_one_just_used: Gpus) -> None:
+    gpus = one_busy_and_one_just_used
+    for number in range(3, 14):
+        assert gpus.ask(f"a{number}", "a") == []
+    gpus.now = gpus.scheduler.next_wakeup() or 0.0
+
+    assert gpus.next() == ["a3 on gpu-1"]
+    assert gpus.now == pytest.approx(11.0 + 4 * PATIENCE * LOAD_S * 2 / 11)  # by 11 of weight 1, on two GPUs
+
+
+def test_a_higher_tier_needs_fewer(one_busy_and_one_just_used: Gpus) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a", ADMIN)
+
+    assert gpus.scheduler.next_wakeup() == pytest.approx(11.0 + 4 * PATIENCE * LOAD_S * 2 / 16)
+
+
+def test_without_patience_nobody_waits_beside_a_free_gpu() -> None:
+    gpus = Gpus(2, patience=0.0)
+    gpus.ask("a1", "a")
+    gpus.ask("b1", "b")
+    gpus.now = 11.0
+    gpus.end("b1")
+
+    assert gpus.ask("a2", "a") == ["a2 on gpu-1"]
+
+
+def test_a_gpu_is_not_taken_from_those_who_weigh_more() -> None:
+    """The first of the line waits for b; after a batch it is still outweighed by those who wait for a."""
+    gpus = Gpus(1)
+    gpus.ask("running", "a")
+    gpus.ask("first", "b", FREE - 1)
+    for number in range(12):
+        gpus.ask(f"a{number}", "a")
+    started: list[tuple[str, Reason]] = []
+    running = "running"
+    while running != "first":
+        gpus.now += RUN_S
+        (start,) = gpus.end(running)
+        running = start.split()[0]
+        started.append((running, gpus.reasons[0]))
+
+    reasons = [reason for _, reason in started]
+    assert reasons[:4] == [Reason.AFFINITY] * 3 + [Reason.ORDER]
+    assert (
+        started[3][0] == "a3"
+    )  # nine of a, of half the weight each, against one of b
+    assert gpus.now < 90.0  # it need not come to its bound
