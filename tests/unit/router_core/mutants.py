@@ -17,6 +17,7 @@ from beacon_router.core.lanes import NOBODY, Lane, Queue, Ticket
 from beacon_router.core.limits import Limit
 from beacon_router.core.machines import Backend, Region
 from beacon_router.core.patience import Allowance, Patience
+from beacon_router.core.placing import place
 from beacon_router.core.queues import Queues
 from beacon_router.core.topology import BackendSpec
 from beacon_router.core.turns import Turns
@@ -220,7 +221,7 @@ def _the_lowest_tier_first(patch: pytest.MonkeyPatch) -> None:
         for heads in reversed(self._ranks):
             lane = heads.first()
             if lane is not None:
-                return Pick(lane, self._place(lane.model, free), Reason.ORDER)
+                return Pick(lane, place(lane.model, free), Reason.ORDER)
         return None
 
     patch.setattr(Fleet, "_order", broken)

@@ -147,7 +147,5 @@ def test_a_gpu_is_not_taken_from_those_who_weigh_more() -> None:
 
     reasons = [reason for _, reason in started]
     assert reasons[:4] == [Reason.AFFINITY] * 3 + [Reason.ORDER]
-    assert (
-        started[3][0] == "a3"
-    )  # nine of a, of half the weight each, against one of b
+    assert started[3][0] == "a3"  # nine of a, of half the weight each, against one of b
     assert gpus.now < 90.0  # it need not come to its bound

@@ -1,6 +1,6 @@
 """Those who wait for one model, weighed: how many, of which tier, how long the first of them has waited."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum
 from typing import NamedTuple
 
@@ -21,14 +21,14 @@ class Crowd(NamedTuple):
         return (weight + self.begun) / self.pace
 
 
-def crowd_of(lanes: Sequence[Sequence[Lane]], weights: Sequence[int]) -> Crowd:
+def crowd_of(lanes: Iterable[Iterable[Lane]], weights: Sequence[int]) -> Crowd:
     """Of the lanes of one model, by rank. The sum is exact, so that their order does not matter."""
     pace = 0
     begun: list[float] = []
-    for weight, of_rank in zip(weights, lanes, strict=False):
+    for rank, of_rank in enumerate(lanes):
         for lane in of_rank:
             if lane.live:
-                each = weight * lane.live
+                each = weights[rank] * lane.live
                 pace += each
                 begun.append(each * lane.head.arrived)
     return Crowd(pace, fsum(begun))

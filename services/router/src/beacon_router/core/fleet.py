@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from beacon_router.core.crowd import Crowd, crowd_of
-from beacon_router.core.decisions import Health, Reason
+from beacon_router.core.decisions import Reason
 from beacon_router.core.heads import Alarm, Heads
 from beacon_router.core.lanes import Lane, Queue
 from beacon_router.core.machines import Backend, Region
 from beacon_router.core.patience import Patience, outweighed
+from beacon_router.core.placing import place, rested
 from beacon_router.core.topology import Policy
 from beacon_router.core.turns import Turns
 
@@ -22,7 +23,6 @@ _STARVATION: Final = Reason.STARVATION
 _AFFINITY: Final = Reason.AFFINITY
 _ORDER: Final = Reason.ORDER
 _MAIN: Final = Queue.MAIN
-_CLOSED: Final = Health.CLOSED
 """Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 _JUMPS: Final = True
 
@@ -127,12 +127,12 @@ class Fleet:
         if not free:
             return None
         if len(free) > 1:
-            free.sort(key=_rested)
+            free.sort(key=rested)
         turn = self._turn(now)
         if self._express.entries and (turn is None or self._express_run < self._express_limit):
             lane = self._express.first()
             if lane is not None:
-                return Pick(lane, self._place(lane.model, free), _EXPRESS[lane.queue])
+                return Pick(lane, place(lane.model, free), _EXPRESS[lane.queue])
         if turn is not None:
             return self._starvation(turn, free, now)
         return self._affinity(free, now) or self._order(free, now)
@@ -163,7 +163,7 @@ class Fleet:
 
     def _starvation(self, turn: Lane, free: list[Backend], now: float) -> Pick:
         """Who has the turn; before a load, a batch of those past their bound that need none."""
-        backend = self._place(turn.model, free)
+        backend = place(turn.model, free)
         if turn.model in backend.loaded:
             return Pick(turn, backend, _STARVATION)
         return self._overdue_and_loaded(free, now) or Pick(turn, backend, _STARVATION)
@@ -209,23 +209,7 @@ class Fleet:
     def _order(self, free: list[Backend], now: float) -> Pick | None:
         """The first of the line, if worth its load; else who needs none; else the next worth its load."""
         loaded = self._first_loaded(free)
-        aside: dict[str, float] = {}
-        for heads in self._ranks:
-            for lane in heads.in_order():
-                if lane.model in aside:
-                    continue
-                backend = self._place(lane.model, free)
-                if lane.model in backend.loaded:
-                    return Pick(lane, backend, _ORDER)
-                until = self._aside_until(lane, backend, loaded, now)
-                if until is None:
-                    return Pick(lane, backend, _ORDER)
-                if loaded is not None:
-                    return loaded
-                aside[lane.model] = until
-        if aside:
-            self._patience.ends[self] = min(aside.values())
-        return None
+        return self._next_worth_it(free, now) if loaded is None else self._first_or(loaded, free, now)
 
     def _first_loaded(self, free: list[Backend]) -> Pick | None:
         """The first by rank and arrival that a backend holds the model of."""
@@ -236,15 +220,37 @@ class Fleet:
                 best = Pick(lane, backend, _ORDER)
         return best
 
-    def _aside_until(self, lane: Lane, backend: Backend, loaded: Pick | None, now: float) -> float | None:
-        """How long a head stands aside rather than be loaded on this backend; None: not at all."""
-        crowd = self.crowd(lane.model)
-        if loaded is not None:
-            if self._endangers(loaded.backend, loaded.lane, lane, now, runs=1):
-                return None
-            if outweighed(crowd, lane.model, backend, now):
-                return now
-        return self._patience.aside_until(lane, backend, crowd, now)
+    def _first_or(self, loaded: Pick, free: list[Backend], now: float) -> Pick:
+        """The first of the line, unless it stands aside for one that needs no load."""
+        top = self._top()
+        if top is None or top is loaded.lane:
+            return loaded
+        backend = place(top.model, free)
+        if top.model not in backend.loaded and not self._endangers(
+            loaded.backend, loaded.lane, top, now, runs=1
+        ):
+            crowd = self.crowd(top.model)
+            if outweighed(crowd, top.model, backend, now):
+                return loaded
+            if self._patience.aside_until(top, backend, crowd, now) is not None:
+                return loaded
+        return Pick(top, backend, _ORDER)
+
+    def _next_worth_it(self, free: list[Backend], now: float) -> Pick | None:
+        """The first by rank and arrival that does not stand aside for a backend with its model."""
+        aside: dict[str, float] = {}
+        for heads in self._ranks:
+            for lane in heads.in_order():
+                if lane.model in aside:
+                    continue
+                backend = place(lane.model, free)
+                until = self._patience.aside_until(lane, backend, self.crowd(lane.model), now)
+                if until is None:
+                    return Pick(lane, backend, _ORDER)
+                aside[lane.model] = until
+        if aside:
+            self._patience.ends[self] = min(aside.values())
+        return None
 
     def crowd(self, model: str) -> Crowd:
         """Those who wait for the model in the main queue."""
@@ -268,27 +274,6 @@ class Fleet:
         remaining_s = top.head.arrived + self._ranks[top.rank].bound_s - now
         batch_s = min(lane.live, runs) * backend.runs_s.of(lane.model)
         return remaining_s < batch_s + backend.loads_s.of(top.model)
-
-    def _place(self, model: str, free: list[Backend]) -> Backend:
-        """Where it costs least, and of those the one that has rested longest."""
-        return free[0] if len(free) == 1 else self._cheapest(model, free)
-
-    def _cheapest(self, model: str, free: list[Backend]) -> Backend:
-        return min(free, key=lambda backend: self._cost(model, backend))
-
-    def _cost(self, model: str, backend: Backend) -> tuple[bool, int]:
-        """Loaded there, else where nothing has to go, else where what has to go is held elsewhere, too."""
-        if model in backend.loaded:
-            harm = 0
-        elif len(backend.loaded) < backend.spec.loaded_models:
-            harm = 1
-        else:
-            harm = 2 if len(self.region.holders[backend.loaded[0]]) > 1 else 3
-        return backend.health is not _CLOSED, harm
-
-
-def _rested(backend: Backend) -> tuple[int, str]:
-    return backend.used_at, backend.name
 
 
 def _earliest(lanes: list[Lane]) -> Lane | None:
