@@ -1,7 +1,7 @@
 """Whom a slot takes in a rehearsal: the rules of `Fleet.pick` in a simpler form."""
 
 from heapq import heappop, heappush
-from math import fsum
+from math import inf
 
 from beacon_router.core.crowd import Crowd
 from beacon_router.core.patience import TWICE, Allowance, allowance
@@ -20,6 +20,7 @@ class Choice:
         """By rank, when a slot first found nobody of this rank or above."""
         self._policy = policy
         self._bounds = [tier.starvation_bound_s for tier in policy.tiers]
+        self._weights = [tier.weight for tier in policy.tiers]
         self._seats = seats
         self._caps = _caps(pool, seats)
         self._turns = {fleet: fleet.turns.copy() for fleet in pool.fleets}
@@ -152,25 +153,29 @@ class Choice:
 
     def _stands_aside(self, seat: Seat, part: Part, loaded: Part | None, now: float) -> bool:
         """As in `Fleet` and `Patience`: for who needs no load, or for another slot that has its model."""
-        crowd, holders = self._crowd(part.model), self._holders(part.model)
-        full = len(seat.loaded) >= seat.room
-        if loaded is not None:
-            bound = part.arrived + self._bounds[part.rank]
-            runs_s, loads_s = seat.backend.runs_s, seat.backend.loads_s
-            if bound - now < runs_s.of(loaded.model) + loads_s.of(part.model):
-                return False
-            if full and (goes := self._crowd(seat.loaded[0])).pace:
-                share = goes.weight(now) / len(self._holders(seat.loaded[0]))
-                if crowd.weight(now) / (len(holders) + 1) < TWICE * share:
-                    return True
-        if not holders:
+        holders = self._holders(part.model)
+        if loaded is None and not holders:
             return False
+        crowd = self._crowd(part.model)
+        if loaded is not None:
+            runs_s, loads_s = seat.backend.runs_s, seat.backend.loads_s
+            left_s = part.arrived + self._bounds[part.rank] - now
+            if left_s < runs_s.of(loaded.model) + loads_s.of(part.model):
+                return False
+            if self._outweighed(crowd.weight(now) / (len(holders) + 1), seat, now):
+                return True
         allowed = part.allowance or self._allowance(seat, part, now)
         crowded = crowd.weighs_at(allowed.weight * (len(holders) + 1))
-        if max(now, min(holders)) >= min(allowed.until, crowded):
+        if max(now, min(holders, default=inf)) >= min(allowed.until, crowded):
             return False
         part.allowance = allowed
         return True
+
+    def _outweighed(self, weight: float, seat: Seat, now: float) -> bool:
+        if len(seat.loaded) < seat.room:
+            return False
+        goes = seat.loaded[0]
+        return weight < TWICE * self._crowd(goes).weight(now) / len(self._holders(goes))
 
     def _allowance(self, seat: Seat, part: Part, now: float) -> Allowance:
         loads_s = seat.backend.loads_s
@@ -188,10 +193,13 @@ class Choice:
         return [seat.free_at for seat in self._seats if model in seat.loaded]
 
     def _crowd(self, model: str) -> Crowd:
-        parts = [part for part in self._of_model.get(model, ()) if part.seq != NOBODY]
-        weights = [self._policy.tiers[part.rank].weight * part.live for part in parts]
-        begun = [weight * part.arrived for weight, part in zip(weights, parts, strict=True)]
-        return Crowd(sum(weights), fsum(begun))
+        pace, begun = 0, 0.0
+        for part in self._of_model.get(model, ()):
+            if part.seq != NOBODY:
+                each = self._weights[part.rank] * part.live
+                pace += each
+                begun += each * part.arrived
+        return Crowd(pace, begun)
 
 
 def _rank(part: Part) -> int:
