@@ -91,7 +91,7 @@ class Holdup(StrEnum):
     EXCLUSIVE = "exclusive"
     """Another run of the same model is in progress in the region."""
     STANDS_ASIDE = "stands_aside"
-    """A slot is free, but a backend that holds its model should be free sooner than a load would end."""
+    """A slot is free, but a load is not worth it yet: a backend that holds its model should be free soon."""
     BREAKER_OPEN = "breaker_open"
     NO_BACKEND = "no_backend"
     """Nothing that is configured can serve it where it may run."""
