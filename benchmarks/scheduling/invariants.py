@@ -75,11 +75,9 @@ class Rule(StrEnum):
     AFFINITY_ENDANGERS = "affinity endangers"
     """and the first of the line does not wait past its bound because of it."""
     ORDER = "order"
-    """Otherwise by rank and arrival, except for those that stand aside,"""
-    OUTWEIGHED = "outweighed"
-    """for those who wait for what has to go, unless these weigh half as much or less,"""
+    """Otherwise by rank and arrival: nobody else passes a first of the line that does not stand aside,"""
     PATIENCE = "patience"
-    """or for a loaded backend, for so many loads, and until so many wait."""
+    """and it does so for a loaded backend, for so many loads, beside an idle one until so many wait."""
     IDLE_SLOT = "idle slot"
     """No slot is idle while somebody who does not stand aside could use it,"""
     AT_ONCE = "at once"
@@ -241,39 +239,18 @@ class Watch:
             if self.world.endangers(machine, waiting, first, 1, now):
                 raise Violation(Rule.AFFINITY_ENDANGERS, f"{start.id} on {start.backend}")
         elif start.reason is Reason.ORDER:
-            self._check_stood_aside(now, start, before, machine)
-            taken = start.needs_load and self.world.outweighed(machine, waiting, now)
-            if taken and not self._would_be_late(now, waiting, machine):
-                raise Violation(Rule.OUTWEIGHED, f"{start.id} takes {start.backend} from others")
+            self._check_stood_aside(start, before, machine)
         elif start.needs_load and any(head.request.rank == waiting.request.rank for head in before):
             raise Violation(
                 Rule.STARVATION_ORDER, f"{start.id} is not the oldest of its tier and needs a load"
             )
 
-    def _check_stood_aside(self, now: float, start: Start, before: list[Waiting], machine: Machine) -> None:
+    def _check_stood_aside(self, start: Start, before: list[Waiting], machine: Machine) -> None:
         """Who needs no load may go before the first if this stands aside; who needs one, if all before do."""
-        first = min(before, key=lambda head: head.place, default=None)
-        if first is not None and not start.needs_load:
-            before = [first]
-            if any(self.world.outweighed(other, first, now) for other in self._usable(machine)):
-                return
-        for head in before:
+        before = sorted(before, key=lambda head: head.place)
+        for head in before if start.needs_load else before[:1]:
             if not self._held_elsewhere(head, machine):
                 raise Violation(Rule.ORDER, f"{head.request.id} goes before {start.id}")
-
-    def _would_be_late(self, now: float, waiting: Waiting, machine: Machine) -> bool:
-        """Whether a run that needs no load would keep it waiting past its bound."""
-        return any(
-            self.world.endangers(other, head, waiting, 1, now)
-            for other in self._usable(machine)
-            for head in self.world.heads(other)
-            if head.queue is Queue.MAIN and head.request.model in other.loaded
-        )
-
-    def _usable(self, machine: Machine) -> list[Machine]:
-        """The machines of its fleet that something could start on."""
-        fleet = (other for other in self.world.machines.values() if other.fleet == machine.fleet)
-        return [other for other in fleet if self.world.usable(other)]
 
     def _held_elsewhere(self, head: Waiting, machine: Machine) -> bool:
         return any(

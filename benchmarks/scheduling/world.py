@@ -258,17 +258,6 @@ class World:
         ]
         return sum(weight for weight, _ in waiting), fsum(weight * arrived for weight, arrived in waiting)
 
-    def outweighed(self, machine: Machine, head: Waiting, now: float) -> bool:
-        """Whether those who wait for what would have to go weigh more than half as much, per GPU."""
-        region, goes = machine.spec.region, machine.loaded[0] if machine.loaded else ""
-        full = len(machine.loaded) >= machine.spec.loaded_models
-        if not full or goes not in machine.spec.models or self.shut(region, goes):
-            return False
-        pace, begun = self.crowd(machine, head.request.model)
-        their_pace, their_begun = self.crowd(machine, goes)
-        ours = (pace * now - begun) / (len(self.holders(region, head.request.model)) + 1)
-        return ours < 2 * (their_pace * now - their_begun) / len(self.holders(region, goes))
-
     def holders(self, region: str, model: str) -> list[Machine]:
         return [
             machine

@@ -255,8 +255,8 @@ def _other_regions_sleep_through_a_retry(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Dispatcher, "stir", broken)
 
 
-def _loads_whoever_wait_for_what_goes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("beacon_router.core.fleet.outweighed", lambda *_: False)
+def _who_needs_no_load_always_goes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Fleet, "_first_or", lambda _, loaded, *__: loaded)
 
 
 def _patience_without_end(patch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def _patience_however_many_wait(patch: pytest.MonkeyPatch) -> None:
 
 def _patience_for_nothing(patch: pytest.MonkeyPatch) -> None:
     def broken(self: Patience, lane: Lane, *facts: Any) -> float | None:
-        return None if lane.head.seq % 2 else facts[-1] + 1.0
+        return None if lane.head.seq % 2 else facts[1] + 1.0
 
     patch.setattr(Patience, "aside_until", broken)
 
@@ -313,10 +313,10 @@ MUTANTS = [
     Mutant("lets affinity go before the paid front", Rule.EXPRESS_FIRST, _the_front_waits_for_affinity),
     Mutant("serves the front before retries", Rule.EXPRESS_ORDER, _retries_wait_behind_the_front),
     Mutant("serves the lowest tier first", Rule.ORDER, _the_lowest_tier_first),
+    Mutant("lets batch follow batch", Rule.ORDER, _who_needs_no_load_always_goes),
     Mutant("moves pinned requests", Rule.PINNED, _pinned_ones_move),
     Mutant("retries where it failed", Rule.REGION, _a_retry_goes_back_to_where_it_failed),
     Mutant("lets idle regions sleep through a retry", Rule.AT_ONCE, _other_regions_sleep_through_a_retry),
-    Mutant("takes a backend from those who weigh more", Rule.OUTWEIGHED, _loads_whoever_wait_for_what_goes),
     Mutant("waits for a loaded model for ever", Rule.PATIENCE, _patience_without_end),
     Mutant("waits for a loaded model with ever more", Rule.PATIENCE, _patience_however_many_wait),
     Mutant("waits for nothing", Rule.IDLE_SLOT, _patience_for_nothing),

@@ -191,8 +191,6 @@ class Reference:
             other, its_machine = loaded
             if self.world.endangers(its_machine, other, head, 1, now):
                 return False
-            if self.world.outweighed(machine, head, now):
-                return True
         model = head.request.model
         holders = self.world.holders(machine.spec.region, model)
         moments = [self._free_at(holder) for holder in holders if self._will_take(holder)]
@@ -200,7 +198,8 @@ class Reference:
             return False
         until, weight = head.allowance or self._allowance(now, head, machine)
         pace, begun = self.world.crowd(machine, model)
-        if max(now, min(moments)) >= min(until, (weight * (len(holders) + 1) + begun) / pace):
+        crowded = (weight * (len(holders) + 1) + begun) / pace
+        if max(now, min(moments)) >= (min(until, crowded) if loaded is None else until):
             return False
         head.allowance = (until, weight)
         return True

@@ -18,8 +18,9 @@ from beacon_router.core import (
 )
 
 LOAD_S, RUN_S = 5.0, 6.0
-PATIENCE = 4.0
+PATIENCE = 5.0
 FREE, ADMIN = 4, 0
+BATCH = 3
 
 
 class Gpus:
@@ -113,6 +114,23 @@ def test_a_load_is_worth_it_when_enough_wait(one_busy_and_one_just_used: Gpus) -
     assert gpus.now == pytest.approx(11.0 + 4 * PATIENCE * LOAD_S * 2 / 11)  # by 11 of weight 1, on two GPUs
 
 
+def test_however_many_wait_a_gpu_that_others_use_is_not_taken_from_them(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    for number in range(3, 14):
+        gpus.ask(f"a{number}", "a")
+    for number in range(2, 6):
+        gpus.ask(f"b{number}", "b")
+    gpus.now = 11.0 + 4 * PATIENCE * LOAD_S * 2 / 11 + 1.0
+
+    reasons = []
+    for number in range(2, 5):
+        assert gpus.end(f"b{number}") == [f"b{number + 1} on gpu-1"]
+        reasons += gpus.reasons
+    assert reasons == [Reason.AFFINITY, Reason.AFFINITY, Reason.ORDER]  # b2 was the first of the batch
+
+
 def test_a_higher_tier_needs_fewer(one_busy_and_one_just_used: Gpus) -> None:
     gpus = one_busy_and_one_just_used
     gpus.ask("a3", "a", ADMIN)
@@ -130,22 +148,29 @@ def test_without_patience_nobody_waits_beside_a_free_gpu() -> None:
     assert gpus.ask("a2", "a") == ["a2 on gpu-1"]
 
 
-def test_a_gpu_is_not_taken_from_those_who_weigh_more() -> None:
-    """The first of the line waits for b; after a batch it is still outweighed by those who wait for a."""
-    gpus = Gpus(1)
-    gpus.ask("running", "a")
-    gpus.ask("first", "b", FREE - 1)
-    for number in range(12):
-        gpus.ask(f"a{number}", "a")
-    started: list[tuple[str, Reason]] = []
-    running = "running"
-    while running != "first":
-        gpus.now += RUN_S
-        (start,) = gpus.end(running)
-        running = start.split()[0]
-        started.append((running, gpus.reasons[0]))
+@pytest.mark.parametrize("tier", [FREE, FREE - 1, ADMIN], ids=["same tier", "next tier", "highest tier"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_at_most_three_of_the_loaded_model_go_before_the_first_of_the_line(number: int, tier: int) -> None:
+    """However many wait for what the GPUs hold, and whoever waits for the other model."""
+    gpus = Gpus(number)
+    running = [gpus.ask(f"running {one}", "a")[0] for one in range(number)]
+    for one in range(5):
+        gpus.ask(f"earlier {one}", "a")
+    gpus.ask("other", "b", tier)
+    for one in range(5 * number):
+        gpus.ask(f"later {one}", "a")
 
-    reasons = [reason for _, reason in started]
-    assert reasons[:4] == [Reason.AFFINITY] * 3 + [Reason.ORDER]
-    assert started[3][0] == "a3"  # nine of a, of half the weight each, against one of b
-    assert gpus.now < 90.0  # it need not come to its bound
+    before: list[str] = []
+    while not any(start.startswith("other") for start in running):
+        gpus.now += RUN_S
+        started = gpus.end(_name(running.pop(0)))
+        running += started
+        before += started
+
+    in_line = 5 if tier == FREE else 0
+    assert len(before) - 1 == in_line + BATCH
+
+
+def _name(start: str) -> str:
+    """Of a start as `Gpus` tells it."""
+    return start.split(" on ", maxsplit=1)[0]

@@ -13,9 +13,6 @@ class Crowd(NamedTuple):
     pace: int
     begun: float
 
-    def weight(self, now: float) -> float:
-        return self.pace * now - self.begun
-
     def weighs_at(self, weight: float) -> float:
         """The moment at which it weighs so much, if nobody comes or goes."""
         return (weight + self.begun) / self.pace

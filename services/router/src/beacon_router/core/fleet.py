@@ -9,7 +9,7 @@ from beacon_router.core.decisions import Reason
 from beacon_router.core.heads import Alarm, Heads
 from beacon_router.core.lanes import Lane, Queue
 from beacon_router.core.machines import Backend, Region
-from beacon_router.core.patience import Patience, outweighed
+from beacon_router.core.patience import Patience
 from beacon_router.core.placing import place, rested
 from beacon_router.core.topology import Policy
 from beacon_router.core.turns import Turns
@@ -221,20 +221,15 @@ class Fleet:
         return best
 
     def _first_or(self, loaded: Pick, free: list[Backend], now: float) -> Pick:
-        """The first of the line, unless it stands aside for one that needs no load."""
+        """The first of the line, unless it waits for another backend, and one that needs no load goes."""
         top = self._top()
         if top is None or top is loaded.lane:
             return loaded
         backend = place(top.model, free)
-        if top.model not in backend.loaded and not self._endangers(
-            loaded.backend, loaded.lane, top, now, runs=1
-        ):
-            crowd = self.crowd(top.model)
-            if outweighed(crowd, top.model, backend, now):
-                return loaded
-            if self._patience.aside_until(top, backend, crowd, now) is not None:
-                return loaded
-        return Pick(top, backend, _ORDER)
+        if top.model in backend.loaded or self._endangers(loaded.backend, loaded.lane, top, now, runs=1):
+            return Pick(top, backend, _ORDER)
+        aside = self._patience.aside_until(top, backend, now) is not None
+        return loaded if aside else Pick(top, backend, _ORDER)
 
     def _next_worth_it(self, free: list[Backend], now: float) -> Pick | None:
         """The first by rank and arrival that does not stand aside for a backend with its model."""
@@ -244,7 +239,7 @@ class Fleet:
                 if lane.model in aside:
                     continue
                 backend = place(lane.model, free)
-                until = self._patience.aside_until(lane, backend, self.crowd(lane.model), now)
+                until = self._patience.aside_until(lane, backend, now, self._crowd(lane.model))
                 if until is None:
                     return Pick(lane, backend, _ORDER)
                 aside[lane.model] = until
@@ -252,7 +247,7 @@ class Fleet:
             self._patience.ends[self] = min(aside.values())
         return None
 
-    def crowd(self, model: str) -> Crowd:
+    def _crowd(self, model: str) -> Crowd:
         """Those who wait for the model in the main queue."""
         return crowd_of(self._affine.get(model, ()), self._weights)
 

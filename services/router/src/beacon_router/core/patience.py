@@ -19,8 +19,6 @@ _CLOSED: Final = Health.CLOSED
 
 TOGETHER: Final = 4
 """So many loads, for each that one may wait by itself, those may who wait for a model together."""
-TWICE: Final = 2
-"""So much more must those weigh for whom a backend gives up a model that others wait for."""
 
 
 class Allowance(NamedTuple):
@@ -48,7 +46,7 @@ def allowance(
 
 class Patience:
     """A head stands aside as long as a backend that holds its model is expected to be free before its
-    allowance ends: by the clock, or because too many wait for the model with it."""
+    allowance ends: by the clock, or, beside a backend that idles, because too many wait with it."""
 
     __slots__ = ("_durations", "_policy", "ends")
 
@@ -68,14 +66,21 @@ class Patience:
     def next_end(self) -> float | None:
         return min(self.ends.values(), default=None)
 
-    def aside_until(self, lane: Lane, backend: Backend, crowd: Crowd, now: float) -> float | None:
-        """How long the lane's head waits for another backend rather than be loaded on this one; None: not."""
+    def aside_until(
+        self, lane: Lane, backend: Backend, now: float, crowd: Crowd | None = None
+    ) -> float | None:
+        """How long the lane's head waits for another backend rather than be loaded on this one; None: not.
+
+        `crowd`: those who wait for its model, if nobody else would use this backend meanwhile.
+        """
         holders = backend.fleet.region.holders[lane.model]
         soonest = max(now, _free_at(holders)) if holders else inf
         if soonest == inf:
             return None
         allowed = lane.head.allowance or self._allowance(lane, backend, now)
-        until = min(allowed.until, crowd.weighs_at(allowed.weight * (len(holders) + 1)))
+        until = allowed.until
+        if crowd is not None:
+            until = min(until, crowd.weighs_at(allowed.weight * (len(holders) + 1)))
         if soonest >= until:
             return None
         lane.head.allowance = allowed
@@ -92,19 +97,6 @@ class Patience:
             rested=backend.rested,
             bound=lane.head.arrived + policy.tiers[lane.rank].starvation_bound_s,
         )
-
-
-def outweighed(crowd: Crowd, model: str, backend: Backend, now: float) -> bool:
-    """Whether those who wait for what would have to go weigh more than half as much, per GPU."""
-    if len(backend.loaded) < backend.spec.loaded_models:
-        return False
-    goes, region = backend.loaded[0], backend.fleet.region
-    guard = region.guards.get(goes)
-    if guard is not None and guard.shut:
-        return False
-    others, holders = backend.fleet.crowd(goes), region.holders
-    ours = crowd.weight(now) / (len(holders[model]) + 1)
-    return ours < TWICE * others.weight(now) / len(holders[goes])
 
 
 def _free_at(holders: Iterable[Backend]) -> float:

@@ -1,10 +1,9 @@
 """Whom a slot takes in a rehearsal: the rules of `Fleet.pick` in a simpler form."""
 
 from heapq import heappop, heappush
-from math import inf
 
 from beacon_router.core.crowd import Crowd
-from beacon_router.core.patience import TWICE, Allowance, allowance
+from beacon_router.core.patience import Allowance, allowance
 from beacon_router.core.pools import Pool
 from beacon_router.core.stand_ins import NOBODY, Part, Seat
 from beacon_router.core.topology import Policy
@@ -152,30 +151,23 @@ class Choice:
         return found
 
     def _stands_aside(self, seat: Seat, part: Part, loaded: Part | None, now: float) -> bool:
-        """As in `Fleet` and `Patience`: for who needs no load, or for another slot that has its model."""
+        """As in `Fleet` and `Patience`: for another slot that has its model."""
         holders = self._holders(part.model)
-        if loaded is None and not holders:
+        if not holders:
             return False
-        crowd = self._crowd(part.model)
         if loaded is not None:
             runs_s, loads_s = seat.backend.runs_s, seat.backend.loads_s
             left_s = part.arrived + self._bounds[part.rank] - now
             if left_s < runs_s.of(loaded.model) + loads_s.of(part.model):
                 return False
-            if self._outweighed(crowd.weight(now) / (len(holders) + 1), seat, now):
-                return True
         allowed = part.allowance or self._allowance(seat, part, now)
-        crowded = crowd.weighs_at(allowed.weight * (len(holders) + 1))
-        if max(now, min(holders, default=inf)) >= min(allowed.until, crowded):
+        until = allowed.until
+        if loaded is None:
+            until = min(until, self._crowd(part.model).weighs_at(allowed.weight * (len(holders) + 1)))
+        if max(now, min(holders)) >= until:
             return False
         part.allowance = allowed
         return True
-
-    def _outweighed(self, weight: float, seat: Seat, now: float) -> bool:
-        if len(seat.loaded) < seat.room:
-            return False
-        goes = seat.loaded[0]
-        return weight < TWICE * self._crowd(goes).weight(now) / len(self._holders(goes))
 
     def _allowance(self, seat: Seat, part: Part, now: float) -> Allowance:
         loads_s = seat.backend.loads_s

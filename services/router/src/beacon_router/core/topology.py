@@ -143,7 +143,7 @@ class Policy:
     batch_limit: int = 3
     tiers: tuple[TierRule, ...] = DEFAULT_TIERS
     express_limit: int = 3
-    patience: float = 4.0
+    patience: float = 5.0
 
     def __post_init__(self) -> None:
         if min(self.batch_limit, self.express_limit, self.patience) < 0 or not self.tiers:
