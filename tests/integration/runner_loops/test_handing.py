@@ -146,11 +146,13 @@ async def test_a_job_that_comes_after_an_idle_worker_was_killed_does_not_wait_fo
 
 
 @asynccontextmanager
-async def pool_on(bed: LoopBed, *, slots: int = 50) -> AsyncIterator[tuple[Pool, ScriptedExecutor]]:
-    transport, executor = bed.transport, ScriptedExecutor()
+async def pool_on(
+    bed: LoopBed, *, slots: int = 50, claims: Any = None
+) -> AsyncIterator[tuple[Pool, ScriptedExecutor]]:
+    transport, executor, store = bed.transport, ScriptedExecutor(), claims or bed.claims
     bench = Bench(
         executor,
-        Recorder(bed.claims, transport.clock, transport.metrics),
+        Recorder(store, transport.clock, transport.metrics),
         transport.clock,
         policy=RetryPolicy(),
         parallelism=1,
@@ -165,6 +167,6 @@ async def pool_on(bed: LoopBed, *, slots: int = 50) -> AsyncIterator[tuple[Pool,
         every_s=1,
     )
     intake = Intake(
-        bed.queue, bed.claims, bench, heartbeat, "w1", transport.clock, transport.metrics, lambda: None
+        bed.queue, store, bench, heartbeat, "w1", transport.clock, transport.metrics, lambda: None
     )
     yield Pool("all", PoolConfig(slots=slots, classes=ALL_CLASSES), intake), executor

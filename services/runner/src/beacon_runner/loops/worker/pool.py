@@ -128,13 +128,18 @@ class Pool:
         return run
 
     async def _confirm(self) -> Round:
-        """From now on they may be written about. What was granted too late, or in vain, is given back."""
-        begun, self._begun = self._begun, []
-        for run in begun:
-            await self._confirm_one(run)
-        return Round(len(begun), more=True)
+        """From now on they may be written about. What was granted too late, or in vain, is given back.
+
+        When one fails, the others stay for the next round, or are given back with the rest.
+        """
+        count = len(self._begun)
+        while self._begun:
+            await self._confirm_one(self._begun.pop(0))
+        return Round(count, more=True)
 
     async def _confirm_one(self, run: JobRun) -> None:
+        if run.let_go:
+            return
         intake, confirmed = self._intake, False
         try:
             confirmed = await intake.store.confirm(run.message, run.job, intake.worker)

@@ -1,0 +1,41 @@
+"""What a worker makes of grants that come late, together, or while Postgres or Redis is away."""
+
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.ports import StoreUnavailableError
+from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
+from tests.integration.runner_loops.test_grants import WatchedClaims, granted_message
+from tests.integration.runner_loops.test_handing import pool_on
+
+
+async def test_a_confirmation_that_fails_costs_the_others_nothing(bed: LoopBed) -> None:
+    first, second = await granted_message(bed), await granted_message(bed)
+
+    async def fail_for_the_first(message: Message) -> None:
+        if message.job == first.job:
+            raise StoreUnavailableError("Postgres was away for a moment")
+
+    claims = WatchedClaims(bed.claims, before=fail_for_the_first)
+    async with pool_on(bed, claims=claims) as (pool, executor):
+        pool.hand(first)
+        pool.hand(second)
+        try:
+            await pool.run_once()
+        except StoreUnavailableError:
+            await pool.run_once()
+        assert [run.given_up for run in executor.runs] == [True, False]
+        assert claims.confirmed == [True]
+        assert (await bed.job(second.job))["state"] == "processing"
+        assert [found.job for found in await bed.queue.claim(ALL_CLASSES, 2, "w2")] == [first.job]
+
+
+async def test_what_was_let_go_of_before_its_confirmation_is_not_confirmed(bed: LoopBed) -> None:
+    """The heartbeat has heard that another worker has the message."""
+    claims = WatchedClaims(bed.claims)
+    async with pool_on(bed, claims=claims) as (pool, executor):
+        message = await granted_message(bed)
+        pool.hand(message)
+        pool._intake.bench.let_go(message.job)
+        await pool.run_once()
+        assert executor.runs[0].given_up
+    assert claims.confirmed == []
+    assert (await bed.job(message.job))["deliveries"] == 0
