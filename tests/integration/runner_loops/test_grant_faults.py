@@ -1,6 +1,8 @@
 """What a worker makes of grants that come late, together, or while Postgres or Redis is away."""
 
-from beacon_runner.domain.messages import Message
+from dataclasses import replace
+
+from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.ports import StoreUnavailableError
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 from tests.integration.runner_loops.test_grants import WatchedClaims, granted_message
@@ -39,3 +41,19 @@ async def test_what_was_let_go_of_before_its_confirmation_is_not_confirmed(bed: 
         assert executor.runs[0].given_up
     assert claims.confirmed == []
     assert (await bed.job(message.job))["deliveries"] == 0
+
+
+async def test_a_grant_takes_nothing_from_a_delivery_that_runs_here(bed: LoopBed) -> None:
+    """It was long on its way: the relay brought the message too, and the job has come further since."""
+    async with pool_on(bed) as (pool, executor):
+        late = await granted_message(bed)
+        await bed.queue.ack([late])
+        await bed.database.execute("UPDATE jobs SET ticket = 2 WHERE id = $1", late.job)
+        newer = replace(late, ticket=2, written_id="", grant="")
+        await bed.queue.push([OutboxEntry(Topic.JOBS, newer)])
+        await pool.run_once()
+        pool.hand(late)
+        await pool.run_once()
+        (run,) = executor.runs
+        assert run.job.ticket == 2
+        assert not run.given_up

@@ -63,6 +63,9 @@ class Bench:
     def __len__(self) -> int:
         return len(self._seats)
 
+    def __contains__(self, job: JobId) -> bool:
+        return job in self._seats
+
     def begin(self, run: JobRun, free_slot: Callable[[], None]) -> JobRun | None:
         """Work on it. An older delivery of the same job, if one is here, is let go and returned: its fence is
         broken."""

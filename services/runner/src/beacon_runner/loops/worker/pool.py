@@ -110,10 +110,14 @@ class Pool:
         return count <= self._free and self._intake.heartbeat.alive and not self._is_late(self._leased_after)
 
     def _begin_granted(self) -> None:
-        """Of what was handed here, what Postgres need not be asked about first."""
-        messages = [message for message in self._handed if message.grant]
+        """Of what was handed here, what Postgres need not be asked about first.
+
+        A grant of a job that is worked on here already has come late: whoever claimed it took that away.
+        """
+        bench = self._intake.bench
+        messages = [message for message in self._handed if message.grant and message.job not in bench]
         if messages and self._may_take(len(self._handed)):
-            self._handed = [message for message in self._handed if not message.grant]
+            self._handed = [message for message in self._handed if message not in messages]
             for message in messages:
                 self._begun.append(self._begin_unconfirmed(message))
 
