@@ -1,12 +1,15 @@
 """What a worker makes of grants that come late, together, or while Postgres or Redis is away."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.ports import StoreUnavailableError
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 from tests.integration.runner_loops.test_grants import WatchedClaims, granted_message
-from tests.integration.runner_loops.test_handing import pool_on
+from tests.integration.runner_loops.test_handing import Watched, pool_on
 
 
 async def test_a_confirmation_that_fails_costs_the_others_nothing(bed: LoopBed) -> None:
@@ -57,3 +60,18 @@ async def test_a_grant_takes_nothing_from_a_delivery_that_runs_here(bed: LoopBed
         (run,) = executor.runs
         assert run.job.ticket == 2
         assert not run.given_up
+
+
+class Unreturnable(Watched):
+    async def give_back(self, messages: Sequence[Message], worker: str) -> int:
+        raise RedisConnectionError(f"nobody takes {len(messages)} messages of {worker} back")
+
+
+async def test_what_redis_does_not_take_back_is_left_to_its_lease(bed: LoopBed) -> None:
+    """A worker that stops goes on with stopping, and writes what it has."""
+    message = await granted_message(bed)
+    bed.transport.queue = Unreturnable(bed.queue)  # type: ignore[assignment]
+    async with pool_on(bed) as (pool, executor):
+        pool.hand(message)
+        await pool.return_handed()
+        assert executor.runs[0].given_up

@@ -83,8 +83,12 @@ class Pool:
         handed, self._handed = self._handed, []
         begun, self._begun = self._begun, []
         handed += self._let_go(begun)
-        if handed:
+        if not handed:
+            return
+        try:
             await self._intake.queue.give_back(handed, self._intake.worker)
+        except REDIS_ERRORS as error:  # their leases end, and what else is to be stopped is
+            log.warning("handed_not_given_back", count=len(handed), error=str(error))
 
     async def run_once(self) -> Round:
         """Claim what fits and begin it."""
