@@ -11,8 +11,8 @@ from beacon_contracts.tiers import JobClass
 from beacon_redis import QuickRedis, RedisAddress
 from beacon_runner.domain.messages import Message
 from beacon_runner.queue.keys import hand_channel
-from beacon_runner.queue.redis_queue import handed
-from tests.conformance.runner_queue.bed import QueueBed, message
+from beacon_runner.queue.redis_queue import RedisQueue, handed
+from tests.conformance.runner_queue.bed import QueueBed, entry, message
 
 HIGH, MEDIUM, LOW = JobClass.HIGH, JobClass.MEDIUM, JobClass.LOW
 Heard = list[tuple[str, Message]]
@@ -219,3 +219,14 @@ async def test_a_redis_that_forgot_its_scripts_has_not_given_the_grant(bed: Queu
         await bed.redis.script_flush()
         assert await bed.add(first) == 1
     assert [found.grant for _, found in heard] == [first.grant]
+
+
+async def test_a_grant_does_not_wait_for_a_connection(bed: QueueBed) -> None:
+    """By the time there is one, the relay may have brought the message."""
+    first, second = (replace(message(), grant='["secret input"]') for _ in range(2))
+    async with listening(bed, "w1") as heard, bed.address.open() as redis:
+        queue = RedisQueue(redis, bed.layout, lease_s=60)
+        for one in (first, second):
+            await wait_in(bed, "w1", "small", LOW)
+            await queue.push([entry(one)])
+    assert [found.grant for _, found in heard] == ["", second.grant]

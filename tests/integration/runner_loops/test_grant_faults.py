@@ -1,14 +1,20 @@
 """What a worker makes of grants that come late, together, or while Postgres or Redis is away."""
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from beacon_lifecycle import ManualClock
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.store.submissions import Submissions
+from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
-from tests.integration.runner_loops.test_grants import WatchedClaims, granted_message
+from tests.integration.runner_loops.test_express import express_on
+from tests.integration.runner_loops.test_grants import WatchedClaims, begin_era, granted_message
 from tests.integration.runner_loops.test_handing import Watched, pool_on
 
 
@@ -75,3 +81,34 @@ async def test_what_redis_does_not_take_back_is_left_to_its_lease(bed: LoopBed) 
         pool.hand(message)
         await pool.return_handed()
         assert executor.runs[0].given_up
+
+
+@dataclass
+class HeldUp:
+    """A way to Redis that is blocked for a while; keeps what goes there."""
+
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+    pushed: list[OutboxEntry] = field(default_factory=list)
+
+    async def push(self, entries: Sequence[OutboxEntry]) -> int:
+        self.pushed += entries
+        await self.free.wait()
+        return len(entries)
+
+
+async def test_a_grant_that_was_held_up_stays_behind(database_url: str, redis_url: str) -> None:
+    """The relay may have brought the message by now, and the job may be over: nobody may begin it again."""
+    clock, way = ManualClock(datetime.now(UTC)), HeldUp()
+    async with LoopBed.on(database_url, redis_url, clock=clock) as bed, express_on(bed, [], way) as announce:
+        await begin_era(bed)
+        submissions = Submissions(bed.database, announce)
+        (first,) = await bed.submit(submissions=submissions)
+        await until(lambda: way.pushed, "the first is on its way")
+        (second,) = await bed.submit(submissions=submissions)
+        await clock.advance(1.0)
+        way.free.set()
+        await until(lambda: len(way.pushed) == 2, "the second is on its way")
+    assert [(one.message.job, bool(one.message.grant)) for one in way.pushed] == [
+        (first, True),
+        (second, False),
+    ]

@@ -37,6 +37,11 @@ def new_uuid_bytes() -> bytes:
     return uuid_utils.uuid7().bytes
 
 
+def made_at(value: UUID) -> float:
+    """When that was, in Unix time, by the clock of whoever made it."""
+    return (value.int >> 80) / 1000
+
+
 def show(prefix: str, value: UUID) -> str:
     """`show("job", uuid)` is `job_` and 26 letters."""
     number = value.int

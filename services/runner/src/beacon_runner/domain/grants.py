@@ -4,22 +4,32 @@ At most one worker ever gets it. It begins the job at once, and confirms in Post
 runs. Any claim raises the fence, and then it is too late for that (docs/decisions/0013).
 """
 
+from dataclasses import replace
 from uuid import UUID
 
 import orjson
 
-from beacon_contracts.ids import UserId
+from beacon_contracts.ids import UserId, made_at
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.messages import Message, OutboxEntry
 from beacon_runner.domain.work import ClaimedJob
 
 LARGEST = 4_096  # characters; the input of a larger job is read from Postgres
+LASTS_S = 0.5  # half as long as the relay leaves the message to the process that stored it
 
 
 def grant_of(job: ClaimedJob) -> str:
     """As it travels with the job's first message, in one line; empty when it is too large to."""
     text = orjson.dumps([job.user.hex, job.fence, job.stages, job.kind, job.tier, job.spec]).decode()
     return text if len(text) <= LARGEST else ""
+
+
+def in_time(entry: OutboxEntry, now: float) -> OutboxEntry:
+    """Without a grant that was held up: the relay may have brought the message, and the job may be over."""
+    message = entry.message
+    if not message.grant or now - made_at(message.job) <= LASTS_S:
+        return entry
+    return replace(entry, message=replace(message, grant=""))
 
 
 def granted(message: Message) -> ClaimedJob:

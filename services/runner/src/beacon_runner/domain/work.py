@@ -7,7 +7,7 @@ from typing import Any
 
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
-from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.ids import JobId, UserId, made_at
 from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import Tier
@@ -84,9 +84,9 @@ class ClaimedJob:
         (docs/decisions/0008), and the fence names the second in which the present one began: jobs that are
         younger have lost none.
         """
-        era_s, made_s = self.fence >> ERA_BITS, (self.id.int >> 80) / 1000
+        era_s = self.fence >> ERA_BITS
         first = (era_s << ERA_BITS) + 1
-        return self.claimed_before or self.fence > first or made_s < era_s + CLOCKS_DIFFER_S
+        return self.claimed_before or self.fence > first or made_at(self.id) < era_s + CLOCKS_DIFFER_S
 
 
 @record

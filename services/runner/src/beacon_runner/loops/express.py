@@ -13,6 +13,7 @@ import structlog
 
 from beacon_lifecycle import Clock, OwnedTasks
 from beacon_redis import REDIS_ERRORS
+from beacon_runner.domain.grants import in_time
 from beacon_runner.domain.messages import OutboxEntry
 from beacon_runner.domain.ports import MessageQueue, Outbox, StoreUnavailableError
 from beacon_runner.loops.metrics import LoopMetrics
@@ -92,7 +93,7 @@ class Express:
         if not entries:
             return
         try:
-            await self._queue.push(entries)
+            await self._queue.push([in_time(entry, self._clock.unix()) for entry in entries])
         except REDIS_ERRORS as error:
             log.info("express_leaves_to_relay", messages=len(entries), error=str(error))
             return

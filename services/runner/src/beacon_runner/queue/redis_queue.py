@@ -35,9 +35,10 @@ class RedisQueue:
         self._quick = redis if isinstance(redis, QuickRedis) and redis.is_plain else None
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
-        if self._quick is not None and len(entries) == 1 and entries[0].message.grant:
+        quick = self._quick if len(entries) == 1 and entries[0].message.grant else None
+        if quick is not None and quick.is_connected:  # a grant that waits may come too late
             try:
-                return await self._push_with_grant(self._quick, entries[0])
+                return await self._push_with_grant(quick, entries[0])
             except REDIS_ERRORS as error:  # somebody may have the grant: nobody gets it a second time
                 log.info("grant_lost", error=str(error))
         changed = 0
