@@ -171,17 +171,14 @@ class Reference:
     def _order(self, now: float, main: list[Waiting], free: list[Machine]) -> Choice | None:
         pairs = ((head, machine) for head in main for machine in free)
         loaded = next((pair for pair in pairs if pair[0].request.model in pair[1].loaded), None)
-        aside: set[str] = set()
         for head in main:
             model = head.request.model
-            if model in aside:
-                continue
             machine = self._place(head, free)
             if model in machine.loaded or not self._stands_aside(now, head, machine, loaded):
-                return head, machine, Reason.ORDER, False
+                first = next(other for other in main if other.request.model == model)
+                return first, machine, Reason.ORDER, False
             if loaded is not None:
                 return *loaded, Reason.ORDER, False
-            aside.add(model)
         return None
 
     def _stands_aside(

@@ -169,13 +169,14 @@ class Rig:
         return decisions
 
     def pass_time(self, seconds: float) -> None:
-        """Time goes on, and the shell wakes when the scheduler asked to be woken."""
+        """Time goes on, and the shell wakes when the scheduler asks for it: nothing can start before."""
         self.next()
         end = self.now + seconds
         while (wakeup := self.scheduler.next_wakeup()) is not None and wakeup <= end:
             assert wakeup >= self.now, "the scheduler wants to be woken in the past"
-            self.now = wakeup
-            self.next()
+            for moment in (max(self.now, wakeup - 1e-6), wakeup):
+                self.now = moment
+                self.next()
         self.now = end
         self.next()
 

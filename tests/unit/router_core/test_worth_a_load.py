@@ -95,6 +95,34 @@ def test_but_no_longer_than_the_other_gpu_has_rested_for_the_loads_that_this_sav
     assert gpus.next() == ["a3 on gpu-1"]
 
 
+def test_nobody_waits_longer_because_one_of_a_higher_tier_came_who_waits_too(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a")
+    gpus.now = 60.0
+    assert gpus.ask("a4", "a", ADMIN) == []
+
+    gpus.now = 11.0 + PATIENCE * 2 * LOAD_S
+    assert gpus.scheduler.next_wakeup() == gpus.now
+    assert gpus.next() == ["a4 on gpu-1"]
+
+
+def test_nobody_waits_past_the_bound_because_of_one_of_a_higher_tier(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("b2", "b")
+    gpus.ask("a3", "a")
+    gpus.now = 130.0
+    gpus.ask("a4", "a", ADMIN)
+    assert gpus.end("b2") == []
+
+    gpus.now = 11.0 + Policy().tiers[FREE].starvation_bound_s
+    assert gpus.scheduler.next_wakeup() == gpus.now
+    assert gpus.next() == ["a3 on gpu-1"]
+
+
 def test_a_gpu_that_has_rested_for_so_long_is_taken_at_once(one_busy_and_one_just_used: Gpus) -> None:
     gpus = one_busy_and_one_just_used
     gpus.now = 100.0

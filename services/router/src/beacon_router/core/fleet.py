@@ -9,7 +9,7 @@ from beacon_router.core.decisions import Reason
 from beacon_router.core.heads import Alarm, Heads
 from beacon_router.core.lanes import Lane, Queue
 from beacon_router.core.machines import Backend, Region
-from beacon_router.core.patience import Patience
+from beacon_router.core.patience import Hope, Patience
 from beacon_router.core.placing import place, rested
 from beacon_router.core.topology import Policy
 from beacon_router.core.turns import Turns
@@ -228,23 +228,28 @@ class Fleet:
         backend = place(top.model, free)
         if top.model in backend.loaded or self._endangers(loaded.backend, loaded.lane, top, now, runs=1):
             return Pick(top, backend, _ORDER)
-        aside = self._patience.aside_until(top, backend, now) is not None
+        hope = self._patience.hope(top.model, backend, now)
+        aside = self._patience.aside_until(top, hope, now) is not None
         return loaded if aside else Pick(top, backend, _ORDER)
 
     def _next_worth_it(self, free: list[Backend], now: float) -> Pick | None:
-        """The first by rank and arrival that does not stand aside for a backend with its model."""
-        aside: dict[str, float] = {}
+        """The first by rank and arrival of the first model of which somebody does not stand aside."""
+        firsts: dict[str, tuple[Lane, Hope]] = {}
+        ends: list[float] = []
+        patience = self._patience
         for heads in self._ranks:
             for lane in heads.in_order():
-                if lane.model in aside:
-                    continue
-                backend = place(lane.model, free)
-                until = self._patience.aside_until(lane, backend, now, self._crowd(lane.model))
+                model = lane.model
+                if model not in firsts:
+                    hope = patience.hope(model, place(model, free), now, self._crowd(model))
+                    firsts[model] = lane, hope
+                first, hope = firsts[model]
+                until = patience.aside_until(lane, hope, now)
                 if until is None:
-                    return Pick(lane, backend, _ORDER)
-                aside[lane.model] = until
-        if aside:
-            self._patience.ends[self] = min(aside.values())
+                    return Pick(first, hope.instead, _ORDER)
+                ends.append(until)
+        if ends:
+            patience.ends[self] = min(ends)
         return None
 
     def _crowd(self, model: str) -> Crowd:

@@ -29,6 +29,18 @@ class Allowance(NamedTuple):
     """What those who wait for its model may weigh, for each GPU that they would have."""
 
 
+class Hope(NamedTuple):
+    """What all those hope for who wait for a model."""
+
+    instead: Backend
+    """Where it would be loaded."""
+    soonest: float
+    """When a backend that holds it is expected to be free."""
+    gpus: int
+    """That they would have with one more."""
+    crowd: Crowd | None
+
+
 def allowance(
     now: float, patience: float, *, load_s: float, reload_s: float | None, rested: float, bound: float
 ) -> Allowance:
@@ -66,21 +78,24 @@ class Patience:
     def next_end(self) -> float | None:
         return min(self.ends.values(), default=None)
 
-    def aside_until(
-        self, lane: Lane, backend: Backend, now: float, crowd: Crowd | None = None
-    ) -> float | None:
-        """How long the lane's head waits for another backend rather than be loaded on this one; None: not.
+    def hope(self, model: str, instead: Backend, now: float, crowd: Crowd | None = None) -> Hope:
+        """Of those who wait for the model, and could be loaded on a backend instead.
 
-        `crowd`: those who wait for its model, if nobody else would use this backend meanwhile.
+        `crowd`: these, if nobody else would use that backend meanwhile.
         """
-        holders = backend.fleet.region.holders[lane.model]
+        holders = instead.fleet.region.holders[model]
         soonest = max(now, _free_at(holders)) if holders else inf
+        return Hope(instead, soonest, len(holders) + 1, crowd)
+
+    def aside_until(self, lane: Lane, hope: Hope, now: float) -> float | None:
+        """How long the lane's head waits for another backend rather than be loaded; None: not."""
+        soonest, crowd = hope.soonest, hope.crowd
         if soonest == inf:
             return None
-        allowed = lane.head.allowance or self._allowance(lane, backend, now)
+        allowed = lane.head.allowance or self._allowance(lane, hope.instead, now)
         until = allowed.until
         if crowd is not None:
-            until = min(until, crowd.weighs_at(allowed.weight * (len(holders) + 1)))
+            until = min(until, crowd.weighs_at(allowed.weight * hope.gpus))
         if soonest >= until:
             return None
         lane.head.allowance = allowed

@@ -1,9 +1,10 @@
 """Whom a slot takes in a rehearsal: the rules of `Fleet.pick` in a simpler form."""
 
 from heapq import heappop, heappush
+from math import inf
 
 from beacon_router.core.crowd import Crowd
-from beacon_router.core.patience import Allowance, allowance
+from beacon_router.core.patience import Allowance, Hope, allowance
 from beacon_router.core.pools import Pool
 from beacon_router.core.stand_ins import NOBODY, Part, Seat
 from beacon_router.core.topology import Policy
@@ -121,39 +122,36 @@ class Choice:
         return top.arrived + self._bounds[top.rank] - now < batch_s + backend.loads_s.of(top.model)
 
     def _in_order(self, seat: Seat, now: float) -> Part | None:
-        loaded = min(self._held(seat), key=_line, default=None)
-        aside: set[str] = set()
+        part = self._first_worth_it(seat, min(self._held(seat), key=_line, default=None), now)
+        if part is not None:
+            self._batches[seat.backend.fleet] = 0
+        return part
+
+    def _first_worth_it(self, seat: Seat, loaded: Part | None, now: float) -> Part | None:
+        firsts: dict[str, tuple[Part, Hope]] = {}
         for heap in self._ranks:
-            part = self._first_worth_it(heap, seat, loaded, aside, now)
-            if part is not None:
-                self._batches[seat.backend.fleet] = 0
-                return part
+            heap.sort()  # which leaves it a heap, and is soon done when it was sorted before
+            for _, seq, part in heap:
+                if part.seq != seq or not self._may_run(part, seat):
+                    continue
+                if part.model not in firsts:
+                    firsts[part.model] = part, self._hope(part.model, seat, loaded, now)
+                first, hope = firsts[part.model]
+                if part.model in seat.loaded or not self._stands_aside(seat, part, hope, loaded, now):
+                    return first
+                if loaded is not None:
+                    return loaded
         return None
 
-    def _first_worth_it(
-        self, heap: Heap, seat: Seat, loaded: Part | None, aside: set[str], now: float
-    ) -> Part | None:
-        passed: Heap = []
-        found: Part | None = None
-        while heap and found is None:
-            _, seq, part = entry = heappop(heap)
-            if part.seq == seq:
-                passed.append(entry)
-                if part.model in aside or not self._may_run(part, seat):
-                    continue
-                if part.model in seat.loaded or not self._stands_aside(seat, part, loaded, now):
-                    found = part
-                else:
-                    found = loaded
-                    aside.add(part.model)
-        for entry in passed:
-            heappush(heap, entry)
-        return found
+    def _hope(self, model: str, seat: Seat, loaded: Part | None, now: float) -> Hope:
+        """As in `Patience`: for another slot that has the model."""
+        free_at = [other.free_at for other in self._seats if model in other.loaded]
+        soonest = max(now, min(free_at)) if free_at else inf
+        return Hope(seat.backend, soonest, len(free_at) + 1, self._crowd(model) if loaded is None else None)
 
-    def _stands_aside(self, seat: Seat, part: Part, loaded: Part | None, now: float) -> bool:
-        """As in `Fleet` and `Patience`: for another slot that has its model."""
-        holders = self._holders(part.model)
-        if not holders:
+    def _stands_aside(self, seat: Seat, part: Part, hope: Hope, loaded: Part | None, now: float) -> bool:
+        """As in `Fleet` and `Patience`."""
+        if hope.soonest == inf:
             return False
         if loaded is not None:
             runs_s, loads_s = seat.backend.runs_s, seat.backend.loads_s
@@ -162,9 +160,9 @@ class Choice:
                 return False
         allowed = part.allowance or self._allowance(seat, part, now)
         until = allowed.until
-        if loaded is None:
-            until = min(until, self._crowd(part.model).weighs_at(allowed.weight * (len(holders) + 1)))
-        if max(now, min(holders)) >= until:
+        if hope.crowd is not None:
+            until = min(until, hope.crowd.weighs_at(allowed.weight * hope.gpus))
+        if hope.soonest >= until:
             return False
         part.allowance = allowed
         return True
@@ -179,10 +177,6 @@ class Choice:
             rested=seat.rested,
             bound=part.arrived + self._bounds[part.rank],
         )
-
-    def _holders(self, model: str) -> list[float]:
-        """When the slots that have the model loaded are free."""
-        return [seat.free_at for seat in self._seats if model in seat.loaded]
 
     def _crowd(self, model: str) -> Crowd:
         pace, begun = 0, 0.0
