@@ -27,9 +27,9 @@ from tests.unit.router_core.reference import Reference
 SMALL_TIERS = (TierRule(6.0, 4), TierRule(9.0, 2), TierRule(12.0, 1))
 
 
-def small_policy() -> Policy:
+def small_policy(patience: float = 1.0) -> Policy:
     """Bounds of seconds, so that a short story has starving tiers in it."""
-    return Policy(batch_limit=2, tiers=SMALL_TIERS, express_limit=2, patience=1.0)
+    return Policy(batch_limit=2, tiers=SMALL_TIERS, express_limit=2, patience=patience)
 
 
 def mixed_topology() -> Topology:

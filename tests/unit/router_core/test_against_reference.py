@@ -1,5 +1,6 @@
 """The scheduler and a slow, obvious model of it are told the same facts and must decide the same."""
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -17,6 +18,7 @@ from beacon_router.core import (
     Topology,
 )
 from tests.unit.router_core.rig import Rig, mixed_topology, small_policy, two_gpus
+from tests.unit.router_core.stories import Story
 
 SETTINGS = settings(
     max_examples=40,
@@ -130,6 +132,12 @@ TestOnMixedBackends = OnMixedBackends.TestCase
 TestOnMixedBackends.settings = SETTINGS
 TestOnTwoGpus = OnTwoGpus.TestCase
 TestOnTwoGpus.settings = SETTINGS
+
+
+@pytest.mark.parametrize("patience", [0.0, 5.0])
+def test_whole_stories_agree_without_patience_and_with_much(patience: float) -> None:
+    for seed in range(12):
+        Story(Rig(mixed_topology(), small_policy(patience), compare=True), seed).tell(150)
 
 
 def test_whoever_follows_a_head_that_left_while_its_model_was_shut_has_not_lost_its_turn() -> None:
