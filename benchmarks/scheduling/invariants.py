@@ -325,6 +325,7 @@ class Watch:
             raise Violation(Rule.PATIENCE, f"{name} has stood aside since {since}")
         model = head.request.model
         pace, begun = self.world.crowd(machine, model)
-        gpus = len(self.world.holders(machine.spec.region, model)) + 1
+        holders = self.world.holders(machine.spec.region, model)
+        gpus = sum(holder.health is Health.CLOSED for holder in holders) + 1
         if pace * now - begun > 4 * self._policy.patience * self._longest_load_s * gpus:
             raise Violation(Rule.PATIENCE, f"{pace} wait for {model}, {machine.spec.name} is free")

@@ -195,7 +195,7 @@ class Reference:
             return False
         until, weight = head.allowance or self._allowance(now, head, machine)
         pace, begun = self.world.crowd(machine, model)
-        crowded = (weight * (len(holders) + 1) + begun) / pace
+        crowded = (weight * (len(moments) + 1) + begun) / pace
         if max(now, min(moments)) >= (min(until, crowded) if loaded is None else until):
             return False
         head.allowance = (until, weight)

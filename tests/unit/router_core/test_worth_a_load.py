@@ -4,6 +4,7 @@ import pytest
 
 from beacon_router.core import (
     BackendSpec,
+    Health,
     Holdup,
     ModelSpec,
     Outcome,
@@ -162,6 +163,18 @@ def test_however_many_wait_a_gpu_that_others_use_is_not_taken_from_them(
 def test_a_higher_tier_needs_fewer(one_busy_and_one_just_used: Gpus) -> None:
     gpus = one_busy_and_one_just_used
     gpus.ask("a3", "a", ADMIN)
+
+    assert gpus.scheduler.next_wakeup() == pytest.approx(11.0 + 4 * PATIENCE * LOAD_S * 2 / 16)
+
+
+def test_a_gpu_behind_an_open_breaker_is_none_that_they_have() -> None:
+    gpus = Gpus(3)
+    for name in ("a1", "a2", "b1"):
+        gpus.ask(name, name[0])
+    gpus.now = 11.0
+    gpus.end("b1")
+    gpus.scheduler.set_health(gpus.now, "gpu-1", Health.OPEN)
+    assert gpus.ask("a3", "a", ADMIN) == []
 
     assert gpus.scheduler.next_wakeup() == pytest.approx(11.0 + 4 * PATIENCE * LOAD_S * 2 / 16)
 

@@ -83,9 +83,9 @@ class Patience:
 
         `crowd`: these, if nobody else would use that backend meanwhile.
         """
-        holders = instead.fleet.region.holders[model]
-        soonest = max(now, _free_at(holders)) if holders else inf
-        return Hope(instead, soonest, len(holders) + 1, crowd)
+        free_at = _free_at(instead.fleet.region.holders[model])
+        soonest = max(now, min(free_at)) if free_at else inf
+        return Hope(instead, soonest, len(free_at) + 1, crowd)
 
     def aside_until(self, lane: Lane, hope: Hope, now: float) -> float | None:
         """How long the lane's head waits for another backend rather than be loaded; None: not."""
@@ -114,13 +114,10 @@ class Patience:
         )
 
 
-def _free_at(holders: Iterable[Backend]) -> float:
-    """When the first of these backends is expected to take work."""
-    return min(
-        (
-            holder.free_at
-            for holder in holders
-            if holder.health is _CLOSED and (holder.free_at or holder.may_start)
-        ),
-        default=inf,
-    )
+def _free_at(holders: Iterable[Backend]) -> list[float]:
+    """When those of these backends that take work, or will when a run ends, are expected to."""
+    return [
+        free_at
+        for holder in holders
+        if holder.health is _CLOSED and ((free_at := holder.free_at) or holder.may_start)
+    ]
