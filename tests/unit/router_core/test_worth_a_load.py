@@ -103,6 +103,8 @@ def test_nobody_waits_longer_because_one_of_a_higher_tier_came_who_waits_too(
     gpus.ask("a3", "a")
     gpus.now = 60.0
     assert gpus.ask("a4", "a", ADMIN) == []
+    why = gpus.scheduler.why(gpus.now, RequestId("a3"))
+    assert str(why) == "waits for gpu-0 with its model loaded rather than for a load in US"
 
     gpus.now = 11.0 + PATIENCE * 2 * LOAD_S
     assert gpus.scheduler.next_wakeup() == gpus.now

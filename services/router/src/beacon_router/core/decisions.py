@@ -120,7 +120,7 @@ _CAUSES = {
     Holdup.GROUP_CAP: "next, but {limit} is used up",
     Holdup.MODEL_LIMIT: "next, but {limit} is used up",
     Holdup.EXCLUSIVE: "next, but another run of the exclusive model is in progress",
-    Holdup.STANDS_ASIDE: "next, and waits for {named} with its model loaded rather than for a load",
+    Holdup.STANDS_ASIDE: "waits for {named} with its model loaded rather than for a load",
     Holdup.BREAKER_OPEN: "the breaker of {named} is open",
     Holdup.NO_BACKEND: "no backend can serve it",
 }
