@@ -78,6 +78,7 @@ async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
         (job,) = await bed.queued()
         async with bed.worker(executor):
             (first,) = await executor.started(1)
+            await until(lambda: bed.executions(job), "its start is written, so that nothing is refused later")
             message = Message(job, 1, 0, 1, JobClass.LOW, first.job.user.hex)
             (taken,) = await bed.claims.claim([message], "another")
             await bed.claims.record([StageReport(taken, verdict=Postponed(0.0, "full"))])
