@@ -16,7 +16,7 @@ from beacon_router.core.heads import Guard
 from beacon_router.core.lanes import NOBODY, Lane, Queue, Ticket
 from beacon_router.core.limits import Limit
 from beacon_router.core.machines import Backend, Region
-from beacon_router.core.patience import Allowance, Patience
+from beacon_router.core.patience import Allowance, Hope, Patience
 from beacon_router.core.placing import place
 from beacon_router.core.queues import Queues
 from beacon_router.core.topology import BackendSpec
@@ -169,7 +169,7 @@ def _affinity_at_any_price(patch: pytest.MonkeyPatch) -> None:
 def _nobody_ever_starves(patch: pytest.MonkeyPatch) -> None:
     def broken(self: Fleet, turn: Lane, free: list[Backend], now: float) -> Pick | None:
         del turn
-        return self._order(free, now)
+        return self._affinity(self._loaded(free), now) or self._next_worth_it(free, now)
 
     patch.setattr(Fleet, "_starvation", broken)
 
@@ -198,7 +198,7 @@ def _the_front_waits_for_affinity(patch: pytest.MonkeyPatch) -> None:
         chosen = pick(self, now)
         if chosen is not None and chosen.reason is Reason.FRONT:
             free = sorted(self.free, key=lambda backend: backend.name)
-            return self._affinity(free, now) or chosen
+            return self._affinity(self._loaded(free), now) or chosen
         return chosen
 
     patch.setattr(Fleet, "pick", broken)
@@ -224,7 +224,7 @@ def _the_lowest_tier_first(patch: pytest.MonkeyPatch) -> None:
                 return Pick(lane, place(lane.model, free), Reason.ORDER)
         return None
 
-    patch.setattr(Fleet, "_order", broken)
+    patch.setattr(Fleet, "_next_worth_it", broken)
 
 
 def _pinned_ones_move(patch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,11 @@ def _other_regions_sleep_through_a_retry(patch: pytest.MonkeyPatch) -> None:
 
 
 def _who_needs_no_load_always_goes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Fleet, "_first_or", lambda _, loaded, *__: loaded)
+    def broken(self: Fleet, loaded: list[tuple[Backend, Lane]], *_: Any) -> Pick:
+        backend, lane = min(loaded, key=lambda pair: (pair[1].rank, pair[1].head.seq))
+        return Pick(lane, backend, Reason.ORDER)
+
+    patch.setattr(Fleet, "_first_or", broken)
 
 
 def _patience_without_end(patch: pytest.MonkeyPatch) -> None:
@@ -268,10 +272,16 @@ def _patience_however_many_wait(patch: pytest.MonkeyPatch) -> None:
 
 
 def _patience_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Patience, lane: Lane, *facts: Any) -> float | None:
-        return None if lane.head.seq % 2 else facts[1] + 1.0
+    hope = Patience.hope
 
-    patch.setattr(Patience, "aside_until", broken)
+    def broken(self: Patience, region: Region, model: str, now: float, *crowd: Any) -> Hope:
+        return hope(self, region, model, now, *crowd)._replace(soonest=now)
+
+    patch.setattr(Patience, "hope", broken)
+
+
+def _hopes_that_are_not_given_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Region, "hope_changed", lambda *_: None)
 
 
 def _deadlines_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -320,6 +330,7 @@ MUTANTS = [
     Mutant("waits for a loaded model for ever", Rule.PATIENCE, _patience_without_end),
     Mutant("waits for a loaded model with ever more", Rule.PATIENCE, _patience_however_many_wait),
     Mutant("waits for nothing", Rule.IDLE_SLOT, _patience_for_nothing),
+    Mutant("waits for what is gone", Rule.IDLE_SLOT, _hopes_that_are_not_given_up),
     Mutant("forgets deadlines", Rule.EXPIRY, _deadlines_are_forgotten),
     Mutant("expires requests early", Rule.EXPIRY, _deadlines_come_early),
     Mutant("does not know what is loaded", Rule.LOAD, _believes_that_a_lost_model_is_loaded),

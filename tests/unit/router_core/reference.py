@@ -172,34 +172,48 @@ class Reference:
         pairs = ((head, machine) for head in main for machine in free)
         loaded = next((pair for pair in pairs if pair[0].request.model in pair[1].loaded), None)
         for head in main:
+            if loaded is not None and head is loaded[0]:
+                return *loaded, Reason.ORDER, False
             model = head.request.model
             machine = self._place(head, free)
-            if model in machine.loaded or not self._stands_aside(now, head, machine, loaded):
-                first = next(other for other in main if other.request.model == model)
-                return first, machine, Reason.ORDER, False
+            if model in machine.loaded:
+                return head, machine, Reason.ORDER, False
+            together = [head] if loaded else [other for other in main if other.request.model == model]
+            if not self._stand_aside(now, together, machine, loaded):
+                return head, machine, Reason.ORDER, False
             if loaded is not None:
                 return *loaded, Reason.ORDER, False
         return None
 
-    def _stands_aside(
-        self, now: float, head: Waiting, machine: Machine, loaded: tuple[Waiting, Machine] | None
+    def _stand_aside(
+        self, now: float, heads: list[Waiting], machine: Machine, loaded: tuple[Waiting, Machine] | None
     ) -> bool:
+        """All these, who wait for one model, or none."""
+        allowed = [self._allowed(now, head, machine, loaded) for head in heads]
+        if None in allowed:
+            return False
+        for head, allowance in zip(heads, allowed, strict=True):
+            head.allowance = allowance
+        return True
+
+    def _allowed(
+        self, now: float, head: Waiting, machine: Machine, loaded: tuple[Waiting, Machine] | None
+    ) -> tuple[float, float] | None:
         if loaded is not None:
             other, its_machine = loaded
             if self.world.endangers(its_machine, other, head, 1, now):
-                return False
+                return None
         model = head.request.model
         holders = self.world.holders(machine.spec.region, model)
         moments = [self._free_at(holder) for holder in holders if self._will_take(holder)]
         if not moments:
-            return False
+            return None
         until, weight = head.allowance or self._allowance(now, head, machine)
         pace, begun = self.world.crowd(machine, model)
         crowded = (weight * (len(moments) + 1) + begun) / pace
         if max(now, min(moments)) >= (min(until, crowded) if loaded is None else until):
-            return False
-        head.allowance = (until, weight)
-        return True
+            return None
+        return until, weight
 
     def _allowance(self, now: float, head: Waiting, machine: Machine) -> tuple[float, float]:
         patience, loads_s = self._policy.patience, self.world.durations.loads

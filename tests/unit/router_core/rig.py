@@ -32,6 +32,12 @@ def small_policy(patience: float = 1.0) -> Policy:
     return Policy(batch_limit=2, tiers=SMALL_TIERS, express_limit=2, patience=patience)
 
 
+def patient_policy() -> Policy:
+    """In which it takes long until somebody starves or stops standing aside."""
+    tiers = tuple(TierRule(10 * tier.starvation_bound_s, tier.weight) for tier in SMALL_TIERS)
+    return Policy(batch_limit=2, tiers=tiers, express_limit=2, patience=5.0)
+
+
 def mixed_topology() -> Topology:
     """Three regions; shared and own models, an exclusive one, a limited one, a group over two regions.
 
@@ -62,6 +68,33 @@ def two_gpus() -> Topology:
     models = tuple(ModelSpec(name, expected_load_s=2.0, expected_run_s=1.0) for name in "abc")
     backends = tuple(BackendSpec(f"gpu-{number}", "US", frozenset("abc")) for number in (1, 2))
     return Topology(regions=(RegionSpec("US"),), models=models, backends=backends)
+
+
+def many_gpus() -> Topology:
+    """More models than are asked one by one, on GPUs that hold several: many stand aside, for many."""
+    names = "abcdefghijkl"
+    models = tuple(
+        ModelSpec(
+            name,
+            expected_load_s=8.0,
+            expected_run_s=2.0,
+            exclusive=name == "k",
+            limit=2 if name == "l" else None,
+        )
+        for name in names
+    )
+    backends = (
+        *(BackendSpec(f"us-{one}", "US", frozenset(names), loaded_models=4) for one in (1, 2, 3)),
+        *(BackendSpec(f"us-{one}", "US", frozenset(names), loaded_models=2, group="cloud") for one in (4, 5)),
+        BackendSpec("us-6", "US", frozenset("abcdef"), slots=2, loaded_models=2, group="cloud"),
+        BackendSpec("eu-1", "EU", frozenset("abcklm"), group="cloud"),
+    )
+    return Topology(
+        regions=(RegionSpec("US"), RegionSpec("EU")),
+        groups=(GroupSpec("cloud", 3),),
+        models=(*models, ModelSpec("m", expected_load_s=2.0, expected_run_s=0.5)),
+        backends=backends,
+    )
 
 
 class Rig:

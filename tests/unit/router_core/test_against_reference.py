@@ -17,7 +17,14 @@ from beacon_router.core import (
     Start,
     Topology,
 )
-from tests.unit.router_core.rig import Rig, mixed_topology, small_policy, two_gpus
+from tests.unit.router_core.rig import (
+    Rig,
+    many_gpus,
+    mixed_topology,
+    patient_policy,
+    small_policy,
+    two_gpus,
+)
 from tests.unit.router_core.stories import Story
 
 SETTINGS = settings(
@@ -30,10 +37,11 @@ SETTINGS = settings(
 
 class SchedulerMachine(RuleBasedStateMachine):
     topology: Topology
+    policy = small_policy()
 
     def __init__(self) -> None:
         super().__init__()
-        self.rig = Rig(self.topology, small_policy(), compare=True)
+        self.rig = Rig(self.topology, self.policy, compare=True)
 
     @rule(data=st.data(), rank=st.integers(0, 2), pinned=st.booleans(), front=st.integers(0, 9))
     def submit(self, data: st.DataObject, rank: int, pinned: bool, front: int) -> None:
@@ -128,16 +136,28 @@ class OnTwoGpus(SchedulerMachine):
     topology = two_gpus()
 
 
+class OnManyGpus(SchedulerMachine):
+    topology = many_gpus()
+    policy = patient_policy()
+
+
 TestOnMixedBackends = OnMixedBackends.TestCase
 TestOnMixedBackends.settings = SETTINGS
 TestOnTwoGpus = OnTwoGpus.TestCase
 TestOnTwoGpus.settings = SETTINGS
+TestOnManyGpus = OnManyGpus.TestCase
+TestOnManyGpus.settings = SETTINGS
 
 
 @pytest.mark.parametrize("patience", [0.0, 5.0])
 def test_whole_stories_agree_without_patience_and_with_much(patience: float) -> None:
     for seed in range(12):
         Story(Rig(mixed_topology(), small_policy(patience), compare=True), seed).tell(150)
+
+
+def test_whole_stories_agree_in_which_many_stand_aside() -> None:
+    for seed in range(25):
+        Story(Rig(many_gpus(), patient_policy(), compare=True), seed).tell(200)
 
 
 def test_whoever_follows_a_head_that_left_while_its_model_was_shut_has_not_lost_its_turn() -> None:

@@ -4,19 +4,31 @@ import pytest
 
 from benchmarks.scheduling.invariants import Rule, Violation
 from tests.unit.router_core.mutants import MUTANTS, Mutant
-from tests.unit.router_core.rig import Rig, mixed_topology, small_policy, two_gpus
+from tests.unit.router_core.rig import (
+    Rig,
+    many_gpus,
+    mixed_topology,
+    patient_policy,
+    small_policy,
+    two_gpus,
+)
 from tests.unit.router_core.stories import Story, flood
 
 SEEDS = range(25)
+_WORLDS = [
+    (mixed_topology(), small_policy()),
+    (two_gpus(), small_policy()),
+    (many_gpus(), patient_policy()),
+]
 
 
 def _rules_broken(*, until: Rule | None = None) -> set[Rule]:
     """The names of the rules that stories of this scheduler violate, told until one of them is `until`."""
     rules: set[Rule] = set()
     for seed in SEEDS:
-        for topology in (mixed_topology, two_gpus):
+        for topology, policy in _WORLDS:
             try:
-                Story(Rig(topology(), small_policy(), compare=False), seed).tell(120)
+                Story(Rig(topology, policy, compare=False), seed).tell(120)
             except Violation as violation:
                 rules.add(violation.rule)
             if until in rules:

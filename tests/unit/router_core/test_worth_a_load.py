@@ -126,6 +126,55 @@ def test_nobody_waits_past_the_bound_because_of_one_of_a_higher_tier(
     assert gpus.next() == ["a3 on gpu-1"]
 
 
+def test_who_stands_aside_looks_again_when_the_breaker_of_the_other_gpu_opens(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a")
+
+    gpus.scheduler.set_health(gpus.now, "gpu-0", Health.OPEN)
+    assert gpus.next() == ["a3 on gpu-1"]
+
+
+def test_who_stands_aside_looks_again_when_the_other_gpu_loses_the_model(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a")
+
+    gpus.scheduler.model_lost(gpus.now, "gpu-0")
+    assert gpus.next() == ["a3 on gpu-1"]
+
+
+def test_who_comes_next_after_one_that_stood_aside_has_its_own_patience(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.scheduler.model_lost(gpus.now, "gpu-1")
+    gpus.now = 13.0
+    gpus.ask("a3", "a")
+    gpus.ask("a4", "a")
+    assert gpus.scheduler.next_wakeup() == 13.0 + LOAD_S
+
+    gpus.now = 14.0
+    gpus.scheduler.cancel(gpus.now, RequestId("a3"))
+    assert gpus.next() == []
+    assert gpus.scheduler.next_wakeup() == 14.0 + LOAD_S
+
+
+def test_of_those_who_wait_for_one_model_all_stand_aside_or_the_first_goes(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a")
+    gpus.now = 61.0 - 0.5
+    gpus.ask("b2", "b")
+    gpus.ask("a4", "a", ADMIN)
+    gpus.ask("c1", "c", ADMIN)
+    gpus.now = 61.0
+    assert gpus.end("b2") == ["a4 on gpu-1"]
+
+
 def test_a_gpu_that_has_rested_for_so_long_is_taken_at_once(one_busy_and_one_just_used: Gpus) -> None:
     gpus = one_busy_and_one_just_used
     gpus.now = 100.0

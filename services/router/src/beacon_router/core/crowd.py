@@ -18,14 +18,12 @@ class Crowd(NamedTuple):
         return (weight + self.begun) / self.pace
 
 
-def crowd_of(lanes: Iterable[Iterable[Lane]], weights: Sequence[int]) -> Crowd:
-    """Of the lanes of one model, by rank. The sum is exact, so that their order does not matter."""
+def crowd_of(lanes: Iterable[Lane], weights: Sequence[int]) -> Crowd:
+    """Of lanes in which somebody waits. The sum is exact, so that their order does not matter."""
     pace = 0
     begun: list[float] = []
-    for rank, of_rank in enumerate(lanes):
-        for lane in of_rank:
-            if lane.live:
-                each = weights[rank] * lane.live
-                pace += each
-                begun.append(each * lane.head.arrived)
+    for lane in lanes:
+        each = weights[lane.rank] * lane.live
+        pace += each
+        begun.append(each * lane.head.arrived)
     return Crowd(pace, fsum(begun))

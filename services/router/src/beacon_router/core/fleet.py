@@ -1,15 +1,17 @@
 """Backends of one region that serve the same models: how a free slot of theirs chooses."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
-from beacon_router.core.crowd import Crowd, crowd_of
+from beacon_router.core.asides import Asides
+from beacon_router.core.crowd import crowd_of
 from beacon_router.core.decisions import Reason
 from beacon_router.core.heads import Alarm, Heads
 from beacon_router.core.lanes import Lane, Queue
 from beacon_router.core.machines import Backend, Region
-from beacon_router.core.patience import Hope, Patience
+from beacon_router.core.patience import Patience
 from beacon_router.core.placing import place, rested
 from beacon_router.core.topology import Policy
 from beacon_router.core.turns import Turns
@@ -25,6 +27,9 @@ _ORDER: Final = Reason.ORDER
 _MAIN: Final = Queue.MAIN
 """Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 _JUMPS: Final = True
+
+_FEW: Final = 8
+"""So many models are asked one by one; the order of more is that of the line."""
 
 
 @dataclass(slots=True)
@@ -48,6 +53,7 @@ class Fleet:
         "_patience",
         "_ranks",
         "_weights",
+        "asides",
         "backends",
         "batch",
         "free",
@@ -76,6 +82,7 @@ class Fleet:
         """The number of its last dispatch."""
         self.waiting = 0
         """In all lanes that it may take from."""
+        self.asides = Asides(models)
         self._batch_limit = policy.batch_limit
         self._express_limit = policy.express_limit
         self._express_run = 0
@@ -94,12 +101,14 @@ class Fleet:
 
     def attach(self, lane: Lane) -> None:
         self.waiting += lane.live
+        self.asides.changed(lane.model)
         self.heads_of(lane).attach(lane)
         if lane.queue is _MAIN:
             self._affine[lane.model][lane.rank].append(lane)
 
     def detach(self, lane: Lane) -> None:
         self.waiting -= lane.live
+        self.asides.changed(lane.model)
         self.heads_of(lane).detach(lane)
         if lane.queue is _MAIN:
             self._affine[lane.model][lane.rank].remove(lane)
@@ -135,7 +144,10 @@ class Fleet:
                 return Pick(lane, place(lane.model, free), _EXPRESS[lane.queue])
         if turn is not None:
             return self._starvation(turn, free, now)
-        return self._affinity(free, now) or self._order(free, now)
+        loaded = self._loaded(free)
+        if not loaded:
+            return self._next_worth_it(free, now)
+        return self._affinity(loaded, now) or self._first_or(loaded, free, now)
 
     def take(self, pick: Pick, number: int) -> None:
         """The pick is carried out as dispatch `number`."""
@@ -173,7 +185,8 @@ class Fleet:
         best: Pick | None = None
         if self.batch >= self._batch_limit:
             return None
-        for backend, lanes in self._loaded(free):
+        for backend, first in self._loaded(free):
+            lanes = self._affine[first.model]
             for rank, heads in enumerate(self._ranks):
                 lane = _earliest(lanes[rank]) if heads.due_at <= now else None
                 if lane is not None and lane.head.arrived + heads.bound_s <= now:
@@ -182,15 +195,14 @@ class Fleet:
                     break
         return best
 
-    def _affinity(self, free: list[Backend], now: float) -> Pick | None:
+    def _affinity(self, loaded: list[tuple[Backend, Lane]], now: float) -> Pick | None:
         """The first that a backend holds the model of, if batch is left."""
         best: Pick | None = None
         top = self._top() if self.batch < self._batch_limit else None
         if top is None:
             return None
-        for backend, lanes in self._loaded(free):
-            lane = _first(lanes)
-            if lane is None or (best is not None and _line(best.lane) <= _line(lane)):
+        for backend, lane in loaded:
+            if best is not None and _line(best.lane) <= _line(lane):
                 continue
             if lane is top:
                 return Pick(lane, backend, _ORDER)
@@ -206,65 +218,62 @@ class Fleet:
                 return lane
         return None
 
-    def _order(self, free: list[Backend], now: float) -> Pick | None:
-        """The first of the line, if worth its load; else who needs none; else the next worth its load."""
-        loaded = self._first_loaded(free)
-        return self._next_worth_it(free, now) if loaded is None else self._first_or(loaded, free, now)
-
-    def _first_loaded(self, free: list[Backend]) -> Pick | None:
-        """The first by rank and arrival that a backend holds the model of."""
-        best: Pick | None = None
-        for backend, lanes in self._loaded(free):
-            lane = _first(lanes)
-            if lane is not None and (best is None or _line(lane) < _line(best.lane)):
-                best = Pick(lane, backend, _ORDER)
-        return best
-
-    def _first_or(self, loaded: Pick, free: list[Backend], now: float) -> Pick:
-        """The first of the line, unless it waits for another backend, and one that needs no load goes."""
+    def _first_or(self, loaded: list[tuple[Backend, Lane]], free: list[Backend], now: float) -> Pick:
+        """The first of the line, unless it waits for another backend: then the first that needs no load."""
+        backend, lane = loaded[0] if len(loaded) == 1 else min(loaded, key=_line_of_loaded)
         top = self._top()
-        if top is None or top is loaded.lane:
-            return loaded
-        backend = place(top.model, free)
-        if top.model in backend.loaded or self._endangers(loaded.backend, loaded.lane, top, now, runs=1):
-            return Pick(top, backend, _ORDER)
-        hope = self._patience.hope(top.model, backend, now)
-        aside = self._patience.aside_until(top, hope, now) is not None
-        return loaded if aside else Pick(top, backend, _ORDER)
+        if top is None or top is lane:
+            return Pick(lane, backend, _ORDER)
+        instead = place(top.model, free)
+        if top.model in instead.loaded or self._endangers(backend, lane, top, now, runs=1):
+            return Pick(top, instead, _ORDER)
+        hope = self._patience.hope(self.region, top.model, now)
+        aside = self._patience.aside_until([top], hope, free, now) is not None
+        return Pick(lane, backend, _ORDER) if aside else Pick(top, instead, _ORDER)
 
     def _next_worth_it(self, free: list[Backend], now: float) -> Pick | None:
-        """The first by rank and arrival of the first model of which somebody does not stand aside."""
-        firsts: dict[str, tuple[Lane, Hope]] = {}
-        ends: list[float] = []
-        patience = self._patience
-        for heads in self._ranks:
-            for lane in heads.in_order():
-                model = lane.model
-                if model not in firsts:
-                    hope = patience.hope(model, place(model, free), now, self._crowd(model))
-                    firsts[model] = lane, hope
-                first, hope = firsts[model]
-                until = patience.aside_until(lane, hope, now)
-                if until is None:
-                    return Pick(first, hope.instead, _ORDER)
-                ends.append(until)
-        if ends:
-            patience.ends[self] = min(ends)
+        """The first by rank and arrival of whose model not everybody stands aside."""
+        patience, asides = self._patience, self.asides
+        unsure: dict[str, float] = {}
+        for lane in self._in_order(asides.ask(now)):
+            model = lane.model
+            waiting = [lane for of_rank in self._affine[model] for lane in of_rank if lane.live]
+            hope = patience.hope(self.region, model, now, crowd_of(waiting, self._weights))
+            until = patience.aside_until(waiting, hope, free, now)
+            if until is None:
+                return Pick(lane, place(model, free), _ORDER)
+            if hope.unsure:
+                unsure[model] = until
+            else:
+                asides.settle(model, until)
+        again = {model: None for model in asides.unsettled if model in unsure or self._shut(model)}
+        end = asides.all_do(again, unsure.values())
+        if end < inf:
+            patience.ends[self] = end
         return None
 
-    def _crowd(self, model: str) -> Crowd:
-        """Those who wait for the model in the main queue."""
-        return crowd_of(self._affine.get(model, ()), self._weights)
+    def _in_order(self, models: Collection[str]) -> Iterable[Lane]:
+        """By rank and arrival, lanes of those models that may run, the first of each among them."""
+        if len(models) > _FEW:
+            return (lane for heads in self._ranks for lane in heads.in_order() if lane.model in models)
+        firsts = [_first(self._affine[model]) for model in models if not self._shut(model)]
+        return sorted([lane for lane in firsts if lane is not None], key=_line)
 
-    def _loaded(self, free: list[Backend]) -> list[tuple[Backend, tuple[list[Lane], ...]]]:
-        """Each backend, with the lanes by rank of each model that it holds and may run."""
+    def _loaded(self, free: list[Backend]) -> list[tuple[Backend, Lane]]:
+        """Each backend, with the first by rank and arrival of each model that it holds and may run."""
         guards, found = self.region.guards, []
         for backend in free:
             for model in backend.loaded:
                 lanes = self._affine.get(model)
                 if lanes is not None and (model not in guards or not guards[model].shut):
-                    found.append((backend, lanes))
+                    lane = _first(lanes)
+                    if lane is not None:
+                        found.append((backend, lane))
         return found
+
+    def _shut(self, model: str) -> bool:
+        guard = self.region.guards.get(model)
+        return guard is not None and guard.shut
 
     def _endangers(self, backend: Backend, lane: Lane, top: Lane, now: float, *, runs: int) -> bool:
         """Whether so many runs of this lane could keep the first of the line waiting past its bound.
@@ -296,3 +305,7 @@ def _first(lanes: tuple[list[Lane], ...]) -> Lane | None:
 
 def _line(lane: Lane) -> tuple[int, int]:
     return lane.rank, lane.head.seq
+
+
+def _line_of_loaded(loaded: tuple[Backend, Lane]) -> tuple[int, int]:
+    return _line(loaded[1])

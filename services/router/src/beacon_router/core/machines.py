@@ -118,6 +118,7 @@ class Backend:
             self.fleet.free[self] = None
         else:
             self.fleet.free.pop(self, None)
+        self.fleet.region.hope_changed(self.loaded)
 
     def occupy(self, run: Run) -> None:
         request = run.request
@@ -128,6 +129,7 @@ class Backend:
             self.touch(request.model)
         if len(self.runs) >= self.slots or self.probe is not None:
             self.fleet.free.pop(self, None)
+        self.fleet.region.hope_changed(self.loaded)
 
     def vacate(self, now: float, run: Run) -> None:
         self.rested = now
@@ -149,10 +151,19 @@ class Backend:
             self.loaded.remove(model)
         self.loaded.append(model)
 
+    def holds(self, now: float, model: str) -> None:
+        """The model is loaded: what remains of the runs that waited for it is the run."""
+        self.touch(model)
+        for run in self.runs.values():
+            if run.loading and run.request.model == model:
+                run.loaded(now)
+        self.fleet.region.hope_changed(self.loaded)
+
     def lose(self, model: str) -> None:
         """The model is no longer loaded."""
         self.loaded.remove(model)
         del self.fleet.region.holders[model][self]
+        self.fleet.region.hope_changed([model])
 
     def __repr__(self) -> str:
         health = "" if self.health is _CLOSED else f", breaker {self.health.replace('_', ' ')}"
@@ -178,6 +189,14 @@ class Region:
     def guard(self, model: ModelSpec, limit: Limit | None) -> None:
         if model.exclusive or limit is not None:
             self.guards[model.name] = Guard(exclusive=model.exclusive, limit=limit)
+
+    def hope_changed(self, models: list[str]) -> None:
+        """Those who wait for these models may no longer stand aside, or for another backend."""
+        for fleet in self.fleets:
+            if fleet.asides.until:
+                for model in models:
+                    if model in fleet.models:
+                        fleet.asides.changed(model)
 
     def healthy_for(self, model: str) -> bool:
         """A backend with a closed breaker serves the model here."""

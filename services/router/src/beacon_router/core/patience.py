@@ -8,7 +8,8 @@ from beacon_router.core.averages import Durations
 from beacon_router.core.crowd import Crowd
 from beacon_router.core.decisions import Health
 from beacon_router.core.lanes import Lane
-from beacon_router.core.machines import Backend
+from beacon_router.core.machines import Backend, Region
+from beacon_router.core.placing import place
 from beacon_router.core.topology import Policy
 
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ class Allowance(NamedTuple):
 class Hope(NamedTuple):
     """What all those hope for who wait for a model."""
 
-    instead: Backend
-    """Where it would be loaded."""
     soonest: float
     """When a backend that holds it is expected to be free."""
+    unsure: bool
+    """That is now, as long as nobody takes the token that it needs."""
     gpus: int
     """That they would have with one more."""
     crowd: Crowd | None
+    """These, if nobody else would use that one meanwhile."""
 
 
 def allowance(
@@ -54,6 +56,16 @@ def allowance(
     if reload_s is not None:
         until = max(until, rested + patience * (load_s + reload_s))
     return Allowance(min(until, bound), TOGETHER * patience * load_s)
+
+
+def stand_aside(allowed: Iterable[Allowance], hope: Hope) -> float | None:
+    """How long those do who are allowed so much; None: what they hope for comes too late for one of them."""
+    until = weight = inf
+    for own in allowed:
+        until, weight = min(until, own.until), min(weight, own.weight)
+    if hope.crowd is not None:
+        until = min(until, hope.crowd.weighs_at(weight * hope.gpus))
+    return until if hope.soonest < until else None
 
 
 class Patience:
@@ -78,31 +90,26 @@ class Patience:
     def next_end(self) -> float | None:
         return min(self.ends.values(), default=None)
 
-    def hope(self, model: str, instead: Backend, now: float, crowd: Crowd | None = None) -> Hope:
-        """Of those who wait for the model, and could be loaded on a backend instead.
+    def hope(self, region: Region, model: str, now: float, crowd: Crowd | None = None) -> Hope:
+        free_at = _free_at(region.holders[model])
+        soonest = min(free_at, default=inf)
+        return Hope(max(now, soonest), soonest == 0.0, len(free_at) + 1, crowd)
 
-        `crowd`: these, if nobody else would use that backend meanwhile.
-        """
-        free_at = _free_at(instead.fleet.region.holders[model])
-        soonest = max(now, min(free_at)) if free_at else inf
-        return Hope(instead, soonest, len(free_at) + 1, crowd)
-
-    def aside_until(self, lane: Lane, hope: Hope, now: float) -> float | None:
-        """How long the lane's head waits for another backend rather than be loaded; None: not."""
-        soonest, crowd = hope.soonest, hope.crowd
-        if soonest == inf:
+    def aside_until(self, lanes: list[Lane], hope: Hope, free: list[Backend], now: float) -> float | None:
+        """How long the heads of lanes of one model wait together for another backend, rather than that one of
+        them is loaded on one that is free; None: not."""
+        if hope.soonest == inf:
             return None
-        allowed = lane.head.allowance or self._allowance(lane, hope.instead, now)
-        until = allowed.until
-        if crowd is not None:
-            until = min(until, crowd.weighs_at(allowed.weight * hope.gpus))
-        if soonest >= until:
-            return None
-        lane.head.allowance = allowed
+        allowed = [lane.head.allowance or self._allowance(lane, free, now) for lane in lanes]
+        until = stand_aside(allowed, hope)
+        if until is not None:
+            for lane, own in zip(lanes, allowed, strict=True):
+                lane.head.allowance = own
         return until
 
-    def _allowance(self, lane: Lane, backend: Backend, now: float) -> Allowance:
+    def _allowance(self, lane: Lane, free: list[Backend], now: float) -> Allowance:
         policy, loads_s = self._policy, self._durations.loads
+        backend = place(lane.model, free)
         full = len(backend.loaded) >= backend.spec.loaded_models
         return allowance(
             now,
@@ -116,8 +123,10 @@ class Patience:
 
 def _free_at(holders: Iterable[Backend]) -> list[float]:
     """When those of these backends that take work, or will when a run ends, are expected to."""
-    return [
-        free_at
-        for holder in holders
-        if holder.health is _CLOSED and ((free_at := holder.free_at) or holder.may_start)
-    ]
+    moments = []
+    for holder in holders:
+        if holder.health is _CLOSED:
+            free_at = holder.free_at
+            if free_at or holder.may_start:
+                moments.append(free_at)
+    return moments

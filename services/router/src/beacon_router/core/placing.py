@@ -7,6 +7,8 @@ from beacon_router.core.machines import Backend
 
 _CLOSED: Final = Health.CLOSED
 """Asking an enum for a member costs as much as a call, and this one is asked for in every decision."""
+_NOT_CLOSED: Final = 4
+"""More than any harm."""
 
 
 def place(model: str, free: list[Backend]) -> Backend:
@@ -20,10 +22,15 @@ def rested(backend: Backend) -> tuple[int, str]:
 
 
 def _cheapest(model: str, free: list[Backend]) -> Backend:
-    return min(free, key=lambda backend: _cost(model, backend))
+    best, lowest = free[0], _cost(model, free[0])
+    for backend in free:
+        cost = _cost(model, backend)
+        if cost < lowest:
+            best, lowest = backend, cost
+    return best
 
 
-def _cost(model: str, backend: Backend) -> tuple[bool, int]:
+def _cost(model: str, backend: Backend) -> int:
     """Loaded there, else where nothing has to go, else where what has to go is held elsewhere, too."""
     if model in backend.loaded:
         harm = 0
@@ -31,4 +38,4 @@ def _cost(model: str, backend: Backend) -> tuple[bool, int]:
         harm = 1
     else:
         harm = 2 if len(backend.fleet.region.holders[backend.loaded[0]]) > 1 else 3
-    return backend.health is not _CLOSED, harm
+    return harm if backend.health is _CLOSED else harm + _NOT_CLOSED

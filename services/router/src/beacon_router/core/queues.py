@@ -67,6 +67,7 @@ class Queues:
         lane.line.leave(ticket.place)
         for fleet in lane.fleets:
             fleet.waiting -= 1
+            fleet.asides.changed(lane.model)
         if lane.queue is _MAIN:
             lane.pool.changes += 1
         else:
@@ -136,6 +137,7 @@ class Queues:
         ticket.place = lane.line.join()
         for fleet in lane.fleets:
             fleet.waiting += 1
+            fleet.asides.changed(lane.model)
         if lane.queue is _MAIN:
             lane.pool.changes += 1
         else:

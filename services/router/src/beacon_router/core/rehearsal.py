@@ -120,6 +120,7 @@ class Rehearsal:
             part = self.parts.get(lane) or self._part(lane)
             self._arrived += 1
             self._arrival = next(self._arrivals, None) if self._arrived < _ARRIVALS else None
+            self._choice.changed(part)
             if part.join(moment, _AFTER_ALL + self._arrived):
                 self._choice.offer(part)
 
@@ -128,9 +129,12 @@ class Rehearsal:
         self._waiting -= part.real
         if part.main:
             self.starts[part.rank].append(now)
+        loaded = list(seat.loaded)
         seat.take(part.model, now)
+        self._choice.taken(seat, loaded)
         self._free(seat.free_at, seat)
         part.start(now)
+        self._choice.changed(part)
         self._choice.offer(part)
 
     def _part(self, lane: Lane) -> Part:

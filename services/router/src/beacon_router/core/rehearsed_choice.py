@@ -4,7 +4,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from beacon_router.core.crowd import Crowd
-from beacon_router.core.patience import Allowance, Hope, allowance
+from beacon_router.core.patience import Allowance, Hope, allowance, stand_aside
 from beacon_router.core.pools import Pool
 from beacon_router.core.stand_ins import NOBODY, Part, Seat
 from beacon_router.core.topology import Policy
@@ -28,6 +28,8 @@ class Choice:
         self._express: Heap = []
         self._ranks: list[Heap] = [[] for _ in policy.tiers]
         self._of_model: dict[str, list[Part]] = {}
+        self._aside: dict[str, float] = {}
+        """As in `Fleet`."""
 
     def add(self, part: Part) -> None:
         """It plays from now on."""
@@ -35,6 +37,15 @@ class Choice:
             of_model = self._of_model.setdefault(part.model, [])
             of_model.append(part)
             of_model.sort(key=_rank)
+
+    def changed(self, part: Part) -> None:
+        """Somebody joined or left."""
+        self._aside.pop(part.model, None)
+
+    def taken(self, seat: Seat, loaded: list[str]) -> None:
+        """A slot runs on, and before it held these models."""
+        for model in (*loaded, *seat.loaded):
+            self._aside.pop(model, None)
 
     def offer(self, part: Part) -> None:
         """Its head is new."""
@@ -55,7 +66,7 @@ class Choice:
         overdue = [part for part in tops if now - part.arrived >= self._bounds[part.rank]]
         if overdue:
             return self._starving(seat, overdue, now)
-        return self._affine(seat, tops[0], now) or self._in_order(seat, now)
+        return self._affine(seat, tops[0], now) or self._in_order(seat, tops[0], now)
 
     def _first(self, heap: Heap, seat: Seat) -> Part | None:
         """The first head that the slot may run; heads that have gone are dropped."""
@@ -121,51 +132,53 @@ class Choice:
         batch_s = left * backend.runs_s.of(part.model)
         return top.arrived + self._bounds[top.rank] - now < batch_s + backend.loads_s.of(top.model)
 
-    def _in_order(self, seat: Seat, now: float) -> Part | None:
-        part = self._first_worth_it(seat, min(self._held(seat), key=_line, default=None), now)
+    def _in_order(self, seat: Seat, top: Part, now: float) -> Part | None:
+        loaded = min(self._held(seat), key=_line, default=None)
+        part = self._next_worth_it(seat, now) if loaded is None else self._first_or(loaded, seat, top, now)
         if part is not None:
             self._batches[seat.backend.fleet] = 0
         return part
 
-    def _first_worth_it(self, seat: Seat, loaded: Part | None, now: float) -> Part | None:
-        firsts: dict[str, tuple[Part, Hope]] = {}
+    def _first_or(self, loaded: Part, seat: Seat, top: Part, now: float) -> Part:
+        if top.model in seat.loaded:
+            return top
+        backend = seat.backend
+        left_s = top.arrived + self._bounds[top.rank] - now
+        if left_s < backend.runs_s.of(loaded.model) + backend.loads_s.of(top.model):
+            return top
+        return loaded if self._aside_until(seat, [top], self._hope(top.model, now), now) else top
+
+    def _next_worth_it(self, seat: Seat, now: float) -> Part | None:
+        aside = self._aside
+        for model in [model for model, until in aside.items() if until <= now]:
+            del aside[model]
         for heap in self._ranks:
             heap.sort()  # which leaves it a heap, and is soon done when it was sorted before
-            for _, seq, part in heap:
-                if part.seq != seq or not self._may_run(part, seat):
+            for _, seq, part in [entry for entry in heap if entry[2].model not in aside]:
+                model = part.model
+                if part.seq != seq or model in aside or not self._may_run(part, seat):
                     continue
-                if part.model not in firsts:
-                    firsts[part.model] = part, self._hope(part.model, seat, loaded, now)
-                first, hope = firsts[part.model]
-                if part.model in seat.loaded or not self._stands_aside(seat, part, hope, loaded, now):
-                    return first
-                if loaded is not None:
-                    return loaded
+                waiting = [other for other in self._of_model[model] if other.seq != NOBODY]
+                until = self._aside_until(seat, waiting, self._hope(model, now, self._crowd(waiting)), now)
+                if until is None:
+                    return part
+                aside[model] = until
         return None
 
-    def _hope(self, model: str, seat: Seat, loaded: Part | None, now: float) -> Hope:
+    def _hope(self, model: str, now: float, crowd: Crowd | None = None) -> Hope:
         """As in `Patience`: for another slot that has the model."""
         free_at = [other.free_at for other in self._seats if model in other.loaded]
-        soonest = max(now, min(free_at)) if free_at else inf
-        return Hope(seat.backend, soonest, len(free_at) + 1, self._crowd(model) if loaded is None else None)
+        return Hope(max(now, min(free_at, default=inf)), unsure=False, gpus=len(free_at) + 1, crowd=crowd)
 
-    def _stands_aside(self, seat: Seat, part: Part, hope: Hope, loaded: Part | None, now: float) -> bool:
-        """As in `Fleet` and `Patience`."""
+    def _aside_until(self, seat: Seat, parts: list[Part], hope: Hope, now: float) -> float | None:
         if hope.soonest == inf:
-            return False
-        if loaded is not None:
-            runs_s, loads_s = seat.backend.runs_s, seat.backend.loads_s
-            left_s = part.arrived + self._bounds[part.rank] - now
-            if left_s < runs_s.of(loaded.model) + loads_s.of(part.model):
-                return False
-        allowed = part.allowance or self._allowance(seat, part, now)
-        until = allowed.until
-        if hope.crowd is not None:
-            until = min(until, hope.crowd.weighs_at(allowed.weight * hope.gpus))
-        if hope.soonest >= until:
-            return False
-        part.allowance = allowed
-        return True
+            return None
+        allowed = [part.allowance or self._allowance(seat, part, now) for part in parts]
+        until = stand_aside(allowed, hope)
+        if until is not None:
+            for part, own in zip(parts, allowed, strict=True):
+                part.allowance = own
+        return until
 
     def _allowance(self, seat: Seat, part: Part, now: float) -> Allowance:
         loads_s = seat.backend.loads_s
@@ -178,13 +191,12 @@ class Choice:
             bound=part.arrived + self._bounds[part.rank],
         )
 
-    def _crowd(self, model: str) -> Crowd:
+    def _crowd(self, parts: list[Part]) -> Crowd:
         pace, begun = 0, 0.0
-        for part in self._of_model.get(model, ()):
-            if part.seq != NOBODY:
-                each = self._weights[part.rank] * part.live
-                pace += each
-                begun += each * part.arrived
+        for part in parts:
+            each = self._weights[part.rank] * part.live
+            pace += each
+            begun += each * part.arrived
         return Crowd(pace, begun)
 
 

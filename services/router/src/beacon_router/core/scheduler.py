@@ -108,10 +108,7 @@ class Scheduler:
     def model_loaded(self, now: float, backend: str, model: str) -> None:
         """The backend holds the model now (a load ended, or it says so)."""
         machine = self._floor.backends[backend]
-        machine.touch(model)
-        for run in machine.runs.values():
-            if run.loading and run.request.model == model:
-                run.loaded(now)
+        machine.holds(now, model)
         self._dispatcher.stir_regions([machine.fleet.region])
 
     def model_lost(self, now: float, backend: str, model: str | None = None) -> None:

@@ -1,0 +1,44 @@
+"""Of which models everybody stands aside: asked once, and again when something has changed."""
+
+from collections.abc import Collection
+from math import inf
+
+
+class Asides:
+    __slots__ = ("_end", "_models", "unsettled", "until")
+
+    def __init__(self, models: Collection[str]) -> None:
+        self._models = models
+        self.until: dict[str, float] = {}
+        """By model of which everybody was found to stand aside: when the first of them stops."""
+        self.unsettled: dict[str, None] = {}
+        """While there are such models: the others, as far as somebody may wait for them."""
+        self._end = inf
+        """Nobody stops before then."""
+
+    def changed(self, model: str) -> None:
+        """Something that those who wait for the model look at: themselves, or the backends that hold it."""
+        if self.until:
+            self.unsettled[model] = None
+            self.until.pop(model, None)
+
+    def ask(self, now: float) -> Collection[str]:
+        """The models of which it is not known; `settle` takes one out."""
+        if not self.until:
+            self.unsettled = dict.fromkeys(self._models)
+        elif self._end <= now:
+            for model in [model for model, until in self.until.items() if until <= now]:
+                self.changed(model)
+        return self.unsettled
+
+    def settle(self, model: str, until: float) -> None:
+        """Everybody who waits for the model stands aside, until then if nothing changes."""
+        self.until[model] = until
+        del self.unsettled[model]
+        self._end = min(self._end, until)
+
+    def all_do(self, still: dict[str, None], unsure: Collection[float]) -> float:
+        """Nobody was found who does not, and these models are to be asked again; when the first one stops."""
+        self.unsettled = still
+        self._end = min([*self.until.values(), *unsure], default=inf)
+        return self._end
