@@ -3,10 +3,10 @@
 from asyncio import TimerHandle
 from math import inf
 
-from beacon_lifecycle.http_heads import BoundedHeads
+from beacon_lifecycle.http_idle import IdleConnections
 
 
-class WatchedReaders(BoundedHeads):
+class WatchedReaders(IdleConnections):
     """Ends a connection that waits for its client and passes nothing on from one look to the next."""
 
     reader_timeout_s: float
