@@ -49,7 +49,7 @@ class Dispatcher:
         if self._floor.patience.ends:
             self.stir_regions(fleet.region for fleet in self._floor.patience.over(now))
         stirred, waiting = self._stirred, self._queues.tickets
-        regions = list(stirred) if len(stirred) < 2 else self._in_turn()
+        regions = self._in_turn() if waiting and len(stirred) > 1 else list(stirred)
         while regions and waiting:
             region = regions.pop(0)
             if self._dispatch(now, region, decisions):

@@ -156,6 +156,8 @@ class Scheduler:
 
     def next_wakeup(self) -> float | None:
         """Call `next` then, even if nothing else happens: a `start_by` comes, or somebody's patience ends."""
+        if not self._queues.deadlines and not self._floor.patience.ends:
+            return None
         moments = (self._queues.next_deadline(), self._floor.patience.next_end())
         return min((moment for moment in moments if moment is not None), default=None)
 
