@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 import structlog
 
@@ -30,6 +30,10 @@ from beacon_router.dispatch.timers import Timer, Timers
 from beacon_router.dispatch.waiting import wake_all
 
 log = structlog.get_logger(__name__)
+
+_COMPLETED: Final = Outcome.COMPLETED
+_ANSWERED: Final = InferenceState.COMPLETED
+"""Asking an enum for a member costs as much as a call, and these are asked for at the end of every run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,8 @@ class Engine:
         now = self._clock.now()
         if run.limit is not None:
             run.limit.cancel()
-        self._reader_waits(run, False)
+        if run.reader is not None:
+            self._reader_waits(run, False)
         end = judge(run, now)
         self._learn(run, end, now)
         self._observer.run_ended(run, end)
@@ -189,7 +194,7 @@ class Engine:
         self._scheduler.finished(
             now, run.start.id, end.outcome, load_s=end.learned_load_s, run_s=end.learned_run_s
         )
-        if end.outcome is Outcome.COMPLETED:
+        if end.outcome is _COMPLETED:
             self._breakers.succeeded(backend)
             if run.cold:
                 self._loading.discard((backend, model))
@@ -206,7 +211,7 @@ class Engine:
         inference.ran(end.attempt(run), now)
         if run.answer is not None:
             inference.output, inference.document = run.answer.output, run.answer.document
-            self._end(inference, InferenceState.COMPLETED, None)
+            self._end(inference, _ANSWERED, None)
             return
         error = inference.last_error = end.error or stopped_running()
         due = self._next_try(inference, error, now)
@@ -245,7 +250,7 @@ class Engine:
     def _end(self, inference: Inference, state: InferenceState, why: BackendError | None) -> None:
         now = self._clock.now()
         inference.end(state, None if why is None else failure_of(why), now)
-        self._held.finish(inference, now)
+        self._held.finish(inference)
         self._plan_sweep()
         self._observer.ended(inference)
         wake_all(inference)
@@ -264,8 +269,7 @@ class Engine:
         self.pump()
 
     def _plan_sweep(self) -> None:
-        moment = self._held.next_expiry()
-        if self._sweep is None and moment is not None:
+        if self._sweep is None and (moment := self._held.next_expiry()) is not None:
             self._sweep = self._timers.at(moment, self._swept)
 
     def _swept(self) -> None:

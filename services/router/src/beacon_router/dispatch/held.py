@@ -21,6 +21,7 @@ class HeldBounds:
 class Held:
     def __init__(self, bounds: HeldBounds) -> None:
         self._bounds = bounds
+        self._most_result_bytes = int(bounds.bytes * _RESULTS_SHARE)
         self._by_id: dict[RequestId, Inference] = {}
         # All results are kept equally long, so the order in which they ended is the order in which they go.
         self._results: OrderedDict[RequestId, Inference] = OrderedDict()
@@ -78,14 +79,13 @@ class Held:
         self._by_id[inference.id] = inference
         self.payload_bytes += inference.payload_bytes
 
-    def finish(self, inference: Inference, now: float) -> None:
+    def finish(self, inference: Inference) -> None:
         """From alive to result: its input is forgotten, its output kept."""
         inference.payload = None
         self.payload_bytes -= inference.payload_bytes
         self._results[inference.id] = inference
         self.result_bytes += _result_size(inference)
-        self._shrink_results(int(self._bounds.bytes * _RESULTS_SHARE))
-        self.sweep(now)
+        self._shrink_results(self._most_result_bytes)
 
     def next_expiry(self) -> float | None:
         """When the oldest result is to be forgotten."""
