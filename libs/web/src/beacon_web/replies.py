@@ -1,8 +1,8 @@
 """An answer before it is sent: written straight to the connection on the hot path, wrapped elsewhere."""
 
 import math
-from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
 
 import orjson
 from pydantic import BaseModel
@@ -15,12 +15,12 @@ JSON = b"application/json"
 _PROBLEM = CONTENT_TYPE.encode()
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
+_ENCODED = b"%b\r\ncontent-type: %b\r\ncontent-length: %d\r\n%b\r\n%b"
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     status: int
     body: bytes
     headers: Headers = ()
@@ -37,13 +37,9 @@ class Reply:
 
     def encoded(self, *more: tuple[bytes, bytes]) -> bytes:
         """The whole answer as HTTP/1.1 has it, for connections that the service writes to itself."""
-        lines = [
-            _STATUS_LINES[self.status],
-            b"content-type: " + self.content_type,
-            b"content-length: %d" % len(self.body),
-            *(b"%b: %b" % pair for pair in (*self.headers, *more)),
-        ]
-        return b"%b\r\n\r\n%b" % (b"\r\n".join(lines), self.body)
+        others = b"".join([b"%b: %b\r\n" % pair for pair in (*self.headers, *more)])
+        line, length = _STATUS_LINES[self.status], len(self.body)
+        return _ENCODED % (line, self.content_type, length, others, self.body)
 
     def response(self) -> Response:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}

@@ -1,8 +1,9 @@
 """What a backend is asked, what it answers, and how it fails."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import StepMeta
@@ -10,8 +11,7 @@ from beacon_contracts.inference import StepMeta
 EMPTY_OBJECT = b"{}"
 
 
-@dataclass(frozen=True, slots=True)
-class BackendCall:
+class BackendCall(NamedTuple):
     """One attempt. The parts are JSON text already: nothing is parsed again to be sent."""
 
     request_id: str
@@ -23,14 +23,13 @@ class BackendCall:
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """`output` is JSON text. The seconds are the backend's own account, None where it gives none."""
 
     output: bytes
     load_s: float | None = None
     run_s: float | None = None
-    metrics: dict[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = MappingProxyType({})
     document: bytes | None = None
     """The whole chat completion, from backends that speak OpenAI."""
 

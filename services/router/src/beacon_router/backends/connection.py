@@ -5,8 +5,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import httptools
 
@@ -16,8 +15,7 @@ from beacon_router.backends.verdicts import bad_payload, connection_lost
 _MOST_HEAD = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """`headers` have lower-case names; of one that is repeated the last counts."""
 
     status: int
@@ -189,7 +187,8 @@ class Connection(asyncio.Protocol):
             return
         reply = Reply(self._status, self._headers, b"".join(self._pieces))
         if self._keep and not self._surplus and self.usable:
-            self.resume()
+            if self._streams:
+                self.resume()  # its reader may have held it back
             self._idle(self)  # before the listener hears: it may need a connection at once
         elif self._transport is not None:
             self._transport.close()

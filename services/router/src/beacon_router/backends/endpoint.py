@@ -1,6 +1,6 @@
 """An address of a backend, and the parts of a request that are the same each time."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 from yarl import URL
@@ -9,8 +9,7 @@ _SAME_IN_ALL = "accept: application/json, text/event-stream\r\naccept-encoding: 
 _JSON = "content-type: application/json\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Whom to connect to."""
 
     host: str
@@ -18,8 +17,7 @@ class Origin:
     secure: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """A request as bytes. `repeatable`: a second copy of it does no harm."""
 
     origin: Origin

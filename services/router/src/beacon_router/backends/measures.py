@@ -9,13 +9,9 @@ from beacon_router.backends.verdicts import bad_payload
 
 
 def measured(output: object, account: object) -> Answer:
-    metrics = {str(name): figure for name, figure in account.items()} if isinstance(account, dict) else {}
-    return Answer(
-        output=_json_text(output),
-        load_s=_seconds(metrics.get("load_s")),
-        run_s=_seconds(metrics.get("run_s")),
-        metrics=metrics,
-    )
+    metrics: dict[str, object] = account if isinstance(account, dict) else {}
+    load_s, run_s = _seconds(metrics.get("load_s")), _seconds(metrics.get("run_s"))
+    return Answer(_json_text(output), load_s, run_s, metrics)
 
 
 def _json_text(output: object) -> bytes:

@@ -1,6 +1,6 @@
 """What a run that ended means: pure."""
 
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from beacon_contracts.failures import Failure
 from beacon_router.backends import BackendError
@@ -8,9 +8,11 @@ from beacon_router.core import Outcome
 from beacon_router.dispatch.causes import stopped_running
 from beacon_router.dispatch.inference import Attempt, Run
 
+_COMPLETED: Final = Outcome.COMPLETED
+"""Asking an enum for a member costs as much as a call, and this one is asked for at the end of every run."""
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+
+class RunEnd(NamedTuple):
     """What the averages may learn from is None where it is not known."""
 
     outcome: Outcome
@@ -25,7 +27,7 @@ class RunEnd:
         failure = None if self.error is None else failure_of(self.error)
         start = run.start
         return Attempt(
-            start.region, start.backend, self.outcome.value, failure, self.queued_s, self.load_s, self.run_s
+            start.region, start.backend, self.outcome, failure, self.queued_s, self.load_s, self.run_s
         )
 
 
@@ -33,25 +35,20 @@ def judge(run: Run, now: float) -> RunEnd:
     """What a run that is over means to the scheduler, the breaker and the caller."""
     error = None if run.answer is not None else run.error or run.stopped or stopped_running()
     outcome = _outcome(run, error)
+    queued_s = max(0.0, run.started_at - run.inference.waiting_since)
     spent_s = max(0.0, now - run.started_at)
     reported_load_s = None if run.answer is None else run.answer.load_s
     load_s = min(reported_load_s or 0.0, spent_s)
+    run_s = spent_s - load_s
     split_known = reported_load_s is not None or not run.cold
-    learn = outcome is Outcome.COMPLETED and split_known
-    return RunEnd(
-        outcome=outcome,
-        error=error,
-        queued_s=max(0.0, run.started_at - run.inference.waiting_since),
-        load_s=load_s,
-        run_s=spent_s - load_s,
-        learned_load_s=load_s if learn and run.start.needs_load else None,
-        learned_run_s=spent_s - load_s if learn else None,
-    )
+    learn = outcome is _COMPLETED and split_known
+    learned_load_s = load_s if learn and run.start.needs_load else None
+    return RunEnd(outcome, error, queued_s, load_s, run_s, learned_load_s, run_s if learn else None)
 
 
 def _outcome(run: Run, error: BackendError | None) -> Outcome:
     if error is None:
-        return Outcome.COMPLETED
+        return _COMPLETED
     ended_by_us = run.error is None and not error.blame
     return Outcome.CANCELLED if ended_by_us else Outcome.FAILED
 
