@@ -53,18 +53,18 @@ class RouterMetrics(Collector):
 
     def started(self, run: Run) -> None:
         start = run.start
-        self._started[start.region, start.backend, start.reason.value, "yes" if start.moved else "no"] += 1
+        self._started[start.region, start.backend, start.reason, "yes" if start.moved else "no"] += 1
         waited_s = run.started_at - run.inference.waiting_since
-        _add(self._waits, (start.region, run.inference.ask.tier.value), waited_s)
+        _add(self._waits, (start.region, run.inference.ask.tier), waited_s)
 
     def run_ended(self, run: Run, end: RunEnd) -> None:
         start, model = run.start, run.inference.ask.model
         code = "" if end.error is None else end.error.code
-        self._runs[start.region, start.backend, model, end.outcome.value, code] += 1
+        self._runs[start.region, start.backend, model, end.outcome, code] += 1
         _add(self._run_times, (start.backend, model), end.load_s + end.run_s)
 
     def ended(self, inference: Inference) -> None:
-        self._ended[inference.ask.region, inference.state.value] += 1
+        self._ended[inference.ask.region, inference.state] += 1
 
     def collect(self) -> Iterator[Metric]:
         yield _counter(

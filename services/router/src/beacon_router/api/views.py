@@ -1,7 +1,7 @@
 """An inference as the API shows it: the fields of `InferenceView`, written without a detour."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -9,6 +9,8 @@ from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.core import Scheduler
 from beacon_router.dispatch.inference import Attempt, Inference
+
+_NOT_IN_LINE: Final[dict[str, Any]] = {"position": None, "eta": None, "waiting_for": None}
 
 
 class Views:
@@ -44,13 +46,15 @@ class Views:
 
     def _state(self, inference: Inference, now: float) -> InferenceState:
         run = inference.run
-        if inference.state is InferenceState.WARMING and run is not None:
+        if run is not None and inference.state is InferenceState.WARMING:
             loaded = now - run.started_at > self._load_s.get(inference.ask.model, 0.0)
             return InferenceState.RUNNING if loaded else InferenceState.WARMING
         return inference.state
 
     def _place(self, inference: Inference, now: float) -> dict[str, Any]:
         """Where it stands in line, while it does."""
+        if inference.done:
+            return _NOT_IN_LINE
         if inference.state is InferenceState.BACKOFF and inference.retry_at is not None:
             wait_s = max(0.0, inference.retry_at - now)
             return {
@@ -59,7 +63,7 @@ class Views:
                 "waiting_for": f"the next attempt, in {wait_s:.1f} s",
             }
         if inference.state is not InferenceState.QUEUED:
-            return {"position": None, "eta": None, "waiting_for": None}
+            return _NOT_IN_LINE
         eta = self._scheduler.eta(now, inference.id)
         why = self._scheduler.why(now, inference.id)
         return {
