@@ -25,22 +25,22 @@ class AskReader:
     def read(self, body: bytes) -> tuple[Ask, Payload]:
         request: InferenceRequest = _VALIDATOR.validate_python(json_object(body))
         ask = Ask(
-            RequestId(request.request_id),
-            self.model(request.model),
-            self.region(request.region),
-            request.tier,
-            request.user_id,
-            request.failover is _PINNED,
-            request.front,
-            request.fence,
-            self.moment(request.start_by),
-            request.timeout_s,
+            id=RequestId(request.request_id),
+            model=self.model(request.model),
+            region=self.region(request.region),
+            tier=request.tier,
+            user_id=request.user_id,
+            pinned=request.failover is _PINNED,
+            front=request.front,
+            fence=request.fence,
+            start_by=self.moment(request.start_by),
+            timeout_s=request.timeout_s,
         )
         payload = Payload(
-            json_text("input", request.input),
-            json_text("params", request.params) if request.params else EMPTY_OBJECT,
-            json_text("context", request.context) if request.context else EMPTY_OBJECT,
-            request.meta,
+            input=json_text("input", request.input),
+            params=json_text("params", request.params) if request.params else EMPTY_OBJECT,
+            context=json_text("context", request.context) if request.context else EMPTY_OBJECT,
+            meta=request.meta,
         )
         return ask, payload
 
