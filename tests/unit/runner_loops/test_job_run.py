@@ -151,7 +151,7 @@ def test_a_result_that_is_too_large_cannot_be_stored() -> None:
     refused = stored_form("x" * LARGEST_RESULT)
     assert isinstance(refused, Failure)
     assert str(LARGEST_RESULT) in refused.message
-    assert stored_form({"text": "\0", "score": float("nan")}) == b'{"text":"\\u0000","score":null}'
+    assert stored_form({"text": "\0", "score": float("nan")}) == '{"text":"\\u0000","score":null}'
 
 
 def test_a_failure_can_be_read_by_the_database_whatever_its_text() -> None:

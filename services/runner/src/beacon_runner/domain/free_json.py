@@ -46,15 +46,18 @@ def _inner_problems(value: Any, field: str, depth: int) -> Iterator[FieldProblem
             yield from json_problems(inner, f"{field}[{number}]", depth)
 
 
-def stored_form(output: Any) -> bytes | Failure:
-    """A result as it is stored, or why it cannot be. `NaN` becomes `null`, as in any browser."""
+def stored_form(output: Any) -> str | Failure:
+    """A result as it is stored, or why it cannot be. `NaN` becomes `null`, as in any browser.
+
+    As text: the bytes are cut out of a kilobyte, and keeping many of them leaves the memory full of holes.
+    """
     try:
         encoded = orjson.dumps(output)
     except (TypeError, ValueError, RecursionError) as error:
         return unstorable(f"the result cannot be stored as JSON: {error}")
     if len(encoded) > LARGEST_RESULT:
         return unstorable(f"the result has {len(encoded)} bytes, more than {LARGEST_RESULT}")
-    return encoded
+    return encoded.decode()
 
 
 def unstorable(message: str) -> Failure:

@@ -108,7 +108,7 @@ class ExecutionReport:
     started_at: float | None = None
     finished_at: float | None = None
     start_reported: bool = False
-    stored: bytes | None = None
+    stored: str | None = None
 
 
 @record

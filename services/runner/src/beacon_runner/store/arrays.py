@@ -3,9 +3,17 @@
 That took longer than all the rest of a parameter; Postgres reads the texts as fast as the driver's own form.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+import orjson
 
 
-def array(values: Iterable[object]) -> str:
-    """For `$n::text::uuid[]` and the like: values whose text needs no quotes, such as ids and numbers."""
-    return "{" + ",".join(map(str, values)) + "}"
+def ids(many: Iterable[UUID]) -> str:
+    """For `$n::text::uuid[]`; without hyphens, which both sides would spend their time on."""
+    return "{" + ",".join([one.hex for one in many]) + "}"
+
+
+def numbers(many: Sequence[float | None]) -> str:
+    """For `$n::text::real[]` and the like. As JSON, which is written in an eighth of the time of `str`."""
+    return "{" + orjson.dumps(many)[1:-1].decode() + "}"

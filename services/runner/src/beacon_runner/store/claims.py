@@ -14,7 +14,7 @@ from beacon_contracts.tiers import Tier
 from beacon_runner.domain.lanes import is_numbered
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.work import ClaimedJob, KnownExecution, Postponed, StageReport
-from beacon_runner.store.arrays import array
+from beacon_runner.store.arrays import ids
 from beacon_runner.store.conflicts import retried
 from beacon_runner.store.database import Database
 from beacon_runner.store.records import Records
@@ -46,10 +46,11 @@ class PostgresClaims:
             raise
 
     async def _claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
+        chosen = {lane for lane in {message.lane for message in messages} if is_numbered(lane)}
         wanted = (
-            array([message.job for message in messages]),
+            ids([message.job for message in messages]),
             _by_job({message.job: message.ticket for message in messages if message.ticket != 1}),
-            _by_job({message.job: message.lane for message in messages if is_numbered(message.lane)}),
+            _by_job({message.job: message.lane for message in messages if message.lane in chosen}),
         )
         rows = await self._fenced(*wanted, worker)
         if not rows:  # all of them are late, or the era of fences has ended

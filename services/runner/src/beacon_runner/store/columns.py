@@ -22,7 +22,7 @@ from beacon_runner.domain.work import (
     Returned,
     StageReport,
 )
-from beacon_runner.store.arrays import array
+from beacon_runner.store.arrays import ids, numbers
 
 Columns = tuple[list[Any], ...]
 
@@ -52,13 +52,13 @@ def single_columns(reports: Sequence[StageReport]) -> tuple[Any, ...]:
     return (
         len(reports),
         GENERATION_ITEM,
-        array([report.claimed.id for report in reports]),
+        ids([report.claimed.id for report in reports]),
         reports[0].claimed.fence,
-        array(places if len(shared) > 1 else ()),
-        b"\n".join([_stored(run) or b"" for run in runs]).decode(),  # JSON of one line each
-        array([_microseconds(run.started_at) for run in runs]),
-        array([_microseconds(run.finished_at) for run in runs]),
-        *map(_reals, _seconds(runs)),
+        numbers(places if len(shared) > 1 else []),
+        "\n".join([run.stored or _stored(run) or "" for run in runs]),  # JSON of one line each
+        numbers([run.started_at for run in runs]),
+        numbers([run.finished_at for run in runs]),
+        *map(numbers, _seconds(runs)),
         *map(list, zip(*shared, strict=True)),
     )
 
@@ -113,7 +113,7 @@ def execution_columns(executions: Sequence[tuple[ClaimedJob, ExecutionReport]]) 
         [execution.region for execution in planned],
         [run.actual_region for run in runs],
         [run.backend for run in runs],
-        [_stored(run) for run in runs],
+        [None if stored is None else stored.encode() for stored in map(_stored, runs)],
         [_document(run.failure) for run in runs],
         [run.started_at for run in runs],
         [run.finished_at for run in runs],
@@ -144,19 +144,10 @@ def _seconds(runs: Sequence[ExecutionReport]) -> Columns:
     )
 
 
-def _reals(seconds: Sequence[float | None]) -> str:
-    return array(["NULL" if one is None else one for one in seconds])
-
-
-def _microseconds(moment: float | None) -> int | str:
-    """A whole number: the text of a fraction takes eight times as long to write."""
-    return "NULL" if moment is None else int(moment * 1e6)
-
-
-def _stored(run: ExecutionReport) -> bytes | None:
+def _stored(run: ExecutionReport) -> str | None:
     if run.stored is not None or run.output is None:
         return run.stored
-    return orjson.dumps(run.output)
+    return orjson.dumps(run.output).decode()
 
 
 def _document(failure: Failure | None) -> Any:

@@ -47,7 +47,8 @@ class JobRun:
         self._plan = plan
         self._left = due(plan, job.known)
         self._left.reverse()  # the first to start is taken from the end
-        self._told = {known.ordinal for known in job.known if known.told}  # by earlier deliveries
+        # By earlier deliveries, of which there are none most of the time.
+        self._told = {known.ordinal for known in job.known if known.told} if job.known else frozenset()
         self._running: dict[int, ExecutionReport | None] = {}
         self._results: list[ExecutionReport] = []
         self._unrecorded: dict[int, ExecutionReport] = {}
@@ -103,13 +104,13 @@ class JobRun:
     def finished(self, started: Due, outcome: Outcome, started_at: float, at: float) -> None:
         ordinal = started.execution.ordinal
         noted = self._running.pop(ordinal)
-        if isinstance(outcome, NotTaken):
-            self._put_off(started, outcome, told=noted is not None and not self._untold(ordinal))
-            return
         # A start that waits to be written and its end become one write.
         written = noted is not None and not self._untold(ordinal)
-        start_reported = written or ordinal in self._told
-        report = _report(started, outcome, started_at, at, start_reported=start_reported)
+        # What is usual is asked for: that something is not of a model's class takes longer to see.
+        if not isinstance(outcome, InferenceView) and isinstance(outcome, NotTaken):
+            self._put_off(started, outcome, told=written)
+            return
+        report = _report(started, outcome, started_at, at, start_reported=written or ordinal in self._told)
         self._results.append(report)
         self._unrecorded[ordinal] = report
         if self._left and report.state is ExecutionState.CANCELLED and self._postponed is None:
@@ -151,11 +152,10 @@ def _report(
     *,
     start_reported: bool,
 ) -> ExecutionReport:
-    # What is usual is asked for: that something is not of a model's class takes longer to see.
     if not isinstance(outcome, InferenceView):
         return _failed(started, outcome, started_at, at, start_reported=start_reported)
     stored = None if outcome.output is None else stored_form(outcome.output)
-    if stored is not None and not isinstance(stored, bytes):
+    if stored is not None and not isinstance(stored, str):
         return _failed(started, stored, started_at, at, start_reported=start_reported)
     return ExecutionReport(
         started.execution,

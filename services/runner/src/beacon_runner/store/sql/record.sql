@@ -1,10 +1,12 @@
 -- name: record_single
 -- The hot path: jobs of one execution that ran and completed at the first try, whole in one statement.
 -- Their three events follow from these rows, so only their number is kept. Where they ran comes once for all
--- that ran there: `shared` is its place in the last four arrays, 1 if it is null. Moments are in microseconds.
--- By a list of keys, as in a claim; all of them have the same fence.
+-- that ran there: `shared` is its place in the last four arrays, 1 if it is null.
+-- By a list of keys, as in a claim, which is read once; all of them have the same fence.
 -- Says which of the $1 jobs it applied to, or nothing at all when it did to all of them.
-WITH done AS (
+WITH given AS MATERIALIZED (
+    SELECT $3::text::uuid[] AS ids
+), done AS (
     UPDATE jobs j
     SET
         state = 'completed',
@@ -12,7 +14,7 @@ WITH done AS (
         finished_at = now(),
         worker = NULL,
         event_seq = j.event_seq + 3
-    WHERE j.id = ANY ($3::text::uuid[]) AND j.lease = $4 AND j.state = 'processing'
+    WHERE j.id = ANY ((SELECT ids FROM given)::uuid[]) AND j.lease = $4 AND j.state = 'processing'
     RETURNING j.id
 ), kept AS (
     INSERT INTO executions (
@@ -21,10 +23,11 @@ WITH done AS (
     )
     SELECT
         id, 0, 0, 1, 'completed', $2, model, region, actual_region, backend, output::json,
-        to_timestamp(run_from / 1000000), to_timestamp(run_to / 1000000), queued_s, load_s, run_s
+        to_timestamp(run_from), to_timestamp(run_to), queued_s, load_s, run_s
     FROM unnest(
-        $3::text::uuid[], $5::text::integer[], string_to_array($6, E'\n', ''), $7::text::double precision[],
-        $8::text::double precision[], $9::text::real[], $10::text::real[], $11::text::real[]
+        (SELECT ids FROM given), $5::text::integer[], string_to_array($6, E'\n', ''),
+        $7::text::double precision[], $8::text::double precision[], $9::text::real[], $10::text::real[],
+        $11::text::real[]
     ) AS r (id, shared, output, run_from, run_to, queued_s, load_s, run_s)
     JOIN unnest($12::text[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
         AS s (model, region, actual_region, backend, place) ON s.place = coalesce(r.shared, 1)
