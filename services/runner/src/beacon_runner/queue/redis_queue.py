@@ -60,7 +60,7 @@ class RedisQueue:
         keys = (*self._layout.shared, self._layout.idle)
         arguments = self._lease_ms, worker, min(limit, LARGEST_STEP), pool
         answer = await self._run(Operation.CLAIM, *arguments, *classes, keys=keys)
-        return [_message(text) for text in cast("str", answer).split("\n")[:-1]]
+        return _messages(cast("str", answer).split("\n")[:-1])
 
     async def ack(self, messages: Sequence[Message]) -> int:
         total = 0
@@ -88,7 +88,7 @@ class RedisQueue:
         return [message for message in messages if message.id in lost]
 
     async def reclaim(self, limit: int) -> Sequence[Message]:
-        return [_message(text) for text in await self._run(Operation.RECLAIM, min(limit, LARGEST_STEP))]
+        return _messages(await self._run(Operation.RECLAIM, min(limit, LARGEST_STEP)))
 
     async def take_due(self, limit: int) -> int:
         step = min(limit, LARGEST_STEP)
@@ -162,7 +162,7 @@ def rest_of(message: Message) -> str:
 def handed(text: str) -> tuple[str, Message]:
     """The pool that waited, and what it gets; see handing.inc.lua."""
     pool, message, *grant = text.split("\n")
-    return pool, _message(message, *grant)
+    return pool, _messages([message], *grant)[0]
 
 
 def _is_wrong(live: LiveMessage, value: str | None) -> bool:
@@ -177,19 +177,25 @@ def _is_wrong(live: LiveMessage, value: str | None) -> bool:
 _CLASSES = {job_class.value: job_class for job_class in JobClass}
 
 
-def _message(text: str, grant: str = "") -> Message:
-    """As `id:stage:attempt:class:lane`; the job's id of the kind that the database driver takes quickest."""
-    job, ticket, stage, attempt, job_class, lane = text.split(":", 5)
-    return Message(
-        JobId(pgproto.UUID(job)),
-        int(ticket),
-        int(stage),
-        int(attempt),
-        _CLASSES[job_class],
-        lane,
-        f"{job}:{ticket}",
-        grant,
-    )
+def _messages(texts: Iterable[str], grant: str = "") -> list[Message]:
+    """Each as `id:stage:attempt:class:lane`; ids of jobs become what the database driver takes quickest.
+
+    What follows a job's id is the same for all that wait in a lane for the first time, and is read once.
+    """
+    messages: list[Message] = []
+    read: dict[str, tuple[int, int, int, JobClass, str, str]] = {}
+    for text in texts:
+        job, _, rest = text.partition(":")
+        said = read.get(rest) or read.setdefault(rest, _said(rest))
+        ticket, stage, attempt, job_class, lane, end_of_id = said
+        job_id = JobId(pgproto.UUID(job))
+        messages.append(Message(job_id, ticket, stage, attempt, job_class, lane, job + end_of_id, grant))
+    return messages
+
+
+def _said(rest: str) -> tuple[int, int, int, JobClass, str, str]:
+    ticket, stage, attempt, job_class, lane = rest.split(":", 4)
+    return int(ticket), int(stage), int(attempt), _CLASSES[job_class], lane, f":{ticket}"
 
 
 def _push_arguments(entry: OutboxEntry) -> tuple[str, str, str, str]:
