@@ -23,6 +23,7 @@ PERMANENT = "permanent_failure"
 ATTEMPTS_USED_UP = "attempts_used_up"
 # By name: asking an enumeration for its member takes longer.
 _COMPLETED, _JOB_COMPLETED = ExecutionState.COMPLETED, JobState.COMPLETED
+_COMPLETED_PLAINLY = Finished(_JOB_COMPLETED, {})  # how all but pipelines end: one value for all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def _complete(job: ClaimedJob, outcomes: Sequence[Ended]) -> NextStage | Finishe
     context = job.context if step is None else {**job.context, step: outcomes[0].output}
     if job.stage + 1 < job.stages:
         return NextStage(context)
-    return Finished(_JOB_COMPLETED, context)
+    return Finished(_JOB_COMPLETED, context) if context else _COMPLETED_PLAINLY
 
 
 def _failure(outcome: Ended) -> Failure:

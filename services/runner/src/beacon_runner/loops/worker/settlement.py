@@ -35,20 +35,25 @@ class Settlement:
         done: list[Message] = []
         returned: list[Message] = []
         lost: list[Message] = []
+        verdicts: list[Verdict | None] = []
         for run, report in zip(runs, reports, strict=True):
+            is_applied = run.job.id in applied
+            if is_applied:
+                verdicts.append(report.verdict)
             if run.let_go:
                 continue
-            if run.job.id not in applied:
+            if not is_applied:
                 lost.append(run.message)
             elif isinstance(report.verdict, Returned):
                 returned.append(run.message)
             elif report.verdict is not None:
                 done.append(run.message)
-        self._count([report.verdict for report in reports if report.claimed.id in applied], len(lost))
-        for message in (*done, *returned, *lost):
+        self._count(verdicts, len(lost))
+        over = [*done, *returned, *lost]
+        for message in over:
             self.bench.let_go(message.job)
-        self.heartbeat.drop((*done, *returned, *lost))
-        others = applied.difference([message.job for message in done])
+        self.heartbeat.drop(over)
+        others = applied.difference([message.job for message in done]) if len(done) < len(applied) else ()
         await self._tell(done, returned, lost, list(others))
 
     async def _tell(
