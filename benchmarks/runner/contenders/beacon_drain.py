@@ -38,7 +38,8 @@ class CountingClaims:
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         applied = await self._claims.record(reports)
-        self._progress.recorded(sum(1 for report in reports if report.verdict and report.job in applied))
+        ended = [report.claimed.id for report in reports if report.verdict is not None]
+        self._progress.recorded(len(applied.intersection(ended)))
         return applied
 
 

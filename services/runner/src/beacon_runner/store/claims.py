@@ -130,8 +130,22 @@ _TIERS: Mapping[str, Tier] = {tier.value: tier for tier in Tier}
 
 def _claimed(row: Any) -> ClaimedJob:
     """In the order of the statement's columns, which is that of the class."""
-    (job, user, fence, ticket, stage, stages, attempt, kind, spec, *rest) = row
-    (context, tier, front, before, postponed) = rest
+    (
+        job,
+        user,
+        fence,
+        ticket,
+        stage,
+        stages,
+        attempt,
+        kind,
+        spec,
+        context,
+        tier,
+        front,
+        before,
+        postponed,
+    ) = row
     return ClaimedJob(
         job,
         user,
