@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
 
 from beacon_client.router import RouterStatus
 from beacon_client.router_cancels import Withdrawal
@@ -17,8 +19,10 @@ from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock, SystemClock
+from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.api.compose import ApiParts
+from beacon_runner.api.direct import DirectLane, direct_line
 from beacon_runner.api.priorities import Priorities
 from beacon_runner.domain.work import ClaimedJob
 from beacon_runner.live import Tickets, Watchers
@@ -80,6 +84,10 @@ class ApiBed:
     transport: httpx.ASGITransport
     rung: list[None]
     watchers: Watchers
+    lane: DirectLane
+    metrics: CollectorRegistry
+    address: str | None = None  # where callers find it over a network
+    clients: list[httpx.AsyncClient] = field(default_factory=list)
 
     async def user(self, name: str = "anna", tier: Tier = Tier.PREMIUM, *scopes: Scope) -> "Caller":
         user = await self.users.add(name, tier)
@@ -92,7 +100,10 @@ class ApiBed:
 
     def caller(self, key: str | None) -> "Caller":
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        return Caller(httpx.AsyncClient(transport=self.transport, base_url="http://runner", headers=headers))
+        transport = self.transport if self.address is None else None
+        base_url = self.address or "http://runner"
+        self.clients.append(httpx.AsyncClient(transport=transport, base_url=base_url, headers=headers))
+        return Caller(self.clients[-1])
 
     async def publish(self) -> int:
         """What the relay does."""
@@ -150,6 +161,22 @@ class Heard:
 
 
 @asynccontextmanager
+async def served(bed: ApiBed, app: ASGIApp, folder: Path) -> AsyncIterator[str]:
+    """The address of an application on a real socket, with the protocol of the real process before it."""
+    ready = folder / "ready"
+    server = HttpServer(
+        app, host="127.0.0.1", port=0, ready_file=ready, stop_grace_s=0.1, protocol=direct_line(bed.lane)
+    )
+    await server.start()
+    try:
+        yield ready.read_text(encoding="utf-8")
+    finally:
+        for client in bed.clients:
+            await client.aclose()
+        await server.stop()
+
+
+@asynccontextmanager
 async def api_bed(
     database_url: str,
     redis_url: str,
@@ -164,6 +191,7 @@ async def api_bed(
     rung: list[None] = []
     watchers = Watchers(RedisAddress(redis_url).open_listener(), SystemClock())
     await watchers.start()
+    registry = new_registry()
     parts = ApiParts(
         config,
         database,
@@ -174,7 +202,7 @@ async def api_bed(
         tickets=Tickets(redis),
         ring=lambda: rung.append(None),
         announce=Heard(rung),
-        registry=new_registry(),
+        registry=registry,
         access_log=False,
         priorities=priorities,
         slow_after_s=slow_after_s,
@@ -184,7 +212,19 @@ async def api_bed(
         await RedisDesk(redis, layout).open()  # as a relay has done
     transport = httpx.ASGITransport(parts.app)
     try:
-        yield ApiBed(Bed(database), queue, redis, router, Users(database), clock, transport, rung, watchers)
+        yield ApiBed(
+            Bed(database),
+            queue,
+            redis,
+            router,
+            Users(database),
+            clock,
+            transport,
+            rung,
+            watchers,
+            parts.lane,
+            registry,
+        )
     finally:
         await watchers.stop()
         await parts.close()

@@ -15,6 +15,8 @@ from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 
 
 class Unreachable:
+    def begin_push(self, entry: OutboxEntry) -> None: ...
+
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
         raise RedisConnectionError(f"nobody takes {len(entries)} messages")
 

@@ -90,6 +90,8 @@ class HeldUp:
     free: asyncio.Event = field(default_factory=asyncio.Event)
     pushed: list[OutboxEntry] = field(default_factory=list)
 
+    def begin_push(self, entry: OutboxEntry) -> None: ...
+
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
         self.pushed += entries
         await self.free.wait()

@@ -48,17 +48,19 @@ class Line(asyncio.Protocol):
 
     async def call(self, *words: Word) -> Any:
         """The answer; errors are those of the `redis` package."""
+        return await self.send(*words)
+
+    def send(self, *words: Word) -> "asyncio.Future[Any]":
+        """The same, written when this returns."""
         if self._transport is None:
             raise ConnectionError("the connection to Redis was closed")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         late = loop.call_later(self._timeout_s, self._give_up)
+        answer.add_done_callback(lambda _: late.cancel())
         self._waiting.append(answer)
         self._transport.write(_packed(words))
-        try:
-            return await answer
-        finally:
-            late.cancel()
+        return answer
 
     def close(self) -> None:
         self._break(ConnectionError("the connection to Redis was closed"))

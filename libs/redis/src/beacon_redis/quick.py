@@ -63,6 +63,12 @@ class QuickRedis(Redis):
         words: tuple[Word, ...] = ("EVALSHA", sha, numkeys, *keys_and_args)
         return await (await self._open_line()).call(*words)
 
+    def send_evalsha(self, sha: str, numkeys: int, *keys_and_args: Any) -> "asyncio.Future[Any] | None":
+        """The same, written when this returns; None where a connection is to be opened first."""
+        if self._line is None or not self._line.is_open:
+            return None
+        return self._line.send("EVALSHA", sha, numkeys, *keys_and_args)
+
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         if self._line is not None:
             self._line.close()

@@ -2,8 +2,9 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -51,16 +52,27 @@ class LuaScripts:
         except NoScriptError:
             return await redis.eval(script.text, len(keys), *keys, *arguments)
 
-    async def run_once(
+    def begin(
         self, redis: QuickRedis, operation: str, keys: Sequence[str], arguments: Sequence[str | int]
-    ) -> Any:
-        """For what must not be done twice: after an error it may have been done, and is not tried again."""
+    ) -> Callable[[], Awaitable[Any]] | None:
+        """For what is to be done at once and not twice: it is on its way when this returns, and what comes
+        back is called for the answer. After an error it may have been done, and is not tried again.
+
+        None, and nothing was done, where a connection is to be opened first.
+        """
         script = self.script(operation)
+        words: tuple[Any, ...] = (script.sha, len(keys), *keys, *arguments)
+        sent = redis.send_evalsha(*words)
+        return None if sent is None else partial(self._end, redis, script, sent, words)
+
+    async def _end(
+        self, redis: QuickRedis, script: Script, sent: Awaitable[Any], words: tuple[Any, ...]
+    ) -> Any:
         try:
-            return await redis.evalsha_once(script.sha, len(keys), *keys, *arguments)
+            return await sent
         except NoScriptError:  # so it was not done
             await redis.script_load(script.text)
-            return await redis.evalsha_once(script.sha, len(keys), *keys, *arguments)
+            return await redis.evalsha_once(*words)
 
     def run_blocking(
         self,

@@ -34,11 +34,7 @@ class RequestContextMiddleware:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        # A server may start a pipelined request inside the context of the one before it.
-        structlog.contextvars.clear_contextvars()
-        fields = _fields_of(scope["headers"])
-        structlog.contextvars.bind_contextvars(**fields)
-        response = _Response(send, fields["request_id"].encode())
+        response = _Response(send, bind_request(scope["headers"]).encode())
         if not self._access_log or scope["path"] in self._quiet_paths:
             await self._app(scope, receive, response.send)
             return
@@ -47,6 +43,15 @@ class RequestContextMiddleware:
             await self._app(scope, receive, response.send)
         finally:
             _write_access_line(scope, response.status, perf_counter() - started)
+
+
+def bind_request(headers: list[tuple[bytes, bytes]]) -> str:
+    """Every log line of this task carries the request's ids from now on; returns the one to send back."""
+    # A server may start a pipelined request inside the context of the one before it.
+    structlog.contextvars.clear_contextvars()
+    fields = _fields_of(headers)
+    structlog.contextvars.bind_contextvars(**fields)
+    return fields["request_id"]
 
 
 class _Response:

@@ -28,6 +28,13 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     return body
 
 
+def bounded(body: bytes, limit: int) -> bytes:
+    """The same for a body that is here already."""
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
+
+
 async def _skip(receive: Receive, most: int) -> None:
     skipped = 0
     while skipped < most:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from fastapi import APIRouter, FastAPI
-from prometheus_client import CollectorRegistry
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
@@ -24,7 +23,7 @@ def create_app(
     others: Iterable[APIRouter],
     pages: Iterable[BaseRoute],
     *,
-    registry: CollectorRegistry,
+    metrics: HttpMetrics,
     access_log: bool,
 ) -> ASGIApp:
     """`pages` come last: what they do not know, the API answers with a problem document."""
@@ -44,5 +43,4 @@ def create_app(
     bounded = BoundedBodies(Heads(app), limit=submitting.config.limits.body_bytes)
     hot = {"/api/v1/jobs": submitting.submit, "/api/v1/jobs/batch": submitting.submit_batch}
     lane = FastLane(hot, submission.routes, refuse=refusal, rest=bounded)
-    measured = HttpMetricsMiddleware(lane, HttpMetrics(registry, "beacon_runner"))
-    return RequestContextMiddleware(measured, access_log=access_log)
+    return RequestContextMiddleware(HttpMetricsMiddleware(lane, metrics), access_log=access_log)

@@ -16,6 +16,7 @@ from beacon_runner.api.announcing import Announcer
 from beacon_runner.api.app import create_app
 from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.catalogue_routes import Catalogue, catalogue_routes
+from beacon_runner.api.direct import DirectLane, direct_line
 from beacon_runner.api.events import EventDesk
 from beacon_runner.api.explorer import Explorer
 from beacon_runner.api.explorer_routes import explorer_routes
@@ -56,6 +57,7 @@ from beacon_runner.store.pauses import PostgresPauses
 from beacon_runner.store.reading import Reader
 from beacon_runner.store.submissions import Announce
 from beacon_runner.store.users import Users
+from beacon_telemetry import HttpMetrics
 
 POOL = 8
 
@@ -98,6 +100,8 @@ class ApiParts:
             queue, PostgresOutbox(database), DeadLetters(database), PostgresPauses(database), reader, ring
         )
         submitting = SubmissionDesk(config, admission, keys, self.intake, self.outlook, self.priorities)
+        metrics = HttpMetrics(registry, "beacon_runner")
+        self.lane = DirectLane(submitting, metrics)
         self.explorer = Explorer(config, queue, reader, router, clock)
         self.app = create_app(
             submitting,
@@ -117,7 +121,7 @@ class ApiParts:
                 health_routes(ReadinessCheck(reader.version, migrate.head(), queue.ping), registry),
             ],
             portal_routes(),
-            registry=registry,
+            metrics=metrics,
             access_log=access_log,
         )
 
@@ -160,7 +164,8 @@ def build_api(
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,
-        protocol=HttpLine,
+        # The access log is written by the framework's way only.
+        protocol=HttpLine if settings.access_log else direct_line(parts.lane),
         websockets=SocketLine,
     )
     return [

@@ -29,7 +29,7 @@ from beacon_runner.store.intake import Intake
 from beacon_runner.store.new_ids import new_job_id, new_job_ids
 from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.store.users import Principal
-from beacon_web.bodies import read_body
+from beacon_web.bodies import bounded, read_body
 from beacon_web.problems import HttpProblemError
 from beacon_web.replies import Reply
 
@@ -63,8 +63,15 @@ class SubmissionDesk:
         """`POST /api/v1/jobs`."""
         principal = await self.keys.require(scope, accounts.Scope.USER)
         body = await read_body(scope, receive, self.config.limits.body_bytes)
-        submission = job_submission.validate_json(body)
-        return await self.take(principal, submission, idempotency_key(scope))
+        return await self._submit(principal, scope, body)
+
+    async def submit_whole(self, scope: Scope, body: bytes) -> Reply:
+        """The same for a request whose body is here already."""
+        principal = await self.keys.require(scope, accounts.Scope.USER)
+        return await self._submit(principal, scope, bounded(body, self.config.limits.body_bytes))
+
+    async def _submit(self, principal: Principal, scope: Scope, body: bytes) -> Reply:
+        return await self.take(principal, job_submission.validate_json(body), idempotency_key(scope))
 
     async def take(self, principal: Principal, submission: Submission, key: str | None) -> Reply:
         """Accept one job that has the right form."""

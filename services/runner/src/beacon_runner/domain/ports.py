@@ -1,6 +1,6 @@
 """What the loops need from the outside, as small as they need it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -144,6 +144,12 @@ class MessageQueue(Protocol):
         """Add messages by topic in one round trip; those that Redis knows already change nothing.
 
         A grant goes to a pool that waits, if one does, and is kept nowhere; a second try goes without it.
+        """
+        ...
+
+    def begin_push(self, entry: OutboxEntry) -> Callable[[], Awaitable[int]] | None:
+        """The same for one with a grant, which may come too late when it waits: it is on its way when this
+        returns, and what comes back is called for the rest. None, and nothing was done, if it cannot go now.
         """
         ...
 

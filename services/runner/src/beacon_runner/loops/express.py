@@ -6,8 +6,10 @@ twice, and the queue knows it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import structlog
 
@@ -43,6 +45,7 @@ class Express:
         self._ring = ring
         self._clock = clock
         self._metrics = metrics
+        self._begun: deque[tuple[Callable[[], Awaitable[int]], Sequence[int]]] = deque()
         self._waiting: list[OutboxEntry] = []
         self._numbers: list[int] = []
         self._arrived: list[int] = []
@@ -54,12 +57,22 @@ class Express:
 
     def offer(self, entries: Sequence[OutboxEntry], numbers: Sequence[int]) -> None:
         """What has just been committed; more than a little at once is the relay's work."""
-        if len(self._waiting) + len(entries) > MOST_WAITING:
+        if len(self._begun) + len(self._waiting) + len(entries) > MOST_WAITING:
             self._ring()
             return
-        self._waiting += entries
-        self._numbers += numbers
+        if not self._begin(entries, numbers):
+            self._waiting += entries
+            self._numbers += numbers
         self._something_waits.set()
+
+    def _begin(self, entries: Sequence[OutboxEntry], numbers: Sequence[int]) -> bool:
+        """A single one goes in this very step, unless others are before it: its job may begin now."""
+        if self._waiting or len(entries) != 1:
+            return False
+        end = self._queue.begin_push(in_time(entries[0], self._clock.unix()))
+        if end is not None:
+            self._begun.append((end, numbers))
+        return end is not None
 
     async def start(self) -> None:
         self._tasks.spawn("carry", self._carry())
@@ -88,16 +101,21 @@ class Express:
             await self._bring_waiting()
 
     async def _bring_waiting(self) -> None:
+        while self._begun:
+            await self._end(*self._begun.popleft())
         entries, self._waiting = self._waiting, []
         numbers, self._numbers = self._numbers, []
-        if not entries:
-            return
+        if entries:
+            in_times = [in_time(entry, self._clock.unix()) for entry in entries]
+            await self._end(partial(self._queue.push, in_times), numbers)
+
+    async def _end(self, push: Callable[[], Awaitable[int]], numbers: Sequence[int]) -> None:
         try:
-            await self._queue.push([in_time(entry, self._clock.unix()) for entry in entries])
+            await push()
         except REDIS_ERRORS as error:
-            log.info("express_leaves_to_relay", messages=len(entries), error=str(error))
+            log.info("express_leaves_to_relay", messages=len(numbers), error=str(error))
             return
-        self._metrics.published.inc(len(entries))
+        self._metrics.published.inc(len(numbers))
         if len(self._arrived) < MOST_UNFORGOTTEN:
             self._arrived += numbers
         self._something_arrived.set()

@@ -1,6 +1,7 @@
 """The message queue of the loops, on Redis: one atomic Lua operation each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -35,20 +36,28 @@ class RedisQueue:
         self._quick = redis if isinstance(redis, QuickRedis) and redis.is_plain else None
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
-        quick = self._quick if len(entries) == 1 and entries[0].message.grant else None
-        if quick is not None and quick.is_connected:  # a grant that waits may come too late
-            try:
-                return await self._push_with_grant(quick, entries[0])
-            except REDIS_ERRORS as error:  # somebody may have the grant: nobody gets it a second time
-                log.info("grant_lost", error=str(error))
+        end = self.begin_push(entries[0]) if len(entries) == 1 else None
+        return await (self._push_without_grants(entries) if end is None else end())
+
+    def begin_push(self, entry: OutboxEntry) -> Callable[[], Awaitable[int]] | None:
+        if self._quick is None or not entry.message.grant:
+            return None
+        arguments = *self._layout.arguments, *self._pushed([entry]), entry.message.grant
+        end = scripts.begin(self._quick, Operation.PUSH, self._pushing, arguments)
+        return None if end is None else partial(self._end_push, entry, end)
+
+    async def _end_push(self, entry: OutboxEntry, end: Callable[[], Awaitable[int]]) -> int:
+        try:
+            return await end()
+        except REDIS_ERRORS as error:  # somebody may have the grant: nobody gets it a second time
+            log.info("grant_lost", error=str(error))
+            return await self._push_without_grants([entry])
+
+    async def _push_without_grants(self, entries: Sequence[OutboxEntry]) -> int:
         changed = 0
         for step in _steps(entries):
             changed += await self._number(Operation.PUSH, *self._pushed(step), "", keys=self._pushing)
         return changed
-
-    async def _push_with_grant(self, redis: QuickRedis, entry: OutboxEntry) -> int:
-        arguments = *self._layout.arguments, *self._pushed([entry]), entry.message.grant
-        return cast("int", await scripts.run_once(redis, Operation.PUSH, self._pushing, arguments))
 
     def _pushed(self, entries: Sequence[OutboxEntry]) -> tuple[str | int, ...]:
         texts = words(chain.from_iterable(map(_push_arguments, entries)))

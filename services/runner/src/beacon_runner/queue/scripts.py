@@ -9,7 +9,7 @@ _SCRIPTS = LuaScripts(files(__package__) / "lua")
 
 script_of = _SCRIPTS.script
 run = _SCRIPTS.run
-run_once = _SCRIPTS.run_once
+begin = _SCRIPTS.begin
 run_blocking = _SCRIPTS.run_blocking
 
 

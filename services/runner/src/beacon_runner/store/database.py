@@ -11,7 +11,7 @@ import orjson
 import structlog
 
 from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.store.errors import translated
+from beacon_runner.store.errors import UNAVAILABLE, unavailable
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -81,31 +81,27 @@ class Database:
     async def close(self) -> None:
         self._closing = True
         while self._at_hand:
-            await self._give_back(self._at_hand.pop())
+            await self.give_back(self._at_hand.pop())
         await self._pool.close()
 
-    @asynccontextmanager
-    async def acquire(self) -> "AsyncIterator[Connection]":
-        """A connection. One whose use ended well stays at hand: the pool takes it back by two tasks and two
-        turns of the loop, which would stand between an answer and whoever waits for it."""
-        with translated():
-            connection = await self._take()
-            try:
-                yield connection
-            except BaseException:
-                await self._give_back(connection)
-                raise
-            if self._in_line or self._closing or not _is_reusable(connection):
-                await self._give_back(connection)
-            else:
-                self._at_hand.append(connection)
+    def acquire(self) -> "Loan":
+        """A connection, for the time of an `async with`."""
+        return Loan(self)
 
-    async def _take(self) -> "Connection":
+    def keep(self, connection: "Connection") -> bool:
+        """One whose use ended well stays at hand: the pool takes it back by two tasks and two turns of the
+        loop, which would stand between an answer and whoever waits for it."""
+        if self._in_line or self._closing or not _is_reusable(connection):
+            return False
+        self._at_hand.append(connection)
+        return True
+
+    async def take(self) -> "Connection":
         while self._at_hand:
             connection = self._at_hand.pop()
             if _is_reusable(connection):
                 return connection
-            await self._give_back(connection)
+            await self.give_back(connection)
         self._in_line += 1
         try:
             # The pool's own timeout would start a task for every connection taken.
@@ -114,7 +110,7 @@ class Database:
         finally:
             self._in_line -= 1
 
-    async def _give_back(self, connection: "Connection") -> None:
+    async def give_back(self, connection: "Connection") -> None:
         await self._pool.release(connection, timeout=self._patience.command_s)
 
     @asynccontextmanager
@@ -137,6 +133,34 @@ class Database:
     async def execute(self, statement: str, *values: Any) -> str:
         async with self.acquire() as connection:
             return await connection.execute(statement, *values)
+
+
+class Loan:
+    """What `acquire` gives. Spelled out, because every statement goes through it: a generator in its place
+    cost an idle job a twentieth of a millisecond."""
+
+    __slots__ = ("_connection", "_database")
+    _connection: "Connection"
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> "Connection":
+        try:
+            self._connection = await self._database.take()
+        except UNAVAILABLE as error:
+            raise unavailable(error) from error
+        return self._connection
+
+    async def __aexit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if error is None and self._database.keep(self._connection):
+            return
+        try:
+            await self._database.give_back(self._connection)
+        except UNAVAILABLE as late:
+            raise unavailable(late) from late
+        if isinstance(error, UNAVAILABLE):
+            raise unavailable(error) from error
 
 
 def _is_reusable(connection: "Connection") -> bool:

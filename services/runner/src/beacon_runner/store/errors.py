@@ -1,13 +1,10 @@
 """What can go wrong with the truth, in the runner's own words."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import asyncpg
 
 from beacon_runner.domain.ports import StoreUnavailableError
 
-_UNAVAILABLE = (
+UNAVAILABLE = (  # errors of the driver that say nothing about what was asked
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
@@ -24,10 +21,6 @@ _UNAVAILABLE = (
 CONFLICTS = (asyncpg.exceptions.DeadlockDetectedError, asyncpg.exceptions.SerializationError)
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Errors of the driver become the store's own."""
-    try:
-        yield
-    except _UNAVAILABLE as error:
-        raise StoreUnavailableError(str(error) or type(error).__name__) from error
+def unavailable(error: BaseException) -> StoreUnavailableError:
+    """The same in the store's own words."""
+    return StoreUnavailableError(str(error) or type(error).__name__)

@@ -118,12 +118,14 @@ class Pool:
 
         A grant of a job that is worked on here already has come late: whoever claimed it took that away.
         """
-        bench = self._intake.bench
-        messages = [message for message in self._handed if message.grant and message.job not in bench]
-        if messages and self._may_take(len(self._handed)):
-            self._handed = [message for message in self._handed if message not in messages]
-            for message in messages:
+        if not self._may_take(len(self._handed)):
+            return
+        handed, self._handed = self._handed, []
+        for message in handed:
+            if message.grant and message.job not in self._intake.bench:
                 self._begun.append(self._begin_unconfirmed(message))
+            else:
+                self._handed.append(message)
 
     def _begin_unconfirmed(self, message: Message) -> JobRun:
         intake = self._intake
@@ -132,7 +134,6 @@ class Pool:
         self._free -= 1
         intake.heartbeat.hold([message])
         intake.bench.begin(run, self._free_slot)
-        intake.metrics.claimed.labels(self._classes[0]).inc()
         return run
 
     async def _confirm(self) -> Round:
@@ -153,6 +154,7 @@ class Pool:
             confirmed = await intake.store.confirm(run.message, run.job, intake.worker)
         finally:
             if confirmed:
+                intake.metrics.claimed.labels(self._classes[0]).inc()
                 intake.bench.confirm(run)
             elif lost := self._let_go([run]):
                 intake.metrics.stale.inc()

@@ -9,9 +9,9 @@ local function note_idle(idle, one, waits)
 end
 
 -- One that serves this class first, or else any that serves it.
-local function find_idle(idle, class)
+local function find_idle(idle, class, now)
   local found
-  local fresh = redis.call('ZREVRANGEBYSCORE', idle, '+inf', now_ms() - WAITS_MS, 'LIMIT', 0, MOST_LOOKED_AT)
+  local fresh = redis.call('ZREVRANGEBYSCORE', idle, '+inf', now - WAITS_MS, 'LIMIT', 0, MOST_LOOKED_AT)
   for _, one in ipairs(fresh) do
     local worker, classes = one:match('^([^\n]*)\n[^\n]*\n(.*)$')
     local place = (',' .. classes .. ','):find(',' .. class .. ',', 1, true)
@@ -26,13 +26,14 @@ end
 local function hand_over(idle, lease_ms, id, rest, class, lane, grant)
   if next(by_class) or redis.call('EXISTS', waiting) == 1 then return false end
   if redis.call('SISMEMBER', paused, class) == 1 then return false end
-  local one = find_idle(idle, class)
+  local now = now_ms()
+  local one = find_idle(idle, class, now)
   if not one then return false end
   local worker, pool = one:match('^([^\n]*)\n([^\n]*)')
   redis.call('ZREM', idle, one)
   redis.call('HSET', live, id, 'l' .. worker .. ':' .. rest)
-  redis.call('ZADD', leases, now_ms() + lease_ms, id)
-  tally(running, lane, 1)
+  redis.call('ZADD', leases, now + lease_ms, id)
+  redis.call('INCR', prefix .. 'queue:' .. lane .. ':running')
   local told = pool .. '\n' .. id .. ':' .. rest
   redis.call('PUBLISH', channel .. ':' .. worker, grant == '' and told or told .. '\n' .. grant)
   return true

@@ -1,0 +1,124 @@
+"""`POST /api/v1/jobs` answered by the connection itself: one task, no framework, one write (decision 9).
+
+Only for requests that come whole in one read, as nearly all do. What is out of the ordinary (a body that is
+still on its way, HTTP/1.0, `Expect`, pipelining, a client that does not read) and every other route takes the
+way of the framework, which has the same route with the same desk behind it.
+"""
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from starlette.types import Scope
+
+from beacon_runner.api.problems import refusal
+from beacon_runner.api.submitting import SubmissionDesk
+from beacon_runner.live import HttpLine
+from beacon_telemetry import HttpMetrics, bind_request
+from beacon_web.replies import Reply
+
+PATH = "/api/v1/jobs"
+_URL = PATH.encode()
+_CLOSE = (b"connection", b"close")
+
+
+@dataclass(frozen=True, slots=True)
+class DirectLane:
+    """What the connections share."""
+
+    desk: SubmissionDesk
+    metrics: HttpMetrics
+
+
+def direct_line(lane: DirectLane) -> type[HttpLine]:
+    """The protocol of connections on this lane, for the server to make one of each."""
+    return type("SubmissionLine", (DirectLine,), {"lane": lane})
+
+
+class DirectLine(HttpLine):
+    lane: DirectLane
+    _parts: list[bytes] | None = None  # of the body of a request for this lane, while a read is parsed
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._parts is not None:
+            self._leave_to_framework(self._parts)
+
+    def on_headers_complete(self) -> None:
+        if self._is_direct():
+            self.head_ended()
+            self._parts = []
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self._parts is None:
+            super().on_body(body)
+        else:
+            self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._parts is None:
+            super().on_message_complete()
+            return
+        self.message_ended()
+        body, self._parts = b"".join(self._parts), None
+        self.cycle = DirectCall(self, self.scope, keep_alive=self.parser.should_keep_alive())
+        task = self.loop.create_task(self.cycle.answer(body))
+        self.tasks.add(task)  # those that the server waits for when it stops
+        task.add_done_callback(self.tasks.discard)
+
+    def _is_direct(self) -> bool:
+        if self.url != _URL or self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1":
+            return False
+        busy = self.cycle is not None and not self.cycle.response_complete
+        unusual = self.expect_100_continue or self.flow.write_paused or self.parser.should_upgrade()
+        return not busy and not unusual
+
+    def _leave_to_framework(self, parts: list[bytes]) -> None:
+        """The rest of the body is still to come, unless the request was broken and has been refused."""
+        self._parts = None
+        if not self.transport.is_closing():
+            super().on_headers_complete()
+            super().on_body(b"".join(parts))
+
+
+class _Nobody:
+    """Where the framework's cycle has an event, for a task that waits for no body."""
+
+    def set(self) -> None: ...
+
+
+class DirectCall:
+    """One request and its answer. The attributes without an underscore are those uvicorn reads of a cycle."""
+
+    message_event = _Nobody()
+    response_complete = False
+    disconnected = False
+    more_body = False
+
+    def __init__(self, line: DirectLine, scope: Any, *, keep_alive: bool) -> None:
+        self.keep_alive = keep_alive
+        self._line = line
+        self._scope: Scope = scope
+        self._started = perf_counter()
+
+    async def answer(self, body: bytes) -> None:
+        request_id = bind_request(self._scope["headers"])
+        try:
+            reply = await self._line.lane.desk.submit_whole(self._scope, body)
+        except Exception as error:  # noqa: BLE001 - the framework's handlers are not around this
+            reply = refusal(error, PATH)
+        self.response_complete = True
+        self._write(reply, (b"x-request-id", request_id.encode()))
+        self._line.lane.metrics.answered(PATH, "POST", reply.status, perf_counter() - self._started)
+        self._line.on_response_complete()
+
+    def _write(self, reply: Reply, *more: tuple[bytes, bytes]) -> None:
+        if self.disconnected:
+            return
+        if not self.keep_alive and _CLOSE not in reply.headers:
+            more = (*more, _CLOSE)
+        self._line.transport.write(reply.encoded(*more))
+        if not self.keep_alive or _CLOSE in reply.headers:
+            self._line.transport.close()
