@@ -136,8 +136,7 @@ class Database:
 
 
 class Loan:
-    """What `acquire` gives. Spelled out, because every statement goes through it: a generator in its place
-    cost an idle job a twentieth of a millisecond."""
+    """What `acquire` gives. Spelled out, because every statement goes through it: a generator costs more."""
 
     __slots__ = ("_connection", "_database")
     _connection: "Connection"
