@@ -58,12 +58,11 @@ def allowance(
     return Allowance(min(until, bound), TOGETHER * patience * load_s)
 
 
-def stand_aside(allowed: Iterable[Allowance], hope: Hope) -> float | None:
+def stand_aside(allowed: list[Allowance], hope: Hope) -> float | None:
     """How long those do who are allowed so much; None: what they hope for comes too late for one of them."""
-    until = weight = inf
-    for own in allowed:
-        until, weight = min(until, own.until), min(weight, own.weight)
+    until = min([own.until for own in allowed])
     if hope.crowd is not None:
+        weight = min([own.weight for own in allowed])
         until = min(until, hope.crowd.weighs_at(weight * hope.gpus))
     return until if hope.soonest < until else None
 
