@@ -13,20 +13,21 @@ class Asides:
         """By model of which everybody was found to stand aside: when the first of them stops."""
         self.unsettled: dict[str, None] = {}
         """While there are such models: the others, as far as somebody may wait for them."""
-        self._end = inf
-        """Nobody stops before then."""
+        self._end: float | None = None
+        """When the first of them all stops; None: that is to be looked up."""
 
     def changed(self, model: str) -> None:
         """Something that those who wait for the model look at: themselves, or the backends that hold it."""
         if self.until:
             self.unsettled[model] = None
-            self.until.pop(model, None)
+            if self.until.pop(model, None) == self._end:
+                self._end = None
 
     def ask(self, now: float) -> Collection[str]:
         """The models of which it is not known; `settle` takes one out."""
         if not self.until:
             self.unsettled = dict.fromkeys(self._models)
-        elif self._end <= now:
+        elif self.end() <= now:
             for model in [model for model, until in self.until.items() if until <= now]:
                 self.changed(model)
         return self.unsettled
@@ -35,10 +36,10 @@ class Asides:
         """Everybody who waits for the model stands aside, until then if nothing changes."""
         self.until[model] = until
         del self.unsettled[model]
-        self._end = min(self._end, until)
+        if self._end is not None and until < self._end:
+            self._end = until
 
-    def all_do(self, still: dict[str, None], unsure: Collection[float]) -> float:
-        """Nobody was found who does not, and these models are to be asked again; when the first one stops."""
-        self.unsettled = still
-        self._end = min([*self.until.values(), *unsure], default=inf)
+    def end(self) -> float:
+        if self._end is None:
+            self._end = min(self.until.values(), default=inf)
         return self._end

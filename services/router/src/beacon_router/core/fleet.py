@@ -246,8 +246,8 @@ class Fleet:
                 unsure[model] = until
             else:
                 asides.settle(model, until)
-        again = {model: None for model in asides.unsettled if model in unsure or self._shut(model)}
-        end = asides.all_do(again, unsure.values())
+        asides.unsettled = {model: None for model in asides.unsettled if model in unsure or self._shut(model)}
+        end = min(asides.end(), *unsure.values()) if unsure else asides.end()
         if end < inf:
             patience.ends[self] = end
         return None

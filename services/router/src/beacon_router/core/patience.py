@@ -1,6 +1,5 @@
 """When a head had better wait for a backend that holds its model than force a load."""
 
-from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -90,9 +89,13 @@ class Patience:
         return min(self.ends.values(), default=None)
 
     def hope(self, region: Region, model: str, now: float, crowd: Crowd | None = None) -> Hope:
-        free_at = _free_at(region.holders[model])
-        soonest = min(free_at, default=inf)
-        return Hope(max(now, soonest), soonest == 0.0, len(free_at) + 1, crowd)
+        """Of those who wait for the model: for the backends that hold it and take work, now or later."""
+        soonest, gpus = inf, 1
+        for holder in region.holders[model]:
+            if holder.health is _CLOSED and ((free_at := holder.free_at) or holder.may_start):
+                soonest = min(soonest, free_at)
+                gpus += 1
+        return Hope(max(now, soonest), soonest == 0.0, gpus, crowd)
 
     def aside_until(self, lanes: list[Lane], hope: Hope, free: list[Backend], now: float) -> float | None:
         """How long the heads of lanes of one model wait together for another backend, rather than that one of
@@ -103,7 +106,8 @@ class Patience:
         until = stand_aside(allowed, hope)
         if until is not None:
             for lane, own in zip(lanes, allowed, strict=True):
-                lane.head.allowance = own
+                if lane.head.allowance is None:
+                    lane.head.allowance = own
         return until
 
     def _allowance(self, lane: Lane, free: list[Backend], now: float) -> Allowance:
@@ -118,14 +122,3 @@ class Patience:
             rested=backend.rested,
             bound=lane.head.arrived + policy.tiers[lane.rank].starvation_bound_s,
         )
-
-
-def _free_at(holders: Iterable[Backend]) -> list[float]:
-    """When those of these backends that take work, or will when a run ends, are expected to."""
-    moments = []
-    for holder in holders:
-        if holder.health is _CLOSED:
-            free_at = holder.free_at
-            if free_at or holder.may_start:
-                moments.append(free_at)
-    return moments
