@@ -142,6 +142,27 @@ def test_one_that_has_begun_to_ask_is_not_idle(
     assert not transport.closed
 
 
+@pytest.mark.parametrize("sent", [b"", b"half", b"whole body"])
+def test_one_that_was_answered_before_its_body_came_is_idle(
+    connection: IdleConnections,
+    loop: HandLoop,
+    transport: OpenTransport,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: bytes,
+) -> None:
+    """Who is refused sends no body, or not all of it: nothing more would ever end the connection."""
+    monkeypatch.setattr(connection, "_start_asgi_task", lambda *_: None)
+    connection.data_received(b"POST /inference HTTP/1.1\r\ncontent-length: 10\r\n\r\n")
+    connection.cycle.response_complete = True
+    connection.on_response_complete()
+    connection.data_received(sent)
+
+    loop.at(KEEP_ALIVE_S - 1)
+    assert not transport.closed
+    loop.at(KEEP_ALIVE_S)
+    assert transport.closed
+
+
 def test_one_that_is_lost_leaves_no_timer(connection: IdleConnections, loop: HandLoop) -> None:
     answer(connection)
     connection.connection_lost(None)
