@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from beacon_router.api.prefer import AT_ONCE, UNTIL_DONE, read_preference
+from beacon_router.backends.measures import measured
 from beacon_router.backends.verdicts import read_retry_after
 from beacon_router.core import Health
 from beacon_router.dispatch.backoff import RetryPolicy
@@ -111,3 +112,22 @@ def test_preferences(values: list[str], wait_s: float | None, applied: str | Non
 
 def test_a_look_waits_only_when_asked_to() -> None:
     assert read_preference(["return=minimal"], AT_ONCE).wait_s == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "load_s"),
+    [
+        (1.5, 1.5),
+        (0, 0.0),
+        (1e-300, 0.0),  # Postgres refuses what is too small for its column, and the result with it
+        (-1.0, None),
+        (float("inf"), None),
+        (True, None),
+        ("2", None),
+        (None, None),
+    ],
+)
+def test_of_the_seconds_that_a_backend_says_only_those_count_that_can_be_true(
+    said: object, load_s: float | None
+) -> None:
+    assert measured("yes", {"load_s": said}).load_s == load_s

@@ -7,6 +7,9 @@ import orjson
 from beacon_router.backends.calls import Answer
 from beacon_router.backends.verdicts import bad_payload
 
+_NANOSECONDS = 9
+"""Digits. Nobody measures less, and what is all but nothing does not fit where seconds are stored."""
+
 
 def measured(output: object, account: object) -> Answer:
     metrics: dict[str, object] = account if isinstance(account, dict) else {}
@@ -23,7 +26,7 @@ def _json_text(output: object) -> bytes:
 
 
 def _seconds(value: object) -> float | None:
-    """A number of seconds that can be used in averages, or None."""
+    """A number of seconds that can be used in averages and stored, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
+    return round(float(value), _NANOSECONDS) if math.isfinite(value) and value >= 0 else None
