@@ -71,11 +71,12 @@ class Bench:
             yield chance.choice(_models())
 
     def _decide(self, decisions: int) -> None:
+        scheduler, running, completed = self.scheduler, self._running, Outcome.COMPLETED
         for _ in range(decisions):
             self._now += self._step_s
-            request = self._running.pop(0)
-            self.scheduler.finished(self._now, request, Outcome.COMPLETED, run_s=RUN_S)
-            self._next()
+            scheduler.finished(self._now, running.pop(0), completed, run_s=RUN_S)
+            for decision in scheduler.next(self._now):
+                running.append(decision.id)
 
     def _next(self) -> None:
         self._running += [
@@ -122,8 +123,10 @@ class ArrivalBench(AsideBench):
         for _ in range(decisions):
             Bench.submit(self, 1)
             before = thread_time_ns()
-            self._next()
+            started = self.scheduler.next(self._now)
             used += thread_time_ns() - before
+            if started:
+                raise RuntimeError("somebody started who was to stand aside")
         return used / 1000 / decisions
 
 

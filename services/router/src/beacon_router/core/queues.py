@@ -67,7 +67,8 @@ class Queues:
         lane.line.leave(ticket.place)
         for fleet in lane.fleets:
             fleet.waiting -= 1
-            fleet.asides.changed(lane.model)
+            if fleet.asides.until:
+                fleet.asides.changed(lane.model)
         if lane.queue is _MAIN:
             lane.pool.changes += 1
         else:
@@ -137,7 +138,8 @@ class Queues:
         ticket.place = lane.line.join()
         for fleet in lane.fleets:
             fleet.waiting += 1
-            fleet.asides.changed(lane.model)
+            if fleet.asides.until:
+                fleet.asides.changed(lane.model)
         if lane.queue is _MAIN:
             lane.pool.changes += 1
         else:
