@@ -31,11 +31,6 @@ class QuickRedis(Redis):
         """Without TLS, which is left to the package."""
         return not issubclass(self.connection_pool.connection_class, SSLConnection)
 
-    @property
-    def is_connected(self) -> bool:
-        """A script is on its way at once; otherwise a connection is to be opened for it."""
-        return self._line is not None and self._line.is_open
-
     async def open_ear(self, channels: Mapping[str, Callable[[str], None]]) -> Ear:
         """A connection of its own that listens to these channels already."""
         ear = Ear(self.connection_pool.connection_kwargs["socket_timeout"], channels)
