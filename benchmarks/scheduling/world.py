@@ -76,6 +76,8 @@ class Machine:
     probe: RequestId | None = None
     rested: float = -inf
     """When a run of it last ended."""
+    in_line: int | None = None
+    """Its place among those with a slot, since when it has had one or last started a run; None without."""
     runs: dict[RequestId, Running] = field(default_factory=dict)
 
     @property
@@ -108,6 +110,8 @@ class World:
         self.running: dict[RequestId, Running] = {}
         self._lanes: dict[str, dict[LaneKey, dict[RequestId, Waiting]]] = {model: {} for model in self.models}
         self._numbers = 0
+        for machine in self.machines.values():
+            self._line_up(machine)
 
     # Facts
 
@@ -148,6 +152,8 @@ class World:
         if machine.health is Health.HALF_OPEN:
             machine.probe = start.id
         self._touch(machine, model)
+        machine.in_line = None
+        self._line_up(machine)
         return waiting
 
     def finished(
@@ -163,6 +169,7 @@ class World:
             machine.loads_s.add(run.request.model, load_s)
         if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
             machine.runs_s.add(run.request.model, now - run.began if run_s is None else run_s)
+        self._line_up(machine)
         return run
 
     def model_loaded(self, now: float, backend: str, model: str) -> None:
@@ -179,8 +186,10 @@ class World:
         machine.loaded = [held for held in machine.loaded if model is not None and held != model]
 
     def health_is(self, backend: str, health: Health) -> None:
-        self.machines[backend].health = health
-        self.machines[backend].probe = None
+        machine = self.machines[backend]
+        machine.health = health
+        machine.probe = None
+        self._line_up(machine)
 
     # Questions
 
@@ -279,6 +288,14 @@ class World:
 
     def _machine(self, spec: BackendSpec) -> Machine:
         return Machine(spec, OwnAverages(self.durations.loads), OwnAverages(self.durations.runs))
+
+    def _line_up(self, machine: Machine) -> None:
+        """Behind the others with a slot, if it has one and is not among them."""
+        if not machine.has_slot:
+            machine.in_line = None
+        elif machine.in_line is None:
+            self._numbers += 1
+            machine.in_line = self._numbers
 
     @staticmethod
     def _touch(machine: Machine, model: str) -> None:

@@ -48,7 +48,6 @@ class Reference:
         self._express_run: Counter[FleetKey] = Counter()
         self._turns = {machine.fleet: Turns(policy) for machine in self.world.machines.values()}
         self._batch: Counter[FleetKey] = Counter()
-        self._last_use: Counter[str] = Counter()
         self._last_of_fleet: Counter[FleetKey] = Counter()
         self._last_of_limit: Counter[tuple[LimitName, str]] = Counter()
         self._dispatches = 0
@@ -129,7 +128,7 @@ class Reference:
         ]
         if not free:
             return None
-        free.sort(key=lambda machine: (self._last_use[machine.spec.name], machine.spec.name))
+        free.sort(key=lambda machine: machine.in_line or 0)
         heads = self.world.heads(free[0])
         overdue = [head for head in heads if self.world.overdue(head, now)]
         if not overdue or self._express_run[fleet] < self._policy.express_limit:
@@ -260,7 +259,7 @@ class Reference:
         head, machine, reason, jumps = choice
         name, fleet, region = machine.spec.name, machine.fleet, machine.spec.region
         self._dispatches += 1
-        self._last_use[name] = self._last_of_fleet[fleet] = self._dispatches
+        self._last_of_fleet[fleet] = self._dispatches
         if head.queue is Queue.MAIN:
             self._express_run[fleet] = 0
             self._batch[fleet] = self._batch[fleet] + 1 if jumps else 0

@@ -2,12 +2,17 @@
 
 from collections.abc import Collection
 from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from beacon_router.core.machines import Region
 
 
 class Asides:
-    __slots__ = ("_end", "_models", "unsettled", "until")
+    __slots__ = ("_end", "_models", "_region", "unsettled", "until")
 
-    def __init__(self, models: Collection[str]) -> None:
+    def __init__(self, region: "Region", models: Collection[str]) -> None:
+        self._region = region
         self._models = models
         self.until: dict[str, float] = {}
         """By model of which everybody was found to stand aside: when the first of them stops."""
@@ -20,8 +25,11 @@ class Asides:
         """Something that those who wait for the model look at: themselves, or the backends that hold it."""
         if self.until:
             self.unsettled[model] = None
-            if self.until.pop(model, None) == self._end:
-                self._end = None
+            until = self.until.pop(model, None)
+            if until is not None:
+                self._region.settled -= 1
+                if until == self._end:
+                    self._end = None
 
     def ask(self, now: float) -> Collection[str]:
         """The models of which it is not known; `settle` takes one out."""
@@ -35,6 +43,7 @@ class Asides:
     def settle(self, model: str, until: float) -> None:
         """Everybody who waits for the model stands aside, until then if nothing changes."""
         self.until[model] = until
+        self._region.settled += 1
         del self.unsettled[model]
         if self._end is not None and until < self._end:
             self._end = until

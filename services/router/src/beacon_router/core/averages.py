@@ -17,6 +17,11 @@ class Average:
         self.value = guess
         self.seen = 1
 
+    def add(self, seconds: float) -> None:
+        if self.seen < _MEMORY:
+            self.seen += 1
+        self.value += (seconds - self.value) / self.seen
+
 
 class Averages:
     """Expected seconds per model, over all backends."""
@@ -47,10 +52,8 @@ class OwnAverages:
         own, shared = self._of_model[model], self.of_all.of_model[model]
         if own is shared:
             own = self._of_model[model] = Average(shared.value)
-        for average in (own, shared):
-            if average.seen < _MEMORY:
-                average.seen += 1
-            average.value += (seconds - average.value) / average.seen
+        own.add(seconds)
+        shared.add(seconds)
 
 
 class Durations:

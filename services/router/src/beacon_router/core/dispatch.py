@@ -46,8 +46,8 @@ class Dispatcher:
             for ticket, lane in self._queues.expired(now):
                 self.forget(ticket, lane)
                 decisions.append(Expired(ticket.request.id))
-        if self._floor.patience.ends:
-            self.stir_regions(fleet.region for fleet in self._floor.patience.over(now))
+        for fleet in self._floor.patience.over(now):
+            self._stirred[fleet.region] = None
         stirred, waiting = self._stirred, self._queues.tickets
         regions = self._in_turn() if waiting and len(stirred) > 1 else list(stirred)
         while regions and waiting:

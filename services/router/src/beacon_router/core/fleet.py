@@ -12,7 +12,7 @@ from beacon_router.core.heads import Alarm, Heads
 from beacon_router.core.lanes import Lane, Queue
 from beacon_router.core.machines import Backend, Region
 from beacon_router.core.patience import Patience
-from beacon_router.core.placing import place, rested
+from beacon_router.core.placing import place
 from beacon_router.core.topology import Policy
 from beacon_router.core.turns import Turns
 
@@ -73,7 +73,7 @@ class Fleet:
         """Set when the pools are made."""
         self.backends: list[Backend] = []
         self.free: dict[Backend, None] = {}
-        """Those with a slot."""
+        """Those with a slot, who have rested longest first."""
         self.batch = 0
         """Picks that jumped the line since the last one that did not."""
         self.limited = False
@@ -82,7 +82,7 @@ class Fleet:
         """The number of its last dispatch."""
         self.waiting = 0
         """In all lanes that it may take from."""
-        self.asides = Asides(models)
+        self.asides = Asides(region, models)
         self._batch_limit = policy.batch_limit
         self._express_limit = policy.express_limit
         self._express_run = 0
@@ -135,9 +135,7 @@ class Fleet:
             free = [backend for backend in free if backend.short_of is None]
         if not free:
             return None
-        if len(free) > 1:
-            free.sort(key=rested)
-        turn = self._turn(now)
+        turn = None if now < self._alarm.at else self._turn(now)
         if self._express.entries and (turn is None or self._express_run < self._express_limit):
             lane = self._express.first()
             if lane is not None:
@@ -165,8 +163,6 @@ class Fleet:
 
     def _turn(self, now: float) -> Lane | None:
         """The oldest head of the tier that has its turn, of those with a head past its bound."""
-        if now < self._alarm.at:
-            return None
         for heads in self._in_turn:
             if heads.due_at <= now and (lane := heads.overdue(now)) is not None:
                 return lane

@@ -87,7 +87,7 @@ class Heads:
         if at < len(entries) and entries[at] is gone:
             del entries[at]
             if lane.live:
-                insort(entries, lane.entry)
+                insort(entries, lane.entry, at)
 
     def first(self) -> Lane | None:
         """The lane whose head goes first, of those whose model may start a run."""

@@ -91,7 +91,13 @@ class Backend:
     @property
     def free_at(self) -> float:
         """When a slot is expected to be free; 0 when one is."""
-        return 0.0 if len(self.runs) < self.slots else min([run.ends for run in self.runs.values()])
+        if len(self.runs) < self.slots:
+            return 0.0
+        soonest = inf
+        for run in self.runs.values():  # most often one
+            if run.ends < soonest:
+                soonest = run.ends
+        return soonest
 
     @property
     def may_start(self) -> bool:
@@ -118,7 +124,8 @@ class Backend:
             self.fleet.free[self] = None
         else:
             self.fleet.free.pop(self, None)
-        self.fleet.region.hope_changed(self.loaded)
+        if self.fleet.region.settled:
+            self.fleet.region.hope_changed(self.loaded)
 
     def occupy(self, run: Run) -> None:
         request = run.request
@@ -127,9 +134,11 @@ class Backend:
             self.probe = request.id
         if run.loading or len(self.loaded) > 1:
             self.touch(request.model)
-        if len(self.runs) >= self.slots or self.probe is not None:
-            self.fleet.free.pop(self, None)
-        self.fleet.region.hope_changed(self.loaded)
+        del self.fleet.free[self]
+        if len(self.runs) < self.slots and self.probe is None:
+            self.fleet.free[self] = None  # behind those that have rested longer
+        if self.fleet.region.settled:
+            self.fleet.region.hope_changed(self.loaded)
 
     def vacate(self, now: float, run: Run) -> None:
         self.rested = now
@@ -163,7 +172,8 @@ class Backend:
         """The model is no longer loaded."""
         self.loaded.remove(model)
         del self.fleet.region.holders[model][self]
-        self.fleet.region.hope_changed([model])
+        if self.fleet.region.settled:
+            self.fleet.region.hope_changed([model])
 
     def __repr__(self) -> str:
         health = "" if self.health is _CLOSED else f", breaker {self.health.replace('_', ' ')}"
@@ -172,7 +182,7 @@ class Backend:
 
 
 class Region:
-    __slots__ = ("concurrency", "fleets", "guards", "holders", "name", "outcomes", "room")
+    __slots__ = ("concurrency", "fleets", "guards", "holders", "name", "outcomes", "room", "settled")
 
     def __init__(self, name: str, concurrency: int) -> None:
         self.name = name
@@ -185,6 +195,8 @@ class Region:
         """Backends by the models that they hold."""
         self.fleets: list[Fleet] = []
         self.outcomes = dict.fromkeys(Outcome, 0)
+        self.settled = 0
+        """Models of which its fleets know that everybody stands aside."""
 
     def guard(self, model: ModelSpec, limit: Limit | None) -> None:
         if model.exclusive or limit is not None:

@@ -1,5 +1,6 @@
 """When a head had better wait for a backend that holds its model than force a load."""
 
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -59,9 +60,13 @@ def allowance(
 
 def stand_aside(allowed: list[Allowance], hope: Hope) -> float | None:
     """How long those do who are allowed so much; None: what they hope for comes too late for one of them."""
-    until = min([own.until for own in allowed])
+    until = weight = inf
+    for own_until, own_weight in allowed:
+        if own_until < until:
+            until = own_until
+        if own_weight < weight:
+            weight = own_weight
     if hope.crowd is not None:
-        weight = min([own.weight for own in allowed])
         until = min(until, hope.crowd.weighs_at(weight * hope.gpus))
     return until if hope.soonest < until else None
 
@@ -78,8 +83,10 @@ class Patience:
         self.ends: dict[Fleet, float] = {}
         """By fleet with free slots and nobody but those who stand aside: when the first of them stops."""
 
-    def over(self, now: float) -> list["Fleet"]:
+    def over(self, now: float) -> Sequence["Fleet"]:
         """The fleets in which somebody's patience has ended by now."""
+        if not self.ends:
+            return ()
         fleets = [fleet for fleet, end in self.ends.items() if end <= now]
         for fleet in fleets:
             del self.ends[fleet]
@@ -93,8 +100,9 @@ class Patience:
         soonest, gpus = inf, 1
         for holder in region.holders[model]:
             if holder.health is _CLOSED and ((free_at := holder.free_at) or holder.may_start):
-                soonest = min(soonest, free_at)
                 gpus += 1
+                if free_at < soonest:
+                    soonest = free_at
         return Hope(max(now, soonest), soonest == 0.0, gpus, crowd)
 
     def aside_until(self, lanes: list[Lane], hope: Hope, free: list[Backend], now: float) -> float | None:
@@ -106,8 +114,7 @@ class Patience:
         until = stand_aside(allowed, hope)
         if until is not None:
             for lane, own in zip(lanes, allowed, strict=True):
-                if lane.head.allowance is None:
-                    lane.head.allowance = own
+                lane.head.allowance = own
         return until
 
     def _allowance(self, lane: Lane, free: list[Backend], now: float) -> Allowance:

@@ -16,13 +16,8 @@ def place(model: str, free: list[Backend]) -> Backend:
     return free[0] if len(free) == 1 else _cheapest(model, free)
 
 
-def rested(backend: Backend) -> tuple[int, str]:
-    """Sorts those that have rested longest to the front."""
-    return backend.used_at, backend.name
-
-
 def _cheapest(model: str, free: list[Backend]) -> Backend:
-    best, lowest = free[0], _cost(model, free[0])
+    best, lowest = free[0], 2 * _NOT_CLOSED
     for backend in free:
         cost = _cost(model, backend)
         if cost < lowest:
