@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from random import Random
 from time import thread_time_ns
-from typing import Final
+from typing import Final, NamedTuple
 
 from beacon_router.core import (
     BackendSpec,
@@ -20,6 +20,7 @@ from beacon_router.core import (
     Topology,
 )
 from benchmarks.harness.rounds import shuffled_rounds
+from benchmarks.harness.statistics import Round
 
 SIZES = (100, 1_000, 10_000, 100_000)
 GPUS, MODELS, TIERS = 10, 50, 5
@@ -27,8 +28,24 @@ FREE = 5
 LOAD_S, RUN_S = 10.0, 0.001
 """So short a run that however many may stand aside for its end."""
 BATCH = 50
+SPIN = 1_000
+"""Steps of a bare loop beside each batch: they tell how fast the machine is at that moment."""
 CALM_S, STARVING_S = 1e-6, 1.0
 """How far time goes on between two decisions: nobody is ever past the bound, or soon every tier is."""
+
+
+class Cost(NamedTuple):
+    microseconds: float
+    spin_ns: float
+    """What the bare loop took beside it, on average."""
+
+
+class Costs(NamedTuple):
+    """By kind, round by round, CPU microseconds per decision by number of waiting requests."""
+
+    measured: dict[str, list[Round]]
+    steady: dict[str, list[Round]]
+    """As if the machine had always been as fast as the bare loop showed it at its best."""
 
 
 class Bench:
@@ -52,15 +69,20 @@ class Bench:
         for _ in range(number):
             self.scheduler.submit(self._now, next(self._requests))
 
-    def microseconds(self, decisions: int) -> float:
+    def cost(self, decisions: int) -> Cost:
         """CPU per decision: a slot frees, and the scheduler says who gets it."""
-        used = 0
-        for _ in range(decisions // BATCH):
-            self.submit(BATCH)
-            before = thread_time_ns()
-            self._decide(BATCH)
-            used += thread_time_ns() - before
-        return used / 1000 / (decisions // BATCH * BATCH)
+        used = spun = 0
+        batches = decisions // BATCH
+        for _ in range(batches):
+            spun += _spin_ns()
+            used += self._batch_ns()
+        return Cost(used / 1000 / (batches * BATCH), spun / batches)
+
+    def _batch_ns(self) -> int:
+        self.submit(BATCH)
+        before = thread_time_ns()
+        self._decide(BATCH)
+        return thread_time_ns() - before
 
     def _prepare(self) -> None:
         """Before anybody waits."""
@@ -100,8 +122,8 @@ class AsideBench(Bench):
             super().submit(1)
             self._next()
 
-    def microseconds(self, decisions: int) -> float:
-        return super().microseconds(decisions) / 2
+    def _batch_ns(self) -> int:
+        return super()._batch_ns() // 2
 
     def _prepare(self) -> None:
         for number, model in enumerate(_models()):
@@ -118,16 +140,16 @@ class AsideBench(Bench):
 class ArrivalBench(AsideBench):
     """The same; here a decision is that somebody who has come does not start."""
 
-    def microseconds(self, decisions: int) -> float:
+    def _batch_ns(self) -> int:
         used = 0
-        for _ in range(decisions):
+        for _ in range(BATCH):
             Bench.submit(self, 1)
             before = thread_time_ns()
             started = self.scheduler.next(self._now)
             used += thread_time_ns() - before
             if started:
                 raise RuntimeError("somebody started who was to stand aside")
-        return used / 1000 / decisions
+        return used
 
 
 KINDS: Final[dict[str, tuple[type[Bench], float]]] = {
@@ -138,25 +160,44 @@ KINDS: Final[dict[str, tuple[type[Bench], float]]] = {
 }
 
 
-def decision_costs(rounds: int, decisions: int, seed: int) -> dict[str, list[dict[str, float]]]:
-    """By kind, round by round, microseconds by number of waiting requests."""
+def decision_costs(rounds: int, decisions: int, seed: int) -> Costs:
     benches = {
-        (kind, str(size)): bench(size, step_s, seed)
+        f"{kind}: {size}": bench(size, step_s, seed)
         for kind, (bench, step_s) in KINDS.items()
         for size in SIZES
     }
-    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     for bench in benches.values():
-        bench.microseconds(BATCH * GPUS)
+        bench.cost(BATCH * GPUS)
     gc.collect()
-    names = [f"{kind}: {size}" for kind, size in benches]
-    for order in shuffled_rounds(names, rounds, seed):
-        for of_kind in found.values():
-            of_kind.append({})
-        for name in order:
-            kind, size = name.split(": ")
-            found[kind][-1][size] = benches[kind, size].microseconds(decisions)
-    return found
+    found = [
+        {name: benches[name].cost(decisions) for name in order}
+        for order in shuffled_rounds(list(benches), rounds, seed)
+    ]
+    best_ns = min(cost.spin_ns for costs in found for cost in costs.values())
+    return Costs(
+        _by_kind([{name: cost.microseconds for name, cost in costs.items()} for costs in found]),
+        _by_kind(
+            [
+                {name: cost.microseconds * best_ns / cost.spin_ns for name, cost in costs.items()}
+                for costs in found
+            ]
+        ),
+    )
+
+
+def _by_kind(rounds: list[dict[str, float]]) -> dict[str, list[Round]]:
+    return {
+        kind: [{str(size): values[f"{kind}: {size}"] for size in SIZES} for values in rounds]
+        for kind in KINDS
+    }
+
+
+def _spin_ns() -> int:
+    before = thread_time_ns()
+    total = 0
+    for number in range(SPIN):
+        total += number
+    return thread_time_ns() - before
 
 
 def bytes_per_waiting(waiting: int, seed: int) -> float:

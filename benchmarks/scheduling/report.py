@@ -1,10 +1,11 @@
 """Writes what was found as a page of tables and a picture."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.harness.statistics import Round, Spread, ratio, values_of
+from benchmarks.harness.statistics import Spread, ratio, values_of
 from benchmarks.harness.table import DASH, TIMES, markdown_table, number, spread
+from benchmarks.scheduling.cost import Costs
 from benchmarks.scheduling.figures import Figures
 from benchmarks.scheduling.findings import BEACON, Found
 from benchmarks.scheduling.goals import goals_table, smallest
@@ -12,7 +13,6 @@ from benchmarks.scheduling.picture import waits_picture
 from benchmarks.scheduling.workload import TIERS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-Costs = Mapping[str, Sequence[Round]]
 
 
 def write_report(
@@ -136,13 +136,15 @@ def costs_table(costs: Costs) -> str:
     rows = [
         [
             f"{int(size):,} waiting, {kind}",
-            spread(Spread.of(values_of(rounds, size))),
-            spread(ratio(rounds, size, smallest(rounds))) + TIMES,
+            spread(Spread.of(values_of(costs.measured[kind], size))),
+            spread(Spread.of(values_of(steady, size))),
+            spread(ratio(steady, size, smallest(steady))) + TIMES,
         ]
-        for kind, rounds in costs.items()
-        for size in sorted(rounds[0], key=int)
+        for kind, steady in costs.steady.items()
+        for size in sorted(steady[0], key=int)
     ]
-    return markdown_table(("", "CPU per decision, µs", "of the smallest's, in the same round"), rows)
+    header = ("", "CPU per decision, µs", "at the machine's best speed", "of the smallest's")
+    return markdown_table(header, rows)
 
 
 def _prose(name: str) -> str:

@@ -6,8 +6,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from beacon_router.core import BackendSpec, Eta, ModelSpec, RegionSpec, Topology
+from benchmarks.harness.statistics import Round
 from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
-from benchmarks.scheduling.cost import Bench, bytes_per_waiting
+from benchmarks.scheduling.cost import Bench, Costs, bytes_per_waiting
 from benchmarks.scheduling.figures import figures, foretold, jain, offered_load
 from benchmarks.scheduling.findings import BEACON, simulate
 from benchmarks.scheduling.oracle import oracle_errors
@@ -117,13 +118,15 @@ def test_arrivals_are_stretched_until_the_gpus_are_as_busy_as_asked_for() -> Non
 
 def test_the_whole_report_is_written(tmp_path: Path) -> None:
     scenarios = list(all_scenarios(None, seed=1, seconds=60.0))
-    costs = {"calm": [{"100": 10.0, "1000": 11.0}], "starving": [{"100": 12.0, "1000": 12.0}]}
+    measured, steady = (list[Round]([{"100": cost, "1000": 1.1 * cost}]) for cost in (20.0, 10.0))
+    costs = Costs({"calm": measured}, {"calm": steady})
 
     page, drawing = write_report(simulate(scenarios), costs, 400.0, "Measured here.", tmp_path)
 
     text = page.read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith(f"| Poisson, {BEACON} |")]
-    assert "| 1,000 waiting, calm | 11.0 (11.0 to 11.0) | 1.10 (1.10 to 1.10)" in text
+    row = "| 1,000 waiting, calm | 22.0 (22.0 to 22.0) | 11.0 (11.0 to 11.0) | 1.10 (1.10 to 1.10)"
+    assert row in text
     svg = "{http://www.w3.org/2000/svg}"
     circles = list(ET.fromstring(drawing.read_text(encoding="utf-8")).iter(f"{svg}circle"))
     assert len(circles) > len(TIERS) * len(scenarios)
@@ -140,7 +143,7 @@ def test_models_that_only_a_trace_knows_are_served() -> None:
 def test_a_bench_keeps_as_many_waiting_as_it_was_given() -> None:
     bench = Bench(waiting=300, step_s=1.0, seed=1)
 
-    assert bench.microseconds(decisions=100) > 0
+    assert bench.cost(decisions=100).microseconds > 0
     assert bench.scheduler.waiting() == 300
 
 

@@ -252,8 +252,14 @@ class Fleet:
         """By rank and arrival, lanes of those models that may run, the first of each among them."""
         if len(models) > _FEW:
             return (lane for heads in self._ranks for lane in heads.in_order() if lane.model in models)
-        firsts = [_first(self._affine[model]) for model in models if not self._shut(model)]
-        return sorted([lane for lane in firsts if lane is not None], key=_line)
+        firsts = []
+        for model in models:
+            lane = None if self._shut(model) else _first(self._affine[model])
+            if lane is not None:
+                firsts.append(lane)
+        if len(firsts) > 1:
+            firsts.sort(key=_line)
+        return firsts
 
     def _loaded(self, free: list[Backend]) -> list[tuple[Backend, Lane]]:
         """Each backend, with the first by rank and arrival of each model that it holds and may run."""

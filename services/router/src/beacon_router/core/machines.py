@@ -95,8 +95,7 @@ class Backend:
             return 0.0
         soonest = inf
         for run in self.runs.values():  # most often one
-            if run.ends < soonest:
-                soonest = run.ends
+            soonest = min(soonest, run.ends)
         return soonest
 
     @property
