@@ -24,7 +24,7 @@ def goals_table(found: Sequence[Found], costs: Costs, bytes_each: float) -> str:
         "under p90",
         "rules broken",
     )
-    goal = ("goal", "at most 0.33", "at most 0.33", "as documented", "at most 20 %", "", "85 to 95 %", "0")
+    goal = ("goal", "at most 0.333", "at most 0.333", "as documented", "at most 20 %", "", "85 to 95 %", "0")
     decided = [_cost_line(kind, costs.measured[kind], steady) for kind, steady in costs.steady.items()]
     memory = f"- bytes per waiting request: {number(bytes_each)}; goal: at most 1,024"
     return "\n\n".join([markdown_table(header, [goal, *rows]), "\n".join([*decided, memory])])
@@ -41,7 +41,7 @@ def _of_scenario(scenario: Found) -> list[str]:
     kept = all(seen <= scenario.allowed[tier] for tier, seen in scenario.seen.items())
     return [
         scenario.name,
-        f"{ours.lost_s / fifo.lost_s:.2f}",
+        f"{ours.lost_s / fifo.lost_s:.3f}",
         f"{top:.3f}",
         "within" if kept else "beyond",
         *_eta(scenario.foretold),
