@@ -90,9 +90,11 @@ async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiBed, a
 
 async def test_jobs_in_any_choice_of_states_are_listed_in_one_order(api: ApiBed, anna: Caller) -> None:
     states: dict[str, str] = {}
-    for wanted in ("completed", "failed", "partial", "cancelled") * 2:
+    for wanted in ("completed", "failed", "processing", "partial", "cancelled") * 2:
         job_id = await anna.submit({**MATRIX, "regions": ["US"]})
-        if wanted == "cancelled":
+        if wanted == "processing":
+            assert len(await api.claim()) == 1
+        elif wanted == "cancelled":
             await anna.post(f"/api/v1/jobs/{job_id}/cancel")
             assert await api.claim() == []  # its message is out of date
         else:
@@ -101,14 +103,16 @@ async def test_jobs_in_any_choice_of_states_are_listed_in_one_order(api: ApiBed,
             )
         states[job_id] = wanted
     states |= {await anna.submit(GENERATION): "queued" for _ in range(2)}
-    for chosen in combinations(("completed", "failed", "partial", "cancelled", "queued", "retrying"), 3):
+    some = combinations(("completed", "failed", "partial", "cancelled", "queued", "processing"), 3)
+    for chosen in [(), *some]:
         listed, page = [], await anna.get("/api/v1/jobs", status=chosen, limit=2)
         while True:
             listed += [job["job_id"] for job in page["jobs"]]
             if page["next_cursor"] is None:
                 break
             page = await anna.get("/api/v1/jobs", status=chosen, limit=2, cursor=page["next_cursor"])
-        assert listed == [job for job, state in reversed(states.items()) if state in chosen], chosen
+        expected = [job for job, state in reversed(states.items()) if not chosen or state in chosen]
+        assert listed == expected, chosen
 
 
 @pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 501}, {"cursor": "nonsense"}, {"status": "odd"}])

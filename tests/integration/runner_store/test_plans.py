@@ -7,7 +7,7 @@ import pytest
 
 from beacon_contracts.ids import new_uuid
 from beacon_runner.store.statements import all_files, statements
-from tests.integration.runner_store.bed import Bed, new_job
+from tests.integration.runner_store.bed import Bed, judged, new_job
 from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
 
 # Statement, and how many parameters it has; all may be null for a generic plan.
@@ -29,6 +29,7 @@ HOT = [
     ("read", "execution"),
     ("read", "page"),
     ("read", "page_live"),
+    ("read", "page_ended"),
     ("read", "page_not_completed"),
     ("read", "events"),
     ("submit", "by_idempotency_keys"),
@@ -91,12 +92,45 @@ async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(bed: Bed, name
 
 
 @pytest.mark.parametrize(
-    ("name", "index"), [("page_live", "jobs_live"), ("page_not_completed", "jobs_not_completed")]
+    ("name", "index"),
+    [("page_live", "jobs_live"), ("page_ended", "jobs_ended"), ("page_not_completed", "jobs_not_completed")],
 )
 async def test_rare_states_are_not_looked_for_in_a_long_history(bed: Bed, name: str, index: str) -> None:
     plan = await generic_plan(bed, statements("read")[name])
     assert f'"{index}"' in json.dumps(plan)
     assert "Sort" not in json.dumps(plan)
+
+
+@pytest.mark.parametrize("history", [0, 1_000])
+@pytest.mark.parametrize(("file", "name"), [("read", "page"), ("limits", "used")])
+async def test_all_jobs_of_a_user_are_read_along_two_indexes_no_further_than_needed(
+    bed: Bed, file: str, name: str, history: int
+) -> None:
+    """No index has them all: those that live and those that ended are merged, each from its newest on."""
+    if history:
+        await end(bed, history)
+        await bed.submissions.submit([new_job() for _ in range(history)])
+    plan = await generic_plan(bed, statements(file)[name])
+    (merged,) = nodes(plan, "Merge Append")
+    arms = [scan for arm in merged["Plans"] for scan in nodes(arm, "Index Scan")]
+    assert [arm["Index Name"] for arm in arms] == ["jobs_live", "jobs_ended"]
+    assert all("user_id = " in arm["Index Cond"] and "(id " in arm["Index Cond"] for arm in arms)
+    assert len(nodes(merged, "Limit")) == 2
+    assert nodes(plan, "Sort") == []
+
+
+async def end(bed: Bed, count: int) -> None:
+    """Bring so many jobs to their end."""
+    await bed.submissions.submit([new_job() for _ in range(count)])
+    claimed = await bed.claims.claim(await bed.messages(), "w1")
+    await bed.claims.record([judged(one, "done") for one in claimed])
+
+
+def nodes(plan: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    found = [plan] if plan["Node Type"] == kind else []
+    for child in plan.get("Plans", ()):
+        found += nodes(child, kind)
+    return found
 
 
 async def test_a_claim_touches_no_index(bed: Bed) -> None:

@@ -9,6 +9,7 @@ from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.messages import Topic
 from beacon_runner.store.group_commit import GroupCommit
+from beacon_runner.store.new_ids import new_job_ids
 from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submitted
 from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
 
@@ -77,9 +78,7 @@ async def test_twenty_at_once_with_the_same_key_make_one_job(bed: Bed) -> None:
 
 async def test_a_batch_under_a_key_is_stored_once_as_a_whole(bed: Bed) -> None:
     def batch(size: int) -> list[NewJob]:
-        return [
-            new_job(batch=new_uuid().hex if size == 0 else f"batch{number // 100}") for number in range(size)
-        ]
+        return [new_job(id=job, batch="b") for job in new_job_ids(size)]
 
     jobs = batch(5)
     made = await bed.submissions.submit_batch(jobs, "k", b"h")

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from beacon_contracts.ids import read_job, show_job
-from beacon_runner.store.new_ids import new_job_id, new_job_ids
+from beacon_runner.store.new_ids import ids_from, new_job_id, new_job_ids
 
 
 def test_ids_of_batches_are_all_different_and_in_order() -> None:
@@ -16,6 +16,11 @@ def test_ids_of_batches_are_all_different_and_in_order() -> None:
 def test_ids_made_one_by_one_go_in_between() -> None:
     made = [new_job_id(), *new_job_ids(100), new_job_id(), *new_job_ids(100), new_job_id()]
     assert made == sorted(made)
+
+
+def test_the_first_id_of_a_batch_tells_the_others() -> None:
+    made = new_job_ids(10_000)
+    assert ids_from(made[0], 10_000) == made
 
 
 def test_they_are_ids_like_all_others() -> None:

@@ -13,5 +13,13 @@ def new_job_id() -> JobId:
 def new_job_ids(count: int) -> list[JobId]:
     """Those of a batch, in its order: one random id whose last 20 bits count. 54 random bits are left."""
     start = new_uuid_bytes()
-    shared, first = start[:13], (start[13] & 0xF0) << 16
+    return _counting(start[:13], (start[13] & 0xF0) << 16, count)
+
+
+def ids_from(first: JobId, count: int) -> list[JobId]:
+    """Those of the batch that a given job is the first of."""
+    return _counting(first.bytes[:13], int.from_bytes(first.bytes[13:]), count)
+
+
+def _counting(shared: bytes, first: int, count: int) -> list[JobId]:
     return [JobId(UUID(shared + number.to_bytes(3))) for number in range(first, first + count)]

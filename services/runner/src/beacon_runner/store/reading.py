@@ -157,6 +157,8 @@ class Reader:
         """Newest first; everybody's when `user` is None."""
         if user is None:
             rows = await self._database.fetch(_SQL["page_of_all"], after, states, kind, limit)
+        elif not states:
+            rows = await self._database.fetch(_SQL["page"], user, after, kind, limit)
         else:
             rows = [
                 row
@@ -197,15 +199,13 @@ class Reader:
         return found
 
 
-def _pages(states: Sequence[JobState] | None) -> list[tuple[str, Sequence[JobState] | None]]:
+def _pages(states: Sequence[JobState]) -> list[tuple[str, Sequence[JobState]]]:
     """Which statements find jobs in these states without reading the rest of their user's history."""
-    if not states:
-        return [("page", None)]
     wanted = set(states)
     found = [
         ("page_live", wanted & LIVE),
         ("page_not_completed", wanted - LIVE - {JobState.COMPLETED}),
-        ("page", wanted & {JobState.COMPLETED}),
+        ("page_ended", wanted & {JobState.COMPLETED}),
     ]
     return [(name, sorted(chosen)) for name, chosen in found if chosen]
 

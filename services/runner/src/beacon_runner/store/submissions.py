@@ -16,6 +16,7 @@ from beacon_runner.domain.allowances import Allowance, LimitReached
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.domain.record import record
 from beacon_runner.store.database import Database
+from beacon_runner.store.new_ids import ids_from
 from beacon_runner.store.statements import statements
 
 _SQL = statements("submit")
@@ -118,7 +119,10 @@ class Submissions:
             raise StoreUnavailableError(str(error)) from error
 
     async def submit_batch(self, jobs: Sequence[NewJob], key: str, request_hash: bytes) -> Sequence[Answer]:
-        """A batch under one key, which its first job holds: all are stored, or none when the key is taken."""
+        """A batch under one key, which its first job holds: all are stored, or none when the key is taken.
+
+        Their ids count: the first one tells which jobs an earlier request has made.
+        """
         first = replace(jobs[0], idempotency_key=key, request_hash=request_hash)
         for _ in range(LOOKS):
             if await self._store_batch(first, jobs):
@@ -140,7 +144,7 @@ class Submissions:
         earlier = earlier_of(first, holders[0])
         if isinstance(earlier, KeyTaken):
             return [earlier]
-        rows = await self._database.fetch(_SQL["batch_of"], earlier.id, size)
+        rows = await self._database.fetch(_SQL["batch_of"], ids_from(earlier.id, size))
         await self.reach_disk()  # the earlier request may be waiting for it still
         return [_stored(row) for row in rows] if len(rows) == size else [KeyTaken(earlier.id)]
 

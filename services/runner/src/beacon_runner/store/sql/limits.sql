@@ -21,10 +21,20 @@ CROSS JOIN LATERAL (
                 THEN extract(EPOCH FROM min(counted.created_at) + interval '1 hour' - now())::double precision
         END AS frees_in_s
     FROM (
-        SELECT j.created_at
-        FROM jobs j
-        WHERE j.user_id = u.id AND j.id >= id_at(now() - interval '1 hour')
-        ORDER BY j.id DESC
+        (
+            SELECT j.id, j.created_at FROM jobs j
+            WHERE j.user_id = u.id AND j.finished_at IS NULL AND j.id >= id_at(now() - interval '1 hour')
+            ORDER BY j.id DESC
+            LIMIT u.most_this_hour
+        )
+        UNION ALL
+        (
+            SELECT j.id, j.created_at FROM jobs j
+            WHERE j.user_id = u.id AND j.finished_at IS NOT NULL AND j.id >= id_at(now() - interval '1 hour')
+            ORDER BY j.id DESC
+            LIMIT u.most_this_hour
+        )
+        ORDER BY id DESC
         LIMIT u.most_this_hour
     ) AS counted
 ) AS recent;

@@ -32,28 +32,58 @@ WHERE job_id = $1 AND stage = $2 AND ordinal = $3
 ORDER BY attempt;
 
 -- name: page
--- A user's jobs, newest first, after a given one.
+-- A user's jobs, newest first, after a given one. Those that live have one index and those that ended another.
+-- Without a given one, after the last id that there can be: `OR` would keep an index from starting at the page.
 SELECT
     id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
     failure, created_at, started_at, finished_at
-FROM jobs
-WHERE
-    user_id = $1
-    AND ($2::uuid IS NULL OR id < $2)
-    AND ($3::text[] IS NULL OR state = ANY ($3))
-    AND ($4::text IS NULL OR kind = $4)
+FROM (
+    (
+        SELECT * FROM jobs
+        WHERE
+            user_id = $1 AND finished_at IS NULL
+            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+            AND ($3::text IS NULL OR kind = $3)
+        ORDER BY id DESC
+        LIMIT $4
+    )
+    UNION ALL
+    (
+        SELECT * FROM jobs
+        WHERE
+            user_id = $1 AND finished_at IS NOT NULL
+            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+            AND ($3::text IS NULL OR kind = $3)
+        ORDER BY id DESC
+        LIMIT $4
+    )
+) AS either
 ORDER BY id DESC
-LIMIT $5;
+LIMIT $4;
 
 -- name: page_live
--- The same among those that live, however long the user's history is.
+-- Those that live and are in one of these states, however long the user's history is.
 SELECT
     id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
     failure, created_at, started_at, finished_at
 FROM jobs
 WHERE
     user_id = $1 AND finished_at IS NULL
-    AND ($2::uuid IS NULL OR id < $2)
+    AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    AND state = ANY ($3::text[])
+    AND ($4::text IS NULL OR kind = $4)
+ORDER BY id DESC
+LIMIT $5;
+
+-- name: page_ended
+-- The same among those that ended.
+SELECT
+    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
+    failure, created_at, started_at, finished_at
+FROM jobs
+WHERE
+    user_id = $1 AND finished_at IS NOT NULL
+    AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
     AND state = ANY ($3::text[])
     AND ($4::text IS NULL OR kind = $4)
 ORDER BY id DESC
@@ -67,7 +97,7 @@ SELECT
 FROM jobs
 WHERE
     user_id = $1 AND finished_at IS NOT NULL AND failed + cancelled > 0
-    AND ($2::uuid IS NULL OR id < $2)
+    AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
     AND state = ANY ($3::text[])
     AND ($4::text IS NULL OR kind = $4)
 ORDER BY id DESC

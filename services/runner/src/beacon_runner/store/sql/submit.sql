@@ -92,10 +92,8 @@ FROM unnest($1::integer[], $2::uuid[], $3::text[]) AS i (place, user_id, idempot
 JOIN jobs j ON j.user_id = i.user_id AND j.idempotency_key = i.idempotency_key;
 
 -- name: batch_of
--- The jobs of the batch that a given job is the first of, in their order.
-SELECT j.id, j.state, j.tier, j.class
-FROM jobs f
-JOIN jobs j ON j.user_id = f.user_id AND j.id >= f.id AND j.batch = f.batch
-WHERE f.id = $1
-ORDER BY j.id
-LIMIT $2;
+-- Those of these jobs that are there, in their order; a job that was submitted alone is no batch.
+SELECT id, state, tier, class
+FROM jobs
+WHERE id = ANY ($1::uuid[]) AND batch IS NOT NULL
+ORDER BY id;
