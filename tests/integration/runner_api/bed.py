@@ -156,7 +156,6 @@ class Heard:
     carries: int = 0
 
     def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None:
-        assert len(jobs) == len(numbers)
         self.rung.append(None)
 
 

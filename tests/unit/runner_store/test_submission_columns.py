@@ -22,6 +22,6 @@ def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> Non
     jobs = [new_job("a", anna), new_job("b", anna), new_job("a", bert), new_job("a", anna)]
     ids, places, specs, users, *_, names, stages, totals = columns_of(jobs)
     assert ids == [job.id for job in jobs]
-    assert places == [1, 2, 3, 1]
+    assert places == "{1,2,3,1}"
     assert orjson.loads(specs) == [{"model": "flux"}] * 4
     assert (users, names, stages, totals) == ([anna, anna, bert], ["a", "b", "a"], [1] * 3, [1] * 3)

@@ -15,6 +15,7 @@ from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.allowances import Allowance, LimitReached
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.domain.record import record
+from beacon_runner.store.arrays import numbers
 from beacon_runner.store.database import Database
 from beacon_runner.store.new_ids import ids_from
 from beacon_runner.store.statements import statements
@@ -62,9 +63,10 @@ Answer = Known | LimitReached
 
 
 class Announce(Protocol):
-    """Hears, after the commit, which jobs were stored and the numbers of their messages in the outbox.
+    """Hears, after the commit, which jobs were stored.
 
-    Of groups that it carries it hears before they are on the disk: they may run while it writes.
+    Of groups that it carries it hears before they are on the disk: they may run while it writes. With them
+    come the numbers of their messages in the outbox.
     A `fence` was granted to whoever gets the message of the only one.
     """
 
@@ -210,7 +212,7 @@ def columns_of(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     shared: dict[tuple[Any, ...], int] = {}
     places = [shared.setdefault(_shared(job), len(shared) + 1) for job in jobs]
     specs = orjson.dumps([job.admitted.spec for job in jobs])
-    return [job.id for job in jobs], places, specs, *map(list, zip(*shared, strict=True))
+    return [job.id for job in jobs], numbers(places), specs, *map(list, zip(*shared, strict=True))
 
 
 def values_of(job: NewJob) -> tuple[Any, ...]:

@@ -2,9 +2,10 @@
 -- Store new jobs and the messages that queue them: one round trip, one transaction.
 -- What jobs have in common comes once: `shared` is its place in the arrays from $4 on. Specs come as one text.
 -- What the express brings ($13) is not waited for on the disk here; `reach_disk` is, before anybody is answered.
+-- Nobody else needs the numbers of the messages.
 WITH input AS (
     SELECT i.id, i.spec, s.*
-    FROM ROWS FROM (unnest($1::uuid[], $2::integer[]), json_array_elements($3::json)) WITH ORDINALITY
+    FROM ROWS FROM (unnest($1::uuid[], $2::text::integer[]), json_array_elements($3::json)) WITH ORDINALITY
         AS i (id, shared, spec, place)
     JOIN unnest(
         $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::smallint[],
@@ -19,18 +20,20 @@ WITH input AS (
     INSERT INTO jobs (id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch)
     SELECT id, user_id, kind, name, spec, stages, total, tier, class, class, lane, batch
     FROM input
+), queued AS (
+    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
+    SELECT id, 1, 0, 1, class, lane, batch, $13
+    FROM input
+    RETURNING id
 )
-INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
-SELECT id, 1, 0, 1, class, lane, batch, $13
-FROM input
-RETURNING id;
+SELECT id FROM queued WHERE $13;
 
 -- name: submit_keyed
 -- The same for jobs of which some have an idempotency key: a key that is taken stores nothing.
 WITH input AS (
     SELECT i.id, i.spec, i.idempotency_key, i.request_hash, s.*
     FROM ROWS FROM (
-        unnest($1::uuid[], $2::integer[], $14::text[], $15::bytea[]), json_array_elements($3::json)
+        unnest($1::uuid[], $2::text::integer[], $14::text[], $15::bytea[]), json_array_elements($3::json)
     ) WITH ORDINALITY AS i (id, shared, idempotency_key, request_hash, spec, place)
     JOIN unnest(
         $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::smallint[],
