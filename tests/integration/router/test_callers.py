@@ -96,6 +96,22 @@ async def test_a_caller_that_asks_first_is_told_to_go_on(router: Router) -> None
         assert (await caller.answer())[2]["request_id"] == "polite"
 
 
+@pytest.mark.parametrize("path", ["/inference", "/inference?x=1"])
+async def test_an_offer_of_another_protocol_is_declined_by_an_answer(router: Router, path: str) -> None:
+    """Java's client offers HTTP/2 with every request until it is taken up, with bodies too."""
+    offer = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABk")
+    whole = [ask(f"h2c-{path}-{n}", *offer).replace(b"/inference", path.encode(), 1) for n in range(4)]
+    async with calling(router) as caller:
+        await caller.send(whole[0] + whole[1])
+        for place in range(0, len(whole[2]), 50):
+            await caller.send(whole[2][place : place + 50])
+        await caller.send(whole[3])
+        answers = [await caller.answer() for _ in whole]
+
+    assert [status for status, _, _ in answers] == [200] * 4
+    assert [document["request_id"] for _, _, document in answers] == [f"h2c-{path}-{n}" for n in range(4)]
+
+
 async def test_a_stranger_is_refused_and_the_connection_goes_on(router: Router) -> None:
     async with calling(router) as caller:
         await caller.send(ask("stranger", token="wrong"))

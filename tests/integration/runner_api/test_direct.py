@@ -114,6 +114,17 @@ async def test_a_chunked_body_may_come_whole_too(key: str, address: str) -> None
         assert (await wire.answer())[0] == 202
 
 
+async def test_an_offer_of_another_protocol_is_declined_by_an_answer(key: str, address: str) -> None:
+    """Java's client offers HTTP/2 with every request until it is taken up, with bodies too."""
+    offer = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABk")
+    async with wire_to(address) as wire:
+        await wire.send(post(key, *offer))
+        assert (await wire.answer())[0] == 202
+        await wire.send(post(key, *offer, path="/other"))
+        status, _, told = await wire.answer()
+        assert (status, told["body"]) == (418, BODY.decode())
+
+
 async def test_a_refusal_leaves_the_connection_open(key: str, address: str) -> None:
     async with wire_to(address) as wire:
         await wire.send(post("Bearer nobody"))

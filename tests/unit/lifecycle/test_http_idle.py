@@ -10,6 +10,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from beacon_lifecycle.http_heads import NOTHING
 from beacon_lifecycle.http_idle import IdleConnections
 
 KEEP_ALIVE_S = 120
@@ -85,6 +86,7 @@ def connection(loop: HandLoop, transport: OpenTransport) -> IdleConnections:
 
 
 def ask(connection: IdleConnections) -> None:
+    connection.reading = NOTHING
     connection.cycle = SimpleNamespace(response_complete=False, message_event=Event())
 
 

@@ -1,7 +1,9 @@
-"""HTTP requests whose heads are bounded: the server's own protocol takes in whatever a stranger sends."""
+"""HTTP requests as they are read: heads are bounded, and an offer of another protocol costs no body."""
 
+from enum import Enum
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_HEAD = 65_536
@@ -12,39 +14,86 @@ _TOO_LONG = (
 )
 
 
+class Reading(Enum):
+    """What of a request the connection is in the middle of."""
+
+    NOTHING = "nothing"
+    HEAD = "head"
+    BODY = "body"
+
+
+NOTHING, HEAD, BODY = Reading
+
+
 class BoundedHeads(HttpToolsProtocol):
-    """What has come in without the end of a head is counted; beyond the bound the connection ends."""
+    """What has come in without the end of a head is counted; beyond the bound the connection ends.
+
+    Who answers in another way than the server takes `begin_request`, `on_body` and `end_request` over.
+    """
 
     cycle: Any  # the server's, or one in its place; None before the first request
-    _in_head = True
+    reading = HEAD  # of a new connection one is expected
     _head_bytes = 0
 
     def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
         self._head_bytes += len(data)
-        super().data_received(data)
-        if self._in_head and self._head_bytes > MOST_HEAD and not self.transport.is_closing():
+        while data:
+            data = self._parse(data)
+        if self.reading is not BODY and self._head_bytes > MOST_HEAD and not self.transport.is_closing():
             self._refuse_head()
 
+    def on_message_begin(self) -> None:
+        self.reading = HEAD
+        super().on_message_begin()
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # nobody here reads what comes after a body
+        if self.reading is HEAD:  # nobody here reads what comes after a body
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self.head_ended()
-        super().on_headers_complete()
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            return  # the parser stops after this head
+        self.reading = BODY
+        self.begin_request()
 
     def on_message_complete(self) -> None:
-        self.message_ended()
+        if self.reading is BODY:
+            self.reading = NOTHING
+            self._head_bytes = 0
+            self.end_request()
+
+    def begin_request(self) -> None:
+        super().on_headers_complete()
+
+    def end_request(self) -> None:
         super().on_message_complete()
 
-    def head_ended(self) -> None:
-        """Whoever takes `on_headers_complete` over says it here."""
-        self._in_head = False
+    def _parse(self, data: bytes) -> bytes:
+        """What is to be parsed after it: nothing, unless the parser took the request for the last one."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as stop:
+            if self.reading is HEAD:
+                return self._upgrade(data[stop.args[0] :])
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self.send_400_response("Invalid HTTP request received.")
+        return b""
 
-    def message_ended(self) -> None:
-        """The same for `on_message_complete`."""
-        self._in_head = True
-        self._head_bytes = 0
+    def _upgrade(self, rest: bytes) -> bytes:
+        """A WebSocket, or the same request without an offer that is declined, such as Java's of HTTP/2.
+
+        The parser would take the body of such a request for the other protocol.
+        """
+        method = self.parser.get_method()
+        if self._should_upgrade():
+            self.scope["method"] = method.decode()
+            self.handle_websocket_upgrade()
+            return b""
+        lines = [b"%b %b HTTP/%b" % (method, self.url, self.parser.get_http_version().encode())]
+        lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", rest])
 
     def _refuse_head(self) -> None:
         if self.cycle is None or self.cycle.response_complete:

@@ -2,7 +2,7 @@
 
 from asyncio import TimerHandle
 
-from beacon_lifecycle.http_heads import BoundedHeads
+from beacon_lifecycle.http_heads import HEAD, BoundedHeads
 
 
 class IdleConnections(BoundedHeads):
@@ -35,8 +35,8 @@ class IdleConnections(BoundedHeads):
 
     def _look_if_idle(self) -> None:
         self._idle_look = None
-        asks = self._in_head and self._head_bytes  # the rest of a body that was answered is no question
-        if asks or not self.cycle.response_complete:
+        # The rest of a body that was answered is no question.
+        if self.reading is HEAD or not self.cycle.response_complete:
             return  # something is being asked: the answer to it sets the next look
         left_s = self._answered_at + self.timeout_keep_alive - self.loop.time()
         if left_s > 0:

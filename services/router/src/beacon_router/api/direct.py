@@ -50,11 +50,10 @@ class DirectProtocol(WatchedReaders):
         if isinstance(self.cycle, DirectCall) and self.cycle.more_body:
             self.cycle.await_the_rest()
 
-    def on_headers_complete(self) -> None:
-        self.head_ended()
+    def begin_request(self) -> None:
         length = self._direct_length()
         if length is None:
-            super().on_headers_complete()
+            super().begin_request()
         else:
             self.cycle = DirectCall(self, self.scope, length, keep_alive=self.parser.should_keep_alive())
             self.cycle.begin()
@@ -65,12 +64,11 @@ class DirectProtocol(WatchedReaders):
         else:
             super().on_body(body)
 
-    def on_message_complete(self) -> None:
-        self.message_ended()
+    def end_request(self) -> None:
         if isinstance(self.cycle, DirectCall):
             self.cycle.on_complete()
         else:
-            super().on_message_complete()
+            super().end_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(self.cycle, DirectCall):
@@ -94,7 +92,7 @@ class DirectProtocol(WatchedReaders):
         if self.url != _URL or self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1":
             return None
         busy = self.cycle is not None and not self.cycle.response_complete
-        if busy or self.expect_100_continue or self.flow.write_paused or self.parser.should_upgrade():
+        if busy or self.expect_100_continue or self.flow.write_paused:
             return None
         length = announced_length(self.scope)  # type: ignore[arg-type]
         return length if length is not None and length <= self.lane.bodies.most else None

@@ -44,12 +44,11 @@ class DirectLine(HttpLine):
         if self._parts is not None:
             self._leave_to_framework(self._parts)
 
-    def on_headers_complete(self) -> None:
+    def begin_request(self) -> None:
         if self._is_direct():
-            self.head_ended()
             self._parts = []
         else:
-            super().on_headers_complete()
+            super().begin_request()
 
     def on_body(self, body: bytes) -> None:
         if self._parts is None:
@@ -57,11 +56,10 @@ class DirectLine(HttpLine):
         else:
             self._parts.append(body)
 
-    def on_message_complete(self) -> None:
+    def end_request(self) -> None:
         if self._parts is None:
-            super().on_message_complete()
+            super().end_request()
             return
-        self.message_ended()
         body, self._parts = b"".join(self._parts), None
         self.cycle = DirectCall(self, self.scope, keep_alive=self.parser.should_keep_alive())
         task = self.loop.create_task(self.cycle.answer(body))
@@ -72,14 +70,13 @@ class DirectLine(HttpLine):
         if self.url != _URL or self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1":
             return False
         busy = self.cycle is not None and not self.cycle.response_complete
-        unusual = self.expect_100_continue or self.flow.write_paused or self.parser.should_upgrade()
-        return not busy and not unusual
+        return not (busy or self.expect_100_continue or self.flow.write_paused)
 
     def _leave_to_framework(self, parts: list[bytes]) -> None:
         """The rest of the body is still to come, unless the request was broken and has been refused."""
         self._parts = None
         if not self.transport.is_closing():
-            super().on_headers_complete()
+            super().begin_request()
             super().on_body(b"".join(parts))
 
 
