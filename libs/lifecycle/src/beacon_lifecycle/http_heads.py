@@ -36,7 +36,6 @@ class BoundedHeads(HttpToolsProtocol):
     _head_bytes = 0
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
         self._head_bytes += len(data)
         while data:
             data = self._parse(data)

@@ -11,7 +11,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from beacon_lifecycle.http_heads import BoundedHeads
+from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
 from beacon_lifecycle.tasks import OwnedTasks
 
 log = structlog.get_logger(__name__)
@@ -41,7 +41,8 @@ class HttpServer:
         ready_file: Path | None = None,
         stop_grace_s: float = 3.0,
         on_grace_over: Callable[[], None] = lambda: None,
-        protocol: type[asyncio.Protocol] = BoundedHeads,
+        protocol: type[asyncio.Protocol] = ClientDeadlines,
+        timeouts: ClientTimeouts = ClientDeadlines.timeouts,
         websockets: type[asyncio.Protocol] | Literal["none"] = "none",
     ) -> None:
         self._host = host
@@ -52,7 +53,7 @@ class HttpServer:
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
-                http=protocol,
+                http=type(protocol.__name__, (protocol,), {"timeouts": timeouts}),
                 ws=websockets,
                 lifespan="off",
                 log_config=None,

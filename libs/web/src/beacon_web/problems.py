@@ -31,6 +31,7 @@ _FRAMEWORK_CODES = {
     400: "invalid_body",
     404: "unknown_path",
     405: "method_not_allowed",
+    408: "body_too_slow",
     413: "body_too_large",
 }
 _PLACES = frozenset({"query", "path", "header", "body"})

@@ -9,13 +9,14 @@ from prometheus_client import CollectorRegistry
 from beacon_config import BeaconConfig
 from beacon_config.bounds import RouterConfig
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, Wakeup
+from beacon_lifecycle.http_deadlines import ClientTimeouts
 from beacon_lifecycle.http_readers import WatchedReaders
 from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import RedisAddress
 from beacon_router.api.app import create_app
 from beacon_router.api.asking import AskReader
 from beacon_router.api.auth import ServiceAuth
-from beacon_router.api.bodies import BodyReader, BodyRules
+from beacon_router.api.bodies import BodyReader
 from beacon_router.api.callers import KeyBook
 from beacon_router.api.chat_asking import ChatReader
 from beacon_router.api.chat_desk import ChatDesk
@@ -116,10 +117,6 @@ def shell_rules(router: RouterConfig, limits: RunLimits) -> ShellRules:
     )
 
 
-def body_rules(router: RouterConfig) -> BodyRules:
-    return BodyRules(router.body_bytes, router.body_timeout_s)
-
-
 def _runner_client(settings: Settings) -> httpx.AsyncClient | None:
     """For the keys of users; without a runner only the service token is accepted."""
     if settings.runner_url is None:
@@ -135,7 +132,7 @@ def _chat(
         ChatReader(config, scheduler=shell.scheduler, breakers=shell.breakers, clock=shell.clock),
         ServiceAuth(settings.service_token.get_secret_value()),
         None if runner_client is None else KeyBook(runner_client, shell.clock),
-        BodyReader(shell.dispatcher, body_rules(config.router)),
+        BodyReader(shell.dispatcher, config.router.body_bytes),
         clock=shell.clock,
     )
 
@@ -144,7 +141,7 @@ def _server(
     settings: Settings, config: BeaconConfig, shell: Shell, chat: ChatDesk, *, registry: CollectorRegistry
 ) -> HttpServer:
     auth = ServiceAuth(settings.service_token.get_secret_value())
-    bodies = body_rules(config.router)
+    router = config.router
     desk = InferenceDesk(
         shell.dispatcher,
         AskReader(config, shell.clock),
@@ -154,7 +151,7 @@ def _server(
             {name: model.expected_load_s for name, model in config.models.items()},
         ),
         auth,
-        BodyReader(shell.dispatcher, bodies),
+        BodyReader(shell.dispatcher, router.body_bytes),
     )
     others = [
         chat_routes(chat),
@@ -162,17 +159,15 @@ def _server(
         health_routes(registry, lambda: _unready(shell)),
     ]
     metrics = HttpMetrics(registry, "beacon_router")
-    patience_s = config.router.reader_timeout_s
-    if settings.access_log:  # it is written by the framework's way only
-        protocol = type("LoggedProtocol", (WatchedReaders,), {"reader_timeout_s": patience_s})
-    else:
-        protocol = direct_protocol(DirectLane(desk, shell.dispatcher, metrics, bodies), patience_s)
+    lane = DirectLane(desk, shell.dispatcher, metrics, router.body_bytes)
     return HttpServer(
         create_app(desk, others, metrics=metrics, access_log=settings.access_log),
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,
-        protocol=protocol,
+        # The access log is written by the framework's way only.
+        protocol=WatchedReaders if settings.access_log else direct_protocol(lane),
+        timeouts=ClientTimeouts(router.head_timeout_s, router.body_timeout_s, router.reader_timeout_s),
     )
 
 

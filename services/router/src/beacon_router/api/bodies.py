@@ -1,7 +1,5 @@
 """What a client sends, strict about JSON."""
 
-import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -12,34 +10,17 @@ from beacon_web.bodies import announced_length, read_body
 from beacon_web.problems import HttpProblemError
 
 
-@dataclass(frozen=True, slots=True)
-class BodyRules:
-    """A body has so many bytes at most, and is here after so many seconds: its room is kept until then."""
-
-    most: int
-    within_s: float
-
-    def too_slow(self) -> HttpProblemError:
-        close = ((b"connection", b"close"),)
-        text = f"the body was not here after {self.within_s:g} s"
-        return HttpProblemError(408, "body_too_slow", text, headers=close)
-
-
 class BodyReader:
-    """Bodies within their rules, and all that are coming in together within the bytes that may be held."""
+    """Bodies of so many bytes at most, and all that are coming in together within what may be held."""
 
-    def __init__(self, dispatcher: Dispatcher, rules: BodyRules) -> None:
+    def __init__(self, dispatcher: Dispatcher, most: int) -> None:
         self._dispatcher = dispatcher
-        self._rules = rules
+        self._most = most
 
     async def read(self, scope: Scope, receive: Receive) -> bytes:
-        announced, most = announced_length(scope), self._rules.most
+        announced, most = announced_length(scope), self._most
         with self._dispatcher.arriving(most if announced is None else min(announced, most)):
-            try:
-                async with asyncio.timeout(self._rules.within_s):
-                    return await read_body(scope, receive, most)
-            except TimeoutError:
-                raise self._rules.too_slow() from None
+            return await read_body(scope, receive, most)
 
 
 def json_object(body: bytes) -> dict[str, Any]:

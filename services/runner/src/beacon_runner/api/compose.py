@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from beacon_client.router import RouterClient
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Service
+from beacon_lifecycle.http_deadlines import ClientTimeouts
 from beacon_lifecycle.http_server import HttpServer
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
@@ -166,6 +167,7 @@ def build_api(
         ready_file=settings.ready_file,
         # The access log is written by the framework's way only.
         protocol=HttpLine if settings.access_log else direct_line(parts.lane),
+        timeouts=ClientTimeouts(config.limits.head_timeout_s, config.limits.body_timeout_s),
         websockets=SocketLine,
     )
     return [

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from starlette.types import Scope
-
 from beacon_runner.api.problems import refusal
 from beacon_runner.api.submitting import SubmissionDesk
 from beacon_runner.live import HttpLine
 from beacon_telemetry import HttpMetrics, bind_request
-from beacon_web.replies import Reply
+from beacon_web.direct import DirectCall, is_plain_post
 
 PATH = "/api/v1/jobs"
 _URL = PATH.encode()
-_CLOSE = (b"connection", b"close")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class DirectLine(HttpLine):
             self._leave_to_framework(self._parts)
 
     def begin_request(self) -> None:
-        if self._is_direct():
+        if is_plain_post(self, _URL):
             self._parts = []
         else:
             super().begin_request()
@@ -61,16 +58,10 @@ class DirectLine(HttpLine):
             super().end_request()
             return
         body, self._parts = b"".join(self._parts), None
-        self.cycle = DirectCall(self, self.scope, keep_alive=self.parser.should_keep_alive())
+        self.cycle = SubmissionCall(self)
         task = self.loop.create_task(self.cycle.answer(body))
         self.tasks.add(task)  # those that the server waits for when it stops
         task.add_done_callback(self.tasks.discard)
-
-    def _is_direct(self) -> bool:
-        if self.url != _URL or self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1":
-            return False
-        busy = self.cycle is not None and not self.cycle.response_complete
-        return not (busy or self.expect_100_continue or self.flow.write_paused)
 
     def _leave_to_framework(self, parts: list[bytes]) -> None:
         """The rest of the body is still to come, unless the request was broken and has been refused."""
@@ -80,42 +71,18 @@ class DirectLine(HttpLine):
             super().on_body(b"".join(parts))
 
 
-class _Nobody:
-    """Where the framework's cycle has an event, for a task that waits for no body."""
-
-    def set(self) -> None: ...
-
-
-class DirectCall:
-    """One request and its answer. The attributes without an underscore are those uvicorn reads of a cycle."""
-
-    message_event = _Nobody()
-    response_complete = False
-    disconnected = False
-    more_body = False
-
-    def __init__(self, line: DirectLine, scope: Any, *, keep_alive: bool) -> None:
-        self.keep_alive = keep_alive
-        self._line = line
-        self._scope: Scope = scope
+class SubmissionCall(DirectCall):
+    def __init__(self, line: DirectLine) -> None:
+        super().__init__(line)
+        self._lane = line.lane
+        self._scope: Any = line.scope
         self._started = perf_counter()
 
     async def answer(self, body: bytes) -> None:
         request_id = bind_request(self._scope["headers"])
         try:
-            reply = await self._line.lane.desk.submit_whole(self._scope, body)
+            reply = await self._lane.desk.submit_whole(self._scope, body)
         except Exception as error:  # noqa: BLE001 - the framework's handlers are not around this
             reply = refusal(error, PATH)
-        self.response_complete = True
-        self._write(reply, (b"x-request-id", request_id.encode()))
-        self._line.lane.metrics.answered(PATH, "POST", reply.status, perf_counter() - self._started)
-        self._line.on_response_complete()
-
-    def _write(self, reply: Reply, *more: tuple[bytes, bytes]) -> None:
-        if self.disconnected:
-            return
-        if not self.keep_alive and _CLOSE not in reply.headers:
-            more = (*more, _CLOSE)
-        self._line.transport.write(reply.encoded(*more))
-        if not self.keep_alive or _CLOSE in reply.headers:
-            self._line.transport.close()
+        self._lane.metrics.answered(PATH, "POST", reply.status, perf_counter() - self._started)
+        self.send(reply, request_id)

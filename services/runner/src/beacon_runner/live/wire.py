@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from starlette.types import Scope
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from beacon_lifecycle.http_heads import BoundedHeads
+from beacon_lifecycle.http_deadlines import ClientDeadlines
 
 LINE = "beacon.line"
 
@@ -43,7 +43,7 @@ def line_of(scope: Scope) -> Line | None:
     return line
 
 
-class HttpLine(BoundedHeads):
+class HttpLine(ClientDeadlines):
     """HTTP of which an answer may be a stream."""
 
     def on_message_begin(self) -> None:

@@ -1,0 +1,106 @@
+"""Clients that keep a connection waiting, for a head, a body or the next request: not for ever."""
+
+from asyncio import BaseTransport, TimerHandle
+from dataclasses import dataclass
+from math import inf
+from typing import cast
+
+from beacon_lifecycle.http_heads import BODY, HEAD, NOTHING, BoundedHeads
+
+# In the scope of a request whose body is late: the seconds it had. Who reads the body refuses it then.
+BODY_LATE = "beacon.body_late"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTimeouts:
+    """What a client may take: for a whole head, for a whole body, to read anything of its answer."""
+
+    head_s: float = 10.0
+    body_s: float = 30.0
+    reader_s: float = 30.0
+
+
+class ClientDeadlines(BoundedHeads):
+    """A client that waits for its answer is never late, however long that takes.
+
+    The server's own protocol sets a timer with each answer and takes it back with the next request. Here a
+    connection has one, which is left alone when its client is due later than before: it looks, and waits on.
+    """
+
+    timeouts = ClientTimeouts()
+    _due = 0.0
+    _awaited = NOTHING
+    _timer: TimerHandle | None = None
+    _look_at = inf
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._await_client()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.reading is not self._awaited:
+            self._await_client()
+
+    def on_response_complete(self) -> None:
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+        else:
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+        self._await_client()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._look_no_more()
+        super().handle_websocket_upgrade()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._look_no_more()
+        super().connection_lost(exc)
+
+    def body_is_late(self) -> None:
+        """Wakes the application, which reads the body, to refuse it."""
+        cast("dict[str, object]", self.scope)[BODY_LATE] = self.timeouts.body_s
+        self.cycle.message_event.set()
+
+    def _await_client(self) -> None:
+        """What is to come next has its time from now on; more bytes of the same give it no more."""
+        self._awaited = self.reading
+        self._due = self.loop.time() + self._patience_s()
+        if self._due < self._look_at:
+            self._look_when_due()
+
+    def _patience_s(self) -> float:
+        if self.reading is NOTHING:
+            return self.timeout_keep_alive
+        return self.timeouts.head_s if self.reading is HEAD else self.timeouts.body_s
+
+    def _look_when_due(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._look_at = self._due
+        self._timer = self.loop.call_at(self._due, self._look)
+
+    def _look_no_more(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._look_at = -inf
+
+    def _look(self) -> None:
+        self._timer, self._look_at = None, inf
+        if self._is_owed_an_answer():
+            return  # which sets the next look
+        if self.loop.time() < self._due:
+            self._look_when_due()
+        elif self.reading is not BODY or self.cycle.response_complete:
+            self.timeout_keep_alive_handler()
+        elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            self._await_client()  # which waits for us
+        else:
+            self.body_is_late()
+
+    def _is_owed_an_answer(self) -> bool:
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        return self.reading is not BODY or bool(self.pipeline) or self.cycle.response_started
