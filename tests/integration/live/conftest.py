@@ -1,10 +1,9 @@
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from beacon_lifecycle.http_server import HttpServer
-from beacon_runner.live import HttpLine, SocketLine
-from tests.integration.runner_api.bed import ApiBed, api_bed
+from tests.integration.runner_api.bed import ApiBed, Caller, api_bed, served
 
 # Nothing here reads in the meantime, so what must not be hurried is only what comes before.
 SLOW_AFTER_S = 0.5
@@ -17,18 +16,12 @@ async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiBed]:
 
 
 @pytest.fixture
-async def address(api: ApiBed, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """The same API on a real socket, with the protocols of the real process."""
-    ready = tmp_path_factory.mktemp("runner") / "ready"
-    server = HttpServer(
-        api.transport.app,
-        host="127.0.0.1",
-        port=0,
-        ready_file=ready,
-        stop_grace_s=0.1,
-        protocol=HttpLine,
-        websockets=SocketLine,
-    )
-    await server.start()
-    yield ready.read_text(encoding="utf-8")
-    await server.stop()
+async def address(api: ApiBed, tmp_path: Path) -> AsyncIterator[str]:
+    """The same API on a real socket."""
+    async with served(api, api.transport.app, tmp_path) as address:
+        yield address
+
+
+@pytest.fixture
+async def anna(api: ApiBed) -> Caller:
+    return await api.user("anna")

@@ -1,6 +1,7 @@
 """Clients on real sockets that stop reading."""
 
 import asyncio
+import base64
 import select
 import socket
 from dataclasses import dataclass
@@ -9,8 +10,27 @@ from typing import Any, Self
 import orjson
 
 from tests.fixtures.waiting import patience
+from tests.integration.runner_api.bed import Caller
 
 SMALL_BUFFER = 4096
+STREAM_IS_OVER = b"0\r\n\r\n"
+SOCKET_IS_OVER = (b"number you have", b"the job is over")
+
+
+def stream_request(caller: Caller, job: str, after: int = 0) -> bytes:
+    return (
+        f"GET /api/v1/jobs/{job}/events HTTP/1.1\r\nhost: runner\r\naccept: text/event-stream\r\n"
+        f"authorization: {caller.http.headers['authorization']}\r\nlast-event-id: {after}\r\n\r\n"
+    ).encode()
+
+
+def socket_request(caller: Caller, job: str, after: int = 0) -> bytes:
+    key = base64.b64encode(b"sixteen letters!").decode()
+    return (
+        f"GET /ws/{job}?after={after} HTTP/1.1\r\nhost: runner\r\nupgrade: websocket\r\n"
+        f"connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n"
+        f"authorization: {caller.http.headers['authorization']}\r\n\r\n"
+    ).encode()
 
 
 class StalledClient:

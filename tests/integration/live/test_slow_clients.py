@@ -1,25 +1,24 @@
 """A client that does not read is dropped with a reason, costs little, and can come back without loss."""
 
-import base64
-
 import pytest
 
 from beacon_contracts.ids import read_job
 from beacon_runner.live import wire
 from tests.fixtures.waiting import PATIENCE_S, until
-from tests.integration.live.stalled import StalledClient, told_by_socket, told_by_stream
+from tests.integration.live.stalled import (
+    SOCKET_IS_OVER,
+    STREAM_IS_OVER,
+    StalledClient,
+    socket_request,
+    stream_request,
+    told_by_socket,
+    told_by_stream,
+)
 from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller
 from tests.integration.runner_store.statements import MANY_EVENTS
 
 EVENTS = 3_000
 LETTERS = 1_000
-STREAM_IS_OVER = b"0\r\n\r\n"
-SOCKET_IS_OVER = (b"number you have", b"the job is over")
-
-
-@pytest.fixture
-async def anna(api: ApiBed) -> Caller:
-    return await api.user("anna")
 
 
 @pytest.fixture
@@ -28,22 +27,6 @@ async def job(api: ApiBed, anna: Caller) -> str:
     job = await anna.submit(GENERATION)
     await api.store.database.execute(MANY_EVENTS, read_job(job), EVENTS, LETTERS)
     return job
-
-
-def stream_request(caller: Caller, job: str, after: int = 0) -> bytes:
-    return (
-        f"GET /api/v1/jobs/{job}/events HTTP/1.1\r\nhost: runner\r\naccept: text/event-stream\r\n"
-        f"authorization: {caller.http.headers['authorization']}\r\nlast-event-id: {after}\r\n\r\n"
-    ).encode()
-
-
-def socket_request(caller: Caller, job: str, after: int = 0) -> bytes:
-    key = base64.b64encode(b"sixteen letters!").decode()
-    return (
-        f"GET /ws/{job}?after={after} HTTP/1.1\r\nhost: runner\r\nupgrade: websocket\r\n"
-        f"connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n"
-        f"authorization: {caller.http.headers['authorization']}\r\n\r\n"
-    ).encode()
 
 
 async def dropped(api: ApiBed, client: StalledClient) -> StalledClient:

@@ -3,51 +3,16 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any
-from urllib.parse import urlsplit
+from contextlib import suppress
 
 import pytest
 
 from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
 from tests.fixtures.waiting import patience, until
+from tests.fixtures.wire import wire_to
 
 INSTANT = {"default_load": 0, "default_run": 0}
-
-
-class Caller:
-    """A connection to the router, byte by byte."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def send(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def answer(self) -> tuple[int, dict[str, str], Any]:
-        """The next answer: status, headers, document."""
-        async with patience("the router answers"):
-            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
-            body = await self.reader.readexactly(int(headers.get("content-length", 0)))
-        return int(head[0].split()[1]), headers, json.loads(body) if body else None
-
-    def hang_up(self) -> None:
-        self.writer.transport.abort()
-
-
-@asynccontextmanager
-async def calling(router: Router) -> AsyncIterator[Caller]:
-    parts = urlsplit(router.url)
-    caller = Caller(*await asyncio.open_connection(parts.hostname, parts.port))
-    try:
-        yield caller
-    finally:
-        caller.writer.close()
 
 
 def ask(request_id: str, *more: str, length: int | None = None, token: str = TOKEN) -> bytes:
@@ -66,7 +31,7 @@ def ask(request_id: str, *more: str, length: int | None = None, token: str = TOK
 
 
 async def test_requests_on_one_connection_are_answered_in_their_order(router: Router) -> None:
-    async with calling(router) as caller:
+    async with wire_to(router.url) as caller:
         await caller.send(ask("p-1") + ask("p-2") + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n" + ask("p-3"))
         answers = [await caller.answer() for _ in range(4)]
 
@@ -78,7 +43,7 @@ async def test_a_body_may_come_in_pieces_and_chunks(router: Router) -> None:
     whole = ask("pieces")
     chunked = ask("chunks").replace(b"content-length: ", b"x-length: ")
     head, _, body = chunked.partition(b"\r\n\r\n")
-    async with calling(router) as caller:
+    async with wire_to(router.url) as caller:
         for place in range(0, len(whole), 50):
             await caller.send(whole[place : place + 50])
         assert (await caller.answer())[2]["request_id"] == "pieces"
@@ -89,7 +54,7 @@ async def test_a_body_may_come_in_pieces_and_chunks(router: Router) -> None:
 
 async def test_a_caller_that_asks_first_is_told_to_go_on(router: Router) -> None:
     head, end, body = ask("polite", "expect: 100-continue").partition(b"\r\n\r\n")
-    async with calling(router) as caller:
+    async with wire_to(router.url) as caller:
         await caller.send(head + end)
         assert (await caller.answer())[0] == 100
         await caller.send(body)
@@ -101,7 +66,7 @@ async def test_an_offer_of_another_protocol_is_declined_by_an_answer(router: Rou
     """Java's client offers HTTP/2 with every request until it is taken up, with bodies too."""
     offer = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABk")
     whole = [ask(f"h2c-{path}-{n}", *offer).replace(b"/inference", path.encode(), 1) for n in range(4)]
-    async with calling(router) as caller:
+    async with wire_to(router.url) as caller:
         await caller.send(whole[0] + whole[1])
         for place in range(0, len(whole[2]), 50):
             await caller.send(whole[2][place : place + 50])
@@ -113,7 +78,7 @@ async def test_an_offer_of_another_protocol_is_declined_by_an_answer(router: Rou
 
 
 async def test_a_stranger_is_refused_and_the_connection_goes_on(router: Router) -> None:
-    async with calling(router) as caller:
+    async with wire_to(router.url) as caller:
         await caller.send(ask("stranger", token="wrong"))
         assert (await caller.answer())[0] == 403
         await caller.send(ask("friend", "x-request-id: mine"))
@@ -126,7 +91,7 @@ async def test_a_stranger_is_refused_and_the_connection_goes_on(router: Router) 
     "begun", [b"GET /", b"GET / HTTP/1.1\r\nhost: x\r\nx: ", ask("endless", length=5)[:-2] + b"x: "]
 )
 async def test_a_head_without_end_is_cut_off(router: Router, begun: bytes) -> None:
-    async with calling(router) as stranger, patience("the router ends the connection"):
+    async with wire_to(router.url) as stranger, patience("the router ends the connection"):
         with suppress(ConnectionError):
             await stranger.send(begun)
             for _ in range(30):
@@ -135,7 +100,7 @@ async def test_a_head_without_end_is_cut_off(router: Router, begun: bytes) -> No
 
 
 async def test_many_headers_after_one_another_are_cut_off(router: Router) -> None:
-    async with calling(router) as first:
+    async with wire_to(router.url) as first:
         for number in range(3):
             await first.send(ask(f"long-{number}", "x: " + "a" * 50_000))
             assert (await first.answer())[0] == 200
@@ -146,7 +111,7 @@ async def test_many_headers_after_one_another_are_cut_off(router: Router) -> Non
 
 
 async def test_close_is_kept_to(router: Router) -> None:
-    async with calling(router) as caller:
+    async with wire_to(router.url) as caller:
         await caller.send(ask("last", "connection: close"))
         status, headers, _ = await caller.answer()
 
@@ -167,7 +132,7 @@ async def test_a_caller_that_hangs_up_is_forgotten_and_its_work_goes_on(router: 
     head, _, body = big.partition(b"\r\n\r\n")
     chunked = head.replace(b"content-length", b"x-length") + b"\r\ntransfer-encoding: chunked\r\n\r\n"
     await gpu.add_fault(kind="hang", next=3)
-    async with calling(router) as short, calling(router) as long, calling(router) as looking:
+    async with wire_to(router.url) as short, wire_to(router.url) as long, wire_to(router.url) as looking:
         await short.send(ask("gone"))
         await long.send(chunked + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
         await gpu.wait_running(2)
@@ -201,7 +166,7 @@ async def test_bodies_that_are_coming_in_count_as_held() -> None:
     async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
         config = router_config({"us-1": backend("US", gpu.url, slots=1)}, held_bytes=10_000, body_bytes=8_000)
         async with start_router(config) as router:
-            async with calling(router) as slow:
+            async with wire_to(router.url) as slow:
                 await slow.send(ask("slow", length=7_900))
                 await until(lambda: held_bytes(router), "room for the announced body is kept")
                 refused = await router.ask("second", given={"prompt": "x" * 3_000})
@@ -219,7 +184,7 @@ async def test_a_body_that_does_not_come_gives_its_room_back() -> None:
             chunked = ask("slow", "transfer-encoding: chunked").replace(b"content-length", b"x-length")
             chat = ask("slow", length=500).replace(b"/inference", b"/v1/chat/completions")
             for head in (ask("slow", length=500), chunked.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", chat):
-                async with calling(router) as slow:
+                async with wire_to(router.url) as slow:
                     await slow.send(head + b"1")
                     status, headers, document = await slow.answer()
 
@@ -240,7 +205,7 @@ async def nothing_held(router: Router) -> bool:
 async def test_half_a_request_is_answered_when_the_router_stops() -> None:
     async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
         async with start_router(router_config({"us-1": backend("US", gpu.url, slots=1)})) as router:
-            async with calling(router) as direct, calling(router) as framework:
+            async with wire_to(router.url) as direct, wire_to(router.url) as framework:
                 await direct.send(ask("half", length=500) + b"{")
                 head = ask("half-chunked", length=500).replace(b"content-length", b"x-length")
                 await framework.send(head[:-2] + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n")

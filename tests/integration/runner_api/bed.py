@@ -19,13 +19,14 @@ from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock, SystemClock
+from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
 from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.api.compose import ApiParts
 from beacon_runner.api.direct import DirectLane, direct_line
 from beacon_runner.api.priorities import Priorities
 from beacon_runner.domain.work import ClaimedJob
-from beacon_runner.live import Tickets, Watchers
+from beacon_runner.live import SocketLine, Tickets, Watchers
 from beacon_runner.queue import Layout, RedisDesk, RedisQueue
 from beacon_runner.store.database import Database
 from beacon_runner.store.submissions import NewJob
@@ -160,11 +161,20 @@ class Heard:
 
 
 @asynccontextmanager
-async def served(bed: ApiBed, app: ASGIApp, folder: Path) -> AsyncIterator[str]:
-    """The address of an application on a real socket, with the protocol of the real process before it."""
+async def served(
+    bed: ApiBed, app: ASGIApp, folder: Path, timeouts: ClientTimeouts = ClientDeadlines.timeouts
+) -> AsyncIterator[str]:
+    """The address of an application on a real socket, with the protocols of the real process before it."""
     ready = folder / "ready"
     server = HttpServer(
-        app, host="127.0.0.1", port=0, ready_file=ready, stop_grace_s=0.1, protocol=direct_line(bed.lane)
+        app,
+        host="127.0.0.1",
+        port=0,
+        ready_file=ready,
+        stop_grace_s=0.1,
+        protocol=direct_line(bed.lane),
+        timeouts=timeouts,
+        websockets=SocketLine,
     )
     await server.start()
     try:

@@ -1,12 +1,9 @@
 """`POST /api/v1/jobs` on the wire: what the connection answers itself, and what is left to the framework."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import structlog
@@ -15,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from beacon_contracts.jobs import GenerationJob
 from beacon_web.replies import Reply
 from tests.fixtures.waiting import patience, until
+from tests.fixtures.wire import wire_to
 from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, served
 
 BODY = json.dumps(GENERATION).encode()
@@ -51,39 +49,6 @@ async def address(api: ApiBed, framework: Framework, tmp_path: Path) -> AsyncIte
 @pytest.fixture
 def key(anna: Caller) -> str:
     return anna.http.headers["authorization"]
-
-
-class Wire:
-    """A connection, byte by byte."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def send(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def answer(self) -> tuple[int, dict[str, str], Any]:
-        async with patience("the API answers"):
-            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
-            body = await self.reader.readexactly(int(headers.get("content-length", 0)))
-        return int(head[0].split()[1]), headers, json.loads(body) if body else None
-
-    async def ended(self) -> bool:
-        async with patience("the connection ends"):
-            return await self.reader.read() == b""
-
-
-@asynccontextmanager
-async def wire_to(address: str) -> AsyncIterator[Wire]:
-    parts = urlsplit(address)
-    wire = Wire(*await asyncio.open_connection(parts.hostname, parts.port))
-    try:
-        yield wire
-    finally:
-        wire.writer.close()
 
 
 def post(key: str, *more: str, body: bytes = BODY, version: str = "1.1", path: str = "/api/v1/jobs") -> bytes:

@@ -1,0 +1,118 @@
+"""Who sends too slowly is not waited for; who waits for an answer is left alone however long it takes."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.fixtures.gpusim import Gpusim, start_gpusim
+from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
+from tests.fixtures.waiting import patience
+from tests.fixtures.wire import wire_to
+from tests.integration.router.raw_server import Visitor, server_that
+
+SHORT = {"head_timeout_s": 0.3, "body_timeout_s": 0.3}
+HALF_A_HEAD = b"POST /inference HTTP/1.1\r\nhost: rou"
+KEY = f"host: router\r\nauthorization: Bearer {TOKEN}\r\n"
+
+
+def post(path: str, document: object) -> bytes:
+    body = json.dumps(document).encode()
+    return f"POST {path} HTTP/1.1\r\n{KEY}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+def ask(name: str, path: str = "/inference") -> bytes:
+    return post(path, {"request_id": name, "model": "m", "region": "US", "input": {"prompt": "x"}})
+
+
+@pytest.fixture
+async def gpu() -> AsyncIterator[Gpusim]:
+    async with start_gpusim(region="US", slots=4, default_load=0, default_run=0) as gpu:
+        yield gpu
+
+
+@pytest.fixture
+async def router(gpu: Gpusim) -> AsyncIterator[Router]:
+    async with start_router(router_config({"us-1": backend("US", gpu.url, slots=4)}, **SHORT)) as router:
+        yield router
+
+
+async def test_who_sends_no_whole_head_is_left(router: Router) -> None:
+    for sent in (b"", b"\r\n", HALF_A_HEAD):
+        async with wire_to(router.url) as wire:
+            await wire.send(sent)
+            assert await wire.ended()
+
+
+async def test_a_head_that_comes_in_drops_is_not_waited_for(router: Router) -> None:
+    async with wire_to(router.url) as wire:
+        await wire.send(HALF_A_HEAD)
+        assert await wire.drip(b"x") == b""
+
+
+async def test_a_kept_connection_with_half_a_head_is_left(router: Router) -> None:
+    async with wire_to(router.url) as wire:
+        await wire.send(ask("first"))
+        assert (await wire.answer())[0] == 200
+        await wire.send(HALF_A_HEAD)
+        assert await wire.ended()
+
+
+async def test_a_body_that_comes_in_drops_is_refused(router: Router) -> None:
+    for path in ("/inference", "/inference?x=1", "/v1/chat/completions"):
+        head = f"POST {path} HTTP/1.1\r\n{KEY}content-length: 100000\r\n\r\n"
+        async with wire_to(router.url) as wire:
+            await wire.send(head.encode())
+            said = await wire.drip(b" ")
+            assert said.startswith(b"HTTP/1.1 408 ")
+            assert all(part in said for part in (b"body_too_slow", b"connection: close", b"x-request-id"))
+    assert (await router.queues())["held_bytes"] == 0
+
+
+async def test_a_late_answer_is_not_the_callers_fault(router: Router, gpu: Gpusim) -> None:
+    looking = f"GET /inference/held HTTP/1.1\r\n{KEY}prefer: wait=3000\r\n\r\n".encode()
+    await gpu.hold()
+    async with wire_to(router.url) as direct, wire_to(router.url) as framework, wire_to(router.url) as poll:
+        await direct.send(ask("held"))
+        await framework.send(ask("held-too", "/inference?x=1"))
+        await gpu.wait_running(2)
+        await poll.send(looking + HALF_A_HEAD)  # what is begun meanwhile waits for its turn
+        for _ in range(2):
+            async with wire_to(router.url) as silent:
+                assert await silent.ended()
+
+        await gpu.release()
+        for wire in (direct, framework, poll):
+            status, _, document = await wire.answer()
+            assert (status, document["state"]) == (200, "completed")
+        assert await poll.ended()
+
+
+async def test_a_stream_of_words_grows_older_than_that() -> None:
+    async def speaks_late(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + word("first"))
+        await may_go_on.wait()
+        await visitor.say(word("last") + b"data: [DONE]\n\n")
+
+    def word(text: str) -> bytes:
+        chunk = {"choices": [{"index": 0, "delta": {"content": text}}]}
+        return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+    may_go_on = asyncio.Event()
+    talk = {"model": "chat", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+    async with server_that(speaks_late) as backend_server:
+        entry = backend("US", backend_server.url, dialect="openai", models=("chat",), slots=1)
+        config = router_config({"us-1": entry}, **SHORT)
+        async with start_router(config) as router, wire_to(router.url) as wire:
+            await wire.send(post("/v1/chat/completions", talk))
+            async with patience("it begins"):
+                await wire.reader.readuntil(b"first")
+            for _ in range(2):
+                async with wire_to(router.url) as silent:
+                    assert await silent.ended()
+            may_go_on.set()
+            async with patience("it ends"):
+                await wire.reader.readuntil(b"last")
+                await wire.reader.readuntil(b"[DONE]")
