@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.fixtures.waiting import patience
 from tests.fixtures.wire import wire_to
 from tests.integration.router.raw_server import Visitor, server_that
 
-SHORT = {"head_timeout_s": 0.3, "body_timeout_s": 0.3}
+SHORT: dict[str, Any] = {"head_timeout_s": 0.3, "body_timeout_s": 0.3}
 HALF_A_HEAD = b"POST /inference HTTP/1.1\r\nhost: rou"
 KEY = f"host: router\r\nauthorization: Bearer {TOKEN}\r\n"
 

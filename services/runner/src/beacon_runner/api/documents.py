@@ -65,6 +65,7 @@ _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     402: ("not_enough_credit", "going first costs 3, and you have 1"),
     403: ("scope_missing", "this needs a key with the scope admin"),
     404: ("unknown_job", "there is no such job among yours"),
+    408: ("body_too_slow", "the body was not here after 30 s"),
     409: ("wrong_state", "a job that is completed cannot be cancelled"),
     413: ("body_too_large", "the body may have 1048576 bytes"),
     422: ("invalid_field", "models[0]: there is no model 'gpt-9'; known are llama3.2-1b, flux"),

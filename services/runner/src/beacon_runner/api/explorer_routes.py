@@ -24,7 +24,7 @@ def explorer_routes(explorer: Explorer, desk: SubmissionDesk, keys: KeyRing) -> 
         responses={
             200: {"model": JobAccepted, "description": "The job that this Idempotency-Key made before"},
             202: {"model": JobAccepted, "description": "Stored for good; it runs when its turn comes"},
-            **problems(400, 401, 403, 409, 413, 422, 429, 503),
+            **problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
         },
         openapi_extra={"parameters": [IDEMPOTENCY_HEADER]},
     )

@@ -56,7 +56,7 @@ def submission_routes(desk: SubmissionDesk) -> APIRouter:
         responses={
             200: {"model": JobAccepted, "description": "The job that this Idempotency-Key made before"},
             202: {"model": JobAccepted, "description": "Stored for good; it runs when its turn comes"},
-            **problems(400, 401, 403, 409, 413, 422, 429, 503),
+            **problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
         },
         openapi_extra={"requestBody": SUBMIT_BODY, "parameters": [IDEMPOTENCY_HEADER]},
     )
@@ -69,7 +69,7 @@ def submission_routes(desk: SubmissionDesk) -> APIRouter:
         responses={
             200: {"model": BatchAccepted, "description": "The batch that this Idempotency-Key made before"},
             202: {"model": BatchAccepted, "description": "All are stored"},
-            **problems(400, 401, 403, 409, 413, 422, 429, 503),
+            **problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
         },
         openapi_extra={"requestBody": BATCH_BODY, "parameters": [IDEMPOTENCY_HEADER]},
     )
