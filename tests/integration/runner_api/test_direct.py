@@ -88,6 +88,10 @@ async def test_an_offer_of_another_protocol_is_declined_by_an_answer(key: str, a
         await wire.send(post(key, *offer, path="/other"))
         status, _, told = await wire.answer()
         assert (status, told["body"]) == (418, BODY.decode())
+        await wire.send(post(key, "connection: close, upgrade", "upgrade: h2c"))
+        status, headers, _ = await wire.answer()
+        assert (status, headers["connection"]) == (202, "close")
+        assert await wire.ended()
 
 
 async def test_a_refusal_leaves_the_connection_open(key: str, address: str) -> None:

@@ -66,6 +66,8 @@ class OpenTransport(Transport):
     def is_closing(self) -> bool:
         return self.closed
 
+    def write(self, data: bytes | bytearray | memoryview) -> None: ...
+
     def close(self) -> None:
         self.closed = True
 
@@ -287,6 +289,15 @@ def test_a_body_behind_another_request_has_its_time_from_the_answer_to_that(
     assert BODY_LATE not in connection.scope
     loop.at(loop.now + 1)
     assert BODY_LATE in connection.scope
+
+
+def test_one_that_was_refused_and_does_not_read_it_is_looked_at_once(
+    connection: Connection, loop: HandLoop, transport: OpenTransport
+) -> None:
+    connection.data_received(b"CONNECT far.away:443 HTTP/1.1\r\n\r\n")
+    assert transport.closed
+    loop.at(BODY_S)
+    assert loop.waiting == []
 
 
 def test_one_that_is_lost_leaves_no_timer(connection: Connection, loop: HandLoop) -> None:

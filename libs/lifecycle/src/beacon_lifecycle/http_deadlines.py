@@ -89,8 +89,8 @@ class ClientDeadlines(BoundedHeads):
 
     def _look(self) -> None:
         self._timer, self._look_at = None, inf
-        if self._is_owed_an_answer():
-            return  # which sets the next look
+        if self._is_owed_an_answer() or self.transport.is_closing():
+            return  # the answer sets the next look
         if self.loop.time() < self._due:
             self._look_when_due()
         elif self.reading is not BODY or self.cycle.response_complete:

@@ -92,6 +92,8 @@ class BoundedHeads(HttpToolsProtocol):
             return b""
         lines = [b"%b %b HTTP/%b" % (method, self.url, self.parser.get_http_version().encode())]
         lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)  # the other one has ended if the client wants a close
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as the server has it
         return b"\r\n".join([*lines, b"", rest])
 
     def _refuse_head(self) -> None:
