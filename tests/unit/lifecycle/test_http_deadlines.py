@@ -305,3 +305,16 @@ def test_one_that_is_lost_leaves_no_timer(connection: Connection, loop: HandLoop
     connection.connection_lost(None)
     connection.answer()
     assert loop.waiting == []
+
+
+def test_a_body_that_begins_in_the_read_that_ends_another_has_a_time_of_its_own(
+    connection: Connection, loop: HandLoop
+) -> None:
+    connection.data_received(HEAD_OF_FOUR)
+    connection.answer()  # a refusal, before the body is here
+    loop.at(BODY_S - 1)
+    connection.data_received(b"body" + HEAD_OF_FOUR + b"b")
+    loop.at(BODY_S - 1 + BODY_S - 1)
+    assert BODY_LATE not in connection.scope
+    loop.at(BODY_S - 1 + BODY_S)
+    assert BODY_LATE in connection.scope

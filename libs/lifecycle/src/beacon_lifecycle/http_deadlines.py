@@ -38,8 +38,9 @@ class ClientDeadlines(BoundedHeads):
         self._await_client()
 
     def data_received(self, data: bytes) -> None:
+        request = self.scope
         super().data_received(data)
-        if self.reading is not self._awaited:
+        if self.reading is not self._awaited or (self.reading is BODY and self.scope is not request):
             self._await_client()
 
     def on_response_complete(self) -> None:
