@@ -26,9 +26,10 @@ NOTHING, HEAD, BODY = Reading
 
 
 class BoundedHeads(HttpToolsProtocol):
-    """What has come in without the end of a head is counted; beyond the bound the connection ends.
+    """What has come in without the end of a head, or after a body without its end, is counted; beyond the
+    bound the connection ends.
 
-    Who answers in another way than the server takes `begin_request`, `on_body` and `end_request` over.
+    Who answers in another way than the server takes `begin_request`, `take_body` and `end_request` over.
     """
 
     cycle: Any  # the server's, or one in its place; None before the first request
@@ -39,7 +40,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._head_bytes += len(data)
         while data:
             data = self._parse(data)
-        if self.reading is not BODY and self._head_bytes > MOST_HEAD and not self.transport.is_closing():
+        if self._head_bytes > MOST_HEAD and not self.transport.is_closing():
             self._refuse_head()
 
     def on_message_begin(self) -> None:
@@ -54,7 +55,12 @@ class BoundedHeads(HttpToolsProtocol):
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             return  # the parser stops after this head
         self.reading = BODY
+        self._head_bytes = 0
         self.begin_request()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        self.take_body(body)
 
     def on_message_complete(self) -> None:
         if self.reading is BODY:
@@ -64,6 +70,9 @@ class BoundedHeads(HttpToolsProtocol):
 
     def begin_request(self) -> None:
         super().on_headers_complete()
+
+    def take_body(self, body: bytes) -> None:
+        super().on_body(body)
 
     def end_request(self) -> None:
         super().on_message_complete()
@@ -97,6 +106,6 @@ class BoundedHeads(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", rest])
 
     def _refuse_head(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+        if self.reading is not BODY and (self.cycle is None or self.cycle.response_complete):
             self.transport.write(_TOO_LONG)
         self.transport.close()

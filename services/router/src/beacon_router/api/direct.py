@@ -50,11 +50,11 @@ class DirectProtocol(WatchedReaders):
             self.cycle = InferenceCall(self, self.scope, length)
             self.cycle.begin()
 
-    def on_body(self, body: bytes) -> None:
+    def take_body(self, body: bytes) -> None:
         if isinstance(self.cycle, InferenceCall):
             self.cycle.on_body(body)
         else:
-            super().on_body(body)
+            super().take_body(body)
 
     def end_request(self) -> None:
         if isinstance(self.cycle, InferenceCall):

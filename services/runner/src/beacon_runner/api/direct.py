@@ -47,9 +47,9 @@ class DirectLine(HttpLine):
         else:
             super().begin_request()
 
-    def on_body(self, body: bytes) -> None:
+    def take_body(self, body: bytes) -> None:
         if self._parts is None:
-            super().on_body(body)
+            super().take_body(body)
         else:
             self._parts.append(body)
 
@@ -68,7 +68,7 @@ class DirectLine(HttpLine):
         self._parts = None
         if not self.transport.is_closing():
             super().begin_request()
-            super().on_body(b"".join(parts))
+            super().take_body(b"".join(parts))
 
 
 class SubmissionCall(DirectCall):
