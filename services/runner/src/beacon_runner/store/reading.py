@@ -160,11 +160,12 @@ class Reader:
         elif not states:
             rows = await self._database.fetch(_SQL["page"], user, after, kind, limit)
         else:
-            rows = [
-                row
+            newest = {  # a job that ends between two statements is found by both
+                row["id"]: row
                 for name, chosen in _pages(states)
                 for row in await self._database.fetch(_SQL[name], user, after, chosen, kind, limit)
-            ]
+            }
+            rows = list(newest.values())
         return sorted(map(_head, rows), key=lambda head: head.id, reverse=True)[:limit]
 
     async def events(self, job: JobRecord, after: int, limit: int) -> list[EventRecord]:
