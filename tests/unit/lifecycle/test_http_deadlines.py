@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from beacon_lifecycle.http_deadlines import BODY_LATE, ClientDeadlines, ClientTimeouts
+from beacon_lifecycle.http_heads import MOST_HEAD, NOTHING
 
 KEEP_ALIVE_S = 120
 HEAD_S = 10
@@ -289,6 +290,25 @@ def test_a_body_behind_another_request_has_its_time_from_the_answer_to_that(
     assert BODY_LATE not in connection.scope
     loop.at(loop.now + 1)
     assert BODY_LATE in connection.scope
+
+
+def test_what_follows_a_body_without_end_is_cut_before_the_time_of_the_body_is_over(
+    connection: Connection, transport: OpenTransport
+) -> None:
+    connection.data_received(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nx: ")
+    connection.data_received(b"a" * MOST_HEAD)
+    assert not transport.closed
+    connection.data_received(b"a")
+    assert transport.closed
+
+
+def test_a_body_is_not_counted_as_what_follows_it(connection: Connection, transport: OpenTransport) -> None:
+    connection.data_received(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n" % (4 * MOST_HEAD))
+    for _ in range(4):
+        connection.data_received(b"a" * MOST_HEAD)
+    connection.data_received(b"\r\n0\r\nx: y\r\n\r\n")
+    assert (len(connection.cycle.body), connection.reading) == (4 * MOST_HEAD, NOTHING)
+    assert not transport.closed
 
 
 def test_one_that_was_refused_and_does_not_read_it_is_looked_at_once(
