@@ -76,6 +76,25 @@ async def test_one_that_is_too_long_and_comes_in_drops_is_refused_too(address: s
         assert b"body_too_slow" in await wire.drip(b"x")
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (b"content-length: 4\r\n", b""),
+        (b"transfer-encoding: chunked\r\n", b""),
+        (b"x: %b\r\n" % (b"x" * 10_000), b"HTTP/1.1 431"),
+        (b"x: y\r\n" * 200, b"HTTP/1.1 431"),
+    ],
+)
+async def test_who_asks_for_a_socket_in_a_way_that_no_socket_begins_is_left(
+    address: str, anna: Caller, more: bytes, said: bytes
+) -> None:
+    head = socket_request(anna, await anna.submit(GENERATION)).removesuffix(b"\r\n")
+    async with wire_to(address) as wire:
+        await wire.send(head + more + b"\r\n")
+        async with patience("the runner ends the connection"):
+            assert (await wire.reader.read())[:12] == said
+
+
 async def test_streams_and_sockets_grow_older_than_that(api: ApiBed, address: str, anna: Caller) -> None:
     job = await anna.submit(GENERATION)
     stream = await StalledClient.to(address, stream_request(anna, job))

@@ -70,6 +70,13 @@ class SocketLine(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         _keep_little(self.transport)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            # A head that was not taken for that of a WebSocket: uvicorn would leave the connection as it is.
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+
     async def send(self, message: Any) -> None:
         closing = message["type"] == "websocket.close"
         if closing:
