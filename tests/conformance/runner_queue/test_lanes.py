@@ -49,6 +49,16 @@ async def test_one_class_and_one_lane_is_plainly_jobs(bed: QueueBed) -> None:
     assert await plain.claim() == wanted
 
 
+async def test_a_few_of_long_lanes_come_in_turn_and_in_their_order(bed: QueueBed) -> None:
+    """What is popped one by one, because of many, and what is popped at once."""
+    lanes = {lane: [message(lane) for _ in range(2_100)] for lane in ("anna", "bea")}
+    await bed.add(*lanes["anna"], *lanes["bea"])
+    taken = [one for size in (1, 2, 4, 6, 3) for one in await bed.claim(size)]
+    for lane, waiting in lanes.items():
+        assert [one for one in taken if one.lane == lane] == waiting[:8]
+    assert await bed.loads("anna") == (2_092, 8)
+
+
 async def test_what_waited_before_the_lanes_were_chosen_anew_is_still_served(bed: QueueBed) -> None:
     old = [message("anna"), message("bea"), message("all")]
     await bed.add(*old)

@@ -14,20 +14,29 @@ local function take(id, letter)
   ids[taken], letters[taken] = id, letter
 end
 
+-- So many at most, and how many there were. Redis 6 walks through the whole list to pop a number of them, so few of a
+-- long list are popped one by one.
+local function pop(list, most)
+  local length, popped = redis.call('LLEN', list), {}
+  if length == 0 then return popped, 0 end
+  if length < 1000 * most then return redis.call('RPOP', list, most), length end
+  for i = 1, most do popped[i] = redis.call('RPOP', list) end
+  return popped, length
+end
+
 local function take_many(list, letter)
-  for _, id in ipairs(redis.call('RPOP', list, left) or {}) do take(id, letter) end
+  for _, id in ipairs(pop(list, left)) do take(id, letter) end
 end
 
 -- As many turns of the ring as what is left allows: each lane gives its part at once, and is put behind the others
 -- if it still has something. What comes of it is in the order of single turns.
 local function take_in_turns(class, ring)
-  local lanes, again, parts = redis.call('RPOP', ring, left) or {}, {}, {}
+  local lanes, again, parts = pop(ring, left), {}, {}
   local turns, longest = math.floor(left / math.max(#lanes, 1)), 0
   for i, lane in ipairs(lanes) do
-    local list = list_of(class, lane)
-    parts[i] = redis.call('RPOP', list, turns) or {} -- nothing from a lane whose list is gone
-    longest = math.max(longest, #parts[i])
-    if #parts[i] == turns and redis.call('EXISTS', list) == 1 then again[#again + 1] = lane end
+    local part, length = pop(list_of(class, lane), turns) -- nothing from a lane whose list is gone
+    parts[i], longest = part, math.max(longest, #part)
+    if length > turns then again[#again + 1] = lane end
   end
   for turn = 1, longest do
     for _, part in ipairs(parts) do
