@@ -117,7 +117,7 @@ def test_arrivals_are_stretched_until_the_gpus_are_as_busy_as_asked_for() -> Non
 
 
 def test_the_whole_report_is_written(tmp_path: Path) -> None:
-    scenarios = list(all_scenarios(None, seed=1, seconds=60.0))
+    scenarios = list(all_scenarios(None, seed=1, seconds=40.0))
     measured, steady = (list[Round]([{"100": cost, "1000": 1.1 * cost}]) for cost in (20.0, 10.0))
     costs = Costs({"calm": measured}, {"calm": steady})
 
