@@ -18,11 +18,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--decisions", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=3_600.0, help="of generated arrivals")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--samples", type=int, default=60, help="arrivals at which the knowable is looked for"
+    )
     parser.add_argument("--traces", default=os.environ.get("BEACON_TRACES"), help="a directory of CSV files")
     chosen, _ = parser.parse_known_args(arguments)
     costs = decision_costs(chosen.rounds, chosen.decisions, chosen.seed)
     bytes_each = bytes_per_waiting(SIZES[-1], chosen.seed)
-    found = simulate(all_scenarios(chosen.traces, chosen.seed, chosen.seconds))
+    found = simulate(all_scenarios(chosen.traces, chosen.seed, chosen.seconds), chosen.samples)
     how = (
         f"Seed {chosen.seed}; decisions in {chosen.rounds} shuffled rounds of {chosen.decisions:,}; "
         f"{facts_line(machine_facts())}. To repeat it: `make bench NAME=scheduling`."

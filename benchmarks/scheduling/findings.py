@@ -7,14 +7,15 @@ from beacon_router.core import Policy
 from beacon_router.core.bounds import dispatches_until_served
 from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
 from benchmarks.scheduling.figures import Figures, Foretold, figures, foretold
-from benchmarks.scheduling.oracle import oracle_errors
+from benchmarks.scheduling.knowable import Knowable, knowable
 from benchmarks.scheduling.scenarios import Scenario
 from benchmarks.scheduling.simulator import PolicyUnderTest, Simulator
 from benchmarks.scheduling.watched import Watched
 from benchmarks.scheduling.workload import TIERS
 
 BEACON, FIFO = "Beacon", "FIFO"
-ORACLE_SAMPLES = 80
+PLAYS = 30
+"""Ways in which things may go on, of each arrival at which it is asked what could be known of its wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +26,22 @@ class Found:
     requests: int
     policies: dict[str, Figures]
     foretold: Foretold | None
-    oracle: tuple[float, float] | None
-    """The error of one who knows the run times of what waits, of each wait and of the mean wait."""
+    knowable: dict[str, Knowable]
     seen: dict[str, int]
     """By tier, the most dispatches that its head saw once it was past its bound."""
     allowed: dict[str, int]
     """By tier, what docs/scheduling.md promises."""
 
 
-def simulate(scenarios: Iterable[Scenario]) -> list[Found]:
+def simulate(scenarios: Iterable[Scenario], samples: int) -> list[Found]:
     found = []
     for scenario in scenarios:
-        found.append(_found(scenario))
+        found.append(_found(scenario, samples))
         print(f"  {scenario.name}: {len(scenario.arrivals):,} requests", flush=True)
     return found
 
 
-def _found(scenario: Scenario) -> Found:
+def _found(scenario: Scenario, samples: int) -> Found:
     topology, gpus = scenario.topology, len(scenario.topology.backends)
     watched = Watched(topology)
     contenders: dict[str, PolicyUnderTest] = {
@@ -56,7 +56,7 @@ def _found(scenario: Scenario) -> Found:
         requests=len(scenario.arrivals),
         policies={name: figures(seen, gpus) for name, seen in runs.items()},
         foretold=foretold(runs[BEACON]),
-        oracle=oracle_errors(scenario, ORACLE_SAMPLES),
+        knowable=knowable(scenario, samples, PLAYS, seed=1),
         seen={TIERS[rank]: dispatches for rank, dispatches in sorted(watched.watch.worst.items())},
         allowed={tier: dispatches_until_served(Policy(), rank) for rank, tier in enumerate(TIERS)},
     )

@@ -9,6 +9,7 @@ from benchmarks.scheduling.cost import Costs
 from benchmarks.scheduling.figures import Figures
 from benchmarks.scheduling.findings import BEACON, Found
 from benchmarks.scheduling.goals import goals_table, smallest
+from benchmarks.scheduling.knowable import KNOWN
 from benchmarks.scheduling.picture import waits_picture
 from benchmarks.scheduling.workload import TIERS
 
@@ -103,33 +104,21 @@ def promises_table(found: Sequence[Found]) -> str:
 
 
 def foretold_table(found: Sequence[Found]) -> str:
-    header = (
-        "arrivals",
-        "waits",
-        "error, of each wait",
-        "the oracle's",
-        "error, of the mean wait",
-        "the oracle's",
-        "under p90",
-    )
+    """Cells of what could be known: the median error, then the largest share of waits that can be near."""
+    header = ("arrivals", "waits", "under p90", "error, of the mean wait", "error, of each wait", *KNOWN)
     rows = [
         [
             scenario.name,
             f"{scenario.foretold.count:,}",
-            f"{scenario.foretold.of_each_wait:.0%}",
-            _share(scenario.oracle, 0),
-            f"{scenario.foretold.of_the_mean_wait:.0%}",
-            _share(scenario.oracle, 1),
             f"{scenario.foretold.covered:.0%}",
+            f"{scenario.foretold.of_the_mean_wait:.0%}",
+            f"{scenario.foretold.of_each_wait:.0%}",
+            *(f"{known.error:.0%}; {known.near:.0%}" for known in scenario.knowable.values()),
         ]
         for scenario in found
         if scenario.foretold is not None
     ]
     return markdown_table(header, rows)
-
-
-def _share(errors: tuple[float, float] | None, which: int) -> str:
-    return DASH if errors is None else f"{errors[which]:.0%}"
 
 
 def costs_table(costs: Costs) -> str:

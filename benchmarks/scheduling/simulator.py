@@ -1,13 +1,12 @@
 """Runs a workload through a policy in virtual time and writes down what happened to each request."""
 
-from collections.abc import Sequence
-from copy import deepcopy
-from dataclasses import dataclass
-from heapq import heappop, heappush
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from beacon_router.core import Decision, Eta, Expired, Outcome, Request, RequestId, Start, Topology
-from beacon_router.core.lanes import NOBODY
 from benchmarks.scheduling.workload import Arrival
 
 
@@ -65,15 +64,30 @@ class Simulator:
         """Nobody comes any more."""
         self._until(float("inf"))
 
-    def twin(self) -> "Simulator":
-        """One that plays on by itself; what has ended is not copied."""
+    def twins(self) -> "Iterator[Simulator]":
+        """Copies that play on by themselves, as many as are taken; what has ended is not copied."""
         running = {subject for _, _, kind, subject in self._events if kind != "wake"}
         live = {name: seen for name, seen in self.requests.items() if seen.started_s < 0 or name in running}
         everybody, self.requests = self.requests, live
         try:
-            return deepcopy(self, {id(NOBODY): NOBODY})
+            image = pickle.dumps(self)
         finally:
             self.requests = everybody
+        while True:
+            twin = pickle.loads(image)
+            assert isinstance(twin, Simulator)
+            yield twin
+
+    def redraw(self, now: float, run_s: Callable[[str, float], float]) -> None:
+        """Another run time for all who wait or run, by their model and how long they have run by now."""
+        for seen in self.requests.values():
+            began = now if seen.started_s < 0 else min(now, seen.started_s + seen.load_s)
+            seen.arrival = replace(seen.arrival, run_s=run_s(seen.arrival.model, now - began))
+        self._events = [
+            (self.requests[subject].ended_s if kind == "finished" else at, number, kind, subject)
+            for at, number, kind, subject in self._events
+        ]
+        heapify(self._events)
 
     def arrive(self, arrival: Arrival) -> RequestId:
         """Everything up to the moment of this arrival happens, then it arrives."""

@@ -1,17 +1,20 @@
 """The pieces of the scheduling report, on runs small enough to check by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from beacon_router.core import BackendSpec, Eta, ModelSpec, RegionSpec, Topology
+from beacon_router.core import BackendSpec, Eta, ModelSpec, RegionSpec, Scheduler, Topology
 from benchmarks.harness.statistics import Round
 from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
 from benchmarks.scheduling.cost import Bench, Costs, bytes_per_waiting
 from benchmarks.scheduling.figures import figures, foretold, jain, offered_load
 from benchmarks.scheduling.findings import BEACON, simulate
-from benchmarks.scheduling.oracle import oracle_errors
+from benchmarks.scheduling.knowable import NEAR, Knowable, knowable, share_near
 from benchmarks.scheduling.report import write_report
 from benchmarks.scheduling.scenarios import LOAD, Scenario, all_scenarios, as_busy_as, place
 from benchmarks.scheduling.simulator import PolicyUnderTest, Seen, Simulator
@@ -121,7 +124,7 @@ def test_the_whole_report_is_written(tmp_path: Path) -> None:
     measured, steady = (list[Round]([{"100": cost, "1000": 1.1 * cost}]) for cost in (20.0, 10.0))
     costs = Costs({"calm": measured}, {"calm": steady})
 
-    page, drawing = write_report(simulate(scenarios), costs, 400.0, "Measured here.", tmp_path)
+    page, drawing = write_report(simulate(scenarios, samples=4), costs, 400.0, "Measured here.", tmp_path)
 
     text = page.read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith(f"| Poisson, {BEACON} |")]
@@ -135,7 +138,7 @@ def test_the_whole_report_is_written(tmp_path: Path) -> None:
 def test_models_that_only_a_trace_knows_are_served() -> None:
     topology = place([_arrival(0.0, "unheard of")], MODELS)
 
-    (found,) = simulate([Scenario("one", topology, [_arrival(0.0, "unheard of")])])
+    (found,) = simulate([Scenario("one", topology, [_arrival(0.0, "unheard of")])], samples=1)
 
     assert found.policies[BEACON].switches == 1
 
@@ -151,11 +154,38 @@ def test_a_waiting_request_costs_less_than_a_kilobyte() -> None:
     assert bytes_per_waiting(5_000, seed=1) < 1_024
 
 
-def test_an_oracle_knows_when_runs_end_and_leaves_the_run_that_it_looks_at_alone() -> None:
-    arrivals = [_arrival(at * 5.0, "ab"[at % 2], run_s=1.0 + at % 7) for at in range(30)]
+def test_what_is_spread_cannot_be_known_and_what_is_known_can() -> None:
+    alike = [_arrival(at * 5.0, "ab"[at % 2], run_s=4.0) for at in range(30)]
+    unlike = [replace(arrival, run_s=1.0 + 6.0 * (at % 3 == 0)) for at, arrival in enumerate(alike)]
 
-    errors = oracle_errors(Scenario("small", ONE_GPU, arrivals), samples=30)
+    certain = knowable(Scenario("runs alike", ONE_GPU, alike), samples=30, plays=8, seed=1)
+    spread = knowable(Scenario("runs unlike", ONE_GPU, unlike), samples=30, plays=8, seed=1)
 
-    assert errors is not None
-    assert errors[0] < 0.5
-    assert oracle_errors(Scenario("idle", ONE_GPU, arrivals[:1]), samples=30) is None
+    assert certain["who comes"] == Knowable(error=0.0, near=1.0)
+    assert spread["who comes"].near < 1
+    assert spread["how both are spread"].near <= spread["run times"].near
+    assert knowable(Scenario("idle", ONE_GPU, alike[:1]), samples=30, plays=8, seed=1) == {}
+
+
+def test_a_copy_that_plays_on_leaves_the_run_that_it_was_copied_from_alone() -> None:
+    arrivals = [_arrival(at * 3.0, "ab"[at % 2], run_s=1.0 + at % 7) for at in range(20)]
+    undisturbed = Simulator(ONE_GPU, Scheduler(ONE_GPU), foretell=False).run(arrivals)
+    watched = Simulator(ONE_GPU, Scheduler(ONE_GPU), foretell=False)
+    for arrival in arrivals:
+        watched.arrive(arrival)
+        twin = next(watched.twins())
+        twin.redraw(arrival.arrival_s, lambda model, age_s: age_s + 50.0)
+        twin.finish()
+    watched.finish()
+
+    assert list(watched.requests.values()) == undisturbed
+
+
+@given(st.lists(st.floats(0.1, 100.0), min_size=1, max_size=12))
+def test_no_estimate_is_near_to_more_waits_than_the_best(waits: list[float]) -> None:
+    shares = [
+        sum(abs(told - wait_s) <= NEAR * wait_s + 1e-9 for wait_s in waits) / len(waits)
+        for told in (wait_s * (1 + NEAR) for wait_s in waits)
+    ]
+
+    assert share_near(waits) == pytest.approx(max(shares))
