@@ -51,17 +51,23 @@ def knowable(scenario: Scenario, samples: int, plays: int, seed: int) -> dict[st
     """By what is known; nothing when nobody waited."""
     forecaster = _Forecaster(scenario, plays, Random(seed))
     simulator = Simulator(scenario.topology, Scheduler(scenario.topology), foretell=False)
-    every = max(1, len(scenario.arrivals) // samples)
+    chosen = sampled(len(scenario.arrivals), samples)
     told: dict[str, dict[str, list[float]]] = {}
     for number, arrival in enumerate(scenario.arrivals):
         name = simulator.arrive(arrival)
-        if number % every == every - 1 and simulator.requests[name].started_s < 0:
+        if number in chosen and simulator.requests[name].started_s < 0:
             told[name] = {
                 label: forecaster.waits(simulator, number, name, known) for label, known in KNOWN.items()
             }
     simulator.finish()
     waits = {name: simulator.requests[name].wait_s for name in told}
     return {label: _compared(waits, {name: told[name][label] for name in told}) for label in KNOWN if told}
+
+
+def sampled(arrivals: int, samples: int) -> range:
+    """About so many of their numbers, evenly spread."""
+    every = max(1, arrivals // samples)
+    return range(every - 1, arrivals, every)
 
 
 def share_near(waits: Sequence[float]) -> float:

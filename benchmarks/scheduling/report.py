@@ -9,7 +9,7 @@ from benchmarks.scheduling.cost import Costs
 from benchmarks.scheduling.figures import Figures
 from benchmarks.scheduling.findings import BEACON, Found
 from benchmarks.scheduling.goals import goals_table, smallest
-from benchmarks.scheduling.knowable import KNOWN
+from benchmarks.scheduling.knowable import KNOWN, Knowable
 from benchmarks.scheduling.picture import waits_picture
 from benchmarks.scheduling.workload import TIERS
 
@@ -105,7 +105,15 @@ def promises_table(found: Sequence[Found]) -> str:
 
 def foretold_table(found: Sequence[Found]) -> str:
     """Cells of what could be known: the median error, then the largest share of waits that can be near."""
-    header = ("arrivals", "waits", "under p90", "error, of the mean wait", "error, of each wait", *KNOWN)
+    header = (
+        "arrivals",
+        "waits",
+        "under p90",
+        "error, of the mean wait",
+        "error, of each wait",
+        "of the sample",
+        *(f"by one who knows {known}" for known in KNOWN),
+    )
     rows = [
         [
             scenario.name,
@@ -113,12 +121,17 @@ def foretold_table(found: Sequence[Found]) -> str:
             f"{scenario.foretold.covered:.0%}",
             f"{scenario.foretold.of_the_mean_wait:.0%}",
             f"{scenario.foretold.of_each_wait:.0%}",
-            *(f"{known.error:.0%}; {known.near:.0%}" for known in scenario.knowable.values()),
+            DASH if scenario.sample is None else f"{scenario.sample.of_each_wait:.0%}",
+            *(_known(scenario.knowable.get(known)) for known in KNOWN),
         ]
         for scenario in found
         if scenario.foretold is not None
     ]
     return markdown_table(header, rows)
+
+
+def _known(by_one: Knowable | None) -> str:
+    return DASH if by_one is None else f"{by_one.error:.0%}; {by_one.near:.0%}"
 
 
 def costs_table(costs: Costs) -> str:
