@@ -19,6 +19,7 @@ from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock, SystemClock
+from beacon_lifecycle.http_crowds import Crowd
 from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
 from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import REDIS_ERRORS, RedisAddress
@@ -162,7 +163,11 @@ class Heard:
 
 @asynccontextmanager
 async def served(
-    bed: ApiBed, app: ASGIApp, folder: Path, timeouts: ClientTimeouts = ClientDeadlines.timeouts
+    bed: ApiBed,
+    app: ASGIApp,
+    folder: Path,
+    timeouts: ClientTimeouts = ClientDeadlines.timeouts,
+    crowd: Crowd | None = None,
 ) -> AsyncIterator[str]:
     """The address of an application on a real socket, with the protocols of the real process before it."""
     ready = folder / "ready"
@@ -175,6 +180,7 @@ async def served(
         protocol=direct_line(bed.lane),
         timeouts=timeouts,
         websockets=SocketLine,
+        crowd=crowd,
     )
     await server.start()
     try:

@@ -12,6 +12,7 @@ class LimitsConfig(Section):
     matrix_executions: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     batch_jobs: Annotated[int, Field(ge=1, le=10_000)] = 1_000
     body_bytes: Count = 1_048_576
+    connections: Count | None = None  # half of the files that the process may open
     head_timeout_s: PositiveSeconds = 10.0
     body_timeout_s: PositiveSeconds = 30.0
     job_parallelism: Annotated[int, Field(ge=1, le=10_000)] = 64
@@ -44,6 +45,7 @@ class RouterConfig(Section):
     queue_size: Count = 100_000
     held_bytes: Count = 268_435_456
     body_bytes: Count = 1_048_576
+    connections: Count | None = None  # half of the files that the process may open
     head_timeout_s: PositiveSeconds = 10.0
     body_timeout_s: PositiveSeconds = 30.0
     reader_timeout_s: PositiveSeconds = 30.0

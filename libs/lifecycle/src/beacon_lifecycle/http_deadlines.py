@@ -59,6 +59,12 @@ class ClientDeadlines(BoundedHeads):
         self._look_no_more()
         super().connection_lost(exc)
 
+    def idle_since(self) -> float:
+        """When its last answer was over; a moment that never comes while it is in the middle of something."""
+        if self.reading is not NOTHING or self._is_owed_an_answer():
+            return inf
+        return self._due - self.timeout_keep_alive
+
     def body_is_late(self) -> None:
         """Wakes the application, which reads the body, to refuse it."""
         cast("dict[str, object]", self.scope)[BODY_LATE] = self.timeouts.body_s

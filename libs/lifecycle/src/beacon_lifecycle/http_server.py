@@ -10,7 +10,9 @@ from typing import Literal
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from beacon_lifecycle.http_crowds import Crowd, connections_allowed, doorkeeper
 from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
 from beacon_lifecycle.tasks import OwnedTasks
 
@@ -41,8 +43,9 @@ class HttpServer:
         ready_file: Path | None = None,
         stop_grace_s: float = 3.0,
         on_grace_over: Callable[[], None] = lambda: None,
-        protocol: type[asyncio.Protocol] = ClientDeadlines,
+        protocol: type[HttpToolsProtocol] = ClientDeadlines,
         timeouts: ClientTimeouts = ClientDeadlines.timeouts,
+        crowd: Crowd | None = None,
         websockets: type[asyncio.Protocol] | Literal["none"] = "none",
     ) -> None:
         self._host = host
@@ -50,10 +53,11 @@ class HttpServer:
         self._ready_file = ready_file
         self._stop_grace_s = stop_grace_s
         self._on_grace_over = on_grace_over
+        self._crowd = crowd or Crowd(connections_allowed(None))
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
-                http=type(protocol.__name__, (protocol,), {"timeouts": timeouts}),
+                http=doorkeeper(protocol, timeouts, self._crowd),
                 ws=websockets,
                 lifespan="off",
                 log_config=None,
@@ -69,6 +73,11 @@ class HttpServer:
         self._tasks = OwnedTasks("http")
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._server.server_state.connections)
+
     async def start(self) -> None:
         listener = _listen(self._host, self._port)
         self._task = self._tasks.spawn("serve", self._server.serve(sockets=[listener]))
@@ -77,7 +86,7 @@ class HttpServer:
                 await self._task
             await asyncio.sleep(0.005)
         url = _url(listener)
-        log.info("listening", url=url)
+        log.info("listening", url=url, connections=self._crowd.most)
         if self._ready_file is not None:
             _write_whole(self._ready_file, url)
 

@@ -1,9 +1,10 @@
 """Counts and times HTTP requests by route template, method and status."""
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -13,7 +14,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class HttpMetrics:
-    """Keeps `<prefix>_http_requests_total` and `<prefix>_http_request_duration_seconds` in the registry."""
+    """What the registry has of HTTP: requests, their durations, connections and those that were refused."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         self._requests = Counter(
@@ -26,6 +27,10 @@ class HttpMetrics:
             buckets=_BUCKETS,
             registry=registry,
         )
+        self._connections = Gauge(f"{prefix}_http_connections", "Connections open", registry=registry)
+        self._refused = Counter(
+            f"{prefix}_http_connections_refused", "Connections beyond the bound", registry=registry
+        )
         # `labels()` takes a lock and makes strings; the set of routes is small and fixed.
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
@@ -33,6 +38,13 @@ class HttpMetrics:
         requests, durations = self._series_of(route, method, status)
         requests.inc()
         durations.observe(seconds)
+
+    def count_connections(self, count: Callable[[], float]) -> None:
+        """`count` is asked at every scrape."""
+        self._connections.set_function(count)
+
+    def connection_refused(self) -> None:
+        self._refused.inc()
 
     def _series_of(self, route: str, method: str, status: int) -> tuple[Counter, Histogram]:
         series = self._series.get((route, method, status))

@@ -44,6 +44,7 @@ from beacon_router.resources import ClosedAtStop
 from beacon_router.settings import Settings
 from beacon_router.topology import policy_of, run_limits_of, topology_of
 from beacon_telemetry import HttpMetrics, new_registry
+from beacon_web.crowds import crowd_of
 
 # What a backend may answer at most, in bodies that a caller may send.
 _ANSWER_BODIES = 32
@@ -160,7 +161,7 @@ def _server(
     ]
     metrics = HttpMetrics(registry, "beacon_router")
     lane = DirectLane(desk, shell.dispatcher, metrics, router.body_bytes)
-    return HttpServer(
+    server = HttpServer(
         create_app(desk, others, metrics=metrics, access_log=settings.access_log),
         host=settings.host,
         port=settings.port,
@@ -168,7 +169,10 @@ def _server(
         # The access log is written by the framework's way only.
         protocol=WatchedReaders if settings.access_log else direct_protocol(lane),
         timeouts=ClientTimeouts(router.head_timeout_s, router.body_timeout_s, router.reader_timeout_s),
+        crowd=crowd_of(router.connections, metrics.connection_refused),
     )
+    metrics.count_connections(lambda: server.connections)
+    return server
 
 
 def _unready(shell: Shell) -> str | None:

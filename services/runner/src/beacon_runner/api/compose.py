@@ -59,6 +59,7 @@ from beacon_runner.store.reading import Reader
 from beacon_runner.store.submissions import Announce
 from beacon_runner.store.users import Users
 from beacon_telemetry import HttpMetrics
+from beacon_web.crowds import crowd_of
 
 POOL = 8
 
@@ -169,7 +170,9 @@ def build_api(
         protocol=HttpLine if settings.access_log else direct_line(parts.lane),
         timeouts=ClientTimeouts(config.limits.head_timeout_s, config.limits.body_timeout_s),
         websockets=SocketLine,
+        crowd=crowd_of(config.limits.connections, parts.lane.metrics.connection_refused),
     )
+    parts.lane.metrics.count_connections(lambda: server.connections)
     return [
         Resource("api-database", open_it=database.open, close_it=database.close),
         Resource("api-redis", close_it=redis.aclose),

@@ -1,0 +1,77 @@
+"""Streams and sockets are connections too: those beyond the bound are told to come back."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from beacon_lifecycle import http_crowds
+from beacon_web.crowds import crowd_of
+from tests.fixtures.waiting import until
+from tests.fixtures.wire import wire_to
+from tests.integration.live.stalled import StalledClient, socket_request, stream_request
+from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller, served
+
+
+@pytest.fixture
+def refused() -> list[None]:
+    return []
+
+
+@pytest.fixture
+async def address(api: ApiBed, tmp_path: Path, refused: list[None]) -> AsyncIterator[str]:
+    crowd = crowd_of(2, lambda: refused.append(None))
+    async with served(api, api.transport.app, tmp_path, crowd=crowd) as address:
+        yield address
+
+
+def submission(caller: Caller) -> bytes:
+    body = json.dumps(GENERATION).encode()
+    head = (
+        f"POST /api/v1/jobs HTTP/1.1\r\nhost: runner\r\ncontent-length: {len(body)}\r\n"
+        f"authorization: {caller.http.headers['authorization']}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def test_streams_and_sockets_are_counted(
+    api: ApiBed, address: str, anna: Caller, refused: list[None]
+) -> None:
+    job = await anna.submit(GENERATION)
+    clients = [
+        await StalledClient.to(address, request)
+        for request in (stream_request(anna, job), socket_request(anna, job))
+    ]
+    await until(lambda: len(api.watchers) == 2, "both are watching")
+    for request in (submission(anna), stream_request(anna, job), socket_request(anna, job)):
+        async with wire_to(address) as wire:
+            await wire.send(request)
+            status, _, problem = await wire.answer()
+            assert (status, problem["code"]) == (503, "too_many_connections")
+            assert await wire.ended()
+    assert len(refused) == 3
+    for client in clients:
+        client.close()
+
+    async def is_served() -> bool:
+        async with wire_to(address) as wire:
+            await wire.send(submission(anna))
+            return (await wire.answer())[0] == 202
+
+    await until(is_served, "there is room again")
+
+
+async def test_an_idle_connection_makes_room(
+    address: str, anna: Caller, refused: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_crowds, "IDLE_S", 0.0)
+    async with AsyncExitStack() as stack:
+        wires = []
+        for _ in range(3):
+            wires.append(await stack.enter_async_context(wire_to(address)))
+            await wires[-1].send(submission(anna))
+            assert (await wires[-1].answer())[0] == 202
+        assert await wires[0].ended()
+        assert refused == []

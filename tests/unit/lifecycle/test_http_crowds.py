@@ -1,0 +1,137 @@
+"""How many connections a process serves, and who makes room for another."""
+
+import resource
+import sys
+from asyncio import AbstractEventLoop, Transport
+from typing import cast
+
+import pytest
+import structlog
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from beacon_lifecycle import http_crowds
+from beacon_lifecycle.http_crowds import IDLE_S, Crowd, connections_allowed
+from beacon_lifecycle.http_deadlines import ClientDeadlines
+
+ASK = b"GET / HTTP/1.1\r\n\r\n"
+HALF_A_HEAD = b"GET / HTT"
+
+
+class NoTimer:
+    """The deadlines of a connection are not looked at here."""
+
+    def cancel(self) -> None: ...
+
+
+class HandLoop:
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, *_: object) -> NoTimer:
+        return NoTimer()
+
+
+class OpenTransport(Transport):
+    closed = False
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class Connection(ClientDeadlines):
+    """Has no application: the test answers."""
+
+    def _start_asgi_task(self, *_: object) -> None: ...
+
+    def answer(self) -> None:
+        self.cycle.response_complete = True
+        self.on_response_complete()
+
+    @property
+    def is_open(self) -> bool:
+        return not self.transport.is_closing()
+
+
+@pytest.fixture
+def loop() -> HandLoop:
+    return HandLoop()
+
+
+def connect(loop: HandLoop, *sent: bytes) -> Connection:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    made = Connection(
+        config=uvicorn.Config(app, log_config=None, timeout_keep_alive=120),
+        server_state=ServerState(),
+        app_state={},
+        _loop=cast("AbstractEventLoop", loop),
+    )
+    made.connection_made(OpenTransport({"socket": None}))
+    for data in sent:
+        made.data_received(data)
+    return made
+
+
+def served(loop: HandLoop, at: float, *sent: bytes) -> Connection:
+    """One whose first request was answered at this moment, and that has sent something since."""
+    made = connect(loop, ASK)
+    loop.now = at
+    made.answer()
+    for data in sent:
+        made.data_received(data)
+    return made
+
+
+def test_half_of_the_open_files_are_for_clients() -> None:
+    assert connections_allowed(None, 1_024) == 512
+    assert connections_allowed(100, 1_024) == 100
+    assert connections_allowed(None, resource.RLIM_INFINITY) == sys.maxsize
+    assert connections_allowed(None) == connections_allowed(
+        None, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    )
+
+
+def test_more_than_that_is_not_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    with structlog.testing.capture_logs() as logs:
+        monkeypatch.setattr(http_crowds, "log", structlog.get_logger())
+        assert connections_allowed(1_000, 1_024) == 512
+    assert [(line["event"], line["allowed"]) for line in logs] == [("connections_exceed_open_files", 512)]
+
+
+def test_those_idle_for_longest_make_room(loop: HandLoop) -> None:
+    crowd = Crowd(8)
+    idle = [served(loop, at) for at in range(20)]
+    assert crowd.make_room(idle, 100.0)
+    assert [connection.is_open for connection in idle] == [False] * crowd.spare + [True] * (20 - crowd.spare)
+
+
+def test_who_is_in_the_middle_of_something_stays(loop: HandLoop) -> None:
+    busy = [
+        connect(loop),
+        connect(loop, HALF_A_HEAD),
+        connect(loop, ASK),
+        served(loop, 0, HALF_A_HEAD),
+        served(loop, 0, ASK),
+        served(loop, 100 - IDLE_S + 0.1),
+    ]
+    assert not Crowd(8).make_room(busy, 100.0)
+    assert all(connection.is_open for connection in busy)
+
+
+def test_nobody_is_looked_for_twice_within_a_second(loop: HandLoop) -> None:
+    crowd = Crowd(8)
+    assert not crowd.make_room([], 100.0)
+    idle = served(loop, 0)
+    assert not crowd.make_room([idle], 100.9)
+    assert crowd.make_room([idle], 101.0)
