@@ -24,14 +24,18 @@ class Look:
 class HandLoop:
     """Keeps what is due later until the test lets it come."""
 
+    deadline: Look  # of the head, the body or the next request
+
     def __init__(self) -> None:
+        self.now = 0.0
         self.looks: list[Look] = []
 
     def time(self) -> float:
-        return 0.0
+        return self.now
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Look:
-        return Look(call)  # the other deadlines of a connection are not looked at here
+        self.deadline = Look(call)
+        return self.deadline
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Look:
         assert seconds == 30.0
@@ -51,7 +55,14 @@ class FullTransport(Transport):
     def __init__(self, unread: int) -> None:
         super().__init__({"socket": None})
         self.unread = unread
+        self.closing = False
         self.aborted = False
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
 
     def get_write_buffer_size(self) -> int:
         return self.unread
@@ -116,3 +127,19 @@ def test_nobody_looks_once_all_is_read(
     connection.pause_writing()
     loop.pass_time()
     assert not transport.aborted, "it has its time anew"
+
+
+def test_a_close_does_not_wait_for_one_who_has_little_left_to_read(
+    connection: WatchedReaders, loop: HandLoop, transport: FullTransport
+) -> None:
+    """The transport asks nobody to pause for so little, and closes when it is sent."""
+    transport.unread = 10
+    loop.now = 1_000.0
+    loop.deadline.call()
+    assert (transport.closing, transport.aborted) == (True, False)
+    loop.pass_time()
+    transport.unread -= 1
+    loop.pass_time()
+    assert not transport.aborted, "it reads"
+    loop.pass_time()
+    assert transport.aborted

@@ -15,6 +15,7 @@ class LimitsConfig(Section):
     connections: Count | None = None  # half of the files that the process may open
     head_timeout_s: PositiveSeconds = 10.0
     body_timeout_s: PositiveSeconds = 30.0
+    reader_timeout_s: PositiveSeconds = 30.0
     job_parallelism: Annotated[int, Field(ge=1, le=10_000)] = 64
 
 

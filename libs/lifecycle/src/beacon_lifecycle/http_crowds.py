@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
+from beacon_lifecycle.http_readers import WatchedReaders
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +105,7 @@ def doorkeeper(served: type[HttpToolsProtocol], timeouts: ClientTimeouts, crowd:
     return type("Doorkeeper", (Doorkeeper,), members)
 
 
-class TurnedAway(ClientDeadlines):
+class TurnedAway(WatchedReaders):
     """Hears one request. Whoever watches the process is answered, all others learn that there is no room."""
 
     crowd: Crowd

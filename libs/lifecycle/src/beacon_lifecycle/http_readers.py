@@ -1,21 +1,30 @@
 """Answers that nobody reads: their clients would keep a connection each, and what was to be sent over it."""
 
-from asyncio import TimerHandle
+import socket
+import struct
+from asyncio import TimerHandle, Transport
 from math import inf
 
 from beacon_lifecycle.http_deadlines import ClientDeadlines
 
 
+def cut(transport: Transport) -> None:
+    """End the connection and drop what waits to be sent, in the kernel too."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.fileno() >= 0:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+
+
 class WatchedReaders(ClientDeadlines):
-    """Ends a connection that waits for its client and passes nothing on from one look to the next."""
+    """Cuts a connection that waits for its client and passes nothing on from one look to the next."""
 
     _reader_timer: TimerHandle | None = None
     _unread: float = inf
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._unread = inf
-        self._watch()
+        self._watch_anew()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -24,6 +33,15 @@ class WatchedReaders(ClientDeadlines):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_watching()
         super().connection_lost(exc)
+
+    def _look(self) -> None:
+        super()._look()
+        if self.transport.is_closing() and self._reader_timer is None:
+            self._watch_anew()  # too little waits for it to be paused, but closing waits for that too
+
+    def _watch_anew(self) -> None:
+        self._unread = inf
+        self._watch()
 
     def _watch(self) -> None:
         self._stop_watching()
@@ -37,7 +55,7 @@ class WatchedReaders(ClientDeadlines):
     def _look_at_reader(self) -> None:
         unread = self.transport.get_write_buffer_size()
         if unread >= self._unread:
-            self.transport.abort()
+            cut(self.transport)
         else:
             self._unread = unread
             self._watch()

@@ -13,7 +13,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from beacon_lifecycle.http_crowds import Crowd, connections_allowed, doorkeeper
-from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
+from beacon_lifecycle.http_deadlines import ClientTimeouts
+from beacon_lifecycle.http_readers import WatchedReaders
 from beacon_lifecycle.tasks import OwnedTasks
 
 log = structlog.get_logger(__name__)
@@ -43,8 +44,8 @@ class HttpServer:
         ready_file: Path | None = None,
         stop_grace_s: float = 3.0,
         on_grace_over: Callable[[], None] = lambda: None,
-        protocol: type[HttpToolsProtocol] = ClientDeadlines,
-        timeouts: ClientTimeouts = ClientDeadlines.timeouts,
+        protocol: type[HttpToolsProtocol] = WatchedReaders,
+        timeouts: ClientTimeouts = WatchedReaders.timeouts,
         crowd: Crowd | None = None,
         websockets: type[asyncio.Protocol] | Literal["none"] = "none",
     ) -> None:

@@ -161,6 +161,7 @@ def build_api(
         access_log=settings.access_log,
         priorities=_priorities(settings, config, clock, registry),
     )
+    limits = config.limits
     server = HttpServer(
         parts.app,
         host=settings.host,
@@ -168,9 +169,9 @@ def build_api(
         ready_file=settings.ready_file,
         # The access log is written by the framework's way only.
         protocol=HttpLine if settings.access_log else direct_line(parts.lane),
-        timeouts=ClientTimeouts(config.limits.head_timeout_s, config.limits.body_timeout_s),
+        timeouts=ClientTimeouts(limits.head_timeout_s, limits.body_timeout_s, limits.reader_timeout_s),
         websockets=SocketLine,
-        crowd=crowd_of(config.limits.connections, parts.lane.metrics.connection_refused),
+        crowd=crowd_of(limits.connections, parts.lane.metrics.connection_refused),
     )
     parts.lane.metrics.count_connections(lambda: server.connections)
     return [

@@ -7,13 +7,12 @@ is sent: a client that reads nothing and stays would keep what was written for i
 import asyncio
 import logging
 import socket
-import struct
 from typing import Any, Protocol
 
 from starlette.types import Scope
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from beacon_lifecycle.http_deadlines import ClientDeadlines
+from beacon_lifecycle.http_readers import WatchedReaders, cut
 
 LINE = "beacon.line"
 
@@ -43,7 +42,7 @@ def line_of(scope: Scope) -> Line | None:
     return line
 
 
-class HttpLine(ClientDeadlines):
+class HttpLine(WatchedReaders):
     """HTTP of which an answer may be a stream."""
 
     def on_message_begin(self) -> None:
@@ -56,7 +55,7 @@ class HttpLine(ClientDeadlines):
     def say_last(self) -> None:
         self.cycle.keep_alive = False
         self.flow.resume_writing()
-        self.loop.call_later(LAST_WORDS_S, _cut, self.transport)
+        self.loop.call_later(LAST_WORDS_S, cut, self.transport)
 
 
 class SocketLine(WebSocketsSansIOProtocol):
@@ -83,11 +82,11 @@ class SocketLine(WebSocketsSansIOProtocol):
             self.writable.set()
         await super().send(message)
         if closing:
-            self.loop.call_later(LAST_WORDS_S, _cut, self.transport)
+            self.loop.call_later(LAST_WORDS_S, cut, self.transport)
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
-        _cut(self.transport)
+        cut(self.transport)
 
 
 def _keep_little(transport: asyncio.Transport) -> None:
@@ -95,11 +94,3 @@ def _keep_little(transport: asyncio.Transport) -> None:
     connection = transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-
-
-def _cut(transport: asyncio.Transport) -> None:
-    """End the connection and drop what waits, in the kernel too."""
-    connection = transport.get_extra_info("socket")
-    if connection is not None and connection.fileno() >= 0:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        transport.abort()
