@@ -14,7 +14,6 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.journal import events_at_once
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import places
-from beacon_runner.domain.states import LIVE
 from beacon_runner.domain.work import ExecutionReport, PlannedExecution
 from beacon_runner.store.database import Database
 from beacon_runner.store.statements import statements
@@ -160,13 +159,8 @@ class Reader:
         elif not states:
             rows = await self._database.fetch(_SQL["page"], user, after, kind, limit)
         else:
-            newest = {  # a job that ends between two statements is found by both
-                row["id"]: row
-                for name, chosen in _pages(states)
-                for row in await self._database.fetch(_SQL[name], user, after, chosen, kind, limit)
-            }
-            rows = list(newest.values())
-        return sorted(map(_head, rows), key=lambda head: head.id, reverse=True)[:limit]
+            rows = await self._database.fetch(_SQL["page_in_states"], user, after, states, kind, limit)
+        return [_head(row) for row in rows]
 
     async def events(self, job: JobRecord, after: int, limit: int) -> list[EventRecord]:
         """Those with numbers above `after`, at most `limit` rows of them."""
@@ -198,17 +192,6 @@ class Reader:
         """The database's migration; raises when Postgres does not answer."""
         found: str | None = await self._database.fetchval(_SQL["version"])
         return found
-
-
-def _pages(states: Sequence[JobState]) -> list[tuple[str, Sequence[JobState]]]:
-    """Which statements find jobs in these states without reading the rest of their user's history."""
-    wanted = set(states)
-    found = [
-        ("page_live", wanted & LIVE),
-        ("page_not_completed", wanted - LIVE - {JobState.COMPLETED}),
-        ("page_ended", wanted & {JobState.COMPLETED}),
-    ]
-    return [(name, sorted(chosen)) for name, chosen in found if chosen]
 
 
 def _head(row: Any) -> JobHead:

@@ -61,45 +61,50 @@ FROM (
 ORDER BY id DESC
 LIMIT $4;
 
--- name: page_live
--- Those that live and are in one of these states, however long the user's history is.
+-- name: page_in_states
+-- The same for those in some of the states, in one statement: a job that goes from one to another is on the page, once.
+-- Those that live, those that failed or were cancelled, and those that completed have an index each, and are looked
+-- for only if they are asked for.
 SELECT
     id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
     failure, created_at, started_at, finished_at
-FROM jobs
-WHERE
-    user_id = $1 AND finished_at IS NULL
-    AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    AND state = ANY ($3::text[])
-    AND ($4::text IS NULL OR kind = $4)
-ORDER BY id DESC
-LIMIT $5;
-
--- name: page_ended
--- The same among those that ended.
-SELECT
-    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
-    failure, created_at, started_at, finished_at
-FROM jobs
-WHERE
-    user_id = $1 AND finished_at IS NOT NULL
-    AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    AND state = ANY ($3::text[])
-    AND ($4::text IS NULL OR kind = $4)
-ORDER BY id DESC
-LIMIT $5;
-
--- name: page_not_completed
--- The same among those that failed, in part or whole, or were cancelled.
-SELECT
-    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
-    failure, created_at, started_at, finished_at
-FROM jobs
-WHERE
-    user_id = $1 AND finished_at IS NOT NULL AND failed + cancelled > 0
-    AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    AND state = ANY ($3::text[])
-    AND ($4::text IS NULL OR kind = $4)
+FROM (
+    (
+        SELECT * FROM jobs
+        WHERE
+            $3::text[] && ARRAY['queued', 'processing', 'retrying']
+            AND user_id = $1 AND finished_at IS NULL
+            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+            AND state = ANY ($3)
+            AND ($4::text IS NULL OR kind = $4)
+        ORDER BY id DESC
+        LIMIT $5
+    )
+    UNION ALL
+    (
+        SELECT * FROM jobs
+        WHERE
+            $3 && ARRAY['partial', 'failed', 'cancelled']
+            AND user_id = $1 AND finished_at IS NOT NULL AND failed + cancelled > 0
+            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+            AND state = ANY ($3) AND state <> 'completed'
+            AND ($4::text IS NULL OR kind = $4)
+        ORDER BY id DESC
+        LIMIT $5
+    )
+    UNION ALL
+    (
+        SELECT * FROM jobs
+        WHERE
+            $3 && ARRAY['completed']
+            AND user_id = $1 AND finished_at IS NOT NULL
+            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+            AND state = 'completed'
+            AND ($4::text IS NULL OR kind = $4)
+        ORDER BY id DESC
+        LIMIT $5
+    )
+) AS any_of_them
 ORDER BY id DESC
 LIMIT $5;
 
