@@ -6,10 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from benchmarks.harness.cpu import cpu_seconds
-from benchmarks.harness.statistics import percentile
 from benchmarks.router.processes import TOKEN, Server
-
-_LONGEST_LINE = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,8 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class Generated:
     seconds: float
-    latencies: list[float]
+    p50_ms: float
+    p99_ms: float
 
 
 async def measure(server: Server, load: Load) -> Measured:
@@ -41,15 +39,13 @@ async def measure(server: Server, load: Load) -> Measured:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.router.generator", *arguments),
         stdout=asyncio.subprocess.PIPE,
-        limit=_LONGEST_LINE,
     )
     result, used = await _follow(process, server)
-    latencies = [latency * 1000 for latency in result.latencies]
     return Measured(
         rate=load.requests / result.seconds,
         per_core=load.requests / used if used else 0.0,
-        p50_ms=percentile(latencies, 50),
-        p99_ms=percentile(latencies, 99),
+        p50_ms=result.p50_ms,
+        p99_ms=result.p99_ms,
     )
 
 
