@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from beacon_lifecycle.http_deadlines import BODY_LATE, ClientDeadlines, ClientTimeouts
-from beacon_lifecycle.http_heads import MOST_HEAD, NOTHING
+from beacon_lifecycle.http_heads import MOST_AHEAD, MOST_HEAD, NOTHING
 
 KEEP_ALIVE_S = 120
 HEAD_S = 10
@@ -338,3 +338,23 @@ def test_a_body_that_begins_in_the_read_that_ends_another_has_a_time_of_its_own(
     assert BODY_LATE not in connection.scope
     loop.at(BODY_S - 1 + BODY_S)
     assert BODY_LATE in connection.scope
+
+
+def test_requests_sent_ahead_are_bounded(connection: Connection, transport: OpenTransport) -> None:
+    connection.data_received(ASK * (1 + MOST_AHEAD))
+    last, _ = connection.pipeline[0]
+    assert (len(connection.pipeline), last.keep_alive) == (MOST_AHEAD, True)
+
+    connection.data_received(HEAD_OF_FOUR + b"body" + ASK * 1_000)
+    connection.data_received(b"what is this?")
+    assert len(connection.pipeline) == MOST_AHEAD
+    assert (last.keep_alive, bytes(last.body), transport.closed) == (False, b"", False)
+
+
+def test_there_is_room_again_when_some_are_answered(connection: Connection) -> None:
+    connection.data_received(ASK * (1 + MOST_AHEAD))
+    connection.on_response_complete()
+    assert len(connection.pipeline) == MOST_AHEAD - 1
+    connection.data_received(ASK)
+    last, _ = connection.pipeline[0]
+    assert (len(connection.pipeline), last.keep_alive) == (MOST_AHEAD, True)

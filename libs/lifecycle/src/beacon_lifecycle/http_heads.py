@@ -1,4 +1,6 @@
-"""HTTP requests as they are read: heads are bounded, and an offer of another protocol costs no body."""
+"""HTTP requests as they are read: heads are bounded, so are those that wait for their turn, and an offer of
+another protocol costs no body.
+"""
 
 from enum import Enum
 from typing import Any
@@ -7,6 +9,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_HEAD = 65_536
+MOST_AHEAD = 64  # requests that wait for the answers before theirs; what one read brings can hold 10,000
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"content-type: text/plain; charset=utf-8\r\ncontent-length: 16\r\nconnection: close\r\n\r\n"
@@ -25,6 +28,10 @@ class Reading(Enum):
 NOTHING, HEAD, BODY = Reading
 
 
+class _TooFarAheadError(Exception):
+    """Stops the parser."""
+
+
 class BoundedHeads(HttpToolsProtocol):
     """What has come in without the end of a head, or after a body without its end, is counted; beyond the
     bound the connection ends.
@@ -35,8 +42,11 @@ class BoundedHeads(HttpToolsProtocol):
     cycle: Any  # the server's, or one in its place; None before the first request
     reading = HEAD  # of a new connection one is expected
     _head_bytes = 0
+    _hears = True
 
     def data_received(self, data: bytes) -> None:
+        if not self._hears:
+            return
         self._head_bytes += len(data)
         while data:
             data = self._parse(data)
@@ -54,6 +64,8 @@ class BoundedHeads(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             return  # the parser stops after this head
+        if len(self.pipeline) == MOST_AHEAD:
+            raise _TooFarAheadError
         self.reading = BODY
         self._head_bytes = 0
         self.begin_request()
@@ -84,10 +96,19 @@ class BoundedHeads(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as stop:
             if self.reading is HEAD:
                 return self._upgrade(data[stop.args[0] :])
-        except httptools.HttpParserError:
-            self.logger.warning("Invalid HTTP request received.")
-            self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserError as error:
+            if isinstance(error.__context__, _TooFarAheadError):
+                self._hear_no_more()
+            else:
+                self.logger.warning("Invalid HTTP request received.")
+                self.send_400_response("Invalid HTTP request received.")
         return b""
+
+    def _hear_no_more(self) -> None:
+        """Those that wait are answered; the last answer says that the connection ends with it."""
+        self._hears = False
+        last, _ = self.pipeline[0]
+        last.keep_alive = False
 
     def _upgrade(self, rest: bytes) -> bytes:
         """A WebSocket, or the same request without an offer that is declined, such as Java's of HTTP/2.
