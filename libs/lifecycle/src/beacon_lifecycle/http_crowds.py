@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 ALWAYS_OPEN = frozenset({b"/healthz", b"/readyz", b"/metrics"})  # for those who watch the process
 IDLE_S = 5.0  # a client that has asked for nothing for so long makes room for another
 _LOOK_EVERY_S = 1.0
-_TO_READ_IT_S = 2.0
+_TO_SEND_IT_S = 2.0  # for the rest of a body that is not wanted
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"
     b"content-type: text/plain; charset=utf-8\r\ncontent-length: 20\r\nconnection: close\r\n\r\n"
@@ -111,10 +111,6 @@ class TurnedAway(WatchedReaders):
     crowd: Crowd
     _heard = False
 
-    def data_received(self, data: bytes) -> None:
-        if self.cycle is not None or not self._heard:
-            super().data_received(data)
-
     def begin_request(self) -> None:
         if self._heard:
             return
@@ -125,9 +121,6 @@ class TurnedAway(WatchedReaders):
         else:
             self._refuse()
 
-    def handle_websocket_upgrade(self) -> None:
-        self._refuse()
-
     def take_body(self, body: bytes) -> None:
         if self.cycle is not None:
             super().take_body(body)
@@ -135,11 +128,16 @@ class TurnedAway(WatchedReaders):
     def end_request(self) -> None:
         if self.cycle is not None:
             super().end_request()
+        else:
+            self.transport.close()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._refuse()
+        self.transport.close()
 
     def _refuse(self) -> None:
-        """Closed at once, with a body still on its way, the connection would be reset before it is read."""
+        """Closed with a body still on its way, the connection would be reset before the answer is read."""
         self._heard = True
         self.transport.write(self.crowd.refusal)
-        self.transport.write_eof()
         self._look_no_more()
-        self.loop.call_later(_TO_READ_IT_S, self.transport.abort)
+        self.loop.call_later(_TO_SEND_IT_S, self.transport.abort)
