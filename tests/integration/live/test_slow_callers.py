@@ -114,3 +114,14 @@ async def test_streams_and_sockets_grow_older_than_that(api: ApiBed, address: st
         assert told_by_socket(await socket.read_until(*SOCKET_IS_OVER)).last[1] == "the job is over"
         async with patience("the third is told"):
             await second.reader.readuntil(b"the job is over")
+
+
+async def test_a_socket_that_says_too_much_is_closed(api: ApiBed, address: str, anna: Caller) -> None:
+    """Nothing that a client says there is listened to, so little of it is held."""
+    job = await anna.submit(GENERATION)
+    async with wire_to(address) as wire:
+        await wire.send(socket_request(anna, job))
+        await until(lambda: len(api.watchers) == 1, "it is watching")
+        await wire.send(b"\x82\xff" + (10_000_000).to_bytes(8, "big") + b"mask")
+        async with patience("the runner closes it"):
+            await wire.reader.readuntil((1009).to_bytes(2, "big"))

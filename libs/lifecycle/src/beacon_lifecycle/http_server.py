@@ -21,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 # Longer than any client of ours keeps idle connections: the one that closes first is the client.
 _KEEP_ALIVE_S = 120
+# Bytes of one message over a WebSocket. Nobody is asked anything there, and uvicorn would hold 16 MB.
+_MOST_SAID = 65_536
 
 
 class _Uvicorn(uvicorn.Server):
@@ -60,6 +62,7 @@ class HttpServer:
                 app,
                 http=doorkeeper(protocol, timeouts, self._crowd),
                 ws=websockets,
+                ws_max_size=_MOST_SAID,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
