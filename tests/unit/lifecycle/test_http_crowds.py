@@ -1,18 +1,17 @@
 """How many connections a process serves, and who makes room for another."""
 
 import resource
+import subprocess
 import sys
 from asyncio import AbstractEventLoop, Transport
 from typing import cast
 
 import pytest
-import structlog
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from beacon_lifecycle import http_crowds
-from beacon_lifecycle.http_crowds import IDLE_S, Crowd, connections_allowed
+from beacon_lifecycle.http_crowds import IDLE_S, Crowd, files_for
 from beacon_lifecycle.http_deadlines import ClientDeadlines
 
 ASK = b"GET / HTTP/1.1\r\n\r\n"
@@ -93,20 +92,32 @@ def served(loop: HandLoop, at: float, *sent: bytes) -> Connection:
     return made
 
 
-def test_half_of_the_open_files_are_for_clients() -> None:
-    assert connections_allowed(None, 1_024) == 512
-    assert connections_allowed(100, 1_024) == 100
-    assert connections_allowed(None, resource.RLIM_INFINITY) == sys.maxsize
-    assert connections_allowed(None) == connections_allowed(
-        None, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+@pytest.mark.parametrize(
+    ("connections", "soft", "hard", "files"),
+    [
+        (4_096, 1_024, 524_288, 8_192),
+        (100, 1_024, 524_288, 1_024),
+        (4_096, 1_024, 4_096, 4_096),
+        (4_096, 1_024, resource.RLIM_INFINITY, 8_192),
+        (4_096, resource.RLIM_INFINITY, resource.RLIM_INFINITY, resource.RLIM_INFINITY),
+    ],
+)
+def test_a_process_may_open_twice_as_many_files_as_it_has_clients(
+    connections: int, soft: int, hard: int, files: int
+) -> None:
+    assert files_for(connections, soft, hard) == files
+
+
+def test_more_than_it_may_open_is_not_promised() -> None:
+    asked = "from beacon_lifecycle.http_crowds import *; print(*map(connections_allowed, (100, 1_000)))"
+    said = subprocess.run(
+        ["bash", "-c", 'ulimit -n 1024; exec "$0" -c "$1"', sys.executable, asked],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-
-
-def test_more_than_that_is_not_promised(monkeypatch: pytest.MonkeyPatch) -> None:
-    with structlog.testing.capture_logs() as logs:
-        monkeypatch.setattr(http_crowds, "log", structlog.get_logger())
-        assert connections_allowed(1_000, 1_024) == 512
-    assert [(line["event"], line["allowed"]) for line in logs] == [("connections_exceed_open_files", 512)]
+    assert said.stdout.splitlines()[-1] == "100 512"
+    assert "connections_exceed_open_files" in said.stdout
 
 
 def test_those_idle_for_longest_make_room(loop: HandLoop) -> None:

@@ -12,7 +12,7 @@ class LimitsConfig(Section):
     matrix_executions: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     batch_jobs: Annotated[int, Field(ge=1, le=10_000)] = 1_000
     body_bytes: Count = 1_048_576
-    connections: Count | None = None  # half of the files that the process may open
+    connections: Count = 4_096
     head_timeout_s: PositiveSeconds = 10.0
     body_timeout_s: PositiveSeconds = 30.0
     reader_timeout_s: PositiveSeconds = 30.0
@@ -46,7 +46,7 @@ class RouterConfig(Section):
     queue_size: Count = 100_000
     held_bytes: Count = 268_435_456
     body_bytes: Count = 1_048_576
-    connections: Count | None = None  # half of the files that the process may open
+    connections: Count = 4_096
     head_timeout_s: PositiveSeconds = 10.0
     body_timeout_s: PositiveSeconds = 30.0
     reader_timeout_s: PositiveSeconds = 30.0

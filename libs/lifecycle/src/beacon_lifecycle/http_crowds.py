@@ -22,6 +22,7 @@ from beacon_lifecycle.http_readers import WatchedReaders
 log = structlog.get_logger(__name__)
 
 ALWAYS_OPEN = frozenset({b"/healthz", b"/readyz", b"/metrics"})  # for those who watch the process
+MOST = 4_096
 IDLE_S = 5.0  # a client that has asked for nothing for so long makes room for another
 _LOOK_EVERY_S = 1.0
 _TO_SEND_IT_S = 2.0  # for the rest of a body that is not wanted
@@ -32,13 +33,25 @@ _FULL = (
 )
 
 
-def connections_allowed(wanted: int | None, files: int | None = None) -> int:
-    """As many as are wanted, but no more than half of the files that the process may open."""
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if files is None else files
-    half = sys.maxsize if files == resource.RLIM_INFINITY else max(1, files // 2)
-    if wanted is not None and wanted > half:
-        log.warning("connections_exceed_open_files", wanted=wanted, files=files, allowed=half)
-    return half if wanted is None else min(wanted, half)
+def connections_allowed(wanted: int = MOST) -> int:
+    """Half of the files that the process may open; how many that are is raised as far as it is needed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = files_for(wanted, soft, hard)
+    if files != soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    if files == resource.RLIM_INFINITY or wanted <= files // 2:
+        return wanted
+    allowed = max(1, files // 2)
+    log.warning("connections_exceed_open_files", wanted=wanted, files=files, allowed=allowed)
+    return allowed
+
+
+def files_for(connections: int, soft: int, hard: int) -> int:
+    """How many a process may open that is to serve so many: never fewer, nor more than it is allowed."""
+    if soft == resource.RLIM_INFINITY:
+        return soft
+    most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+    return max(soft, min(2 * connections, most))
 
 
 class Crowd:

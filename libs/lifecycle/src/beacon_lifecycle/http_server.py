@@ -56,7 +56,7 @@ class HttpServer:
         self._ready_file = ready_file
         self._stop_grace_s = stop_grace_s
         self._on_grace_over = on_grace_over
-        self._crowd = crowd or Crowd(connections_allowed(None))
+        self._crowd = crowd or Crowd(connections_allowed())
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,

@@ -12,6 +12,6 @@ _FULL = make_problem(
 )
 
 
-def crowd_of(connections: int | None, refused: Callable[[], None]) -> Crowd:
+def crowd_of(connections: int, refused: Callable[[], None]) -> Crowd:
     """`connections` as the configuration has it."""
     return Crowd(connections_allowed(connections), problem_reply(_FULL).encoded(CLOSE), refused)
