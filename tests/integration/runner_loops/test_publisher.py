@@ -9,8 +9,8 @@ from beacon_runner.loops.gauges import AgeReader, GaugeReader
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 
 COMMITTED_LATE = """
-INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane)
-SELECT id, 1, 0, 1, class, lane FROM jobs WHERE id = $1
+INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane)
+SELECT id, user_id, 1, 0, 1, class, lane FROM jobs WHERE id = $1
 """
 
 

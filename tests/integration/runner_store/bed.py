@@ -159,7 +159,7 @@ def new_job(admitted: AdmittedJob = GENERATION, **more: Any) -> NewJob:
         "user": USER,
         "tier": Tier.FREE,
         "job_class": JobClass.LOW,
-        "lane": "lane",
+        "lane": more.get("user", USER).hex,
         "admitted": admitted,
     }
     return NewJob(**fields | more)

@@ -126,7 +126,7 @@ async def test_what_was_promised_is_there_after_a_crash(
 async def test_a_batch_under_a_key_is_there_after_a_crash(crashing: Crashing) -> None:
     intake = Intake(crashing.bed.database, SystemClock(), 100_000, Courier())
     await intake.submit([new_job()])
-    batch = [replace(new_job(), batch="b") for _ in range(3)]
+    batch = [replace(new_job(), batch=True) for _ in range(3)]
     assert len(await intake.submit_batch(batch, "key", b"same")) == 3
     await crashing.crash()
     assert await crashing.stored() == 4

@@ -9,21 +9,29 @@ from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.messages import Topic
 from beacon_runner.store.group_commit import GroupCommit
-from beacon_runner.store.new_ids import new_job_ids
+from beacon_runner.store.new_ids import batch_of, new_job_ids
 from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submitted
 from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
 
 
 async def test_jobs_are_stored_with_the_messages_that_queue_them_in_order(bed: Bed) -> None:
-    jobs = [new_job(), new_job(MATRIX, batch="b1"), new_job()]
+    jobs = [new_job(), new_job(MATRIX, batch=True), new_job()]
     answers = await bed.submissions.submit(jobs)
     assert [answer.id for answer in answers if isinstance(answer, Submitted)] == [job.id for job in jobs]
     entries = await bed.published()
     assert [entry.message.job for entry in entries] == [job.id for job in jobs]
     assert {(entry.topic, entry.message.ticket, entry.message.lane) for entry in entries} == {
-        (Topic.JOBS, 1, "lane")
+        (Topic.JOBS, 1, USER.hex)
     }
-    assert [entry.batch for entry in entries] == [None, "b1", None]
+
+
+async def test_jobs_of_a_batch_carry_its_name_until_they_have_a_lane(bed: Bed) -> None:
+    first, second = new_job_ids(2)
+    await bed.submissions.submit([new_job(id=first, lane="", batch=True), new_job(id=second, batch=True)])
+    await bed.submit(lane="")
+    entries = await bed.published()
+    assert [entry.message.lane for entry in entries] == ["", USER.hex, ""]
+    assert [entry.batch for entry in entries] == [batch_of(second), None, None]
 
 
 async def test_a_new_job_is_queued_and_has_told_so(bed: Bed) -> None:
@@ -78,7 +86,7 @@ async def test_twenty_at_once_with_the_same_key_make_one_job(bed: Bed) -> None:
 
 async def test_a_batch_under_a_key_is_stored_once_as_a_whole(bed: Bed) -> None:
     def batch(size: int) -> list[NewJob]:
-        return [new_job(id=job, batch="b") for job in new_job_ids(size)]
+        return [new_job(id=job, batch=True) for job in new_job_ids(size)]
 
     jobs = batch(5)
     made = await bed.submissions.submit_batch(jobs, "k", b"h")

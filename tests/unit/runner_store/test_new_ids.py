@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from beacon_contracts.ids import read_job, show_job
-from beacon_runner.store.new_ids import ids_from, new_job_id, new_job_ids
+from beacon_runner.store.new_ids import batch_of, ids_from, new_job_id, new_job_ids
 
 
 def test_ids_of_batches_are_all_different_and_in_order() -> None:
@@ -21,6 +21,11 @@ def test_ids_made_one_by_one_go_in_between() -> None:
 def test_the_first_id_of_a_batch_tells_the_others() -> None:
     made = new_job_ids(10_000)
     assert ids_from(made[0], 10_000) == made
+
+
+def test_a_batch_is_named_by_any_of_its_ids() -> None:
+    batches = [new_job_ids(10_000), new_job_ids(10_000)]
+    assert len({batch_of(job) for batch in batches for job in batch}) == 2
 
 
 def test_they_are_ids_like_all_others() -> None:

@@ -13,8 +13,8 @@ from beacon_runner.store.submissions import NewJob, columns_of
 ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)
 
 
-def new_job(name: str, user: UserId) -> NewJob:
-    return NewJob(new_job_id(), user, Tier.FREE, JobClass.LOW, "lane", replace(ADMITTED, name=name))
+def new_job(name: str, user: UserId, lane: str = "queue_1") -> NewJob:
+    return NewJob(new_job_id(), user, Tier.FREE, JobClass.LOW, lane, replace(ADMITTED, name=name))
 
 
 def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> None:
@@ -25,3 +25,10 @@ def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> Non
     assert places == "{1,2,3,1}"
     assert orjson.loads(specs) == [{"model": "flux"}] * 4
     assert (users, names, stages, totals) == ([anna, anna, bert], ["a", "b", "a"], [1] * 3, [1] * 3)
+
+
+def test_the_lane_of_a_user_is_not_written_out() -> None:
+    anna, bert = UserId(new_uuid()), UserId(new_uuid())
+    lanes = [anna.hex, bert.hex, "queue_1", ""]
+    *_, kept, _, _, _, _, _ = columns_of([new_job("a", anna, lane) for lane in lanes])
+    assert kept == [None, bert.hex, "queue_1", ""]

@@ -7,6 +7,7 @@ from beacon_runner.domain.grants import grant_of
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.work import ClaimedJob
 from beacon_runner.loops.express import LARGEST_GROUP, Express
+from beacon_runner.store.new_ids import batch_of
 from beacon_runner.store.submissions import NewJob
 
 
@@ -30,7 +31,7 @@ def _entry(job: NewJob, fence: int) -> OutboxEntry:
     """As the submitting statement has written it to the outbox, and the fence that it granted."""
     grant = grant_of(_claimed(job, fence)) if fence else ""
     message = Message(job.id, 1, 0, 1, job.job_class, job.lane, grant=grant)
-    return OutboxEntry(Topic.JOBS, message, batch=job.batch)
+    return OutboxEntry(Topic.JOBS, message, batch=batch_of(job.id) if job.batch else None)
 
 
 def _claimed(job: NewJob, fence: int) -> ClaimedJob:

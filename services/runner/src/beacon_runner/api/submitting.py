@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope
 
 from beacon_config import BeaconConfig
 from beacon_contracts import accounts
-from beacon_contracts.ids import JobId, UserId, new_uuid, show_job
+from beacon_contracts.ids import JobId, UserId, show_job
 from beacon_contracts.jobs import BatchSubmission, job_submission
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import JobClass, Tier
@@ -47,7 +47,7 @@ class Sender:
     lane: str
     allowance: Allowance | None
     longest_s: float | None
-    batch: str | None = None
+    batch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class SubmissionDesk:
         self._check_size(len(submissions))
         key = idempotency_key(scope)
         self.outlook.begin()
-        jobs = await self._classed(self._admit_all(self._sender(principal, new_uuid().hex), submissions))
+        jobs = await self._classed(self._admit_all(self._sender(principal, batch=True), submissions))
         if key is None:
             answers = await self.intake.submit(jobs)
         else:
@@ -107,7 +107,7 @@ class SubmissionDesk:
             message = f"a batch may have {most} jobs, this one has {size}"
             raise RefusedJobError([FieldProblem(field="jobs", message=message, code="too_many")])
 
-    def _sender(self, principal: Principal, batch: str | None = None) -> Sender:
+    def _sender(self, principal: Principal, *, batch: bool = False) -> Sender:
         tier = self.config.tiers[principal.tier]
         return Sender(
             principal.user,
@@ -170,7 +170,7 @@ class SubmissionDesk:
                 accepted.append(answer)
         if met:
             first = jobs[0]
-            raise refused(met, first.tier, await self._turn_s(first), batch=first.batch is not None)
+            raise refused(met, first.tier, await self._turn_s(first), batch=first.batch)
         return accepted
 
     async def _turn_s(self, job: NewJob) -> float:

@@ -23,6 +23,16 @@ def lane_at_submission(lanes: LanesConfig, user: UserId) -> str:
             return UNCHOSEN
 
 
+def kept_lane(lane: str, user: UserId) -> str | None:
+    """As rows keep it: nothing for the user's own, which follows from whose the row is."""
+    return None if lane == user.hex else lane
+
+
+def lane_of(kept: str | None, user: UserId) -> str:
+    """The inverse."""
+    return user.hex if kept is None else kept
+
+
 def numbered_lane(number: int) -> str:
     return f"{_NUMBERED}{number}"
 

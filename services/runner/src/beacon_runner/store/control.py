@@ -9,6 +9,7 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.lanes import lane_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import places
 from beacon_runner.domain.ports import RouterCancel
@@ -207,5 +208,5 @@ def _message(row: Any) -> Message:
         row["stage"],
         row["attempt"],
         JobClass(row["class"]),
-        row["lane"],
+        lane_of(row["lane"], row["user_id"]),
     )

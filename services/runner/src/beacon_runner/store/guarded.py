@@ -9,6 +9,7 @@ from beacon_runner.domain.allowances import Allowance, Newcomer, Use, let_in
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.store.conflicts import retried
 from beacon_runner.store.database import Database
+from beacon_runner.store.new_ids import batch_of
 from beacon_runner.store.room import QueueRoom
 from beacon_runner.store.statements import statements
 from beacon_runner.store.submissions import (
@@ -96,7 +97,9 @@ class GuardedSubmissions:
             answers: dict[Any, Answer] = await _holders(connection, jobs)
             new = _first_of_each_key([job for job in jobs if job.id not in answers])
             room = await self._exact_room(connection, len(new))
-            newcomers = [Newcomer(job.user, job.allowance, job.batch or job.id) for job in new]
+            newcomers = [
+                Newcomer(job.user, job.allowance, batch_of(job.id) if job.batch else job.id) for job in new
+            ]
             met = let_in(newcomers, await _used(connection, users), room, self._room.size)
             answers |= {job.id: limit for job, limit in zip(new, met, strict=True) if limit is not None}
             passed = [job for job, limit in zip(new, met, strict=True) if limit is None]
@@ -125,7 +128,7 @@ async def _holders(connection: "Connection", jobs: Sequence[NewJob]) -> dict[Any
     owners, keys = [job.user for job in keyed], [job.idempotency_key for job in keyed]
     rows = await connection.fetch(_SUBMIT["by_idempotency_keys"], list(range(len(keyed))), owners, keys)
     found = {keyed[row["place"]].id: (keyed[row["place"]], row) for row in rows}
-    if any(job.batch is not None for job, _ in found.values()):
+    if any(job.batch for job, _ in found.values()):
         raise _KeyRacedError
     return {job_id: earlier_of(job, row) for job_id, (job, row) in found.items()}
 
@@ -163,7 +166,7 @@ async def _store(
         keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
         rows = await connection.fetch(_SUBMIT["submit_keyed"], *columns_of(jobs), express, *keys)
     stored = {row["job_id"] for row in rows}
-    if any(job.batch is not None and job.id not in stored for job in jobs):
+    if any(job.batch and job.id not in stored for job in jobs):
         raise _KeyRacedError
     fence = rows[0]["lease"] if single and rows else 0
     return [job for job in jobs if job.id in stored], [row["id"] for row in rows], fence

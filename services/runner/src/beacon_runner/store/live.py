@@ -7,6 +7,7 @@ from typing import Any
 from beacon_config.bounds import RetentionConfig
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.lanes import lane_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.ports import LiveMessage, Swept
 from beacon_runner.store.database import Database
@@ -80,5 +81,5 @@ def _message(row: Any) -> Message:
         row["stage"],
         row["attempt"],
         JobClass(row["class"]),
-        row["lane"],
+        lane_of(row["lane"], row["user_id"]),
     )

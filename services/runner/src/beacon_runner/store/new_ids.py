@@ -21,5 +21,10 @@ def ids_from(first: JobId, count: int) -> list[JobId]:
     return _counting(first.bytes[:13], int.from_bytes(first.bytes[13:]), count)
 
 
+def batch_of(job: JobId) -> str:
+    """The name of a job's batch: what the ids of its jobs have in common."""
+    return job.hex[:27]
+
+
 def _counting(shared: bytes, first: int, count: int) -> list[JobId]:
     return [JobId(UUID(shared + number.to_bytes(3))) for number in range(first, first + count)]

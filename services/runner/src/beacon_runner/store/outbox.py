@@ -6,9 +6,11 @@ from typing import Any
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.lanes import UNCHOSEN, lane_of
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.ports import OutboxLag
 from beacon_runner.store.database import Database
+from beacon_runner.store.new_ids import batch_of
 from beacon_runner.store.statements import statements
 
 _SQL = statements("outbox")
@@ -40,6 +42,9 @@ def _number(row: Any) -> int:
 
 
 def _entry(row: Any) -> OutboxEntry:
-    _, topic, job, ticket, stage, attempt, job_class, lane, front, batch, reason, not_before = row.values()
-    message = Message(JobId(job), ticket, stage, attempt, JobClass(job_class), lane)
-    return OutboxEntry(Topic(topic), message, not_before, front, batch, reason)
+    _, topic, job, user, ticket, stage, attempt, job_class, lane, front, batch, reason, not_before = (
+        row.values()
+    )
+    message = Message(JobId(job), ticket, stage, attempt, JobClass(job_class), lane_of(lane, user))
+    unchosen = batch_of(job) if batch and lane == UNCHOSEN else None  # only the choice of a lane asks for it
+    return OutboxEntry(Topic(topic), message, not_before, front, unchosen, reason)

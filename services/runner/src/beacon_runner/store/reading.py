@@ -12,6 +12,7 @@ from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.journal import events_at_once
+from beacon_runner.domain.lanes import lane_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import places
 from beacon_runner.domain.work import ExecutionReport, PlannedExecution
@@ -223,7 +224,7 @@ def _record(row: Any) -> JobRecord:
         row["spec"],
         row["context"] or {},
         JobClass(row["original_class"]),
-        row["lane"],
+        lane_of(row["lane"], row["user_id"]),
         row["front"],
         row["ticket"],
         row["lease"],

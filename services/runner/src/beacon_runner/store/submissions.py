@@ -13,6 +13,7 @@ from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.allowances import Allowance, LimitReached
+from beacon_runner.domain.lanes import kept_lane
 from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.domain.record import record
 from beacon_runner.store.arrays import numbers
@@ -34,7 +35,7 @@ class NewJob:
     job_class: JobClass
     lane: str
     admitted: AdmittedJob
-    batch: str | None = None
+    batch: bool = False  # came with others
     allowance: Allowance | None = None
     idempotency_key: str | None = None
     request_hash: bytes | None = None
@@ -212,17 +213,23 @@ def columns_of(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     shared: dict[tuple[Any, ...], int] = {}
     places = [shared.setdefault(_shared(job), len(shared) + 1) for job in jobs]
     specs = orjson.dumps([job.admitted.spec for job in jobs])
-    return [job.id for job in jobs], numbers(places), specs, *map(list, zip(*shared, strict=True))
+    return [job.id for job in jobs], numbers(places), specs, *map(list, zip(*map(_row, shared), strict=True))
 
 
 def values_of(job: NewJob) -> tuple[Any, ...]:
     """The same for a single one."""
-    return job.id, *_shared(job), job.admitted.spec, job.idempotency_key, job.request_hash
+    return job.id, *_row(_shared(job)), job.admitted.spec, job.idempotency_key, job.request_hash
 
 
 def _shared(job: NewJob) -> tuple[Any, ...]:
     one = job.admitted
     return job.user, job.tier, job.job_class, job.lane, job.batch, one.kind, one.name, one.stages, one.total
+
+
+def _row(shared: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same as rows keep it."""
+    user, tier, job_class, lane, *more = shared
+    return user, tier, job_class, kept_lane(lane, user), *more
 
 
 def created(job: NewJob) -> Submitted:

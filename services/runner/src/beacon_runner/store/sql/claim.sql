@@ -86,7 +86,7 @@ WITH poison AS (
     FROM unnest($1::uuid[], $2::integer[]) AS m (id, ticket)
     WHERE j.id = m.id AND j.ticket = m.ticket AND j.state IN ('queued', 'processing', 'retrying')
     AND j.deliveries >= $3
-    RETURNING j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.event_seq, j.state
+    RETURNING j.id, j.user_id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.event_seq, j.state
 ), letter AS (
     INSERT INTO dead_letters (job_id, stage, attempt, reason, failure)
     SELECT id, stage, attempt, 'poison', $4
@@ -99,8 +99,8 @@ WITH poison AS (
         reason = EXCLUDED.reason,
         failure = EXCLUDED.failure
 ), mirrored AS (
-    INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, reason)
-    SELECT 'jobs:dead', id, ticket, stage, attempt, class, lane, 'poison'
+    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, reason)
+    SELECT 'jobs:dead', id, user_id, ticket, stage, attempt, class, lane, 'poison'
     FROM poison
 ), told AS (
     INSERT INTO job_events (job_id, seq, events)

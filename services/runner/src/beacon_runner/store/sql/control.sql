@@ -69,10 +69,10 @@ WITH requeued AS (
         event_seq = j.event_seq + 1
     FROM unnest($1::uuid[], $2::smallint[]) AS r (id, attempt)
     WHERE j.id = r.id AND j.state IN ('failed', 'partial')
-    RETURNING j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.event_seq
+    RETURNING j.id, j.user_id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.event_seq
 ), queued AS (
-    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, front)
-    SELECT id, ticket, stage, attempt, class, lane, front
+    INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, front)
+    SELECT id, user_id, ticket, stage, attempt, class, lane, front
     FROM requeued
 ), told AS (
     INSERT INTO job_events (job_id, seq, events)

@@ -29,10 +29,10 @@ WITH skipped AS (
     UPDATE jobs
     SET front = true, price_paid = $2, class = $3, event_seq = event_seq + 1
     WHERE id = $1
-    RETURNING id, ticket, stage, attempt, class, lane, batch, event_seq
+    RETURNING id, user_id, ticket, stage, attempt, class, lane, batch, event_seq
 ), moved AS (
-    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, front, batch)
-    SELECT id, ticket, stage, attempt, class, lane, true, batch
+    INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, front, batch)
+    SELECT id, user_id, ticket, stage, attempt, class, lane, true, batch
     FROM skipped
 )
 INSERT INTO job_events (job_id, seq, events)

@@ -2,7 +2,7 @@
 -- Live jobs class by class in the order in which they wait, after a given place in it; unless all are wanted, without
 -- those whose message may still be in the outbox.
 SELECT
-    id, ticket, stage, attempt, class, lane, front, state = 'processing' AS processing, queued_at,
+    id, user_id, ticket, stage, attempt, class, lane, front, state = 'processing' AS processing, queued_at,
     extract(EPOCH FROM next_attempt_at)::double precision AS retry_at
 FROM jobs
 WHERE
@@ -23,15 +23,17 @@ LIMIT $4;
 -- name: republish
 -- Queue again the messages of jobs that are still live under the same ticket, in the order in which they waited.
 WITH lost AS (
-    SELECT j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at, j.queued_at
+    SELECT
+        j.id, j.user_id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at,
+        j.queued_at
     FROM unnest($1::uuid[], $2::integer[]) AS m (id, ticket)
     JOIN jobs j ON j.id = m.id AND j.ticket = m.ticket
     WHERE j.state IN ('queued', 'processing', 'retrying')
 ), queued AS (
-    INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, front, batch, not_before)
+    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, front, batch, not_before)
     SELECT
         CASE WHEN next_attempt_at IS NULL THEN 'jobs' ELSE 'jobs:retry' END,
-        id, ticket, stage, attempt, class, lane, front, batch, next_attempt_at
+        id, user_id, ticket, stage, attempt, class, lane, front, batch, next_attempt_at
     FROM lost
     ORDER BY queued_at, id
     RETURNING id
@@ -63,8 +65,8 @@ LIMIT $2;
 -- name: republish_dead
 -- Mirror the dead letters of these jobs again, oldest first.
 WITH queued AS (
-    INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, reason)
-    SELECT 'jobs:dead', d.job_id, j.ticket, d.stage, d.attempt, j.class, j.lane, d.reason
+    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, reason)
+    SELECT 'jobs:dead', d.job_id, j.user_id, j.ticket, d.stage, d.attempt, j.class, j.lane, d.reason
     FROM dead_letters d
     JOIN jobs j ON j.id = d.job_id
     WHERE d.job_id = ANY ($1::uuid[])
@@ -90,10 +92,11 @@ WITH waiting AS (
     SET class = $2, promoted_at = now(), event_seq = j.event_seq + 1
     FROM waiting w
     WHERE j.id = w.id
-    RETURNING j.id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.event_seq
+    RETURNING
+        j.id, j.user_id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.event_seq
 ), moved AS (
-    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, front, batch)
-    SELECT id, ticket, stage, attempt, class, lane, front, batch
+    INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, front, batch)
+    SELECT id, user_id, ticket, stage, attempt, class, lane, front, batch
     FROM promoted
 ), told AS (
     INSERT INTO job_events (job_id, seq, events)

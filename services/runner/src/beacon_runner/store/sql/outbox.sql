@@ -15,7 +15,7 @@ WHERE id = ANY (
     )
 )
 RETURNING
-    id, topic, job_id, ticket, stage, attempt, class, lane, front, batch, reason,
+    id, topic, job_id, user_id, ticket, stage, attempt, class, lane, front, batch, reason,
     extract(EPOCH FROM not_before)::double precision AS not_before;
 
 -- name: forget

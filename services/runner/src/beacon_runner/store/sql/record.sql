@@ -71,18 +71,18 @@ WITH changed AS (
     )
     WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
     RETURNING
-        j.id, j.state, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at,
-        j.failure, j.event_seq, r.requeue, r.reason, r.event_count, r.events
+        j.id, j.user_id, j.state, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch,
+        j.next_attempt_at, j.failure, j.event_seq, r.requeue, r.reason, r.event_count, r.events
 ), queued AS (
-    INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, front, batch, not_before)
+    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, front, batch, not_before)
     SELECT
         CASE WHEN next_attempt_at IS NULL THEN 'jobs' ELSE 'jobs:retry' END,
-        id, ticket, stage, attempt, class, lane, front, batch, next_attempt_at
+        id, user_id, ticket, stage, attempt, class, lane, front, batch, next_attempt_at
     FROM changed
     WHERE requeue
 ), mirrored AS (
-    INSERT INTO outbox (topic, job_id, ticket, stage, attempt, class, lane, reason)
-    SELECT 'jobs:dead', id, ticket, stage, attempt, class, lane, reason
+    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, reason)
+    SELECT 'jobs:dead', id, user_id, ticket, stage, attempt, class, lane, reason
     FROM changed
     WHERE reason IS NOT NULL
 ), letters AS (

@@ -8,7 +8,7 @@ WITH input AS (
     FROM ROWS FROM (unnest($1::uuid[], $2::text::integer[]), json_array_elements($3::json)) WITH ORDINALITY
         AS i (id, shared, spec, place)
     JOIN unnest(
-        $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::smallint[],
+        $4::uuid[], $5::text[], $6::text[], $7::text[], $8::boolean[], $9::text[], $10::text[], $11::smallint[],
         $12::integer[]
     ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, place)
         ON s.place = i.shared
@@ -21,8 +21,8 @@ WITH input AS (
     SELECT id, user_id, kind, name, spec, stages, total, tier, class, class, lane, batch
     FROM input
 ), queued AS (
-    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
-    SELECT id, 1, 0, 1, class, lane, batch, $13
+    INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, batch, express)
+    SELECT id, user_id, 1, 0, 1, class, lane, batch, $13
     FROM input
     RETURNING id
 )
@@ -36,7 +36,7 @@ WITH input AS (
         unnest($1::uuid[], $2::text::integer[], $14::text[], $15::bytea[]), json_array_elements($3::json)
     ) WITH ORDINALITY AS i (id, shared, idempotency_key, request_hash, spec, place)
     JOIN unnest(
-        $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::smallint[],
+        $4::uuid[], $5::text[], $6::text[], $7::text[], $8::boolean[], $9::text[], $10::text[], $11::smallint[],
         $12::integer[]
     ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, place)
         ON s.place = i.shared
@@ -54,10 +54,10 @@ WITH input AS (
         idempotency_key, request_hash
     FROM input
     ON CONFLICT (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-    RETURNING id, class, lane, batch
+    RETURNING id, user_id, class, lane, batch
 ), queued AS (
-    INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
-    SELECT id, 1, 0, 1, class, lane, batch, $13
+    INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, batch, express)
+    SELECT id, user_id, 1, 0, 1, class, lane, batch, $13
     FROM stored
     RETURNING id, job_id
 )
@@ -76,10 +76,10 @@ WITH stored AS (
         coalesce((SELECT (number << 20) + 1 FROM current_era WHERE only_row), 0)
     )
     ON CONFLICT (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-    RETURNING id, class, lane, batch, lease
+    RETURNING id, user_id, class, lane, batch, lease
 )
-INSERT INTO outbox (job_id, ticket, stage, attempt, class, lane, batch, express)
-SELECT s.id, 1, 0, 1, s.class, s.lane, s.batch, true
+INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, batch, express)
+SELECT s.id, s.user_id, 1, 0, 1, s.class, s.lane, s.batch, true
 FROM stored s
 CROSS JOIN set_config('synchronous_commit', 'off', true) AS lazy
 RETURNING id, job_id, (SELECT lease FROM stored) AS lease;
@@ -98,5 +98,5 @@ JOIN jobs j ON j.user_id = i.user_id AND j.idempotency_key = i.idempotency_key;
 -- Those of these jobs that are there, in their order; a job that was submitted alone is no batch.
 SELECT id, state, tier, class
 FROM jobs
-WHERE id = ANY ($1::uuid[]) AND batch IS NOT NULL
+WHERE id = ANY ($1::uuid[]) AND batch
 ORDER BY id;
