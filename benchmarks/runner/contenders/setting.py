@@ -17,6 +17,7 @@ from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.loops.publisher import OutboxPublisher
 from beacon_runner.store.database import Database
+from beacon_runner.store.new_ids import new_job_ids
 from beacon_runner.store.outbox import PostgresOutbox
 from beacon_runner.store.submissions import NewJob, Submissions
 from beacon_telemetry import new_registry
@@ -72,10 +73,9 @@ class Filler:
 
     async def submit_batch(self, count: int, user: UserId, prompt: str) -> None:
         """So many jobs of one user as one batch, which stays in one lane."""
-        batch = new_uuid().hex
+        jobs = [replace(self.job(user, prompt), id=job_id, batch=True) for job_id in new_job_ids(count)]
         for start in range(0, count, CHUNK):
-            jobs = [self.job(user, prompt) for _ in range(min(CHUNK, count - start))]
-            await self._submissions.submit([replace(job, batch=batch) for job in jobs])
+            await self._submissions.submit(jobs[start : start + CHUNK])
 
     async def submit_each(self, prompts: Mapping[UserId, str]) -> None:
         """One job of each user, all at the same moment."""

@@ -144,16 +144,19 @@ def nodes(plan: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 async def test_a_claim_touches_no_index(bed: Bed) -> None:
-    """No index may name a column that a claim changes, not even in its condition."""
-    await bed.submissions.submit([new_job(user=new_uuid()) for _ in range(20)])
-    await bed.claims.claim(await bed.messages(), "w1")
+    """No index may name a column that a claim changes, not even in its condition.
+
+    And every page must have room for the second version of all its rows, which has the name of a worker.
+    """
+    await bed.submissions.submit([new_job(user=new_uuid()) for _ in range(200)])
+    await bed.claims.claim(await bed.messages(), "worker-5d8f7c9b64-x2x7q-4711-0123456789abcdef")
     async with bed.database.acquire() as connection:
         await connection.execute("SELECT pg_stat_force_next_flush()")
         row = await connection.fetchrow(
             "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'jobs'"
         )
     assert row is not None
-    assert tuple(row) == (20, 20)
+    assert tuple(row) == (200, 200)
 
 
 async def test_every_statement_fits_the_schema(bed: Bed) -> None:

@@ -42,9 +42,7 @@ def _number(row: Any) -> int:
 
 
 def _entry(row: Any) -> OutboxEntry:
-    _, topic, job, user, ticket, stage, attempt, job_class, lane, front, batch, reason, not_before = (
-        row.values()
-    )
+    _, topic, job, user, ticket, stage, attempt, job_class, lane, front, batch, reason, due = row.values()
     message = Message(JobId(job), ticket, stage, attempt, JobClass(job_class), lane_of(lane, user))
     unchosen = batch_of(job) if batch and lane == UNCHOSEN else None  # only the choice of a lane asks for it
-    return OutboxEntry(Topic(topic), message, not_before, front, unchosen, reason)
+    return OutboxEntry(Topic(topic), message, due, front, unchosen, reason)
