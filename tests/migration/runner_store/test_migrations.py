@@ -14,7 +14,7 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.messages import Topic
-from beacon_runner.migrations import migrate
+from beacon_runner.migrations import head, migrate
 from beacon_runner.store.database import Database
 from beacon_runner.store.statements import all_files, statements
 
@@ -44,7 +44,7 @@ async def test_back_to_nothing_and_forward_again_gives_the_same_database(empty_d
 async def test_the_version_is_the_head_once_migrated(empty_database_url: str) -> None:
     assert await migrate.current(empty_database_url) is None
     await migrate.upgrade(empty_database_url)
-    assert await migrate.current(empty_database_url) == migrate.head()
+    assert await migrate.current(empty_database_url) == head()
 
 
 async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> None:
@@ -56,7 +56,7 @@ async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> No
         for _ in range(3)
     ]
     assert [await process.wait() for process in started] == [0, 0, 0]
-    assert await migrate.current(empty_database_url) == migrate.head()
+    assert await migrate.current(empty_database_url) == head()
 
 
 async def test_every_statement_of_the_store_fits_the_newest_version(database_url: str) -> None:

@@ -11,15 +11,14 @@ from pydantic import ValidationError
 
 from beacon_config import ConfigError, load_config
 from beacon_lifecycle import look_for_garbage_less_often, run_process
-from beacon_runner.bootstrap import bootstrap
 from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.migrations import migrate
-from beacon_runner.roles import Role, build
+from beacon_runner.role import Role
 from beacon_runner.settings import BootstrapSettings, DatabaseSettings, RunnerSettings
 from beacon_telemetry import configure_logging
 
 log = structlog.get_logger("beacon.runner")
 
+# What only one of them needs is imported by it: all of it takes each of them two seconds to load.
 MIGRATE = "migrate"
 BOOTSTRAP = "bootstrap"
 
@@ -45,15 +44,19 @@ def main() -> int:
 
 
 def _migrate() -> int:
+    from beacon_runner.migrations import head, migrate  # noqa: PLC0415
+
     settings = DatabaseSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     asyncio.run(migrate.upgrade(settings.database_url))
-    log.info("migrated", version=migrate.head())
+    log.info("migrated", version=head())
     return 0
 
 
 def _bootstrap() -> int:
+    from beacon_runner.bootstrap import bootstrap  # noqa: PLC0415
+
     settings = BootstrapSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
     made = asyncio.run(bootstrap(settings.database_url, settings.user_key, settings.admin_key))
@@ -64,6 +67,8 @@ def _bootstrap() -> int:
 
 
 def _run(role: Role) -> int:
+    from beacon_runner.roles import build  # noqa: PLC0415
+
     settings = RunnerSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
     config = load_config(settings.config_path, os.environ)

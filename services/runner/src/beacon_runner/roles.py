@@ -1,7 +1,5 @@
 """Which services make up a process of each role."""
 
-from enum import StrEnum
-
 from prometheus_client import CollectorRegistry
 
 from beacon_client.router import RouterClient
@@ -14,6 +12,7 @@ from beacon_runner.compose import RelayStore, Transport, build_relay, build_work
 from beacon_runner.loops.cancels import CancelCourier
 from beacon_runner.loops.worker.executor import RouterExecutor
 from beacon_runner.resources import Resource
+from beacon_runner.role import Role
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.store.cancels import PostgresCancels, most_places
 from beacon_runner.store.claims import PostgresClaims
@@ -25,13 +24,6 @@ from beacon_telemetry import new_registry
 
 WORKER_POOL = 6
 RELAY_POOL = 6
-
-
-class Role(StrEnum):
-    API = "api"
-    WORKER = "worker"
-    RELAY = "relay"
-    ALL = "all"
 
 
 async def build(role: Role, settings: RunnerSettings, config: BeaconConfig) -> Supervisor:

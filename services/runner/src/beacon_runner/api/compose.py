@@ -43,7 +43,7 @@ from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.live import HttpLine, SocketLine, Tickets, Watchers
 from beacon_runner.loops.cancels import CancelCourier
 from beacon_runner.loops.express import Express
-from beacon_runner.migrations import migrate
+from beacon_runner.migrations import head
 from beacon_runner.queue import Layout, RedisDesk
 from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
@@ -120,7 +120,7 @@ class ApiParts:
                 ledger_routes(credit, users, keys),
                 key_routes(users, keys),
                 user_routes(users, keys),
-                health_routes(ReadinessCheck(reader.version, migrate.head(), queue.ping), registry),
+                health_routes(ReadinessCheck(reader.version, head(), queue.ping), registry),
             ],
             portal_routes(),
             metrics=metrics,

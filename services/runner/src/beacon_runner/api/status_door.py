@@ -9,7 +9,7 @@ from beacon_lifecycle import Service
 from beacon_lifecycle.http_server import HttpServer
 from beacon_runner.api.health_routes import ReadinessCheck, health_routes
 from beacon_runner.domain.ports import QueueDesk
-from beacon_runner.migrations import migrate
+from beacon_runner.migrations import head
 from beacon_runner.resources import Resource
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.store.database import Database
@@ -20,7 +20,7 @@ def build_status_door(
     settings: RunnerSettings, desk: QueueDesk, registry: CollectorRegistry
 ) -> Sequence[Service]:
     database = Database(settings.database_url, size=1, name="beacon-status")
-    check = ReadinessCheck(Reader(database).version, migrate.head(), desk.ping)
+    check = ReadinessCheck(Reader(database).version, head(), desk.ping)
     app = FastAPI(title="Beacon runner, status", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(health_routes(check, registry))
     return [

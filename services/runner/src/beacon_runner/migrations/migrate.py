@@ -7,18 +7,9 @@ import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
-
-
-def head() -> str:
-    """The version that this code was written for."""
-    newest = ScriptDirectory.from_config(_config()).get_current_head()
-    if newest is None:
-        raise RuntimeError("the package holds no migrations")
-    return newest
 
 
 async def upgrade(database_url: str, revision: str = "head") -> None:
