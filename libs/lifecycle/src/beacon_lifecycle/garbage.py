@@ -14,3 +14,4 @@ def look_for_garbage_less_often(*, young: int = 50_000) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(young, _YOUNG_PER_LOOK_AT_THE_OLDER // young, 50)
+    gc.enable()

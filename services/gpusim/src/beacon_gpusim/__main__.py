@@ -1,5 +1,9 @@
 """`python -m beacon_gpusim`: one simulated GPU endpoint, until SIGTERM or SIGINT."""
 
+import gc
+
+gc.disable()  # while all is imported: nothing of it is garbage
+
 import sys
 
 from pydantic import ValidationError
@@ -7,7 +11,7 @@ from pydantic import ValidationError
 from beacon_config import ConfigError
 from beacon_gpusim.composition import build
 from beacon_gpusim.settings import Settings
-from beacon_lifecycle import run_process
+from beacon_lifecycle import look_for_garbage_less_often, run_process
 from beacon_telemetry import configure_logging
 
 
@@ -19,6 +23,7 @@ def main() -> int:
         sys.stderr.write(f"gpusim cannot start: {error}\n")
         return 2
     configure_logging("gpusim", settings.log_format, settings.log_level)
+    look_for_garbage_less_often()
     return run_process(lambda: build(settings))
 
 

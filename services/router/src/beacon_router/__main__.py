@@ -1,5 +1,9 @@
 """`python -m beacon_router`: one router, until SIGTERM or SIGINT."""
 
+import gc
+
+gc.disable()  # while all is imported: nothing of it is garbage
+
 import os
 import sys
 

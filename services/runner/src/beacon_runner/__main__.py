@@ -1,5 +1,9 @@
 """`python -m beacon_runner <role>`: migrate, bootstrap, or one process with one of the runner's roles."""
 
+import gc
+
+gc.disable()  # while all is imported: nothing of it is garbage
+
 import argparse
 import asyncio
 import logging
