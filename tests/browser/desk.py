@@ -5,6 +5,7 @@ from typing import Any, Self
 import httpx
 from playwright.sync_api import Locator, Page, expect
 
+from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack
 from tests.fixtures.waiting import PATIENCE_S
 
@@ -28,7 +29,9 @@ class Backstage:
 
     def __init__(self, stack: RunningStack) -> None:
         self.stack = stack
-        self._http = httpx.Client(base_url=stack.credentials.runner_url, trust_env=False, timeout=PATIENCE_S)
+        self._http = httpx.Client(
+            base_url=stack.credentials.runner_url, trust_env=False, timeout=PATIENCE_S, verify=NO_TLS
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import httpx
 
+from tests.fixtures.no_tls import NO_TLS
+
 USERS = 4
 PAUSE_S = 0.2
 CHANGED_MIND = "to be cancelled"
@@ -74,7 +76,7 @@ class Load:
             self.cancelled.add(job_id)
 
     def _http(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=30, trust_env=False)
+        return httpx.AsyncClient(base_url=self.url, timeout=30, trust_env=False, verify=NO_TLS)
 
 
 def _job(rng: random.Random, number: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack
 from tests.fixtures.waiting import PATIENCE_S
 
@@ -24,7 +25,9 @@ CLIENTS = 1_000
 @pytest.fixture
 async def http(stack: RunningStack) -> AsyncIterator[httpx.AsyncClient]:
     base = stack.url("runner")
-    async with httpx.AsyncClient(base_url=base, headers=stack.user, timeout=PATIENCE_S) as client:
+    async with httpx.AsyncClient(
+        base_url=base, headers=stack.user, timeout=PATIENCE_S, verify=NO_TLS
+    ) as client:
         yield client
 
 
