@@ -27,6 +27,7 @@ def shared_router(us_process: GpusimProcess) -> Iterator[RouterProcess]:
             "us-chat": backend("US", us_process.url, dialect="openai", models=("chat",), slots=2),
             "eu-1": backend("EU", us_process.url, models=("m",), slots=1),
         },
+        models={"slow": {"expected_load_s": 0.0, "expected_run_s": 3_000.0}},
         regions={"US": {"aliases": ["us-east"]}},
         body_bytes=100_000,
         attempts=1,
