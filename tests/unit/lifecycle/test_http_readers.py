@@ -143,3 +143,20 @@ def test_a_close_does_not_wait_for_one_who_has_little_left_to_read(
     assert not transport.aborted, "it reads"
     loop.pass_time()
     assert transport.aborted
+
+
+def test_a_close_does_not_wait_for_one_who_stops_before_the_end(
+    connection: WatchedReaders, loop: HandLoop, transport: FullTransport
+) -> None:
+    """It has read for so long that nothing else looks at it, and so much that the transport resumes."""
+    transport.close()
+    connection.pause_writing()
+    loop.now = 1_000.0
+    loop.deadline.call()
+    loop.pass_time()
+    transport.unread = 10
+    connection.resume_writing()
+    loop.pass_time()
+    assert not transport.aborted, "it has read"
+    loop.pass_time()
+    assert transport.aborted

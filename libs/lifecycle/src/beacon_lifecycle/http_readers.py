@@ -28,7 +28,8 @@ class WatchedReaders(ClientDeadlines):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_watching()
+        if not self.transport.is_closing():  # else the rest is waited for, and nobody else looks
+            self._stop_watching()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_watching()
