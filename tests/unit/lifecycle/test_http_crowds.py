@@ -36,12 +36,16 @@ class HandLoop:
 
 class OpenTransport(Transport):
     closed = False
+    unread = 0
 
     def is_closing(self) -> bool:
         return self.closed
 
     def close(self) -> None:
         self.closed = True
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def pause_reading(self) -> None: ...
 
@@ -123,7 +127,7 @@ def test_more_than_it_may_open_is_not_promised() -> None:
 def test_those_idle_for_longest_make_room(loop: HandLoop) -> None:
     crowd = Crowd(8)
     idle = [served(loop, at) for at in range(20)]
-    assert crowd.make_room(idle, 100.0)
+    assert crowd.make_room(set(idle), 100.0)
     assert [connection.is_open for connection in idle] == [False] * crowd.spare + [True] * (20 - crowd.spare)
 
 
@@ -136,13 +140,28 @@ def test_who_is_in_the_middle_of_something_stays(loop: HandLoop) -> None:
         served(loop, 0, ASK),
         served(loop, 100 - IDLE_S + 0.1),
     ]
-    assert not Crowd(8).make_room(busy, 100.0)
+    assert not Crowd(8).make_room(set(busy), 100.0)
     assert all(connection.is_open for connection in busy)
+
+
+def test_who_has_not_read_its_answer_is_not_idle(loop: HandLoop) -> None:
+    """Closing would wait for it: nobody leaves by that, and the next one would be one too many."""
+    slow = served(loop, 0)
+    slow.transport.unread = 1  # type: ignore[attr-defined]
+    assert not Crowd(8).make_room({slow}, 100.0)
+    assert slow.is_open
+
+
+def test_who_made_room_is_not_counted_any_more(loop: HandLoop) -> None:
+    """Its connection is lost a moment later, and many may come in between."""
+    present: set[object] = {served(loop, 0), served(loop, 0), busy := connect(loop)}
+    assert Crowd(8).make_room(present, 100.0)
+    assert present == {busy}
 
 
 def test_nobody_is_looked_for_twice_within_a_second(loop: HandLoop) -> None:
     crowd = Crowd(8)
-    assert not crowd.make_room([], 100.0)
+    assert not crowd.make_room(set(), 100.0)
     idle = served(loop, 0)
-    assert not crowd.make_room([idle], 100.9)
-    assert crowd.make_room([idle], 101.0)
+    assert not crowd.make_room({idle}, 100.9)
+    assert crowd.make_room({idle}, 101.0)

@@ -7,7 +7,7 @@ reaches no database and no backend either: the bound is to be met before that.
 import asyncio
 import resource
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import nsmallest
 from math import inf
 from typing import Any, cast
@@ -64,8 +64,10 @@ class Crowd:
         self.refused = refused
         self._looked_at = -inf
 
-    def make_room(self, connections: Iterable[object], now: float) -> bool:
-        """Whether some of those that have been idle for longest were closed; looks once a second at most."""
+    def make_room(self, connections: set[Any], now: float) -> bool:
+        """Whether some of those that have been idle for longest were closed, and are not counted any more;
+        looks once a second at most.
+        """
         if now < self._looked_at + _LOOK_EVERY_S:
             return False
         self._looked_at = now
@@ -76,6 +78,7 @@ class Crowd:
         ]
         for connection in nsmallest(self.spare, idle, key=ClientDeadlines.idle_since):
             connection.transport.close()
+            connections.discard(connection)  # more may come before it is lost
         return bool(idle)
 
 

@@ -63,6 +63,8 @@ class ClientDeadlines(BoundedHeads):
         """When its last answer was over; a moment that never comes while it is in the middle of something."""
         if self.reading is not NOTHING or self._is_owed_an_answer():
             return inf
+        if self.transport.get_write_buffer_size():  # of an answer that it has not read
+            return inf
         return self._due - self.timeout_keep_alive
 
     def body_is_late(self) -> None:
