@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from beacon_client.router_answers import TOO_MANY_CONNECTIONS
 from beacon_contracts.problem import Problem
 from tests.fixtures.gpusim import start_gpusim
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
@@ -44,7 +45,7 @@ async def test_one_too_many_is_told_to_come_back(router: Router, guests: list[Wi
         status, headers, document = await wire.answer()
         assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
         problem = Problem.model_validate(document)
-        assert (problem.status, problem.code) == (503, "too_many_connections")
+        assert (problem.status, problem.code) == (503, TOO_MANY_CONNECTIONS)
         assert await wire.ended()
     for wire in guests:
         await wire.send(LOOK)

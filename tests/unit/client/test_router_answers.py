@@ -58,6 +58,11 @@ def test_not_accepted_is_busy_for_as_long_as_the_header_says(header: str, expect
     assert understand(answer(429, problem(429), retry_after=header), REQUEST) == Busy(expected, "the reason")
 
 
+def test_one_connection_too_many_says_nothing_of_the_request() -> None:
+    refused = answer(503, problem(503, "too_many_connections", retry_after_s=1))
+    assert understand(refused, REQUEST) == Busy(1.0, "the reason", heard=False)
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_service_token_is_the_operators_mistake_and_no_failure_of_the_job(status: int) -> None:
     busy = understand(answer(status, problem(status)), REQUEST)

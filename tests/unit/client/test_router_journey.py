@@ -12,6 +12,7 @@ from beacon_contracts.inference import InferenceState, InferenceView
 
 REFUSED = Unanswered("connection refused", sent=False)
 CUT = Unanswered("connection lost", sent=True)
+NOT_HEARD = Busy(1.0, "no more connections", heard=False)
 WAITING = Waiting(
     InferenceView(request_id="r", state=InferenceState.QUEUED, model="m", requested_region="US", fence=1)
 )
@@ -150,6 +151,39 @@ def test_a_router_that_stops_gives_the_request_back_and_the_other_gets_it() -> N
     assert trip.learn(home, Busy(1.0, "stopping")) == 0
     assert not trip.accepted()
     assert trip.next() is not home
+
+
+def test_a_router_without_room_for_a_connection_gets_nothing_new() -> None:
+    trip = Trip()
+    first = trip.next()
+    assert trip.learn(first, NOT_HEARD) == 0
+    second = trip.next()
+    assert second is not first
+    trip.learn(second, NOT_HEARD)
+    with pytest.raises(RouterBusy) as busy:
+        trip.next()
+    assert (busy.value.retry_after_s, busy.value.reason) == (1.0, "no more connections")
+    assert (first.failures, second.failures) == (0, 0)
+
+
+@pytest.mark.parametrize("before", [WAITING, CUT])
+def test_what_may_run_at_a_router_without_room_for_a_connection_stays_there(before: Any) -> None:
+    """It was not heard: that says nothing of the run, and elsewhere there would be a second one."""
+    trip = Trip()
+    home = trip.next()
+    trip.learn(home, before)
+    accepted = trip.accepted()
+    assert trip.learn(home, NOT_HEARD) == 1.0
+    assert trip.accepted() == accepted
+    assert trip.next() is home
+
+
+def test_a_router_that_never_has_room_is_given_up() -> None:
+    trip = Trip("http://only", max_tries=7)
+    trip.learn(trip.next(), WAITING)
+    assert [trip.learn(trip.next(), NOT_HEARD) for _ in range(6)] == [1.0, 1.0, 1.0, 1.0, 2.0, 4.0]
+    with pytest.raises(RouterUnreachable, match="no more connections"):
+        trip.learn(trip.next(), NOT_HEARD)
 
 
 def test_nonsense_counts_against_the_router_and_not_forever() -> None:

@@ -13,6 +13,7 @@ from beacon_contracts.problem import Problem
 
 DEFAULT_RETRY_AFTER_S = 1.0
 TOKEN_REFUSED_RETRY_S = 30.0
+TOO_MANY_CONNECTIONS = "too_many_connections"  # as the server says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,11 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
+    """Not taken. Where there was no room for the connection, nothing was `heard`: it may have been before."""
+
     retry_after_s: float
     reason: str
+    heard: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ def understand(answer: Answer, request: InferenceRequest) -> Meaning:
         case 404:
             return Lost()
         case 429 | 503 if problem is not None:
-            return Busy(retry_after_s(answer.headers, problem), problem.detail)
+            heard = problem.code != TOO_MANY_CONNECTIONS
+            return Busy(retry_after_s(answer.headers, problem), problem.detail, heard)
         case 401 | 403:
             # The operator's mistake, not the job's: it must cost the job nothing.
             detail = problem.detail if problem else f"status {answer.status}"

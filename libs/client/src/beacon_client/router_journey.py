@@ -60,7 +60,7 @@ class Journey:
                 endpoint.answered()
                 return self._start_over("the router does not know the request")
             case Busy():
-                return self._look_elsewhere(endpoint, meaning)
+                return self._accept_refusal(endpoint, meaning)
             case Broken():
                 return self._survive(endpoint, meaning.reason, sent=True, now=now)
             case Unanswered():
@@ -80,9 +80,11 @@ class Journey:
         self.home, self.accepted, self.failures_at_home = None, False, 0
         return self._count_try(reason)
 
-    def _look_elsewhere(self, endpoint: Endpoint, busy: Busy) -> float:
-        """It is not running there: never taken, or given back by a router that stops."""
+    def _accept_refusal(self, endpoint: Endpoint, busy: Busy) -> float:
+        """It is not running there: never taken, or given back by a router that stops. Unless nobody heard."""
         endpoint.answered()
+        if self.home is not None and not busy.heard:
+            return max(busy.retry_after_s, self._count_try(f"{endpoint.url}: {busy.reason}"))
         self.home, self.accepted, self.failures_at_home = None, False, 0
         self.busy[endpoint] = busy
         return 0.0
