@@ -1,7 +1,9 @@
 """Clients that do not read their answers."""
 
+import socket
 from asyncio import AbstractEventLoop, Transport
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import cast
 
 import pytest
@@ -9,7 +11,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from beacon_lifecycle.http_readers import WatchedReaders
+from beacon_lifecycle.http_readers import WatchedReaders, unread_of
 
 
 class Look:
@@ -52,8 +54,8 @@ class HandLoop:
 class FullTransport(Transport):
     """Has bytes that the client has not read."""
 
-    def __init__(self, unread: int) -> None:
-        super().__init__({"socket": None})
+    def __init__(self, unread: int, connection: socket.socket | None = None) -> None:
+        super().__init__({"socket": connection})
         self.unread = unread
         self.closing = False
         self.aborted = False
@@ -83,6 +85,24 @@ def transport() -> FullTransport:
 
 @pytest.fixture
 def connection(loop: HandLoop, transport: FullTransport) -> WatchedReaders:
+    return connected(loop, transport)
+
+
+@pytest.fixture
+def full_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A server's end, in whose kernel no more has room, and the client's."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+    with client, server:
+        server.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                server.send(bytes(65_536))
+        yield server, client
+
+
+def connected(loop: HandLoop, transport: FullTransport) -> WatchedReaders:
     async def app(scope: Scope, receive: Receive, send: Send) -> None: ...
 
     made = WatchedReaders(
@@ -158,5 +178,24 @@ def test_a_close_does_not_wait_for_one_who_stops_before_the_end(
     connection.resume_writing()
     loop.pass_time()
     assert not transport.aborted, "it has read"
+    loop.pass_time()
+    assert transport.aborted
+
+
+def test_what_leaves_the_kernel_alone_is_read_too(
+    loop: HandLoop, full_pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """It asks for more when a third of its megabytes is gone: a slow client takes minutes for so much."""
+    server, client = full_pair
+    transport = FullTransport(100_000, server)
+    connection = connected(loop, transport)
+    connection.pause_writing()
+    for _ in range(3):
+        loop.pass_time()
+        before = unread_of(transport)
+        while unread_of(transport) == before:
+            client.recv(4_096)
+    loop.pass_time()
+    assert not transport.aborted
     loop.pass_time()
     assert transport.aborted
