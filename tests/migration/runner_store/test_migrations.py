@@ -59,6 +59,26 @@ async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> No
     assert await migrate.current(empty_database_url) == head()
 
 
+async def test_a_newer_version_is_left_alone_and_said(empty_database_url: str) -> None:
+    await migrate.upgrade(empty_database_url)
+    connection = await asyncpg.connect(empty_database_url)
+    try:
+        await connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    finally:
+        await connection.close()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "beacon_runner", "migrate"),
+        env={**os.environ, "DATABASE_URL": empty_database_url},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 2
+    assert said.decode() == (
+        "the runner cannot migrate: the database is at 9999, "
+        f"which this release does not know: it needs {head()}\n"
+    )
+
+
 async def test_every_statement_of_the_store_fits_the_newest_version(database_url: str) -> None:
     """No drift: a column that a statement needs and no migration makes fails here."""
     database = Database(database_url, size=1)

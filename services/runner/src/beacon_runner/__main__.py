@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from beacon_config import ConfigError, load_config
 from beacon_lifecycle import look_for_garbage_less_often, run_process
 from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.migrations import UnknownVersionError
 from beacon_runner.role import Role
 from beacon_runner.settings import BootstrapSettings, DatabaseSettings, RunnerSettings
 from beacon_telemetry import configure_logging
@@ -42,7 +43,7 @@ def main() -> int:
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             sys.stderr.write(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}\n")
-    except (ConfigError, StoreUnavailableError, OSError) as error:
+    except (ConfigError, StoreUnavailableError, UnknownVersionError, OSError) as error:
         sys.stderr.write(f"the runner cannot {role}: {error}\n")
     return 2
 

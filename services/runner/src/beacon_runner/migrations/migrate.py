@@ -7,13 +7,20 @@ import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.util import CommandError
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from beacon_runner.migrations import UnknownVersionError
+
 
 async def upgrade(database_url: str, revision: str = "head") -> None:
-    await _run(database_url, lambda config: command.upgrade(config, revision))
+    """Raises `UnknownVersionError` for a database that a later release has migrated."""
+    try:
+        await _run(database_url, lambda config: command.upgrade(config, revision))
+    except CommandError as error:
+        raise UnknownVersionError(await current(database_url)) from error
 
 
 async def downgrade(database_url: str, revision: str) -> None:
