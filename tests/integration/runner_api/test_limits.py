@@ -117,6 +117,8 @@ async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: Api
     assert problem["code"] == "pending_jobs_limit"
     assert {error["code"] for error in problem["errors"]} == {"pending_jobs_limit"}
     assert {"jobs[5]", "jobs[6]"} <= {error["field"] for error in problem["errors"]}
+    assert (problem["limit"], problem["used"]) == (5, 0)
+    assert problem["detail"].endswith("may have 5 pending jobs; you have 0, and this batch has 7")
     assert (await anna.get("/api/v1/jobs"))["jobs"] == []
     await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 202)
 

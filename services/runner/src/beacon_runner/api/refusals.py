@@ -25,10 +25,11 @@ def refused(
 ) -> HttpProblemError:
     """The 429 for the jobs that met limits, by their place; `estimate_s` where no better moment is known."""
     first = next(iter(met.values()))
+    sentence = _sentence(first, tier)
     return HttpProblemError(
         429,
         _WORDS[first.limit][0],
-        _sentence(first, tier),
+        f"{sentence}, and this batch has {len(met)}" if batch else sentence,
         errors=[_field(place, limit, tier) for place, limit in met.items()] if batch else None,
         retry_after_s=round(max(1.0, *(_frees_in_s(limit, estimate_s) for limit in met.values())), 1),
         limit_name=first.limit,

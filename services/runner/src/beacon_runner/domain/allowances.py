@@ -108,7 +108,8 @@ class _Taken:
         return _checked(
             newcomer.allowance,
             self._used.get(newcomer.user, Use()),
-            self._added.get(newcomer.user, 0) + before,
+            self._added.get(newcomer.user, 0),
+            before,
         )
 
     def keep(self, newcomers: Iterable[Newcomer]) -> None:
@@ -117,11 +118,13 @@ class _Taken:
             self._total += 1
 
 
-def _checked(allowance: Allowance, use: Use, more: int) -> LimitReached | None:
-    pending, per_hour = allowance.pending_jobs, allowance.jobs_per_hour
-    if per_hour is not None and use.this_hour + more >= per_hour:
+def _checked(allowance: Allowance, use: Use, added: int, before: int) -> LimitReached | None:
+    """Those of its own group `before` it count, but are not told of as used: nobody has them yet."""
+    per_hour, this_hour = allowance.jobs_per_hour, use.this_hour + added
+    if per_hour is not None and this_hour + before >= per_hour:
         frees_in_s = use.hour_frees_in_s if use.hour_frees_in_s is not None else HOUR_S
-        return LimitReached(Limit.JOBS_PER_HOUR, per_hour, use.this_hour + more, frees_in_s)
-    if pending is not None and use.pending + more >= pending:
-        return LimitReached(Limit.PENDING_JOBS, pending, use.pending + more)
+        return LimitReached(Limit.JOBS_PER_HOUR, per_hour, this_hour, frees_in_s)
+    most, pending = allowance.pending_jobs, use.pending + added
+    if most is not None and pending + before >= most:
+        return LimitReached(Limit.PENDING_JOBS, most, pending)
     return None
