@@ -100,5 +100,10 @@ async def test_streams_share_the_slots(gpu: Gpusim, client: AsyncOpenAI) -> None
         stream = await client.chat.completions.create(model="steady", messages=QUESTION, stream=True)
         return len([chunk async for chunk in stream])
 
-    assert all(await asyncio.gather(*(read() for _ in range(4))))
+    await gpu.hold()
+    async with asyncio.TaskGroup() as readers:
+        read_by = [readers.create_task(read()) for _ in range(4)]
+        await gpu.wait_running(4)
+        await gpu.release()
+    assert all(reader.result() for reader in read_by)
     assert (await gpu.stats())["max_concurrent"] == 4
