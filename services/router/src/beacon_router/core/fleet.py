@@ -233,7 +233,7 @@ class Fleet:
         unsure: dict[str, float] = {}
         for lane in self._in_order(asides.ask(now)):
             model = lane.model
-            waiting = [lane for of_rank in self._affine[model] for lane in of_rank if lane.live]
+            waiting = [each for of_rank in self._affine[model] for each in of_rank if each.live]
             hope = patience.hope(self.region, model, now, crowd_of(waiting, self._weights))
             until = patience.aside_until(waiting, hope, free, now)
             if until is None:
@@ -251,7 +251,7 @@ class Fleet:
     def _in_order(self, models: Collection[str]) -> Iterable[Lane]:
         """By rank and arrival, lanes of those models that may run, the first of each among them."""
         if len(models) > _FEW:
-            return (lane for heads in self._ranks for lane in heads.in_order() if lane.model in models)
+            return self._in_line(models)
         firsts = []
         for model in models:
             lane = None if self._shut(model) else _first(self._affine[model])
@@ -260,6 +260,13 @@ class Fleet:
         if len(firsts) > 1:
             firsts.sort(key=_line)
         return firsts
+
+    def _in_line(self, models: Collection[str]) -> Iterator[Lane]:
+        """By rank and arrival, lanes of models that are still among these when they are reached."""
+        for heads in self._ranks:
+            for lane in heads.in_order():
+                if lane.model in models:
+                    yield lane
 
     def _loaded(self, free: list[Backend]) -> list[tuple[Backend, Lane]]:
         """Each backend, with the first by rank and arrival of each model that it holds and may run."""

@@ -84,7 +84,7 @@ class Heads:
         """The lane has another head, who came later, or none; one that is parked is looked at later."""
         entries = self.entries
         at = bisect_left(entries, gone)
-        if at < len(entries) and entries[at] is gone:
+        if at < len(entries) and entries[at] == gone:
             del entries[at]
             if lane.live:
                 insort(entries, lane.entry, at)
