@@ -9,6 +9,7 @@ python="$venv/bin/python"
 
 say() { printf '==> %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+. infra/registry.sh
 recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
 find_python() {
@@ -28,23 +29,6 @@ make_venv() {
     # --clear: an interrupted attempt, or one whose Python is gone, is no obstacle.
     "$base" -m venv --clear "$venv" ||
         fail "$base cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"
-}
-
-# uv reads no pip configuration; where only pip was told of a registry or its certificate, pass it on.
-tell_uv_of_the_registry() {
-    index=$(pip_setting index-url)
-    if [ -n "$index" ] && [ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}" ]; then
-        export UV_DEFAULT_INDEX="$index"
-    fi
-    certificate=$(pip_setting cert)
-    if [ -n "$certificate" ] && [ -z "${SSL_CERT_FILE:-}" ]; then
-        export SSL_CERT_FILE="$certificate"
-    fi
-}
-
-# From its files and variables alike; a variable is listed first and counts more.
-pip_setting() {
-    "$python" -m pip config list 2>/dev/null | sed -nE "s/^(:env:|global)\.$1='(.*)'\$/\2/p" | head -n 1
 }
 
 install_uv() {
