@@ -7,11 +7,13 @@ gc.disable()  # while all is imported: nothing of it is garbage
 import os
 import sys
 
+import structlog
 from pydantic import ValidationError
 
 from beacon_config import ConfigError, load_config
 from beacon_lifecycle import look_for_garbage_less_often, run_process
 from beacon_router.composition import build
+from beacon_router.core import COMPILED
 from beacon_router.settings import Settings
 from beacon_telemetry import configure_logging
 
@@ -26,6 +28,7 @@ def main() -> int:
         sys.stderr.write(f"the router cannot start: {error}\n")
         return 2
     configure_logging("router", settings.log_format, settings.log_level)
+    structlog.get_logger(__name__).info("core_loaded", compiled=COMPILED)
     look_for_garbage_less_often(young=_YOUNG)
     return run_process(lambda: build(settings, config, os.environ))
 

@@ -1,5 +1,7 @@
 """The router's pure scheduling core: docs/scheduling.md states its rules and bounds."""
 
+from typing import Final
+
 from beacon_router.core.decisions import (
     Decision,
     Eta,
@@ -33,7 +35,11 @@ from beacon_router.core.topology import (
     model_limit,
 )
 
+COMPILED: Final = not __file__.endswith(".py")
+"""Whether this is the core that images run; docs/decisions/0014 says how it is made."""
+
 __all__ = [
+    "COMPILED",
     "BackendSnapshot",
     "BackendSpec",
     "Decision",
