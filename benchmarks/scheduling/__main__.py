@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.harness.machine import facts_line, machine_facts
-from benchmarks.scheduling.cost import SIZES, bytes_per_waiting, decision_costs
+from benchmarks.scheduling.cores import COMPILED, core_costs
 from benchmarks.scheduling.findings import simulate
 from benchmarks.scheduling.report import write_report
 from benchmarks.scheduling.scenarios import all_scenarios
@@ -23,14 +23,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--traces", default=os.environ.get("BEACON_TRACES"), help="a directory of CSV files")
     chosen, _ = parser.parse_known_args(arguments)
-    costs = decision_costs(chosen.rounds, chosen.decisions, chosen.seed)
-    bytes_each = bytes_per_waiting(SIZES[-1], chosen.seed)
+    costs = core_costs(chosen.rounds, chosen.decisions, chosen.seed)
+    if COMPILED not in costs:
+        print("  the compiled core is not measured: `make compiled` builds it")
     found = simulate(all_scenarios(chosen.traces, chosen.seed, chosen.seconds), chosen.samples)
     how = (
         f"Seed {chosen.seed}; decisions in {chosen.rounds} shuffled rounds of {chosen.decisions:,}; "
         f"{facts_line(machine_facts())}. To repeat it: `make bench NAME=scheduling`."
     )
-    for path in write_report(found, costs, bytes_each, how):
+    for path in write_report(found, costs, how):
         print(f"written: {path}")
     return 0
 

@@ -2,11 +2,11 @@
 
 import gc
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 from random import Random
 from time import thread_time_ns
-from typing import Final, NamedTuple
+from typing import Final
 
 from beacon_router.core import (
     BackendSpec,
@@ -19,8 +19,6 @@ from beacon_router.core import (
     Start,
     Topology,
 )
-from benchmarks.harness.rounds import shuffled_rounds
-from benchmarks.harness.statistics import Round
 
 SIZES = (100, 1_000, 10_000, 100_000)
 GPUS, MODELS, TIERS = 10, 50, 5
@@ -28,24 +26,8 @@ FREE = 5
 LOAD_S, RUN_S = 10.0, 0.001
 """So short a run that however many may stand aside for its end."""
 BATCH = 50
-SPIN = 1_000
-"""Steps of a bare loop beside each batch: they tell how fast the machine is at that moment."""
 CALM_S, STARVING_S = 1e-6, 1.0
 """How far time goes on between two decisions: nobody is ever past the bound, or soon every tier is."""
-
-
-class Cost(NamedTuple):
-    microseconds: float
-    spin_ns: float
-    """What the bare loop took beside it, on average."""
-
-
-class Costs(NamedTuple):
-    """By kind, round by round, CPU microseconds per decision by number of waiting requests."""
-
-    measured: dict[str, list[Round]]
-    steady: dict[str, list[Round]]
-    """As if the machine had always been as fast as the bare loop showed it at its best."""
 
 
 class Bench:
@@ -69,14 +51,10 @@ class Bench:
         for _ in range(number):
             self.scheduler.submit(self._now, next(self._requests))
 
-    def cost(self, decisions: int) -> Cost:
-        """CPU per decision: a slot frees, and the scheduler says who gets it."""
-        used = spun = 0
+    def cost(self, decisions: int) -> float:
+        """CPU microseconds per decision: a slot frees, and the scheduler says who gets it."""
         batches = decisions // BATCH
-        for _ in range(batches):
-            spun += _spin_ns()
-            used += self._batch_ns()
-        return Cost(used / 1000 / (batches * BATCH), spun / batches)
+        return sum(self._batch_ns() for _ in range(batches)) / 1000 / (batches * BATCH)
 
     def _batch_ns(self) -> int:
         self.submit(BATCH)
@@ -161,44 +139,27 @@ KINDS: Final[dict[str, tuple[type[Bench], float]]] = {
 }
 
 
-def decision_costs(rounds: int, decisions: int, seed: int) -> Costs:
-    benches = {
-        f"{kind}: {size}": bench(size, step_s, seed)
-        for kind, (bench, step_s) in KINDS.items()
-        for size in SIZES
-    }
-    for bench in benches.values():
-        bench.cost(BATCH * GPUS)
-    gc.collect()
-    found = [
-        {name: benches[name].cost(decisions) for name in order}
-        for order in shuffled_rounds(list(benches), rounds, seed)
-    ]
-    best_ns = min(cost.spin_ns for costs in found for cost in costs.values())
-    return Costs(
-        _by_kind([{name: cost.microseconds for name, cost in costs.items()} for costs in found]),
-        _by_kind(
-            [
-                {name: cost.microseconds * best_ns / cost.spin_ns for name, cost in costs.items()}
-                for costs in found
-            ]
-        ),
-    )
+class Benches:
+    """Every kind with every number of waiting requests, ready to be measured round by round."""
 
+    def __init__(self, seed: int, sizes: Sequence[int] = SIZES) -> None:
+        self._seed = seed
+        self._benches = {
+            (kind, size): bench(size, step_s, seed)
+            for kind, (bench, step_s) in KINDS.items()
+            for size in sizes
+        }
+        for prepared in self._benches.values():
+            prepared.cost(BATCH * GPUS)
 
-def _by_kind(rounds: list[dict[str, float]]) -> dict[str, list[Round]]:
-    return {
-        kind: [{str(size): values[f"{kind}: {size}"] for size in SIZES} for values in rounds]
-        for kind in KINDS
-    }
-
-
-def _spin_ns() -> int:
-    before = thread_time_ns()
-    total = 0
-    for number in range(SPIN):
-        total += number
-    return thread_time_ns() - before
+    def round(self, number: int, decisions: int) -> dict[str, dict[str, float]]:
+        """By kind, CPU microseconds per decision by number of waiting requests."""
+        order = list(self._benches)
+        Random(self._seed + number).shuffle(order)
+        found: dict[str, dict[str, float]] = {kind: {} for kind in KINDS}
+        for kind, size in order:
+            found[kind][str(size)] = self._benches[kind, size].cost(decisions)
+        return found
 
 
 def bytes_per_waiting(waiting: int, seed: int) -> float:

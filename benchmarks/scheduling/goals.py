@@ -1,10 +1,10 @@
 """The goals, and whether they were reached in every scenario."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks.harness.statistics import Round, Spread, ratio, values_of
 from benchmarks.harness.table import DASH, TIMES, markdown_table, number, spread
-from benchmarks.scheduling.cost import Costs
+from benchmarks.scheduling.cores import Costs
 from benchmarks.scheduling.figures import Foretold
 from benchmarks.scheduling.findings import BEACON, FIFO, Found
 from benchmarks.scheduling.workload import TIERS
@@ -12,7 +12,7 @@ from benchmarks.scheduling.workload import TIERS
 PAID_TOP = TIERS[:2]
 
 
-def goals_table(found: Sequence[Found], costs: Costs, bytes_each: float) -> str:
+def goals_table(found: Sequence[Found], costs: Mapping[str, Costs]) -> str:
     rows = [_of_scenario(scenario) for scenario in found]
     header = (
         "arrivals",
@@ -25,14 +25,7 @@ def goals_table(found: Sequence[Found], costs: Costs, bytes_each: float) -> str:
         "rules broken",
     )
     goal = ("goal", "at most 0.333", "at most 0.333", "as documented", "at most 20 %", "", "85 to 95 %", "0")
-    decided = [_cost_line(kind, costs.measured[kind], steady) for kind, steady in costs.steady.items()]
-    memory = f"- bytes per waiting request: {number(bytes_each)}; goal: at most 1,024"
-    return "\n\n".join([markdown_table(header, [goal, *rows]), "\n".join([*decided, memory])])
-
-
-def smallest(rounds: Sequence[Round]) -> str:
-    """The size with which the others are compared."""
-    return min(rounds[0], key=int)
+    return f"{markdown_table(header, [goal, *rows])}\n\n{_costs_table(costs)}"
 
 
 def _of_scenario(scenario: Found) -> list[str]:
@@ -55,11 +48,31 @@ def _eta(eta: Foretold | None) -> list[str]:
     return [f"{share:.0%}" for share in (eta.of_each_wait, eta.of_the_mean_wait, eta.covered)]
 
 
-def _cost_line(kind: str, measured: Sequence[Round], steady: Sequence[Round]) -> str:
-    least, largest = smallest(steady), max(steady[0], key=int)
-    most, raw = (spread(Spread.of(values_of(rounds, largest))) for rounds in (steady, measured))
-    flat = spread(ratio(steady, largest, least))
-    return (
-        f"- CPU per decision with {int(largest):,} waiting, {kind}: {most} µs at the machine's best speed "
-        f"({raw} as measured), goal: at most 20; that is {flat}{TIMES} of what it is with {least}"
+def _costs_table(costs: Mapping[str, Costs]) -> str:
+    kinds = next(iter(costs.values())).decisions
+    header = (
+        "core",
+        *(f"µs per decision, {kind}" for kind in kinds),
+        "of what it is with few, at most",
+        "bytes per waiting request",
     )
+    goal = ("goal", *["at most 20"] * len(kinds), "flat", "at most 1,024")
+    return markdown_table(header, [goal, *(_cost_row(core, of_core) for core, of_core in costs.items())])
+
+
+def _cost_row(core: str, costs: Costs) -> list[str]:
+    """With as many waiting as were tried."""
+    kinds = costs.decisions.values()
+    most = max(next(iter(kinds))[0], key=int)
+    grown = [growth for rounds in kinds if (growth := ratio(rounds, most, smallest(rounds))) is not None]
+    return [
+        f"{core}, {int(most):,} waiting",
+        *(spread(Spread.of(values_of(rounds, most))) for rounds in kinds),
+        spread(max(grown, key=lambda growth: growth.median, default=None)) + TIMES,
+        number(costs.bytes_each),
+    ]
+
+
+def smallest(rounds: Sequence[Round]) -> str:
+    """The size with which the others are compared."""
+    return min(rounds[0], key=int)

@@ -1,11 +1,11 @@
 """Writes what was found as a page of tables and a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.harness.statistics import Spread, ratio, values_of
 from benchmarks.harness.table import DASH, TIMES, markdown_table, number, spread
-from benchmarks.scheduling.cost import Costs
+from benchmarks.scheduling.cores import Costs
 from benchmarks.scheduling.figures import Figures
 from benchmarks.scheduling.findings import BEACON, Found
 from benchmarks.scheduling.goals import goals_table, smallest
@@ -17,21 +17,21 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def write_report(
-    found: Sequence[Found], costs: Costs, bytes_each: float, measured: str, folder: Path = RESULTS
+    found: Sequence[Found], costs: Mapping[str, Costs], measured: str, folder: Path = RESULTS
 ) -> list[Path]:
     folder.mkdir(exist_ok=True)
     page, drawing = folder / "scheduling.md", folder / "scheduling.svg"
-    page.write_text(text(found, costs, bytes_each, measured), encoding="utf-8")
+    page.write_text(text(found, costs, measured), encoding="utf-8")
     drawing.write_text(waits_picture(found), encoding="utf-8")
     return [page, drawing]
 
 
-def text(found: Sequence[Found], costs: Costs, bytes_each: float, measured: str) -> str:
+def text(found: Sequence[Found], costs: Mapping[str, Costs], measured: str) -> str:
     parts = [
         "# Which inference runs next: Beacon's policy against simpler ones",
         _prose("introduction"),
         "## Goals",
-        goals_table(found, costs, bytes_each),
+        goals_table(found, costs),
         "![p95 wait per tier and policy](scheduling.svg)",
         "## Policies",
         policies_table(found),
@@ -41,7 +41,6 @@ def text(found: Sequence[Found], costs: Costs, bytes_each: float, measured: str)
         foretold_table(found),
         "## What a decision costs",
         costs_table(costs),
-        f"A waiting request takes {number(bytes_each)} bytes in the core, the request and its id included.",
         _prose("reading"),
         measured,
     ]
@@ -134,19 +133,18 @@ def _known(by_one: Knowable | None) -> str:
     return DASH if by_one is None else f"{by_one.error:.0%}; {by_one.near:.0%}"
 
 
-def costs_table(costs: Costs) -> str:
+def costs_table(costs: Mapping[str, Costs]) -> str:
     rows = [
         [
-            f"{int(size):,} waiting, {kind}",
-            spread(Spread.of(values_of(costs.measured[kind], size))),
-            spread(Spread.of(values_of(steady, size))),
-            spread(ratio(steady, size, smallest(steady))) + TIMES,
+            f"{core}, {int(size):,} waiting, {kind}",
+            spread(Spread.of(values_of(rounds, size))),
+            spread(ratio(rounds, size, smallest(rounds))) + TIMES,
         ]
-        for kind, steady in costs.steady.items()
-        for size in sorted(steady[0], key=int)
+        for core, of_core in costs.items()
+        for kind, rounds in of_core.decisions.items()
+        for size in sorted(rounds[0], key=int)
     ]
-    header = ("", "CPU per decision, µs", "at the machine's best speed", "of the smallest's")
-    return markdown_table(header, rows)
+    return markdown_table(("", "CPU per decision, µs", "of the smallest's"), rows)
 
 
 def _prose(name: str) -> str:

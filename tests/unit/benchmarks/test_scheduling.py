@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from beacon_router.core import BackendSpec, Eta, ModelSpec, RegionSpec, Scheduler, Topology
 from benchmarks.harness.statistics import Round
 from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
-from benchmarks.scheduling.cost import Bench, Costs, bytes_per_waiting
+from benchmarks.scheduling.cores import COMPILED, INTERPRETED, Costs
+from benchmarks.scheduling.cost import KINDS, Bench, Benches, bytes_per_waiting
 from benchmarks.scheduling.figures import figures, foretold, jain, offered_load
 from benchmarks.scheduling.findings import BEACON, simulate
 from benchmarks.scheduling.knowable import NEAR, Knowable, knowable, share_near
@@ -121,15 +122,17 @@ def test_arrivals_are_stretched_until_the_gpus_are_as_busy_as_asked_for() -> Non
 
 def test_the_whole_report_is_written(tmp_path: Path) -> None:
     scenarios = list(all_scenarios(None, seed=1, seconds=40.0))
-    measured, steady = (list[Round]([{"100": cost, "1000": 1.1 * cost}]) for cost in (20.0, 10.0))
-    costs = Costs({"calm": measured}, {"calm": steady})
+    costs = {
+        core: Costs({"calm": list[Round]([{"100": cost, "1000": 1.1 * cost}])}, bytes_each=400.0)
+        for core, cost in ((INTERPRETED, 20.0), (COMPILED, 10.0))
+    }
 
-    page, drawing = write_report(simulate(scenarios, samples=4), costs, 400.0, "Measured here.", tmp_path)
+    page, drawing = write_report(simulate(scenarios, samples=4), costs, "Measured here.", tmp_path)
 
     text = page.read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith(f"| Poisson, {BEACON} |")]
-    row = "| 1,000 waiting, calm | 22.0 (22.0 to 22.0) | 11.0 (11.0 to 11.0) | 1.10 (1.10 to 1.10)"
-    assert row in text
+    assert "| compiled, 1,000 waiting, calm | 11.0 (11.0 to 11.0) | 1.10 (1.10 to 1.10)" in text
+    assert "| compiled, 1,000 waiting | 11.0 (11.0 to 11.0) | 1.10 (1.10 to 1.10)" in text
     svg = "{http://www.w3.org/2000/svg}"
     circles = list(ET.fromstring(drawing.read_text(encoding="utf-8")).iter(f"{svg}circle"))
     assert len(circles) > len(TIERS) * len(scenarios)
@@ -146,8 +149,15 @@ def test_models_that_only_a_trace_knows_are_served() -> None:
 def test_a_bench_keeps_as_many_waiting_as_it_was_given() -> None:
     bench = Bench(waiting=300, step_s=1.0, seed=1)
 
-    assert bench.cost(decisions=100).microseconds > 0
+    assert bench.cost(decisions=100) > 0
     assert bench.scheduler.waiting() == 300
+
+
+def test_a_round_measures_every_kind_with_every_number_of_waiting_requests() -> None:
+    found = Benches(seed=1, sizes=(100, 200)).round(number=1, decisions=50)
+
+    assert {kind: sorted(costs) for kind, costs in found.items()} == {kind: ["100", "200"] for kind in KINDS}
+    assert all(cost > 0 for costs in found.values() for cost in costs.values())
 
 
 def test_a_waiting_request_costs_less_than_a_kilobyte() -> None:
