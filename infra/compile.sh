@@ -11,7 +11,7 @@ fail() { printf 'compile: %s\n' "$*" >&2; exit 1; }
 . infra/registry.sh
 
 command -v "${CC:-cc}" >/dev/null 2>&1 ||
-    fail "a C compiler is needed, and ${CC:-cc} was not found; on Debian and Ubuntu: apt install gcc"
+    fail "a C compiler is needed, and ${CC:-cc} was not found; on Debian and Ubuntu: apt install gcc python3-dev"
 say "compiling the router's core (about a minute)"
 tell_uv_of_the_registry
 # In a copy: the build leaves its objects beside the sources, where they would be taken for them.

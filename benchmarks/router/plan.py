@@ -4,6 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from benchmarks.harness.compiled import ENVIRONMENT, built
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.router import peers
 from benchmarks.router.measuring import Load, Measured, measure
@@ -11,6 +12,7 @@ from benchmarks.router.processes import Field, Server
 from benchmarks.router.retry_delay import retry_delays
 
 ROUTER, ECHO, DIRECT = "Beacon router", "FastAPI echo (limit)", "backend alone (limit)"
+COMPILED = "Beacon router, compiled core"
 PROXY, CLASS = "LiteLLM proxy", "LiteLLM Router class"
 IN_FLIGHT = 64
 SLOW_RUN_S = 0.05
@@ -66,11 +68,15 @@ class Plan:
         gpu = await self._place.backend("fast backend", 0.0)
         router = await self._place.router("router on fast gpu", gpu)
         echo = await self._place.echo()
+        load = Load("/inference", "inference", self._sizes.requests, IN_FLIGHT)
         trials = {
-            ROUTER: self._trial(router, Load("/inference", "inference", self._sizes.requests, IN_FLIGHT)),
-            ECHO: self._trial(echo, Load("/inference", "inference", self._sizes.requests, IN_FLIGHT)),
+            ROUTER: self._trial(router, load),
+            ECHO: self._trial(echo, load),
             DIRECT: self._trial(gpu, Load("/modal", "modal", self._sizes.requests, IN_FLIGHT)),
         }
+        if built():
+            compiled = await self._place.router("compiled router on fast gpu", gpu, environment=ENVIRONMENT)
+            trials[COMPILED] = self._trial(compiled, load)
         return trials | await self._peer_trials(gpu, "proxy on fast gpu")
 
     async def _latency_trials(self) -> dict[str, Trial]:

@@ -4,21 +4,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from beacon_lifecycle import look_for_garbage_less_often
+from benchmarks.harness.compiled import ENVIRONMENT, built
+from benchmarks.harness.process import ROOT
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.harness.statistics import Round
 from benchmarks.scheduling.cost import SIZES, Benches, bytes_per_waiting
 
 COMPILED, INTERPRETED = "compiled", "interpreted"
-ROOT = Path(__file__).resolve().parents[2]
-BUILT = ROOT / ".compiled"
-"""Where `make compiled` puts it."""
 YOUNG = 5_000
 """Objects between two looks for garbage, as in the router."""
 
@@ -36,9 +34,9 @@ class Costs:
 def core_costs(rounds: int, decisions: int, seed: int) -> dict[str, Costs]:
     """By core; without the compiled one if it is not built."""
     with ExitStack() as processes:
-        cores = {INTERPRETED: processes.enter_context(_core(None, seed))}
-        if BUILT.is_dir():
-            cores[COMPILED] = processes.enter_context(_core(BUILT, seed))
+        cores = {INTERPRETED: processes.enter_context(_core({}, seed))}
+        if built():
+            cores[COMPILED] = processes.enter_context(_core(ENVIRONMENT, seed))
         found: dict[str, list[dict[str, Round]]] = {name: [] for name in cores}
         for number, order in enumerate(shuffled_rounds(list(cores), rounds, seed)):
             for name in order:
@@ -72,12 +70,11 @@ class _Core:
 
 
 @contextmanager
-def _core(built: Path | None, seed: int) -> Iterator[_Core]:
-    before = {} if built is None else {"PYTHONPATH": str(built)}
+def _core(environment: Mapping[str, str], seed: int) -> Iterator[_Core]:
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.scheduling.cores", str(seed)],
         cwd=ROOT,
-        env=os.environ | before,
+        env=os.environ | environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
