@@ -78,7 +78,7 @@ $(COMPILED_STAMP): $(STAMP) infra/compile.sh services/router/pyproject.toml $(RO
 
 test-compiled: compiled ## Run the router's tests on its compiled core
 	@echo "==> testing the compiled core"
-	@PYTHONPATH="$(COMPILED)" $(PY) -m pytest $(BESIDE_EACH_OTHER) $(ROUTER_TESTS) $(NOT_COMPILED) $(ARGS)
+	@PYTHONPATH="$(CURDIR)/$(COMPILED)" $(PY) -m pytest $(BESIDE_EACH_OTHER) $(ROUTER_TESTS) $(NOT_COMPILED) $(ARGS)
 
 check: setup ## Lint, format, types, import contracts, deployment files
 	@echo "==> ruff"
