@@ -203,6 +203,18 @@ def test_wrong_fields_are_listed(served: SmallRunner, beacon: Beacon) -> None:
     assert "models[0]: there is no model x" in result.stderr
 
 
+def test_a_batch_that_can_never_fit_is_to_be_split(
+    served: SmallRunner, beacon: Beacon, tmp_path: Path
+) -> None:
+    served.on("POST /api/v1/jobs/batch", problem(422, "batch_exceeds_limit", "you may have 5 pending jobs"))
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text('[{"kind": "generation", "model": "flux", "prompt": "a cat"}]', encoding="utf-8")
+    result = beacon("submit", str(jobs))
+    assert result.exit_code == 2
+    assert "smaller batches" in result.stderr
+    assert len(served.calls) == 1, "to repeat it is of no use"
+
+
 def test_nobody_there_is_exit_code_5(served: SmallRunner, beacon: Beacon) -> None:
     served.on("POST /api/v1/jobs/job_a/resume", cut)
     result = beacon("resume", "job_a")

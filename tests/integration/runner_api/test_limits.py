@@ -113,14 +113,60 @@ async def test_a_repeated_request_costs_no_place(api: ApiBed) -> None:
 
 async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: ApiBed) -> None:
     anna = await api.user(tier=Tier.SUPPORTER)
-    problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 7}, 429)
+    await anna.submit(GENERATION)
+    problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 429)
     assert problem["code"] == "pending_jobs_limit"
     assert {error["code"] for error in problem["errors"]} == {"pending_jobs_limit"}
-    assert {"jobs[5]", "jobs[6]"} <= {error["field"] for error in problem["errors"]}
-    assert (problem["limit"], problem["used"]) == (5, 0)
-    assert problem["detail"].endswith("may have 5 pending jobs; you have 0, and this batch has 7")
-    assert (await anna.get("/api/v1/jobs"))["jobs"] == []
+    assert "jobs[4]" in {error["field"] for error in problem["errors"]}
+    assert (problem["limit"], problem["used"]) == (5, 1)
+    assert problem["detail"].endswith("may have 5 pending jobs; you have 1, and this batch has 5")
+    assert len((await anna.get("/api/v1/jobs"))["jobs"]) == 1
+
+    await api.run("done")  # it could fit later, and now it does
     await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 202)
+
+
+@pytest.mark.parametrize("key", [{}, {"idempotency-key": "bulk"}])
+async def test_a_batch_that_no_wait_makes_room_for_is_to_be_split(api: ApiBed, key: dict[str, str]) -> None:
+    """Of the two limits that thirty jobs pass, the narrower one is told: whoever keeps it keeps both."""
+    anna = await api.user(tier=Tier.SUPPORTER)
+    answer = await anna.http.post("/api/v1/jobs/batch", json={"jobs": [GENERATION] * 30}, headers=key)
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "batch_exceeds_limit")
+    assert (problem["limit_name"], problem["limit"], problem["batch_size"]) == ("pending_jobs", 5, 30)
+    assert problem["detail"] == (
+        "a user of tier supporter may have 5 pending jobs, and this batch has 30: no wait makes room for it; "
+        "split it into batches of at most 5"
+    )
+    assert [error["field"] for error in problem["errors"]] == ["jobs"]
+    assert "retry-after" not in answer.headers
+    assert "retry_after_s" not in problem
+    assert (await anna.get("/api/v1/jobs"))["jobs"] == []
+    await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 202, **key)  # the key is free
+
+
+@pytest.mark.parametrize("limit", Limit)
+async def test_any_limit_may_be_too_narrow_for_a_batch(
+    database_url: str, redis_url: str, limit: Limit
+) -> None:
+    async with api_bed(database_url, redis_url, limited_to_ten(limit)) as api:
+        anna = await api.user(tier=Tier.PREMIUM)
+        problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 11}, 422)
+        assert (problem["code"], problem["limit_name"]) == ("batch_exceeds_limit", limit)
+        assert (problem["limit"], problem["batch_size"]) == (10, 11)
+        await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 10}, 202)
+        await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 10}, 429)
+
+
+async def test_a_batch_from_before_the_tier_was_lowered_is_found_by_its_key(api: ApiBed) -> None:
+    anna, root = await api.user(tier=Tier.PREMIUM), await api.admin()
+    body, key = {"jobs": [GENERATION] * 8}, {"idempotency-key": "bulk"}
+    first = await anna.post("/api/v1/jobs/batch", body, 202, **key)
+    (user,) = [one for one in (await root.get("/admin/users"))["users"] if one["name"] == "anna"]
+    await root.post(f"/admin/users/{user['id']}", {"tier": "free"})
+    again = await anna.post("/api/v1/jobs/batch", body, 200, **key)
+    assert [job["job_id"] for job in first["jobs"]] == [job["job_id"] for job in again["jobs"]]
+    assert (await anna.post("/api/v1/jobs/batch", body, 422))["limit"] == 2
 
 
 async def test_a_batch_under_a_key_is_counted_once(api: ApiBed) -> None:

@@ -171,6 +171,19 @@ async def test_the_document_describes_every_route_with_examples(api: ApiBed) -> 
                 assert "401" in operation["responses"], path
 
 
+async def test_the_document_tells_a_batch_that_may_come_again_from_one_that_may_not(api: ApiBed) -> None:
+    document = await api.caller(None).get("/openapi.json")
+    answers = document["paths"]["/api/v1/jobs/batch"]["post"]["responses"]
+    examples = {
+        status: answers[status]["content"]["application/problem+json"]["example"] for status in ("422", "429")
+    }
+    assert {status: one["code"] for status, one in examples.items()} == {
+        "422": "batch_exceeds_limit",
+        "429": "pending_jobs_limit",
+    }
+    assert [status for status, one in examples.items() if "retry_after_s" in one] == ["429"]
+
+
 NOBODY = "job_" + "0" * 26
 
 

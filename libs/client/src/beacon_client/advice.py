@@ -1,4 +1,4 @@
-"""What a person can do about an error, by its status: the detail says what is wrong, this says what next."""
+"""What a person can do about an error, by its status or its code: the detail says what is wrong."""
 
 from beacon_contracts.problem import Problem
 
@@ -13,6 +13,9 @@ _BY_STATUS = {
     413: "Make it smaller, or split it into several jobs.",
     422: "Correct the fields that are named; `beacon models` and `beacon regions` list what there is.",
 }
+_BY_CODE = {
+    "batch_exceeds_limit": "Submit it in several smaller batches; `beacon me` shows the limits.",
+}
 
 
 def advice_for(problem: Problem) -> str:
@@ -23,4 +26,4 @@ def advice_for(problem: Problem) -> str:
         return "A limit is reached; `beacon me` shows the limits and what is left of them."
     if problem.status >= 500:
         return "It is not your doing; try again, and look at `beacon doctor` when it stays."
-    return _BY_STATUS.get(problem.status, "")
+    return _BY_CODE.get(problem.code) or _BY_STATUS.get(problem.status, "")

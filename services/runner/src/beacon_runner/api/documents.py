@@ -72,9 +72,15 @@ _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     429: ("retries_used_up", "this execution was retried 3 of 3 times"),
     503: ("database_unavailable", "the database does not answer; repeat the request"),
 }
-
+_FIVE = "a user of tier supporter may have 5 pending jobs"
+_SPLIT = "no wait makes room for it; split it into batches of at most 5"
+_BATCH_EXAMPLES: dict[int, tuple[str, str]] = {
+    422: ("batch_exceeds_limit", f"{_FIVE}, and this batch has 30: {_SPLIT}"),
+    429: ("pending_jobs_limit", f"{_FIVE}; you have 3, and this batch has 4"),
+}
 
 problems = ProblemExamples(_PROBLEM_EXAMPLES)
+batch_problems = ProblemExamples(_PROBLEM_EXAMPLES | _BATCH_EXAMPLES)
 
 RAW_BODIES = {
     "JobSubmission": job_submission.json_schema(ref_template=REFERENCE),

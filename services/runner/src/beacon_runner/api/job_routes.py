@@ -23,7 +23,13 @@ from beacon_contracts.model import View
 from beacon_contracts.waiting import WhyView
 from beacon_runner.api.auth import KeyRing, owner_of
 from beacon_runner.api.cursors import Cursor, ExecutionPath, JobPath, PageSize, read_cursor
-from beacon_runner.api.documents import BATCH_BODY, IDEMPOTENCY_HEADER, SUBMIT_BODY, problems
+from beacon_runner.api.documents import (
+    BATCH_BODY,
+    IDEMPOTENCY_HEADER,
+    SUBMIT_BODY,
+    batch_problems,
+    problems,
+)
 from beacon_runner.api.doors import locked
 from beacon_runner.api.job_desk import JobDesk
 from beacon_runner.api.submitting import SubmissionDesk
@@ -69,7 +75,7 @@ def submission_routes(desk: SubmissionDesk) -> APIRouter:
         responses={
             200: {"model": BatchAccepted, "description": "The batch that this Idempotency-Key made before"},
             202: {"model": BatchAccepted, "description": "All are stored"},
-            **problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
+            **batch_problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
         },
         openapi_extra={"requestBody": BATCH_BODY, "parameters": [IDEMPOTENCY_HEADER]},
     )

@@ -1,23 +1,28 @@
-"""Limits as HTTP: which one was met, how much of it is used, and when to come back."""
+"""Limits as HTTP: which one was met, how much of it is used, and when to come back, if that can help."""
 
 from collections.abc import Mapping
 
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.allowances import Limit, LimitReached
+from beacon_runner.domain.allowances import Limit, LimitReached, OutOfReach
 from beacon_web.problems import HttpProblemError
 
-_WORDS: Mapping[Limit, tuple[str, str]] = {
-    Limit.PENDING_JOBS: (
-        "pending_jobs_limit",
-        "a user of tier {tier} may have {allowed} pending jobs; you have {used}",
-    ),
-    Limit.JOBS_PER_HOUR: (
-        "jobs_per_hour_limit",
-        "a user of tier {tier} may submit {allowed} jobs an hour; you have {used}",
-    ),
-    Limit.QUEUE_SIZE: ("queue_full", "the queue holds {allowed} jobs at most; it has {used}"),
+_CODES: Mapping[Limit, str] = {
+    Limit.PENDING_JOBS: "pending_jobs_limit",
+    Limit.JOBS_PER_HOUR: "jobs_per_hour_limit",
+    Limit.QUEUE_SIZE: "queue_full",
 }
+_RULES: Mapping[Limit, str] = {
+    Limit.PENDING_JOBS: "a user of tier {tier} may have {allowed} pending jobs",
+    Limit.JOBS_PER_HOUR: "a user of tier {tier} may submit {allowed} jobs an hour",
+    Limit.QUEUE_SIZE: "the queue holds {allowed} jobs at most",
+}
+_USES: Mapping[Limit, str] = {
+    Limit.PENDING_JOBS: "you have {used}",
+    Limit.JOBS_PER_HOUR: "you have {used}",
+    Limit.QUEUE_SIZE: "it has {used}",
+}
+TOO_LARGE = "batch_exceeds_limit"
 
 
 def refused(
@@ -28,7 +33,7 @@ def refused(
     sentence = _sentence(first, tier)
     return HttpProblemError(
         429,
-        _WORDS[first.limit][0],
+        _CODES[first.limit],
         f"{sentence}, and this batch has {len(met)}" if batch else sentence,
         errors=[_field(place, limit, tier) for place, limit in met.items()] if batch else None,
         retry_after_s=round(max(1.0, *(_frees_in_s(limit, estimate_s) for limit in met.values())), 1),
@@ -39,13 +44,33 @@ def refused(
     )
 
 
+def to_be_split(never: OutOfReach, tier: Tier) -> HttpProblemError:
+    """The 422 for a batch that would be refused tomorrow too: whoever waits for it waits for ever."""
+    rule = _RULES[never.limit].format(tier=tier, allowed=never.allowed)
+    detail = (
+        f"{rule}, and this batch has {never.asked}: no wait makes room for it; "
+        f"split it into batches of at most {never.allowed}"
+    )
+    return HttpProblemError(
+        422,
+        TOO_LARGE,
+        detail,
+        errors=[FieldProblem(field="jobs", message=f"may be {never.allowed} at most", code=TOO_LARGE)],
+        limit_name=never.limit,
+        limit=never.allowed,
+        batch_size=never.asked,
+        tier=tier,
+    )
+
+
 def _frees_in_s(limit: LimitReached, estimate_s: float) -> float:
     return estimate_s if limit.frees_in_s is None else limit.frees_in_s
 
 
 def _field(place: int, limit: LimitReached, tier: Tier) -> FieldProblem:
-    return FieldProblem(field=f"jobs[{place}]", message=_sentence(limit, tier), code=_WORDS[limit.limit][0])
+    return FieldProblem(field=f"jobs[{place}]", message=_sentence(limit, tier), code=_CODES[limit.limit])
 
 
 def _sentence(limit: LimitReached, tier: Tier) -> str:
-    return _WORDS[limit.limit][1].format(tier=tier, allowed=limit.allowed, used=limit.used)
+    words = f"{_RULES[limit.limit]}; {_USES[limit.limit]}"
+    return words.format(tier=tier, allowed=limit.allowed, used=limit.used)

@@ -1,6 +1,6 @@
 """Submission, the hot path: one parse, one check, one shared commit, one answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -18,10 +18,10 @@ from beacon_runner.api.auth import KeyRing
 from beacon_runner.api.outlook import Outlook
 from beacon_runner.api.priorities import Priorities
 from beacon_runner.api.receipts import receipt, receipts
-from beacon_runner.api.refusals import refused
+from beacon_runner.api.refusals import refused, to_be_split
 from beacon_runner.api.views import links_of
 from beacon_runner.domain.admission import Admission, RefusedJobError, Submission
-from beacon_runner.domain.allowances import Allowance, LimitReached
+from beacon_runner.domain.allowances import Allowance, LimitReached, out_of_reach
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.plan import places
 from beacon_runner.domain.record import record
@@ -169,9 +169,16 @@ class SubmissionDesk:
             else:
                 accepted.append(answer)
         if met:
-            first = jobs[0]
-            raise refused(met, first.tier, await self._turn_s(first), batch=first.batch)
+            raise await self._refusal(jobs, met)
         return accepted
+
+    async def _refusal(self, jobs: Sequence[NewJob], met: Mapping[int, LimitReached]) -> HttpProblemError:
+        """Made of what was met: a batch that an earlier request has stored is found, whatever its size."""
+        first = jobs[0]
+        never = out_of_reach(len(jobs), first.allowance, self.config.limits.queue_size)
+        if never is not None:
+            return to_be_split(never, first.tier)
+        return refused(met, first.tier, await self._turn_s(first), batch=first.batch)
 
     async def _turn_s(self, job: NewJob) -> float:
         """About how long until one of the user's jobs is done: the wait of its lane, and a run."""

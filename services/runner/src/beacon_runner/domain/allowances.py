@@ -51,6 +51,15 @@ class LimitReached:
 
 
 @dataclass(frozen=True, slots=True)
+class OutOfReach:
+    """So many jobs are more than a limit ever lets in together: no wait makes room for them."""
+
+    limit: Limit
+    allowed: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
 class Newcomer:
     """A job that asks to be let in; those of one `group` are let in together or not at all."""
 
@@ -73,6 +82,19 @@ def let_in(
         else:
             taken.keep(newcomers[place] for place in places)
     return answers
+
+
+def out_of_reach(asked: int, allowance: Allowance | None, queue_size: int) -> OutOfReach | None:
+    """The narrowest limit, when so many jobs pass it even where nothing of it is used."""
+    granted = allowance or Allowance()
+    bounds = {
+        Limit.PENDING_JOBS: granted.pending_jobs,
+        Limit.JOBS_PER_HOUR: granted.jobs_per_hour,
+        Limit.QUEUE_SIZE: queue_size,
+    }
+    known = {limit: allowed for limit, allowed in bounds.items() if allowed is not None}
+    narrowest = min(known, key=known.__getitem__)
+    return OutOfReach(narrowest, known[narrowest], asked) if asked > known[narrowest] else None
 
 
 def _groups(newcomers: Sequence[Newcomer]) -> Iterable[list[int]]:
