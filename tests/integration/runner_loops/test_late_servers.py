@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from beacon_runner.migrations import migrate
 from tests.fixtures.late_door import late_door
 from tests.integration.runner_loops.bed import LoopBed
 from tests.integration.runner_loops.processes import Stage, stage
@@ -31,5 +32,19 @@ async def test_relay_and_worker_may_start_before_their_servers(bed: LoopBed, sce
         for door in closed:
             await door.open()
         assert await bed.ended(job) == ["completed"]
+        for process in (relay, worker):
+            process.must_be_alive()
+
+
+async def test_relay_and_worker_may_start_before_the_migration(
+    empty_database_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    async with stage(empty_database_url, redis_url, tmp_path) as scene:
+        relay, worker = await scene.relay("relay"), await scene.worker("worker")
+        await relay.says("`beacon-runner migrate`")
+        await migrate.upgrade(empty_database_url)
+        async with LoopBed.on(empty_database_url, redis_url) as bed:
+            (job,) = await bed.submit()
+            assert await bed.ended(job) == ["completed"]
         for process in (relay, worker):
             process.must_be_alive()

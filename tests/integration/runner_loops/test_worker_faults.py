@@ -1,7 +1,7 @@
 """What a worker makes of lost fences, poison, unstorable results, servers that are away, and a stop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,8 +17,9 @@ from beacon_runner.domain.ports import StoreUnavailableError
 from beacon_runner.domain.work import ClaimedJob, Postponed, StageReport
 from beacon_runner.loops.worker.opening import open_run
 from beacon_runner.loops.worker.outcomes import Outcome
+from beacon_runner.migrations import migrate
 from beacon_runner.store.claims import PostgresClaims
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
     LoopBed,
@@ -95,6 +96,41 @@ async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
                 return not await bed.transport.redis.exists("jobs:live")
 
             await until(forgotten, "Redis has forgotten the first message")
+
+
+class Noticing(PostgresClaims):
+    """Notes that a report could not be written now."""
+
+    def __init__(self, bed: LoopBed) -> None:
+        super().__init__(bed.database, max_deliveries=bed.config.runner.max_deliveries)
+        self.waits = asyncio.Event()
+
+    async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
+        try:
+            return await super().record(reports)
+        except StoreUnavailableError:
+            self.waits.set()
+            raise
+
+
+async def test_a_verdict_that_an_earlier_version_cannot_hold_waits_for_the_migration(
+    bed: LoopBed, database_url: str
+) -> None:
+    """Nothing is wrong with the job: it is neither ended as one that cannot be recorded, nor run again."""
+    executor, claims = ScriptedExecutor(), Noticing(bed)
+    (job,) = await bed.queued(body=pipeline())
+    async with bed.worker(executor, claims):
+        (first,) = await executor.started(1)
+        await until(lambda: bed.executions(job), "its start is written")
+        await migrate.downgrade(database_url, "0011")
+        first.done(completed({"enhanced_prompt": "a bright city"}))
+        await asyncio.wait_for(claims.waits.wait(), PATIENCE_S)
+        await migrate.upgrade(database_url)
+        await until(bed.publish, "the next step is in the outbox")
+        (_, second) = await executor.started(2)
+        second.done(completed({"generated_text": "!"}))
+        assert await bed.ended(job) == ["completed"]
+    assert len(executor.runs) == 2
 
 
 async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> None:

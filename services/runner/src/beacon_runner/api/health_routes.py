@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from beacon_contracts.model import View
 from beacon_redis import REDIS_ERRORS
-from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.domain.ports import StoreOutdatedError, StoreUnavailableError
 from beacon_telemetry import metrics_route
 from beacon_web.replies import view_response
 
@@ -44,13 +44,20 @@ class ReadinessCheck:
     async def _database(self) -> dict[str, str]:
         try:
             version = await self.version()
+        except StoreOutdatedError:
+            return {"postgres": "ok", "migrations": "never run: `beacon-runner migrate`"}
         except StoreUnavailableError as error:
             return {"postgres": f"does not answer: {error}", "migrations": "unknown"}
         except Exception as error:  # noqa: BLE001 - whatever it is, this process cannot serve
             log.warning("readiness_check_failed", error=repr(error))
-            return {"postgres": "ok", "migrations": "never run: `beacon-runner migrate`"}
-        ok = version == self.head
-        return {"postgres": "ok", "migrations": "ok" if ok else f"at {version}, this needs {self.head}"}
+            return {"postgres": "ok", "migrations": f"cannot be read: {error}"}
+        return {"postgres": "ok", "migrations": self._fits(version)}
+
+    def _fits(self, version: str | None) -> str:
+        if version == self.head:
+            return "ok"
+        behind = version is None or version < self.head
+        return f"at {version}, this needs {self.head}" + (": `beacon-runner migrate`" if behind else "")
 
     async def _redis(self) -> str:
         try:

@@ -13,7 +13,7 @@ from beacon_contracts.ids import InvalidIdError
 from beacon_contracts.problem import FieldProblem, Problem
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.admission import RefusedJobError
-from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.domain.ports import StoreOutdatedError, StoreUnavailableError
 from beacon_runner.store import control, credit, users
 from beacon_web.problems import HttpProblemError, field_problems, framework_problem, make_problem
 from beacon_web.replies import Headers, Reply, problem_reply
@@ -21,6 +21,7 @@ from beacon_web.replies import Headers, Reply, problem_reply
 log = structlog.get_logger(__name__)
 
 _OWN_CODES = frozenset({"duration_too_long"})  # told by the problem's own code when nothing else is wrong
+_OUTDATED = "the database has to be migrated to the version that this release needs: `beacon-runner migrate`"
 _UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
 
 _SIMPLE: dict[type[Exception], tuple[int, str, str]] = {
@@ -98,6 +99,8 @@ def _not_as_it_stands(
 
 
 def _unavailable(error: Exception) -> Problem:
+    if isinstance(error, StoreOutdatedError):
+        return make_problem(503, "database_outdated", _OUTDATED, retry_after_s=5.0)
     if isinstance(error, StoreUnavailableError):
         detail = "the database does not answer; repeat the request with the same Idempotency-Key"
         return make_problem(503, "database_unavailable", detail, retry_after_s=1.0)
@@ -110,6 +113,8 @@ def refusal(error: Exception, path: str) -> Reply:
     problem, headers = problem_of(error)
     if problem.status == 500:
         log.error("request_crashed", path=path, exc_info=error)
+    elif isinstance(error, StoreOutdatedError):
+        log.warning("database_outdated", path=path, error=str(error))
     return problem_reply(problem, headers)
 
 

@@ -19,6 +19,10 @@ class StoreUnavailableError(Exception):
     """Postgres does not answer now; what was asked may or may not have happened."""
 
 
+class StoreOutdatedError(StoreUnavailableError):
+    """Postgres has not the version that this code was written for: all waits for the migration."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutboxLag:
     """What waits to be published: how much, and how long the oldest has waited."""

@@ -2,7 +2,17 @@
 
 import asyncpg
 
-from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.domain.ports import StoreOutdatedError, StoreUnavailableError
+
+# A statement does not fit the tables. The tests see that all fit the newest version, so it is not that one.
+OUTDATED = (
+    asyncpg.exceptions.UndefinedTableError,
+    asyncpg.exceptions.UndefinedColumnError,
+    asyncpg.exceptions.UndefinedFunctionError,
+    asyncpg.exceptions.UndefinedObjectError,
+    asyncpg.exceptions.DatatypeMismatchError,
+    asyncpg.exceptions.InvalidColumnReferenceError,  # ON CONFLICT without its index
+)
 
 UNAVAILABLE = (  # errors of the driver that say nothing about what was asked
     OSError,
@@ -15,6 +25,7 @@ UNAVAILABLE = (  # errors of the driver that say nothing about what was asked
     asyncpg.exceptions.InternalClientError,
     # We stood still inside a transaction and the server ended it, or it has become a standby that only reads.
     asyncpg.exceptions.InvalidTransactionStateError,
+    *OUTDATED,
 )
 
 # Two writers of the same rows in another order: one of them was told to try again.
@@ -23,4 +34,6 @@ CONFLICTS = (asyncpg.exceptions.DeadlockDetectedError, asyncpg.exceptions.Serial
 
 def unavailable(error: BaseException) -> StoreUnavailableError:
     """The same in the store's own words."""
+    if isinstance(error, OUTDATED):
+        return StoreOutdatedError(f"the database is not migrated, run `beacon-runner migrate`: {error}")
     return StoreUnavailableError(str(error) or type(error).__name__)

@@ -1,0 +1,101 @@
+"""A release that starts before its migration has run: it says so on every route, and goes on by itself."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from beacon_runner.migrations import head, migrate
+from tests.integration.runner_api.bed import GENERATION, api_bed
+from tests.integration.runner_api.test_auth import doors
+
+JOB = "job_" + "0" * 26
+EARLIER = "0011"  # its rows have lanes and batches written out: the next version's jobs do not fit in
+
+SUBMISSIONS: list[tuple[str, Any, dict[str, str]]] = [
+    ("/api/v1/jobs", GENERATION, {}),
+    ("/api/v1/jobs", GENERATION, {"idempotency-key": "once"}),
+    ("/api/v1/jobs/batch", {"jobs": [GENERATION] * 2}, {}),
+    ("/api/v1/jobs/batch", {"jobs": [GENERATION] * 2}, {"idempotency-key": "bulk"}),
+    ("/generate", {"model": "flux", "prompt": "a cat"}, {}),
+]
+OTHERS = [
+    ("GET", "/api/v1/jobs", None),
+    ("GET", f"/api/v1/jobs/{JOB}", None),
+    ("GET", f"/api/v1/jobs/{JOB}/why", None),
+    ("GET", f"/api/v1/jobs/{JOB}/events", None),
+    ("POST", f"/api/v1/jobs/{JOB}/cancel", None),
+    ("POST", f"/api/v1/jobs/{JOB}/resume", None),
+    ("POST", f"/api/v1/jobs/{JOB}/skip", None),
+    ("GET", f"/api/v1/executions/exe_{'0' * 26}.0.0", None),
+    ("POST", f"/api/v1/executions/exe_{'0' * 26}.0.0/retry-question", None),
+    ("GET", "/api/v1/me", None),
+    ("GET", "/api/v1/me/ledger", None),
+    ("GET", "/api/queue", None),
+    ("GET", "/queue-status", None),
+    ("GET", "/status", None),
+    ("GET", "/admin/runtime/stats", None),
+    ("GET", "/admin/queue-dead", None),
+    ("POST", "/admin/queue-dead/requeue", {"job_ids": [JOB]}),
+    ("POST", "/admin/queues/low/pause", None),
+    ("GET", "/admin/users", None),
+    ("POST", "/admin/users", {"name": "bert", "tier": "free"}),
+]
+
+
+def must_say_so(answer: httpx.Response) -> None:
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (503, "database_outdated"), answer.request.url
+    assert "`beacon-runner migrate`" in problem["detail"]
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_every_route_with_a_key_says_that_nothing_was_ever_migrated(
+    empty_database_url: str, redis_url: str
+) -> None:
+    async with api_bed(empty_database_url, redis_url) as api:
+        for method, path in await doors(api):
+            must_say_so(await api.caller("bk_any").http.request(method, path, content=b"{"))
+
+
+@pytest.mark.parametrize(("path", "body", "headers"), SUBMISSIONS)
+async def test_submissions_to_an_earlier_version_wait_for_the_migration(
+    empty_database_url: str, redis_url: str, path: str, body: Any, headers: dict[str, str]
+) -> None:
+    await migrate.upgrade(empty_database_url, EARLIER)
+    async with api_bed(empty_database_url, redis_url) as api:
+        for caller in (await api.user(), await api.admin()):  # with limits, and without
+            must_say_so(await caller.http.post(path, json=body, headers=headers))
+        await migrate.upgrade(empty_database_url)
+        for caller in (await api.user("carl"), await api.user("dora")):
+            await caller.post(path, body, 202, **headers)
+
+
+@pytest.mark.parametrize("version", ["0001", EARLIER])
+async def test_no_route_breaks_on_an_earlier_version(
+    empty_database_url: str, redis_url: str, version: str
+) -> None:
+    """Each of them either can do its work there, or says why not; after the migration each can."""
+    await migrate.upgrade(empty_database_url, version)
+    async with api_bed(empty_database_url, redis_url) as api:
+        root = await api.admin()
+
+        async def ask() -> list[httpx.Response]:
+            return [await root.http.request(method, path, json=body) for method, path, body in OTHERS]
+
+        for answer in await ask():
+            if answer.status_code >= 500:
+                must_say_so(answer)
+        await migrate.upgrade(empty_database_url)
+        assert {answer.status_code for answer in await ask()} <= {200, 201, 202, 400, 404, 409}
+
+
+async def test_ready_is_told_what_to_do(empty_database_url: str, redis_url: str) -> None:
+    async with api_bed(empty_database_url, redis_url) as api:
+        parts = (await api.caller(None).get("/readyz", 503))["parts"]
+        assert (parts["postgres"], parts["migrations"]) == ("ok", "never run: `beacon-runner migrate`")
+        await migrate.upgrade(empty_database_url, EARLIER)
+        parts = (await api.caller(None).get("/readyz", 503))["parts"]
+        assert parts["migrations"] == f"at {EARLIER}, this needs {head()}: `beacon-runner migrate`"
+        await migrate.upgrade(empty_database_url)
+        assert (await api.caller(None).get("/readyz"))["ready"] is True
