@@ -95,3 +95,21 @@ async def test_closing_waits_for_those_in_use(database_url: str) -> None:
         assert not closing.done()
     async with asyncio.timeout(5):
         await closing
+
+
+async def test_a_table_that_changed_under_a_statement_is_no_fault_of_the_statement(database_url: str) -> None:
+    """As when a migration runs beside: inside a transaction the driver cannot prepare it again by itself."""
+    database = Database(database_url, size=1)
+    await database.open()
+    await database.execute("CREATE TABLE changing (word text)")
+
+    async def read() -> None:
+        async with database.transaction() as connection:
+            await connection.fetch("SELECT word FROM changing")
+
+    await read()
+    await database.execute("ALTER TABLE changing ALTER COLUMN word TYPE boolean USING true")
+    with pytest.raises(StoreUnavailableError):
+        await read()
+    await read()
+    await database.close()

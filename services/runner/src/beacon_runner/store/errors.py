@@ -25,6 +25,8 @@ UNAVAILABLE = (  # errors of the driver that say nothing about what was asked
     asyncpg.exceptions.InternalClientError,
     # We stood still inside a transaction and the server ended it, or it has become a standby that only reads.
     asyncpg.exceptions.InvalidTransactionStateError,
+    # A migration has changed a table under a prepared statement: the next try prepares it again.
+    asyncpg.exceptions.InvalidCachedStatementError,
     *OUTDATED,
 )
 
