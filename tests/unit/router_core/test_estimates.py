@@ -1,5 +1,6 @@
 """Waits are foretold by the scheduler's own rules, and better with experience."""
 
+from itertools import islice
 from random import Random
 
 import pytest
@@ -16,6 +17,8 @@ from beacon_router.core import (
     Topology,
 )
 from beacon_router.core.hindsight import Hindsight, Quantile
+from beacon_router.core.lanes import Lane, Queue
+from beacon_router.core.pools import Pool
 
 MODELS = (
     ModelSpec("a", expected_load_s=2.0, expected_run_s=10.0),
@@ -51,6 +54,19 @@ def test_the_line_is_played_run_by_run() -> None:
     assert _p50(scheduler, "second") == pytest.approx(12.0)  # the load and the run of the first
     assert _p50(scheduler, "third") == pytest.approx(22.0)
     assert scheduler.eta(0.0, RequestId("first")) is None
+
+
+def test_a_rush_is_expected_to_go_on_for_as_long_as_it_has_lasted_and_then_to_be_over() -> None:
+    pool = Pool("US", [], ranks=1)
+    lane = Lane(Queue.MAIN, "US", "a", 0, movable=True, pool=pool, line=pool.ranks[0])
+    quiet, rush = range(0, 1_600, 50), range(1_600, 1_632)
+    pool.arrived.extend((float(moment), lane) for moment in (*quiet, *rush))
+
+    again = [moment - 1_632.0 for moment, _ in islice(pool.arrivals_again(1_632.0), 64)]
+
+    assert again == sorted(again)
+    assert again[31] == pytest.approx(32.0)
+    assert again[63] == pytest.approx(1_632.0)
 
 
 def test_more_slots_shorten_the_wait() -> None:

@@ -2,10 +2,18 @@
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from beacon_router.core.fleet import Fleet
 from beacon_router.core.lanes import Lane, Queue, Ticket
 from beacon_router.core.line import Line
+
+_PAST: Final = 256
+"""So many of those who came are remembered,"""
+_TOGETHER: Final = 16
+"""so many of them say how fast they came,"""
+_FEW: Final = 8
+"""and fewer say nothing of who comes next."""
 
 
 class Pool:
@@ -35,22 +43,27 @@ class Pool:
         self.retry = Line()
         self.front = Line()
         self.ranks = tuple(Line() for _ in range(ranks))
-        self.arrived: deque[tuple[float, Lane]] = deque(maxlen=128)
+        self.arrived: deque[tuple[float, Lane]] = deque(maxlen=_PAST)
         self.changes = 0
         """Counts who joins and leaves."""
         self.moving = 0
         """Waiting in the global retry queue for a model that this pool serves."""
 
     def arrivals_again(self, now: float) -> "Iterator[tuple[float, Lane]]":
-        past = list(self.arrived)
-        if len(past) < 8 or now <= past[0][0]:
+        """Those who came come again, the last ones first: a rush goes on for as long as it has lasted."""
+        past = [arrival for arrival in reversed(self.arrived) if arrival[0] < now]
+        if len(past) < _FEW:
             return
-        gap = (now - past[0][0]) / len(past)
         at = now
         while True:
-            for _, lane in past:
-                at += gap
-                yield at, lane
+            end = now
+            for first in range(0, len(past), _TOGETHER):
+                together = past[first : first + _TOGETHER]
+                begin = together[-1][0]
+                for _, lane in together:
+                    at += (end - begin) / len(together)
+                    yield at, lane
+                end = begin
 
     def line(self, queue: Queue, rank: int) -> Line:
         if queue is Queue.MAIN:
