@@ -146,7 +146,8 @@ class World:
         machine = self.machines[start.backend]
         model = waiting.request.model
         loading = model not in machine.loaded
-        ends = now + machine.runs_s.of(model) + (machine.loads_s.of(model) if loading else 0.0)
+        run_s = machine.runs_s.of_size(model, waiting.request.size)
+        ends = now + run_s + (machine.loads_s.of(model) if loading else 0.0)
         run = Running(waiting.request, start.backend, now, ends, loading)
         self.running[start.id] = machine.runs[start.id] = run
         if machine.health is Health.HALF_OPEN:
@@ -168,7 +169,8 @@ class World:
         if load_s is not None:
             machine.loads_s.add(run.request.model, load_s)
         if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
-            machine.runs_s.add(run.request.model, now - run.began if run_s is None else run_s)
+            took_s = now - run.began if run_s is None else run_s
+            machine.runs_s.add(run.request.model, took_s, run.request.size)
         self._line_up(machine)
         return run
 
@@ -179,7 +181,7 @@ class World:
             if run.loading and run.request.model == model:
                 run.loading = False
                 run.began = now
-                run.ends = now + machine.runs_s.of(model)
+                run.ends = now + machine.runs_s.of_size(model, run.request.size)
 
     def model_lost(self, backend: str, model: str | None) -> None:
         machine = self.machines[backend]

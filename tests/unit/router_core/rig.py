@@ -123,9 +123,10 @@ class Rig:
         pinned: bool = False,
         front: bool = False,
         patience_s: float | None = None,
+        size: float | None = None,
     ) -> RequestId:
         start_by = None if patience_s is None else self.now + patience_s
-        request = Request(self._name(), model, region, rank, pinned, front, start_by)
+        request = Request(self._name(), model, region, rank, pinned, front, start_by, size)
         self.scheduler.submit(self.now, request)
         for world in self._worlds():
             world.submitted(self.now, request)

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from random import Random
 
-from beacon_router.core import Health, Outcome
+from beacon_router.core import Health, Outcome, RequestId
 from benchmarks.scheduling.world import Queue
 from tests.unit.router_core.rig import SMALL_TIERS, Rig
+
+SIZES = (None, 1.0, 2.0, 5.0)
 
 
 class Story:
@@ -47,13 +49,19 @@ class Story:
                 pinned=chance.random() < 0.3,
                 front=chance.random() < 0.08,
                 patience_s=chance.choice([None] * 8 + [1.0, 6.0]),
+                size=chance.choice(SIZES),
             )
 
     def _finish(self) -> None:
         if self._rig.running:
             request = self._chance.choice(self._rig.running)
-            load_s, run_s = self._chance.choice([None, 1.5]), self._chance.choice([None, None, 0.5, 4.0])
-            self._rig.finish(request, load_s=load_s, run_s=run_s)
+            load_s, run_s = self._chance.choice([None, 1.5]), self._chance.choice([None, 0.5, 4.0])
+            self._rig.finish(request, load_s=load_s, run_s=self._sized(request, run_s))
+
+    def _sized(self, request: RequestId, run_s: float | None) -> float | None:
+        """Most runs take about as long as their size says, others whatever they do."""
+        size = self._rig.watch.world.running[request].request.size
+        return run_s if size is None or self._chance.random() < 0.2 else size * self._chance.uniform(0.6, 1.2)
 
     def _time_passes(self) -> None:
         self._rig.pass_time(self._chance.choice([0.1, 0.5, 1.0, 3.0]))

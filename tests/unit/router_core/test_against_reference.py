@@ -1,5 +1,7 @@
 """The scheduler and a slow, obvious model of it are told the same facts and must decide the same."""
 
+from random import Random
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ from tests.unit.router_core.rig import (
     small_policy,
     two_gpus,
 )
-from tests.unit.router_core.stories import Story
+from tests.unit.router_core.stories import SIZES, Story
 
 SETTINGS = settings(
     max_examples=40,
@@ -48,13 +50,17 @@ class SchedulerMachine(RuleBasedStateMachine):
         model = data.draw(st.sampled_from([model.name for model in self.topology.models]))
         region = data.draw(st.sampled_from([region.name for region in self.topology.regions]))
         patience_s = data.draw(st.sampled_from([None, None, None, 1.0, 5.0]))
-        self.rig.submit(model, region, rank, pinned=pinned, front=front == 0, patience_s=patience_s)
+        size = data.draw(st.sampled_from(SIZES))
+        self.rig.submit(
+            model, region, rank, pinned=pinned, front=front == 0, patience_s=patience_s, size=size
+        )
 
     @rule(data=st.data(), number=st.integers(2, 8), rank=st.integers(0, 2))
     def submit_many(self, data: st.DataObject, number: int, rank: int) -> None:
         for _ in range(number):
             model = data.draw(st.sampled_from([model.name for model in self.topology.models]))
-            self.rig.submit(model, self.topology.regions[0].name, rank)
+            size = data.draw(st.sampled_from(SIZES))
+            self.rig.submit(model, self.topology.regions[0].name, rank, size=size)
         self.rig.next()
 
     @precondition(lambda self: self.rig.running)
@@ -158,6 +164,27 @@ def test_whole_stories_agree_without_patience_and_with_much(patience: float) -> 
 def test_whole_stories_agree_in_which_many_stand_aside() -> None:
     for seed in range(25):
         Story(Rig(many_gpus(), patient_policy(), compare=True), seed).tell(200)
+
+
+def test_sizes_decide_nothing_but_by_when_runs_are_expected_to_end() -> None:
+    """Where nobody may stand aside for the end of a run, the same starts follow whatever is told."""
+    assert _starts(two_gpus(), told=True) == _starts(two_gpus(), told=False)
+
+
+def _starts(topology: Topology, *, told: bool) -> list[list[Decision]]:
+    rig = Rig(topology, small_policy(patience=0.0), compare=True)
+    chance, starts = Random(7), []
+    for number in range(300):
+        size = chance.choice([1.0, 2.0, 5.0])
+        rig.submit("a", "US", chance.randrange(3), size=size if told else None)
+        starts.append(rig.next())
+        if number % 3:
+            ended = rig.running[0]
+            rig.finish(ended, run_s=float(len(ended)))
+            for request in rig.waiting[-1:]:
+                rig.scheduler.eta(rig.now, request)
+            rig.pass_time(0.4)
+    return starts
 
 
 def test_whoever_follows_a_head_that_left_while_its_model_was_shut_has_not_lost_its_turn() -> None:

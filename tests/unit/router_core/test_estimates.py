@@ -35,8 +35,16 @@ def _scheduler(gpus: int = 1, *, regions: tuple[str, ...] = ("US",)) -> Schedule
     return Scheduler(Topology(tuple(RegionSpec(region) for region in regions), backends, MODELS))
 
 
-def _submit(scheduler: Scheduler, name: str, model: str = "a", rank: int = 4, *, front: bool = False) -> None:
-    scheduler.submit(0.0, Request(RequestId(name), model, "US", rank, front=front))
+def _submit(
+    scheduler: Scheduler,
+    name: str,
+    model: str = "a",
+    rank: int = 4,
+    *,
+    front: bool = False,
+    size: float | None = None,
+) -> None:
+    scheduler.submit(0.0, Request(RequestId(name), model, "US", rank, front=front, size=size))
     scheduler.next(0.0)
 
 
@@ -54,6 +62,43 @@ def test_the_line_is_played_run_by_run() -> None:
     assert _p50(scheduler, "second") == pytest.approx(12.0)  # the load and the run of the first
     assert _p50(scheduler, "third") == pytest.approx(22.0)
     assert scheduler.eta(0.0, RequestId("first")) is None
+
+
+def _run(scheduler: Scheduler, number: int, size: float | None, run_s: float) -> None:
+    request = Request(RequestId(f"seen {number}"), "a", "US", 4, size=size)
+    scheduler.submit(0.0, request)
+    scheduler.next(0.0)
+    scheduler.finished(0.0, request.id, Outcome.COMPLETED, run_s=run_s)
+
+
+def test_waits_behind_large_requests_are_foretold_as_longer_once_sizes_have_been_seen() -> None:
+    scheduler = _scheduler()
+    for number in range(40):
+        size = (1.0, 3.0)[number % 2]
+        _run(scheduler, number, size, 4.0 * size)
+    scheduler.model_loaded(0.0, "US-0", "a")
+    for name, told in (("running", 1.0), ("small", 1.0), ("large", 3.0), ("unknown", None), ("last", 1.0)):
+        _submit(scheduler, name, size=told)
+
+    assert _p50(scheduler, "small") == pytest.approx(4.0, rel=0.1)
+    assert _p50(scheduler, "large") == pytest.approx(8.0, rel=0.1)
+    assert _p50(scheduler, "unknown") == pytest.approx(20.0, rel=0.1)
+    assert _p50(scheduler, "last") == pytest.approx(28.0, rel=0.1)
+
+
+def test_a_run_of_a_known_size_that_is_late_is_expected_to_end_sooner_than_one_of_any_size() -> None:
+    told, silent = _scheduler(), _scheduler()
+    chance = Random(1)
+    for number in range(40):
+        size = chance.uniform(5.0, 15.0)
+        run_s = size * chance.uniform(0.9, 1.1)
+        _run(told, number, size, run_s)
+        _run(silent, number, None, run_s)
+    for name in ("late", "waiting"):
+        _submit(told, name, size=10.0)
+        _submit(silent, name)
+
+    assert _p50(told, "waiting", now=30.0) < 0.5 * _p50(silent, "waiting", now=30.0)
 
 
 def test_a_rush_is_expected_to_go_on_for_as_long_as_it_has_lasted_and_then_to_be_over() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from beacon_router.core.relation import Relation
 from beacon_router.core.topology import ModelSpec
 
 _MEMORY = 10
@@ -24,12 +25,13 @@ class Average:
 
 
 class Averages:
-    """Expected seconds per model, over all backends."""
+    """Expected seconds per model, over all backends, and how sizes change them."""
 
-    __slots__ = ("of_model",)
+    __slots__ = ("of_model", "relations")
 
     def __init__(self, guesses: Mapping[str, float]) -> None:
         self.of_model = {model: Average(guess) for model, guess in guesses.items()}
+        self.relations = {model: Relation() for model in guesses}
 
     def of(self, model: str) -> float:
         return self.of_model[model].value
@@ -48,12 +50,26 @@ class OwnAverages:
     def of(self, model: str) -> float:
         return self._of_model[model].value
 
-    def add(self, model: str, seconds: float) -> None:
+    def of_size(self, model: str, size: float | None) -> float:
+        """What it takes where a request told this size; `of` is the usual one."""
+        return self._of_model[model].value * self.of_all.relations[model].factor(size)
+
+    def doubt(self, model: str, size: float | None) -> float:
+        """How far from that a run may be, as a share of how far it may where no size is told."""
+        return self.of_all.relations[model].doubt(size)
+
+    def add(self, model: str, seconds: float, size: float | None = None) -> None:
+        """Averaged is what the usual size would have taken: a few large ones in a row change nothing."""
+        usual_s = seconds
+        if size is not None:
+            relation = self.of_all.relations[model]
+            usual_s = seconds / relation.factor(size)
+            relation.learn(size, seconds)
         own, shared = self._of_model[model], self.of_all.of_model[model]
         if own is shared:
             own = self._of_model[model] = Average(shared.value)
-        own.add(seconds)
-        shared.add(seconds)
+        own.add(usual_s)
+        shared.add(usual_s)
 
 
 class Durations:

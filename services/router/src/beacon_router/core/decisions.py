@@ -18,6 +18,8 @@ class Request:
     pinned: bool = False
     front: bool = False
     start_by: float | None = None
+    size: float | None = None
+    """How much work it is, in whatever its model counts, above 0 and at most 1e12; None: not known."""
 
 
 class Health(StrEnum):

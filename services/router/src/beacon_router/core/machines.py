@@ -17,6 +17,9 @@ _CLOSED: Final = Health.CLOSED
 _HALF_OPEN: Final = Health.HALF_OPEN
 """Asking an enum for a member costs as much as a call, and these are asked for in every decision."""
 
+_LATE: Final = 0.3
+"""What remains of a run that takes longer than expected, as a share of that, where no size is told."""
+
 
 class Run:
     """A request that has a slot."""
@@ -32,20 +35,21 @@ class Run:
         """Those of which it holds a token."""
         self.began = started
         """When the run without the load began."""
-        self.ends = started + backend.runs_s.of(request.model)
+        self.ends = started + backend.runs_s.of_size(request.model, request.size)
         """When it is expected to."""
         if self.loading:
             self.ends += backend.loads_s.of(request.model)
 
     def likely_end(self, now: float) -> float:
         """When it ends, of runs that have gone on for so long already."""
-        return max(self.ends, now + 0.3 * self.backend.runs_s.of(self.request.model))
+        model, size, runs_s = self.request.model, self.request.size, self.backend.runs_s
+        return max(self.ends, now + _LATE * runs_s.doubt(model, size) * runs_s.of_size(model, size))
 
     def loaded(self, now: float) -> None:
         """Its model is there: what remains is the run."""
         self.loading = False
         self.began = now
-        self.ends = now + self.backend.runs_s.of(self.request.model)
+        self.ends = now + self.backend.runs_s.of_size(self.request.model, self.request.size)
 
 
 class Backend:

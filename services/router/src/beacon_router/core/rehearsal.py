@@ -130,7 +130,7 @@ class Rehearsal:
         if part.main:
             self.starts[part.rank].append(now)
         loaded = list(seat.loaded)
-        seat.take(part.model, now)
+        seat.take(part.model, part.size, now)
         self._choice.taken(seat, loaded)
         self._free(seat.free_at, seat)
         part.start(now)

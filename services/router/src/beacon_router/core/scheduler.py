@@ -99,7 +99,7 @@ class Scheduler:
         if load_s is not None:
             backend.loads_s.add(model, load_s)
         if outcome is _COMPLETED and (run_s is not None or not run.loading):
-            backend.runs_s.add(model, now - run.began if run_s is None else run_s)
+            backend.runs_s.add(model, now - run.began if run_s is None else run_s, run.request.size)
         backend.fleet.region.outcomes[outcome] += 1
         self._dispatcher.free(now, run)
 

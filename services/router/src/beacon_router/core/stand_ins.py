@@ -30,9 +30,9 @@ class Seat:
         """Shared by the slots of the backend."""
         self.room = backend.spec.loaded_models
 
-    def take(self, model: str, now: float) -> None:
-        """Run the model for as long as it takes on average, its load before it if it is not there."""
-        seconds = self.backend.runs_s.of(model)
+    def take(self, model: str, size: float | None, now: float) -> None:
+        """Run one of this size for as long as such take on average, with its load if it is not there."""
+        seconds = self.backend.runs_s.of_size(model, size)
         if model in self.loaded:
             self.loaded.remove(model)
         else:
@@ -61,6 +61,7 @@ class Part:
         "rank",
         "real",
         "seq",
+        "size",
         "starts",
     )
 
@@ -105,10 +106,12 @@ class Part:
         ticket = next(self._behind, None)
         self.real = ticket is not None
         self.allowance: Allowance | None = None
+        self.size: float | None = None
         self._ordinal += 1
         if ticket is not None:
             self.seq, self.arrived, self.allowance = ticket.seq, ticket.arrived, ticket.allowance
             self._ordinal = ticket.ordinal
+            self.size = ticket.request.size
         elif self._late:
             self.arrived, self.seq = self._late.pop(0)
         else:
