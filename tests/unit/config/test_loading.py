@@ -40,6 +40,14 @@ def shipped(environ: dict[str, str] | None = None) -> BeaconConfig:
     return load_config(SHIPPED, environ or {})
 
 
+def test_a_model_may_name_the_field_that_says_how_large_a_request_is(copy: Copy) -> None:
+    sizes = {name: model.size for name, model in shipped().models.items() if model.size is not None}
+    assert sizes == {"music": "duration", "audio": "duration"}
+    assert copy.errors('size = "duration"', 'size = ""') == [
+        "models.music.size: String should have at least 1 character, not ''"
+    ]
+
+
 def test_the_shipped_file_is_right_and_says_what_the_documents_say() -> None:
     config = shipped()
     assert {tier: config.tiers[tier].job_class for tier in Tier} == {

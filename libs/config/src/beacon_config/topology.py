@@ -66,3 +66,6 @@ class ModelConfig(Section):
     limit: Count | None = Field(default=None, description="Runs at the same time in all regions together")
     exclusive: bool = Field(default=False, description="One at a time per region")
     max_duration_s: PositiveSeconds | None = None
+    size: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="The field of params or input that says how much work a request is"
+    )

@@ -6,6 +6,7 @@ from beacon_config import BeaconConfig
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_lifecycle import Clock
 from beacon_router.api.bodies import json_object, json_text
+from beacon_router.api.sizes import Sizes
 from beacon_router.backends.calls import EMPTY_OBJECT
 from beacon_router.core import RequestId
 from beacon_router.dispatch.inference import Ask, Payload
@@ -20,6 +21,7 @@ class AskReader:
     def __init__(self, config: BeaconConfig, clock: Clock) -> None:
         self._regions = config.region_names
         self._models = config.models
+        self._sizes = Sizes(config.models)
         self._clock = clock
 
     def read(self, body: bytes) -> tuple[Ask, Payload]:
@@ -35,6 +37,7 @@ class AskReader:
             fence=request.fence,
             start_by=self.moment(request.start_by),
             timeout_s=request.timeout_s,
+            size=self._sizes.of(request.model, request.params, request.input),
         )
         payload = Payload(
             input=json_text("input", request.input),

@@ -11,6 +11,7 @@ from beacon_lifecycle import Clock
 from beacon_router.api.bodies import json_object, json_text
 from beacon_router.api.callers import Caller
 from beacon_router.api.chat_errors import ChatError
+from beacon_router.api.sizes import Sizes
 from beacon_router.core import Health, RequestId, Scheduler
 from beacon_router.dispatch.breakers import Breakers
 from beacon_router.dispatch.inference import Ask, Payload
@@ -35,6 +36,7 @@ class ChatReader:
         self._scheduler = scheduler
         self._breakers = breakers
         self._clock = clock
+        self._sizes = Sizes(config.models)
         self._regions: dict[str, list[str]] = {}
         for backend in config.backends.values():
             for model in backend.models:
@@ -52,6 +54,8 @@ class ChatReader:
         messages = _messages(data)
         sink = StreamSink() if _flag(data, "stream") else None
         asked_for = _header(scope, REGION_HEADER)
+        params = {name: value for name, value in data.items() if name not in _NOT_PARAMS}
+        given = {"messages": messages, "prompt": _last_words(messages)}
         ask = Ask(
             id=RequestId(f"chatcmpl-{uuid4().hex}"),
             model=model,
@@ -60,12 +64,9 @@ class ChatReader:
             user_id=caller.user_id,
             pinned=asked_for is not None,
             sink=sink,
+            size=self._sizes.of(model, params, given),
         )
-        params = {name: value for name, value in data.items() if name not in _NOT_PARAMS}
-        payload = Payload(
-            input=json_text("messages", {"messages": messages, "prompt": _last_words(messages)}),
-            params=json_text("body", params),
-        )
+        payload = Payload(input=json_text("messages", given), params=json_text("body", params))
         return ChatAsk(ask, payload, sink)
 
     def _model(self, data: dict[str, Any]) -> str:

@@ -48,6 +48,7 @@ class Ask(NamedTuple):
     start_by: float | None = None
     timeout_s: float | None = None
     sink: StreamSink | None = None
+    size: float | None = None
 
 
 class Attempt(NamedTuple):
@@ -123,7 +124,9 @@ class Inference:
     def request(self) -> Request:
         """What the scheduler needs to know of it."""
         ask = self.ask
-        return Request(ask.id, ask.model, ask.region, ask.tier.rank, ask.pinned, self.front, ask.start_by)
+        return Request(
+            ask.id, ask.model, ask.region, ask.tier.rank, ask.pinned, self.front, ask.start_by, ask.size
+        )
 
     def call(self, attempt: int) -> BackendCall:
         if self.payload is None:

@@ -1,0 +1,57 @@
+"""A model that says which field tells the size of a request, through HTTP."""
+
+from tests.fixtures.gpusim import Gpusim
+from tests.fixtures.router import Router, backend, router_config, start_router
+
+SMALL, LARGE = 1, 60
+LARGE_RUN_S = 0.15
+
+
+async def test_a_longer_wait_is_foretold_behind_larger_requests(gpu: Gpusim) -> None:
+    config = router_config(
+        {
+            "us-1": backend("US", gpu.url, models=("sized",), slots=1),
+            "eu-1": backend("EU", gpu.url, models=("sized",), slots=1),
+        },
+        models={"sized": {"expected_load_s": 0.0, "expected_run_s": 0.05, "size": "max_tokens"}},
+    )
+    async with start_router(config) as router:
+        for tokens, run_s in ((SMALL, 0.0), (LARGE, LARGE_RUN_S)):
+            await gpu.set_models({"sized": {"load": 0.0, "run": run_s}})
+            for number in range(8):
+                await _chat(router, tokens, ("US", "EU")[number % 2])
+
+        await gpu.hold(model="sized")
+        behind_large = await _foretold_behind(router, LARGE, "US")
+        behind_small = await _foretold_behind(router, SMALL, "EU")
+
+        assert behind_large > 2 * behind_small
+        await gpu.clear_faults()
+        await gpu.release()
+
+
+async def _chat(router: Router, tokens: int, region: str) -> None:
+    """At the other door, so that what is learned there counts at both."""
+    body = {
+        "model": "sized",
+        "messages": [{"role": "user", "content": "Why is the sky blue?"}],
+        "max_tokens": tokens,
+    }
+    answer = await router.http.post("/v1/chat/completions", json=body, headers={"x-beacon-region": region})
+    assert answer.status_code == 200, answer.text
+
+
+async def _foretold_behind(router: Router, tokens: int, region: str) -> float:
+    """What the last of five is told, who are all of this size."""
+    for number in range(5):
+        await router.ask(
+            f"{region}-{number}",
+            model="sized",
+            region=region,
+            failover="pinned",
+            params={"max_tokens": tokens},
+            prefer="respond-async",
+        )
+    view = await router.look(f"{region}-4")
+    assert view.eta is not None
+    return view.eta.p50_s
