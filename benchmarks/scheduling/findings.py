@@ -1,7 +1,7 @@
 """Runs every policy over every scenario and keeps what the report needs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beacon_router.core import Policy
 from beacon_router.core.bounds import dispatches_until_served
@@ -11,11 +11,23 @@ from benchmarks.scheduling.knowable import Knowable, knowable, sampled
 from benchmarks.scheduling.scenarios import Scenario
 from benchmarks.scheduling.simulator import PolicyUnderTest, Simulator
 from benchmarks.scheduling.watched import Watched
-from benchmarks.scheduling.workload import TIERS
+from benchmarks.scheduling.workload import TIERS, told, untold
 
 BEACON, FIFO = "Beacon", "FIFO"
+SEED = 1
+"""Of what callers say, and of what could be known."""
 PLAYS = 20
 """Ways in which things may go on, of each arrival at which it is asked what could be known of its wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How Beacon did at the same arrivals, when callers said how large their requests are."""
+
+    figures: Figures
+    foretold: Foretold | None
+    seen: dict[str, int]
+    """As in `Found`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,7 @@ class Found:
     """By tier, the most dispatches that its head saw once it was past its bound."""
     allowed: dict[str, int]
     """By tier, what docs/scheduling.md promises."""
+    told: Told
 
 
 def simulate(scenarios: Iterable[Scenario], samples: int) -> list[Found]:
@@ -45,6 +58,7 @@ def simulate(scenarios: Iterable[Scenario], samples: int) -> list[Found]:
 
 def _found(scenario: Scenario, samples: int) -> Found:
     topology, gpus = scenario.topology, len(scenario.topology.backends)
+    silent = replace(scenario, arrivals=untold(scenario.arrivals))
     watched = Watched(topology)
     contenders: dict[str, PolicyUnderTest] = {
         FIFO: Fifo(topology),
@@ -52,14 +66,26 @@ def _found(scenario: Scenario, samples: int) -> Found:
         "FIFO per model": PerModelFifo(topology),
         BEACON: watched,
     }
-    runs = {name: Simulator(topology, policy).run(scenario.arrivals) for name, policy in contenders.items()}
+    runs = {name: Simulator(topology, policy).run(silent.arrivals) for name, policy in contenders.items()}
     return Found(
         name=scenario.name,
         requests=len(scenario.arrivals),
         policies={name: figures(seen, gpus) for name, seen in runs.items()},
         foretold=foretold(runs[BEACON]),
         sample=foretold([runs[BEACON][number] for number in sampled(len(scenario.arrivals), samples)]),
-        knowable=knowable(scenario, samples, PLAYS, seed=1),
-        seen={TIERS[rank]: dispatches for rank, dispatches in sorted(watched.watch.worst.items())},
+        knowable=knowable(silent, samples, PLAYS, SEED),
+        seen=_worst(watched),
         allowed={tier: dispatches_until_served(Policy(), rank) for rank, tier in enumerate(TIERS)},
+        told=_told(scenario),
     )
+
+
+def _told(scenario: Scenario) -> Told:
+    topology = scenario.topology
+    watched = Watched(topology)
+    seen = Simulator(topology, watched).run(told(scenario.arrivals, SEED))
+    return Told(figures(seen, len(topology.backends)), foretold(seen), _worst(watched))
+
+
+def _worst(watched: Watched) -> dict[str, int]:
+    return {TIERS[rank]: dispatches for rank, dispatches in sorted(watched.watch.worst.items())}

@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.harness.statistics import Spread, ratio, values_of
 from benchmarks.harness.table import DASH, TIMES, markdown_table, number, spread
 from benchmarks.scheduling.cores import Costs
-from benchmarks.scheduling.figures import Figures
+from benchmarks.scheduling.figures import Figures, Foretold
 from benchmarks.scheduling.findings import BEACON, Found
 from benchmarks.scheduling.goals import goals_table, smallest
 from benchmarks.scheduling.knowable import KNOWN, Knowable
@@ -111,6 +111,9 @@ def foretold_table(found: Sequence[Found]) -> str:
         "error, of the mean wait",
         "error, of each wait",
         "of the sample",
+        "sizes told: under p90",
+        "of the mean wait",
+        "of each wait",
         *(f"by one who knows {known}" for known in KNOWN),
     )
     rows = [
@@ -121,12 +124,19 @@ def foretold_table(found: Sequence[Found]) -> str:
             f"{scenario.foretold.of_the_mean_wait:.0%}",
             f"{scenario.foretold.of_each_wait:.0%}",
             DASH if scenario.sample is None else f"{scenario.sample.of_each_wait:.0%}",
+            *_with_sizes(scenario.told.foretold),
             *(_known(scenario.knowable.get(known)) for known in KNOWN),
         ]
         for scenario in found
         if scenario.foretold is not None
     ]
     return markdown_table(header, rows)
+
+
+def _with_sizes(eta: Foretold | None) -> list[str]:
+    if eta is None:
+        return [DASH] * 3
+    return [f"{share:.0%}" for share in (eta.covered, eta.of_the_mean_wait, eta.of_each_wait)]
 
 
 def _known(by_one: Knowable | None) -> str:

@@ -96,7 +96,8 @@ class Simulator:
         self._arrived += 1
         request = RequestId(f"r{self._arrived}")
         self.requests[request] = Seen(arrival)
-        self._policy.submit(now, Request(request, arrival.model, arrival.region, arrival.rank))
+        asked = Request(request, arrival.model, arrival.region, arrival.rank, size=arrival.size)
+        self._policy.submit(now, asked)
         self._carry_out(now)
         if self._foretell:
             self.requests[request].eta = self._policy.eta(now, request)

@@ -17,7 +17,7 @@ def trace_files(directory: str | None) -> list[Path]:
 
 
 def read_trace(path: Path, askers: Askers) -> list[Arrival]:
-    """Rows of `arrival_s, tenant, model, tier, region, run_s`, in order of arrival."""
+    """Rows of `arrival_s, tenant, model, tier, region, run_s, size`, in order of arrival."""
     with path.open(encoding="utf-8", newline="") as lines:
         rows = [_arrival(row, askers) for row in csv.DictReader(lines)]
     if not rows:
@@ -37,6 +37,7 @@ def _arrival(row: Mapping[str, str], askers: Askers) -> Arrival:
         tier,
         row.get("region") or drawn.region,
         drawn.run_s,
+        float(row["size"]) if row.get("size") else None,
     )
 
 

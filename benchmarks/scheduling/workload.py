@@ -1,8 +1,8 @@
-"""Requests that arrive: generated from seeded random numbers."""
+"""Requests that arrive, and what their callers say of them: generated from seeded random numbers."""
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from beacon_router.core import ModelSpec
@@ -10,6 +10,8 @@ from beacon_router.core import ModelSpec
 TIERS = ("admin", "creator", "premium", "supporter", "free")
 TIER_SHARES = (0.02, 0.08, 0.15, 0.25, 0.50)
 REGION_SHARES = {"US": 1.0, "EU": 1.0, "ASIA": 1.0}
+TOLD_SIGMA = 0.2
+"""How well callers are assumed to know the size of what they ask for: of a lognormal factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Arrival:
     tier: str
     region: str
     run_s: float
+    size: float | None = None
+    """What its caller says of it; None: nothing."""
 
     @property
     def rank(self) -> int:
@@ -96,6 +100,21 @@ def bursty(rate: float, seconds: float, seed: int) -> Iterator[float]:
 def stretched(arrivals: list[Arrival], factor: float) -> list[Arrival]:
     """The same requests, arriving `factor` times as slowly."""
     return [replace(arrival, arrival_s=arrival.arrival_s * factor) for arrival in arrivals]
+
+
+def untold(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    """The same requests, of callers who say nothing of their size."""
+    return [replace(arrival, size=None) for arrival in arrivals]
+
+
+def told(arrivals: Sequence[Arrival], seed: int) -> list[Arrival]:
+    """The same requests with sizes: their own, or else the true run time times a factor near 1."""
+    chance = random.Random(seed)
+    guesses = [arrival.run_s * _lognormal(chance, TOLD_SIGMA) for arrival in arrivals]
+    return [
+        replace(arrival, size=guess) if arrival.size is None else arrival
+        for arrival, guess in zip(arrivals, guesses, strict=True)
+    ]
 
 
 def _zipf(count: int, exponent: float) -> list[float]:

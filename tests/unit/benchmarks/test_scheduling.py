@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -21,7 +22,7 @@ from benchmarks.scheduling.scenarios import LOAD, Scenario, all_scenarios, as_bu
 from benchmarks.scheduling.simulator import PolicyUnderTest, Seen, Simulator
 from benchmarks.scheduling.traces import read_trace
 from benchmarks.scheduling.watched import Watched
-from benchmarks.scheduling.workload import TIERS, Arrival, Askers, People, model_catalogue
+from benchmarks.scheduling.workload import TIERS, Arrival, Askers, People, model_catalogue, told, untold
 
 MODELS = (ModelSpec("a", expected_load_s=2.0), ModelSpec("b", expected_load_s=2.0))
 ONE_GPU = Topology((RegionSpec("US"),), (BackendSpec("gpu", "US", frozenset("ab")),), MODELS)
@@ -87,13 +88,17 @@ def test_what_was_foretold_is_compared_for_those_who_waited() -> None:
 
 def test_a_trace_is_read_and_what_it_does_not_say_is_drawn_the_same_each_time(tmp_path: Path) -> None:
     full, tokens = tmp_path / "full.csv", tmp_path / "tokens.csv"
-    full.write_text("arrival_s,tenant,model,tier,region,run_s\n2,t,m,premium,EU,3.5\n1,t,m,free,EU,1\n")
+    full.write_text(
+        "arrival_s,tenant,model,tier,region,run_s,size\n2,t,m,premium,EU,3.5,80\n1,t,m,free,EU,1,\n"
+    )
     tokens.write_text("arrival_s,context_tokens,generated_tokens\n0.0,400,100\n")
 
     def askers() -> Askers:
         return Askers(People(), model_catalogue(3, seed=1), seed=1)
 
-    assert read_trace(full, askers())[1] == Arrival(2.0, "t", "m", "premium", "EU", 3.5)
+    first, second = read_trace(full, askers())
+    assert second == Arrival(2.0, "t", "m", "premium", "EU", 3.5, size=80.0)
+    assert first.size is None
     (drawn,) = read_trace(tokens, askers())
     assert drawn.run_s == pytest.approx(3.1)
     assert drawn == read_trace(tokens, askers())[0]
@@ -120,6 +125,30 @@ def test_arrivals_are_stretched_until_the_gpus_are_as_busy_as_asked_for() -> Non
     assert offered_load(seen, len(topology.backends)) == pytest.approx(LOAD, abs=0.1)
 
 
+def test_callers_say_sizes_near_the_truth_and_keep_what_a_trace_says() -> None:
+    arrivals = [replace(_arrival(0.0), size=7.0), *(_arrival(float(at), run_s=3.0) for at in range(400))]
+
+    said = [arrival.size or 0.0 for arrival in told(arrivals, seed=1)]
+
+    assert said[0] == 7.0
+    assert said == [arrival.size for arrival in told(arrivals, seed=1)]
+    assert sum(abs(size / 3.0 - 1.0) < 0.2 for size in said[1:]) == pytest.approx(0.68 * 400, rel=0.15)
+    assert untold(told(arrivals, seed=1))[1:] == arrivals[1:]
+    assert {arrival.size for arrival in untold(arrivals)} == {None}
+
+
+def test_waits_are_foretold_better_when_sizes_are_told() -> None:
+    chance = Random(1)
+    arrivals = [_arrival(3.0 * at, run_s=chance.choice([0.5, 1.0, 6.0])) for at in range(800)]
+
+    def error(of: list[Arrival]) -> float:
+        found = foretold(Simulator(ONE_GPU, Watched(ONE_GPU)).run(of))
+        assert found is not None
+        return found.of_the_mean_wait
+
+    assert error(told(arrivals, seed=1)) < 0.7 * error(untold(arrivals))
+
+
 def test_the_whole_report_is_written(tmp_path: Path) -> None:
     scenarios = list(all_scenarios(None, seed=1, seconds=40.0))
     costs = {
@@ -131,6 +160,7 @@ def test_the_whole_report_is_written(tmp_path: Path) -> None:
 
     text = page.read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith(f"| Poisson, {BEACON} |")]
+    assert [line for line in text.splitlines() if line.startswith("| Poisson, sizes told |")]
     assert "| compiled, 1,000 waiting, calm | 11.0 (11.0 to 11.0) | 1.10 (1.10 to 1.10)" in text
     assert "| compiled, 1,000 waiting | 11.0 (11.0 to 11.0) | 1.10 (1.10 to 1.10)" in text
     svg = "{http://www.w3.org/2000/svg}"
