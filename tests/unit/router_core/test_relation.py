@@ -27,12 +27,17 @@ def _runs_s() -> OwnAverages:
 
 
 @given(RUNS, SIZES)
-def test_nothing_is_expected_far_from_the_usual(runs: list[tuple[float, float]], size: float) -> None:
+def test_nothing_is_expected_far_from_what_was_seen(runs: list[tuple[float, float]], size: float) -> None:
     relation = _learned(runs)
+    expected_s = relation.seconds(size)
 
-    assert 0.1 <= relation.factor(size) <= 10.0
+    if expected_s is not None:
+        seen_s = [seconds for _, seconds in runs]
+        assert expected_s > 0.0
+        assert 0.0999 * min(seen_s) <= expected_s <= 10.001 * max(seen_s)
     assert 0.0 <= relation.doubt(size) <= 1.0
-    assert relation.factor(None) == relation.doubt(None) == 1.0
+    assert relation.seconds(None) is None
+    assert relation.doubt(None) == 1.0
 
 
 @given(RUNS, SIZES, SIZES)
@@ -41,7 +46,8 @@ def test_what_is_larger_is_never_expected_to_be_shorter(
 ) -> None:
     relation = _learned(runs)
 
-    assert relation.factor(min(one, other)) <= relation.factor(max(one, other))
+    shorter_s, longer_s = relation.seconds(min(one, other)), relation.seconds(max(one, other))
+    assert (shorter_s or 0.0) <= (longer_s or 0.0)
 
 
 @given(
@@ -54,9 +60,8 @@ def test_a_line_is_found_as_it_is(sizes: list[float], fixed_s: float, each_s: fl
     if max(sizes) - min(sizes) < 5.0:
         return  # too much alike to tell
 
-    measured = relation.factor(25.0) / relation.factor(15.0)
-
-    assert measured == pytest.approx((fixed_s + each_s * 25.0) / (fixed_s + each_s * 15.0), rel=1e-3)
+    assert relation.seconds(15.0) == pytest.approx(fixed_s + each_s * 15.0, rel=1e-3)
+    assert relation.seconds(25.0) == pytest.approx(fixed_s + each_s * 25.0, rel=1e-3)
     assert relation.doubt(20.0) == pytest.approx(0.0, abs=1e-3)
 
 
@@ -64,18 +69,20 @@ def test_a_line_is_found_as_it_is(sizes: list[float], fixed_s: float, each_s: fl
 def test_sizes_that_do_not_vary_say_nothing(size: float, seconds: list[float]) -> None:
     relation = _learned([(size, each) for each in seconds])
 
-    assert relation.factor(3 * size) == relation.doubt(size) == 1.0
+    assert relation.seconds(3 * size) is None
+    assert relation.doubt(size) == 1.0
 
 
 @given(st.lists(st.tuples(SIZES, SECONDS), max_size=9), SIZES)
 def test_a_few_sizes_say_nothing(runs: list[tuple[float, float]], size: float) -> None:
-    assert _learned(runs).factor(size) == 1.0
+    assert _learned(runs).seconds(size) is None
 
 
 def test_runs_that_get_shorter_with_their_size_are_taken_as_average() -> None:
     relation = _learned([(float(size), 100.0 - size) for size in range(1, 60)])
 
-    assert relation.factor(90.0) == relation.doubt(90.0) == 1.0
+    assert relation.seconds(90.0) is None
+    assert relation.doubt(90.0) == 1.0
 
 
 def test_a_law_that_changes_is_learned_again() -> None:
@@ -83,7 +90,8 @@ def test_a_law_that_changes_is_learned_again() -> None:
     sizes = [chance.uniform(10.0, 30.0) for _ in range(600)]
     relation = _learned([(size, size) for size in sizes] + [(size, 60.0 + size) for size in sizes])
 
-    assert relation.factor(30.0) / relation.factor(10.0) == pytest.approx(90.0 / 70.0, rel=0.01)
+    assert relation.seconds(10.0) == pytest.approx(70.0, rel=0.01)
+    assert relation.seconds(30.0) == pytest.approx(90.0, rel=0.01)
 
 
 def test_sizes_that_are_off_leave_doubt() -> None:
@@ -95,19 +103,30 @@ def test_sizes_that_are_off_leave_doubt() -> None:
     assert 0.0 < near.doubt(1.0) < far.doubt(1.0) < 1.0
 
 
-def test_the_usual_run_does_not_swing_with_the_mix_of_sizes() -> None:
+def test_what_a_size_takes_does_not_swing_with_the_mix_of_sizes() -> None:
     runs_s, chance = _runs_s(), Random(1)
     for _ in range(300):
         size = chance.choice([10.0, 20.0, 30.0])
         runs_s.add("m", 0.5 * size, size)
-    before = runs_s.of("m")
     for _ in range(10):
         runs_s.add("m", 15.0, 30.0)
 
-    assert before == pytest.approx(10.0, rel=0.1)
-    assert runs_s.of("m") == pytest.approx(before, rel=0.15)
-    assert runs_s.of_size("m", 30.0) == pytest.approx(15.0, rel=0.05)
+    assert runs_s.of_size("m", 10.0) == pytest.approx(5.0)
+    assert runs_s.of_size("m", 30.0) == pytest.approx(15.0)
     assert runs_s.of_size("m", None) == runs_s.of("m")
+
+
+def test_a_slow_backend_takes_longer_for_every_size() -> None:
+    quick = _runs_s()
+    slow, idle, chance = OwnAverages(quick.of_all), OwnAverages(quick.of_all), Random(1)
+    for _ in range(300):
+        size = chance.choice([10.0, 20.0, 30.0])
+        quick.add("m", 0.5 * size, size)
+        slow.add("m", 1.0 * size, size)
+
+    assert slow.of_size("m", 30.0) == pytest.approx(30.0, rel=0.1)
+    assert quick.of_size("m", 30.0) == pytest.approx(15.0, rel=0.1)
+    assert 15.0 < idle.of_size("m", 30.0) < 30.0
 
 
 @given(st.lists(SECONDS, max_size=60), SIZES)

@@ -40,36 +40,45 @@ class Averages:
 class OwnAverages:
     """What one backend takes; as long as it has not done a thing, it is expected to be like the others."""
 
-    __slots__ = ("_of_model", "of_all")
+    __slots__ = ("_of_model", "_paces", "of_all")
 
     def __init__(self, of_all: Averages) -> None:
         self.of_all = of_all
         self._of_model = of_all.of_model.copy()
         """The average of all, until there is one of its own."""
+        self._paces: dict[str, Average] = {}
+        """By model whose sizes count: its seconds, as a share of what such a size takes anywhere."""
 
     def of(self, model: str) -> float:
         return self._of_model[model].value
 
     def of_size(self, model: str, size: float | None) -> float:
-        """What it takes where a request told this size; `of` is the usual one."""
-        return self._of_model[model].value * self.of_all.relations[model].factor(size)
+        """What it takes where a request tells this size; the average as far as that says nothing."""
+        expected_s = self.of_all.relations[model].seconds(size)
+        if expected_s is None:
+            return self._of_model[model].value
+        pace = self._paces.get(model)
+        return expected_s if pace is None else expected_s * pace.value
 
     def doubt(self, model: str, size: float | None) -> float:
         """How far from that a run may be, as a share of how far it may where no size is told."""
         return self.of_all.relations[model].doubt(size)
 
     def add(self, model: str, seconds: float, size: float | None = None) -> None:
-        """Averaged is what the usual size would have taken: a few large ones in a row change nothing."""
-        usual_s = seconds
         if size is not None:
-            relation = self.of_all.relations[model]
-            usual_s = seconds / relation.factor(size)
-            relation.learn(size, seconds)
+            self._compare(model, seconds, size)
         own, shared = self._of_model[model], self.of_all.of_model[model]
         if own is shared:
             own = self._of_model[model] = Average(shared.value)
-        own.add(usual_s)
-        shared.add(usual_s)
+        own.add(seconds)
+        shared.add(seconds)
+
+    def _compare(self, model: str, seconds: float, size: float) -> None:
+        relation = self.of_all.relations[model]
+        expected_s = relation.seconds(size)
+        if expected_s is not None:
+            self._paces.setdefault(model, Average(1.0)).add(seconds / expected_s)
+        relation.learn(size, seconds)
 
 
 class Durations:

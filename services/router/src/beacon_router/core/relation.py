@@ -12,11 +12,11 @@ _ALIKE: Final = 1e-6
 _STEEPEST: Final = 2.0
 _LEAST: Final = 0.1
 _MOST: Final = 10.0
-"""No run is expected to be further from the usual, whatever its caller says."""
+"""No run is expected to be further from the average, as a share of it, whatever its caller says."""
 
 
 class Relation:
-    """A line through (size, seconds) by exponentially weighted moments, as a share of the usual run."""
+    """A line through (size, seconds), by exponentially weighted moments."""
 
     __slots__ = ("_covariance", "_elasticity", "_left", "_seconds", "_seen", "_size", "_spread", "_variance")
 
@@ -34,11 +34,12 @@ class Relation:
         """By what share a run takes longer, for each share by which it is larger."""
         self._left = 1.0
 
-    def factor(self, size: float | None) -> float:
-        """How many times as long as usual a run of this size takes; 1 as far as nothing is known."""
+    def seconds(self, size: float | None) -> float | None:
+        """What a run of this size takes; None as far as nothing is known."""
         if size is None or self._elasticity == 0.0:
-            return 1.0
-        return min(_MOST, max(_LEAST, 1.0 + self._elasticity * (size / self._size - 1.0)))
+            return None
+        share = 1.0 + self._elasticity * (size / self._size - 1.0)
+        return self._seconds * min(_MOST, max(_LEAST, share))
 
     def doubt(self, size: float | None) -> float:
         """What is left of the spread of run times where this size is told; 1 as far as nothing is known."""
