@@ -128,6 +128,20 @@ async def test_an_empty_answer_is_an_answer() -> None:
         assert inference.failure is None
 
 
+@pytest.mark.parametrize(("said_s", "load_s"), [(2.0, 2.0), (3_000.0, 0.0)])
+async def test_a_load_that_took_longer_than_the_whole_run_is_not_believed(
+    said_s: float, load_s: float
+) -> None:
+    async with shell_bed(ONE_SLOT) as bed:
+        await warm(bed)
+        inference = bed.submit("a")
+        await bed.clock.advance(3.0)
+        await bed.answer("us", load_s=said_s)
+
+        (attempt,) = inference.attempts
+        assert (attempt.load_s, attempt.run_s) == (load_s, 3.0 - load_s)
+
+
 async def test_waiting_never_counts_against_the_run_limit() -> None:
     async with shell_bed(ONE_SLOT) as bed:
         await warm(bed)

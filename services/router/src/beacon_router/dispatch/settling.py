@@ -38,7 +38,9 @@ def judge(run: Run, now: float) -> RunEnd:
     queued_s = max(0.0, run.started_at - run.inference.waiting_since)
     spent_s = max(0.0, now - run.started_at)
     reported_load_s = None if run.answer is None else run.answer.load_s
-    load_s = min(reported_load_s or 0.0, spent_s)
+    if reported_load_s is not None and reported_load_s > spent_s:
+        reported_load_s = None  # milliseconds, say: no run would be left
+    load_s = reported_load_s or 0.0
     run_s = spent_s - load_s
     split_known = reported_load_s is not None or not run.cold
     learn = outcome is _COMPLETED and split_known
