@@ -129,6 +129,28 @@ def test_a_slow_backend_takes_longer_for_every_size() -> None:
     assert 15.0 < idle.of_size("m", 30.0) < 30.0
 
 
+def test_runs_of_no_length_are_soon_forgotten() -> None:
+    runs_s, chance = _runs_s(), Random(1)
+    sizes = [chance.uniform(1.0, 10.0) for _ in range(20_300)]
+    for size in sizes[:100]:
+        runs_s.add("m", size, size)
+    for size in sizes[100:20_100]:
+        runs_s.add("m", 0.0, size)
+    for size in sizes[20_100:]:
+        runs_s.add("m", size, size)
+
+    assert runs_s.of_size("m", 5.0) == pytest.approx(5.0, rel=0.2)
+
+
+def test_an_absurd_size_is_soon_forgotten() -> None:
+    runs_s, chance = _runs_s(), Random(1)
+    sizes = [chance.uniform(1.0, 10.0) for _ in range(400)]
+    for size in [*sizes[:200], 1e12, *sizes[200:]]:
+        runs_s.add("m", min(size, 10.0), size)
+
+    assert runs_s.of_size("m", 2.0) == pytest.approx(2.0, rel=0.2)
+
+
 @given(st.lists(SECONDS, max_size=60), SIZES)
 def test_without_sizes_and_with_equal_ones_averages_are_the_same_to_the_last_bit(
     measured: list[float], size: float

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from beacon_router.core.relation import Relation
+from beacon_router.core.relation import Relation, within_reason
 from beacon_router.core.topology import ModelSpec
 
 _MEMORY = 10
@@ -76,8 +76,8 @@ class OwnAverages:
     def _compare(self, model: str, seconds: float, size: float) -> None:
         relation = self.of_all.relations[model]
         expected_s = relation.seconds(size)
-        if expected_s is not None:
-            self._paces.setdefault(model, Average(1.0)).add(seconds / expected_s)
+        if expected_s is not None and expected_s > 0.0:
+            self._paces.setdefault(model, Average(1.0)).add(within_reason(seconds / expected_s))
         relation.learn(size, seconds)
 
 

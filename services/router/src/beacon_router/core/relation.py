@@ -10,8 +10,8 @@ _ENOUGH: Final = 10
 _ALIKE: Final = 1e-6
 """Sizes or seconds whose variance is less, as a share of their mean squared, do not vary."""
 _STEEPEST: Final = 2.0
-_LEAST: Final = 0.1
-_MOST: Final = 10.0
+LEAST: Final = 0.1
+MOST: Final = 10.0
 """No run is expected to be further from the average, as a share of it, whatever its caller says."""
 
 
@@ -39,7 +39,7 @@ class Relation:
         if size is None or self._elasticity == 0.0:
             return None
         share = 1.0 + self._elasticity * (size / self._size - 1.0)
-        return self._seconds * min(_MOST, max(_LEAST, share))
+        return self._seconds * within_reason(share)
 
     def doubt(self, size: float | None) -> float:
         """What is left of the spread of run times where this size is told; 1 as far as nothing is known."""
@@ -47,6 +47,8 @@ class Relation:
 
     def learn(self, size: float, seconds: float) -> None:
         """A run of this size took so long."""
+        if self._seen >= _ENOUGH:
+            size = min(size, MOST * self._size)  # or one absurd size would hide what all others say
         if self._seen < _MEMORY:
             self._seen += 1
         share = 1.0 / self._seen
@@ -68,3 +70,7 @@ class Relation:
         slope = self._covariance / self._variance
         self._elasticity = min(_STEEPEST, slope * self._size / self._seconds)
         self._left = sqrt(max(0.0, 1.0 - slope * self._covariance / self._spread))
+
+
+def within_reason(share: float) -> float:
+    return min(MOST, max(LEAST, share))
