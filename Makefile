@@ -95,7 +95,7 @@ fmt: setup ## Format the code and fix what can be fixed
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-bench: setup ## Measure Beacon against its limits (NAME=runner runs benchmarks/runner alone)
+bench: setup $(if $(wildcard $(COMPILED)),compiled) ## Measure Beacon against its limits (NAME=runner runs benchmarks/runner alone)
 	@$(PY) -m benchmarks$(if $(NAME),.$(NAME)) $(ARGS)
 
 bench-peers: setup ## Install other queues beside the project and measure Beacon among them

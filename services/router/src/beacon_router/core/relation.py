@@ -10,8 +10,8 @@ _ENOUGH: Final = 10
 _ALIKE: Final = 1e-6
 """Sizes or seconds whose variance is less, as a share of their mean squared, do not vary."""
 _STEEPEST: Final = 2.0
-LEAST: Final = 0.1
-MOST: Final = 10.0
+_LEAST: Final = 0.1
+_MOST: Final = 10.0
 """No run is expected to be further from the average, as a share of it, whatever its caller says."""
 
 
@@ -48,7 +48,7 @@ class Relation:
     def learn(self, size: float, seconds: float) -> None:
         """A run of this size took so long."""
         if self._seen >= _ENOUGH:
-            size = min(size, MOST * self._size)  # or one absurd size would hide what all others say
+            size = min(size, _MOST * self._size)  # or one absurd size would hide what all others say
         if self._seen < _MEMORY:
             self._seen += 1
         share = 1.0 / self._seen
@@ -73,4 +73,4 @@ class Relation:
 
 
 def within_reason(share: float) -> float:
-    return min(MOST, max(LEAST, share))
+    return min(_MOST, max(_LEAST, share))
