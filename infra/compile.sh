@@ -21,5 +21,5 @@ cp -R services/router "$copy"
 rm -rf "$directory"
 HATCH_BUILD_HOOK_ENABLE_MYPYC=true "$python" -m uv pip install -q --python "$python" --target "$directory" \
     --no-deps --no-sources --build-constraints infra/build.lock "$copy/router"
-PYTHONPATH=$directory "$python" -c 'from beacon_router.core import COMPILED; raise SystemExit(not COMPILED)' ||
+PYTHONPATH=$directory "$python" -c 'from beacon_router.scheduling import COMPILED; raise SystemExit(not COMPILED)' ||
     fail "it was built and is not used"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from beacon_config.tenancy import LaneStrategy
+from beacon_config.tiers import LaneStrategy
 from benchmarks.fairness.report import SERVICES, Waits, write_report
 from benchmarks.harness.machine import machine_facts
 from benchmarks.harness.process import Program, running

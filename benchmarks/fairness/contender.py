@@ -4,13 +4,13 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from beacon_config.tenancy import LaneStrategy
+from beacon_config.tiers import LaneStrategy
 from beacon_contracts.ids import UserId
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.tiers import JobClass
-from beacon_runner.compose import build_worker
-from beacon_runner.loops.worker.executor import RouterExecutor
-from beacon_runner.store.claims import PostgresClaims
+from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.wiring.loops import build_worker
+from beacon_runner.worker.executor import RouterExecutor
 from benchmarks.harness.contender import options, serve
 from benchmarks.runner.contenders.instant import InstantRouter
 from benchmarks.runner.contenders.setting import (

@@ -7,7 +7,7 @@ from itertools import cycle, islice
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.tiers import Tier
-from beacon_runner.store.users import Users, new_key
+from beacon_runner.postgres.users import Users, new_key
 from benchmarks.harness.contender import options, serve
 from benchmarks.harness.http_load import load, post
 from benchmarks.runner.contenders.children import address_in, scratch, start

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 
-from beacon_router.core import Decision, Eta, Outcome, Reason, Request, RequestId, Start, Topology
+from beacon_router.scheduling import Decision, Eta, Outcome, Reason, Request, RequestId, Start, Topology
 
 
 class Machine:

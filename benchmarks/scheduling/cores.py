@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from beacon_lifecycle import look_for_garbage_less_often
+from beacon_lifecycle import tune_gc
 from benchmarks.harness.compiled import ENVIRONMENT, built
 from benchmarks.harness.process import ROOT
 from benchmarks.harness.rounds import shuffled_rounds
@@ -91,7 +91,7 @@ def main() -> None:
     seed = int(sys.argv[1])
     print(bytes_per_waiting(SIZES[-1], seed), flush=True)
     benches = Benches(seed)
-    look_for_garbage_less_often(young=YOUNG)
+    tune_gc(young=YOUNG)
     for line in sys.stdin:
         number, decisions = json.loads(line)
         print(json.dumps(benches.round(number, decisions)), flush=True)

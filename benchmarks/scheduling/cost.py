@@ -8,7 +8,7 @@ from random import Random
 from time import thread_time_ns
 from typing import Final
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     ModelSpec,
     Outcome,
@@ -30,7 +30,7 @@ CALM_S, STARVING_S = 1e-6, 1.0
 """How far time goes on between two decisions: nobody is ever past the bound, or soon every tier is."""
 
 
-class Bench:
+class JobRunner:
     """A scheduler with so many waiting requests, over all models and tiers; as many come as are served."""
 
     def __init__(self, waiting: int, step_s: float, seed: int, gpus: int = GPUS) -> None:
@@ -84,7 +84,7 @@ class Bench:
         ]
 
 
-class AsideBench(Bench):
+class AsideBench(JobRunner):
     """Every model is held by a GPU that is busy, others are free: everybody stands aside for the first.
 
     So a slot that frees takes two decisions: who gets it, and that nobody takes one of the others.
@@ -121,7 +121,7 @@ class ArrivalBench(AsideBench):
     def _batch_ns(self) -> int:
         used = 0
         for _ in range(BATCH):
-            Bench.submit(self, 1)
+            JobRunner.submit(self, 1)
             before = thread_time_ns()
             started = self.scheduler.next(self._now)
             after = thread_time_ns()
@@ -131,9 +131,9 @@ class ArrivalBench(AsideBench):
         return used
 
 
-KINDS: Final[dict[str, tuple[type[Bench], float]]] = {
-    "calm": (Bench, CALM_S),
-    "starving": (Bench, STARVING_S),
+KINDS: Final[dict[str, tuple[type[JobRunner], float]]] = {
+    "calm": (JobRunner, CALM_S),
+    "starving": (JobRunner, STARVING_S),
     "aside": (AsideBench, 0.0),
     "aside, arrivals": (ArrivalBench, 0.0),
 }
@@ -164,7 +164,7 @@ class Benches:
 
 def bytes_per_waiting(waiting: int, seed: int) -> float:
     """All that the core holds for one, the request itself and its id included."""
-    bench = Bench(GPUS, CALM_S, seed)
+    bench = JobRunner(GPUS, CALM_S, seed)
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]

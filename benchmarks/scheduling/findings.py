@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from beacon_router.core import Policy
-from beacon_router.core.bounds import dispatches_until_served
+from beacon_router.scheduling import Policy
+from beacon_router.scheduling.bounds import dispatches_until_served
 from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
 from benchmarks.scheduling.figures import Figures, Foretold, figures, foretold
 from benchmarks.scheduling.knowable import Knowable, knowable, sampled

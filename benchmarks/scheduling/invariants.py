@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     Decision,
     Expired,
     Health,
@@ -17,7 +17,7 @@ from beacon_router.core import (
     Start,
     Topology,
 )
-from beacon_router.core.bounds import dispatches_until_served
+from beacon_router.scheduling.bounds import dispatches_until_served
 from benchmarks.scheduling.world import FleetKey, Machine, Queue, Waiting, World
 
 _QUEUE_OF = {

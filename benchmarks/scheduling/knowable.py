@@ -14,7 +14,7 @@ from random import Random
 from statistics import fmean, median
 from typing import Final, NamedTuple
 
-from beacon_router.core import Scheduler
+from beacon_router.scheduling import Scheduler
 from benchmarks.scheduling.scenarios import Scenario
 from benchmarks.scheduling.simulator import Simulator
 from benchmarks.scheduling.workload import Arrival

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from beacon_router.core import BackendSpec, ModelSpec, RegionSpec, Scheduler, Topology
+from beacon_router.scheduling import BackendSpec, ModelSpec, RegionSpec, Scheduler, Topology
 from benchmarks.scheduling.figures import offered_load
 from benchmarks.scheduling.simulator import Simulator
 from benchmarks.scheduling.traces import read_trace, trace_files

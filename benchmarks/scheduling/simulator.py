@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
-from beacon_router.core import Decision, Eta, Expired, Outcome, Request, RequestId, Start, Topology
+from beacon_router.scheduling import Decision, Eta, Expired, Outcome, Request, RequestId, Start, Topology
 from benchmarks.scheduling.workload import Arrival
 
 

@@ -1,6 +1,6 @@
 """The scheduler with the invariants looking on: every fact and decision of a simulated run is checked."""
 
-from beacon_router.core import Decision, Eta, Outcome, Policy, Request, RequestId, Scheduler, Topology
+from beacon_router.scheduling import Decision, Eta, Outcome, Policy, Request, RequestId, Scheduler, Topology
 from benchmarks.scheduling.invariants import Watch
 
 

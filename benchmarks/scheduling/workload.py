@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from beacon_router.core import ModelSpec
+from beacon_router.scheduling import ModelSpec
 
 TIERS = ("admin", "creator", "premium", "supporter", "free")
 TIER_SHARES = (0.02, 0.08, 0.15, 0.25, 0.50)

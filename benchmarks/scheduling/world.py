@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import fsum, inf
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     Health,
     LimitName,
@@ -21,7 +21,7 @@ from beacon_router.core import (
     Topology,
     model_limit,
 )
-from beacon_router.core.averages import Durations, OwnAverages
+from beacon_router.scheduling.averages import Durations, OwnAverages
 
 LaneKey = tuple["Queue", str, str, int, bool]
 FleetKey = tuple[str, frozenset[str]]

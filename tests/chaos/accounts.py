@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
-from beacon_contracts.ids import JobId, read_execution, read_job, show_execution
+from beacon_contracts.ids import JobId, decode_execution_id, decode_job_id, encode_execution_id
 from tests.acceptance.router.witness import Call, most_at_once
 from tests.chaos.load import Load
 from tests.chaos.system import CAP, System
@@ -22,9 +22,9 @@ async def settle(system: System) -> None:
 async def check(system: System, load: Load) -> None:
     """Submitted = completed + cancelled, each once; no counter is left over; no result without its run."""
     states = await _states(system, load)
-    accepted = [read_job(job) for job in load.accepted]
+    accepted = [decode_job_id(job) for job in load.accepted]
     assert len(set(accepted)) == len(accepted) == len(states), "a submission was lost, or stored twice"
-    cancelled = {read_job(job) for job in load.cancelled}
+    cancelled = {decode_job_id(job) for job in load.cancelled}
     ended = {job: states.get(job) for job in accepted}
     assert {ended[job] for job in cancelled} <= {"cancelled"}, "a cancelled job went on"
     lost = {job: state for job, state in ended.items() if state not in ("completed", "cancelled")}
@@ -54,16 +54,16 @@ async def _each_execution_once(system: System) -> None:
 async def _runs_match_results(system: System, states: Mapping[UUID, str]) -> None:
     """A router forgets when it is killed; while it lives, no execution completes twice on a GPU."""
     runs = [call["request_id"] for call in system.gpu_calls() if call["outcome"] in ("completed", "empty")]
-    finished = Counter(request for request in runs if read_execution(request)[0] in states)
+    finished = Counter(request for request in runs if decode_execution_id(request)[0] in states)
     rows = await system.rows(
         "SELECT job_id, stage, ordinal FROM executions"
         " WHERE state = 'completed' AND job_id = ANY ($1::uuid[])",
         list(states),
     )
-    recorded = {show_execution(JobId(row["job_id"]), row["stage"], row["ordinal"]) for row in rows}
+    recorded = {encode_execution_id(JobId(row["job_id"]), row["stage"], row["ordinal"]) for row in rows}
     assert recorded <= set(finished), "a result was recorded that no GPU made"
     for request in set(finished) - recorded:
-        job, _, _ = read_execution(request)
+        job, _, _ = decode_execution_id(request)
         assert states[job] == "cancelled", f"the result of {request} was lost"
     twice = {request: runs for request, runs in finished.items() if runs > 1 + system.routers_killed}
     assert twice == {}, "executions ran twice to completion"
@@ -75,7 +75,7 @@ async def _limits_were_kept(system: System) -> None:
     cancelled = {row["id"] for row in rows}
     excess = [call for call in system.gpu_calls() if call["outcome"] == "refused"]
     calls = [call for call in system.gpu_calls() if call["outcome"] != "refused"]
-    ending = [call for call in calls if read_execution(call["request_id"])[0] in cancelled]
+    ending = [call for call in calls if decode_execution_id(call["request_id"])[0] in cancelled]
     group = [call for call in calls if call["dialect"] == "modal" and call not in ending]
     assert most_at_once(group) <= CAP, "the routers exceeded the cap that they share"
     unexplained = [call for call in excess if not any(_overlap(call, one) for one in ending)]

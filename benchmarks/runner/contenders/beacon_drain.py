@@ -5,15 +5,15 @@ import os
 from collections.abc import Sequence
 
 from beacon_contracts.ids import JobId
-from beacon_lifecycle import Service, look_for_garbage_less_often
-from beacon_runner.compose import RelayStore, build_relay, build_worker
+from beacon_lifecycle import Service, tune_gc
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.work import ClaimedJob, StageReport
-from beacon_runner.loops.worker.executor import Executor, RouterExecutor
-from beacon_runner.store.claims import PostgresClaims
-from beacon_runner.store.live import PostgresAttic, PostgresLive
-from beacon_runner.store.outbox import PostgresOutbox
-from beacon_runner.store.pauses import PostgresPauses
+from beacon_runner.domain.stage_result import ClaimedJob, StageReport
+from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.postgres.outbox import PostgresOutbox
+from beacon_runner.postgres.pauses import PostgresPauses
+from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
+from beacon_runner.wiring.loops import RelayStore, build_relay, build_worker
+from beacon_runner.worker.executor import Executor, RouterExecutor
 from benchmarks.harness.contender import Progress, options, run
 from benchmarks.runner.contenders.instant import InstantExecutor, InstantRouter
 from benchmarks.runner.contenders.setting import Filler, new_users, open_database, open_transport, wide_config
@@ -91,9 +91,9 @@ class BeaconDrain:
         self._progress.body()
 
     def _relay(self) -> list[Service]:
-        live = PostgresLive(self._database)
+        live = PostgresReconcile(self._database)
         outbox, pauses = PostgresOutbox(self._database), PostgresPauses(self._database)
-        store = RelayStore(outbox, live, live, PostgresAttic(self._database), pauses)
+        store = RelayStore(outbox, live, live, PostgresRetention(self._database), pauses)
         return build_relay(self._transport, store)
 
     async def _check(self, count: int) -> None:
@@ -104,5 +104,5 @@ class BeaconDrain:
 
 if __name__ == "__main__":
     os.environ.setdefault("BEACON_LOG_LEVEL", "warning")
-    look_for_garbage_less_often()  # as the runner's own process does
+    tune_gc()  # as the runner's own process does
     run(BeaconDrain, lambda: None)

@@ -7,20 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beacon_config import BeaconConfig
-from beacon_lifecycle import Service, Supervisor, SystemClock, look_for_garbage_less_often, run_process
+from beacon_lifecycle import Service, Supervisor, SystemClock, run_process, tune_gc
 from beacon_redis import RedisAddress
-from beacon_runner.api.compose import build_api
-from beacon_runner.compose import RelayStore, Transport, build_relay, build_worker
-from beacon_runner.domain.ports import Router
-from beacon_runner.loops.worker.executor import RouterExecutor
-from beacon_runner.resources import Resource
-from beacon_runner.roles import RELAY_POOL, WORKER_POOL
+from beacon_runner.ports import Router
+from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.outbox import PostgresOutbox
+from beacon_runner.postgres.pauses import PostgresPauses
+from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
 from beacon_runner.settings import RunnerSettings
-from beacon_runner.store.claims import PostgresClaims
-from beacon_runner.store.database import Database
-from beacon_runner.store.live import PostgresAttic, PostgresLive
-from beacon_runner.store.outbox import PostgresOutbox
-from beacon_runner.store.pauses import PostgresPauses
+from beacon_runner.wiring.api import build_api
+from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker
+from beacon_runner.wiring.resources import Resource
+from beacon_runner.wiring.roles import RELAY_POOL, WORKER_POOL
+from beacon_runner.worker.executor import RouterExecutor
 from beacon_telemetry import configure_logging, new_registry
 from benchmarks.harness.pickup import arrived
 from benchmarks.runner.contenders.instant import HangingRouter, InstantRouter
@@ -34,7 +34,7 @@ def body(prompt: str) -> None:
 
 
 def services(role: str, config: BeaconConfig, router: Router) -> list[Service]:
-    """Composed as `beacon_runner.roles` does, except for the router."""
+    """Composed as `beacon_runner.wiring.roles` does, except for the router."""
     settings, clock, registry = RunnerSettings(), SystemClock(), new_registry()
     transport = Transport(config, RedisAddress(settings.redis_url), registry, clock)
     made: list[Service] = [transport]
@@ -58,9 +58,9 @@ def run_services(make: Callable[[], list[Service]]) -> int:
 
 def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL)
-    live = PostgresLive(database)
+    live = PostgresReconcile(database)
     outbox, pauses = PostgresOutbox(database), PostgresPauses(database)
-    store = RelayStore(outbox, live, live, PostgresAttic(database), pauses)
+    store = RelayStore(outbox, live, live, PostgresRetention(database), pauses)
     return [
         Resource("relay-database", open_it=database.open, close_it=database.close),
         *build_relay(transport, store),
@@ -79,7 +79,7 @@ def _worker(settings: RunnerSettings, transport: Transport, router: Router) -> l
 
 def main() -> int:
     role, width, *manner = sys.argv[1:]
-    look_for_garbage_less_often()
+    tune_gc()
     config = wide_config(1_000, 500) if width == "wide" else shipped_config()
     router = HangingRouter(body) if manner == ["hang"] else InstantRouter(body)
     return run_services(lambda: services(role, config, router))

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from beacon_runner.domain.messages import Message
-from beacon_runner.store.claims import PostgresClaims
+from beacon_runner.postgres.claims import PostgresClaims
 from benchmarks.harness.contender import run
 from benchmarks.runner.contenders.setting import (
     Filler,

@@ -8,7 +8,7 @@ from typing import Any
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.tiers import Tier
-from beacon_runner.store.users import Users, new_key
+from beacon_runner.postgres.users import Users, new_key
 from benchmarks.harness.contender import options, run, until
 from benchmarks.harness.http_load import KeptConnection, load, post
 from benchmarks.harness.pickup import measure

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
 from beacon_runner.domain.plan import Due
-from beacon_runner.domain.work import ClaimedJob
-from beacon_runner.loops.worker.outcomes import Outcome
+from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.worker.outcomes import Outcome
 
 OUTPUT = {"text": "done"}
 

@@ -2,8 +2,8 @@
 
 import time
 
-from beacon_runner.compose import Transport
-from beacon_runner.store.database import Database
+from beacon_runner.postgres.database import Database
+from beacon_runner.wiring.loops import Transport
 from benchmarks.harness.contender import run, until
 from benchmarks.harness.pickup import recover
 from benchmarks.runner.contenders.children import start

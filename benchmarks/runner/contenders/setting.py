@@ -12,14 +12,14 @@ from beacon_contracts.jobs import GenerationJob
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import SystemClock
 from beacon_redis import RedisAddress
-from beacon_runner.compose import Transport
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.loops.publisher import OutboxPublisher
-from beacon_runner.store.database import Database
-from beacon_runner.store.new_ids import new_job_ids
-from beacon_runner.store.outbox import PostgresOutbox
-from beacon_runner.store.submissions import NewJob, Submissions
+from beacon_runner.maintenance.publisher import OutboxPublisher
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.new_ids import new_job_ids
+from beacon_runner.postgres.outbox import PostgresOutbox
+from beacon_runner.postgres.submissions import NewJob, Submissions
+from beacon_runner.wiring.loops import Transport
 from beacon_telemetry import new_registry
 
 CONFIG = Path("config/beacon.toml")

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from beacon_contracts.ids import read_job
+from beacon_contracts.ids import decode_job_id
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.work import ExecutionReport, StageReport
-from beacon_runner.queue import Layout
+from beacon_runner.domain.stage_result import ExecutionReport, StageReport
+from beacon_runner.redis_queue import Layout
 from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller
 from tests.integration.runner_store.bed import NOW, judged, run_reports
 from tests.integration.runner_store.statements import AGE_JOB
@@ -66,7 +66,7 @@ async def test_waiting_never_times_a_job_out(api: ApiBed, anna: Caller) -> None:
     """Incident 3: a timeout counted the time in the queue and killed jobs that had not started."""
     job_id = await anna.submit(GENERATION)
     await api.publish()
-    await api.store.database.execute(AGE_JOB, read_job(job_id), timedelta(days=20))
+    await api.store.database.execute(AGE_JOB, decode_job_id(job_id), timedelta(days=20))
     waiting = await anna.job(job_id)
     assert (waiting["status"], waiting["started_at"]) == ("queued", None)
     await api.run("worth the wait")

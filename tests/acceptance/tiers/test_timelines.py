@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from beacon_contracts.tiers import Tier
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     ModelSpec,
     Outcome,

@@ -11,8 +11,8 @@ from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.queue import Layout, RedisDesk, RedisQueue
-from beacon_runner.queue.keys import HASH_TAG
+from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
+from beacon_runner.redis_queue.keys import HASH_TAG
 
 
 def message(lane: str = "anna", job_class: JobClass = JobClass.LOW, *, ticket: int = 1) -> Message:
@@ -29,7 +29,7 @@ class QueueBed:
     redis: Redis | RedisCluster
     layout: Layout
     queue: RedisQueue
-    desk: RedisDesk
+    desk: RedisQueueAdmin
 
     @classmethod
     @asynccontextmanager
@@ -37,7 +37,7 @@ class QueueBed:
         async with address.open() as redis:
             layout = Layout(prefix=HASH_TAG if address.cluster else "")
             made = cls(
-                address, redis, layout, RedisQueue(redis, layout, lease_s=60), RedisDesk(redis, layout)
+                address, redis, layout, RedisQueue(redis, layout, lease_s=60), RedisQueueAdmin(redis, layout)
             )
             await made.desk.open()
             yield made
@@ -46,7 +46,7 @@ class QueueBed:
         """The same Redis, laid out or leased in another way."""
         layout = replace(self.layout, **changes)
         queue = RedisQueue(self.redis, layout, lease_s=lease_s)
-        return replace(self, layout=layout, queue=queue, desk=RedisDesk(self.redis, layout))
+        return replace(self, layout=layout, queue=queue, desk=RedisQueueAdmin(self.redis, layout))
 
     async def add(self, *messages: Message, front: bool = False) -> int:
         return await self.queue.push([entry(one, front=front) for one in messages])

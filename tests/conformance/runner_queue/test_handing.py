@@ -11,8 +11,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from beacon_contracts.tiers import JobClass
 from beacon_redis import QuickRedis, RedisAddress
 from beacon_runner.domain.messages import Message
-from beacon_runner.queue.keys import hand_channel
-from beacon_runner.queue.redis_queue import RedisQueue, handed
+from beacon_runner.redis_queue.keys import hand_channel
+from beacon_runner.redis_queue.redis_queue import RedisQueue, handed
 from tests.conformance.runner_queue.bed import QueueBed, entry, message
 
 HIGH, MEDIUM, LOW = JobClass.HIGH, JobClass.MEDIUM, JobClass.LOW

@@ -8,7 +8,7 @@ import pytest
 
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import OutboxEntry, Topic
-from beacon_runner.domain.ports import LaneCount, LiveMessage
+from beacon_runner.ports import LaneCount, LiveMessage
 from tests.conformance.runner_queue.bed import QueueBed, entry, message
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.ports import LiveMessage
+from beacon_runner.ports import LiveMessage
 from tests.conformance.runner_queue.bed import QueueBed, message
 from tests.fixtures.waiting import until
 

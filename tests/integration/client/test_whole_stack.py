@@ -16,7 +16,7 @@ from beacon_client import Beacon, BeaconError, RouterClient, RouterRefused, Runn
 from beacon_client.cli import app
 from beacon_client.router import RouterTimes
 from beacon_contracts.events import EventType
-from beacon_contracts.ids import JobId, new_uuid, show_execution
+from beacon_contracts.ids import JobId, encode_execution_id, new_uuid
 from beacon_contracts.inference import InferenceRequest, InferenceState
 from beacon_contracts.jobs import JobState
 from tests.fixtures.stack import RunningStack
@@ -203,7 +203,7 @@ async def test_a_watch_outlives_the_runner(stack: RunningStack, client: RunnerCl
 
 
 def request(model: str = "llama3.2-1b", **more: Any) -> InferenceRequest:
-    name = show_execution(JobId(new_uuid()), 0, 0)
+    name = encode_execution_id(JobId(new_uuid()), 0, 0)
     return InferenceRequest(
         request_id=name, model=model, region="US", input={"prompt": "hi"}, fence=1, **more
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from beacon_http.crowds import crowd_of
 from beacon_lifecycle import http_crowds
-from beacon_web.crowds import crowd_of
 from tests.fixtures.waiting import until
 from tests.fixtures.wire import wire_to
 from tests.integration.live.stalled import StalledClient, socket_request, stream_request

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from beacon_contracts.ids import read_job
+from beacon_contracts.ids import decode_job_id
 from beacon_lifecycle.http_deadlines import ClientTimeouts
 from tests.fixtures.waiting import until
 from tests.integration.live.stalled import StalledClient, stream_request
@@ -25,7 +25,7 @@ async def test_who_never_reads_a_plain_answer_is_cut_off(
     api: ApiBed, address: str, anna: Caller, after: str
 ) -> None:
     job = await anna.submit(GENERATION)
-    await api.store.database.execute(MANY_EVENTS, read_job(job), 500, 20_000)
+    await api.store.database.execute(MANY_EVENTS, decode_job_id(job), 500, 20_000)
     request = stream_request(anna, job).replace(b"accept: text/event-stream\r\n", after.encode())
     client = await StalledClient.to(address, request)
     await until(client.is_cut, "the server cuts the connection")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from beacon_contracts.ids import read_job
-from beacon_runner.live import wire
+from beacon_contracts.ids import decode_job_id
+from beacon_runner.http import stream_protocols as wire
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.live.stalled import (
     SOCKET_IS_OVER,
@@ -25,7 +25,7 @@ LETTERS = 1_000
 async def job(api: ApiBed, anna: Caller) -> str:
     """A job that waits and has three megabytes to tell."""
     job = await anna.submit(GENERATION)
-    await api.store.database.execute(MANY_EVENTS, read_job(job), EVENTS, LETTERS)
+    await api.store.database.execute(MANY_EVENTS, decode_job_id(job), EVENTS, LETTERS)
     return job
 
 

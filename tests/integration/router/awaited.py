@@ -11,7 +11,7 @@ from beacon_lifecycle import SystemClock
 from beacon_router.backends import Answer, Backend, BackendCall, Pool, Result
 from beacon_router.backends.http import HttpBackend
 from beacon_router.backends.registry import dialect_of
-from beacon_router.dispatch.streams import StreamSink
+from beacon_router.service.streams import StreamSink
 
 PATHS = {Dialect.MODAL: "/modal", Dialect.OPENAI: "/v1", Dialect.EXECUTE: "/v1/execute"}
 

@@ -12,7 +12,7 @@ import pytest
 
 from beacon_contracts.failures import FailureStage
 from beacon_router.backends import BackendCall, BackendError, Pool
-from beacon_router.dispatch.streams import StreamSink
+from beacon_router.service.streams import StreamSink
 from tests.fixtures.waiting import patience, until
 from tests.integration.router.awaited import awaited, open_pool
 from tests.integration.router.raw_server import OK, Handler, Server, Visitor, server_that

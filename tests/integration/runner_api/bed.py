@@ -14,7 +14,7 @@ from beacon_client.router import RouterStatus
 from beacon_client.router_cancels import Withdrawal
 from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
-from beacon_contracts.ids import JobId, read_job
+from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
@@ -23,15 +23,17 @@ from beacon_lifecycle.http_crowds import Crowd
 from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
 from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import REDIS_ERRORS, RedisAddress
-from beacon_runner.api.compose import ApiParts
-from beacon_runner.api.direct import DirectLane, direct_line
-from beacon_runner.api.priorities import Priorities
-from beacon_runner.domain.work import ClaimedJob
-from beacon_runner.live import SocketLine, Tickets, Watchers
-from beacon_runner.queue import Layout, RedisDesk, RedisQueue
-from beacon_runner.store.database import Database
-from beacon_runner.store.submissions import NewJob
-from beacon_runner.store.users import Users, new_key
+from beacon_runner.application.priorities import Priorities
+from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.http.direct import DirectLane, direct_line
+from beacon_runner.http.stream_protocols import SocketLine
+from beacon_runner.http.websocket_tokens import Tickets
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.submissions import NewJob
+from beacon_runner.postgres.users import Users, new_key
+from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
+from beacon_runner.redis_queue.watchers import Watchers
+from beacon_runner.wiring.api import ApiParts
 from beacon_telemetry import new_registry
 from tests.integration.runner_store.bed import Bed
 
@@ -133,7 +135,7 @@ class Caller:
         answer = await self.http.post("/api/v1/jobs", json=body, headers=headers)
         assert answer.status_code == 202, answer.text
         job_id: str = answer.json()["job_id"]
-        read_job(job_id)
+        decode_job_id(job_id)
         return job_id
 
     async def get(self, path: str, status: int = 200, /, **params: Any) -> Any:
@@ -210,7 +212,7 @@ async def api_bed(
     parts = ApiParts(
         config,
         database,
-        RedisDesk(redis, layout),
+        RedisQueueAdmin(redis, layout),
         router,
         clock,
         watchers=watchers,
@@ -224,7 +226,7 @@ async def api_bed(
     )
     queue = RedisQueue(redis, layout, lease_s=60)
     with suppress(*REDIS_ERRORS):  # some tests have none
-        await RedisDesk(redis, layout).open()  # as a relay has done
+        await RedisQueueAdmin(redis, layout).open()  # as a relay has done
     transport = httpx.ASGITransport(parts.app)
     try:
         yield ApiBed(

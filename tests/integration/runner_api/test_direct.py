@@ -10,7 +10,7 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from beacon_contracts.jobs import GenerationJob
-from beacon_web.replies import Reply
+from beacon_http.replies import Reply
 from tests.fixtures.waiting import patience, until
 from tests.fixtures.wire import wire_to
 from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, served

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from beacon_contracts.ids import read_job
+from beacon_contracts.ids import decode_job_id
 from beacon_contracts.router_status import SchedulerStatus, SchedulerView
 from beacon_contracts.tiers import Tier
 from tests.integration.runner_api.bed import GENERATION, PIPELINE, ApiBed, Caller
@@ -95,7 +95,7 @@ async def test_the_list_is_in_the_order_of_service(api: ApiBed) -> None:
     assert listed[3:] == [b, c, d]
 
     served = [(await api.claim())[0].id for _ in listed]
-    assert served == [read_job(one) for one in listed], "as it was said, so it is done"
+    assert served == [decode_job_id(one) for one in listed], "as it was said, so it is done"
 
 
 async def test_a_paid_job_is_first_in_the_list(api: ApiBed) -> None:

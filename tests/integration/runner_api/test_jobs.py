@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from beacon_contracts.events import JobEvent
-from beacon_contracts.ids import read_job
+from beacon_contracts.ids import decode_job_id
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import JobView
 from tests.integration.runner_api.bed import GENERATION, MATRIX, PIPELINE, ApiBed, Caller
@@ -279,4 +279,4 @@ async def test_a_stream_tells_everything_missed_and_ends_with_the_job(api: ApiBe
 
 async def test_ids_outside_are_readable_and_inside_are_the_same(api: ApiBed, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
-    assert (await api.store.job(read_job(job_id))).head.kind == "generation"
+    assert (await api.store.job(decode_job_id(job_id))).head.kind == "generation"

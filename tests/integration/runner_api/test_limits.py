@@ -9,7 +9,7 @@ import pytest
 
 from beacon_config import BeaconConfig
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.allowances import Limit
+from beacon_runner.domain.quotas import Limit
 from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed
 from tests.integration.runner_store.statements import AGE_JOB
 

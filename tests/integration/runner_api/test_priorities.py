@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import ManualClock
-from beacon_runner.api.priorities import Patience, PriorityService
+from beacon_runner.application.priorities import Patience, PriorityService
 from beacon_telemetry import new_registry
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_api.bed import GENERATION, api_bed

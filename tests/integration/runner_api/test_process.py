@@ -12,8 +12,8 @@ from uuid import UUID
 import httpx
 from redis.asyncio import Redis
 
-from beacon_contracts.ids import read_job
-from beacon_runner.store.database import Database
+from beacon_contracts.ids import decode_job_id
+from beacon_runner.postgres.database import Database
 from tests.fixtures.waiting import PATIENCE_S, patience, until
 from tests.integration.runner_api.bed import GENERATION
 from tests.integration.runner_store.bed import Bed
@@ -142,11 +142,11 @@ async def test_a_job_answered_202_is_there_after_kill_9(
     await database.open()
     try:
         bed = Bed(database)
-        stored = [await bed.reader.job(read_job(job_id)) for job_id in accepted]
+        stored = [await bed.reader.job(decode_job_id(job_id)) for job_id in accepted]
         assert all(job is not None for job in stored)
         in_outbox = {row["job_id"] for row in await database.fetch("SELECT job_id FROM outbox")}
         async with Redis.from_url(redis_url, decode_responses=True) as redis:
             in_redis = {UUID(hex=str(name).partition(":")[0]) for name in await redis.hkeys("jobs:live")}
-        assert {read_job(job_id) for job_id in accepted} <= in_outbox | in_redis
+        assert {decode_job_id(job_id) for job_id in accepted} <= in_outbox | in_redis
     finally:
         await database.close()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_contracts.ids import read_job, show_execution
+from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.work import ClaimedJob, Dead
-from beacon_runner.loops.cancels import CancelCourier
-from beacon_runner.store.cancels import PostgresCancels
+from beacon_runner.domain.stage_result import ClaimedJob, Dead
+from beacon_runner.maintenance.cancel_notifier import CancelNotifier
+from beacon_runner.postgres.cancels import PostgresCancels
 from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller, api_bed
 from tests.integration.runner_store.bed import MAX_DELIVERIES, POLICY, judged
 from tests.integration.runner_store.statements import DUE_NOW, LONG_AGO, TRY_NOW
@@ -86,7 +86,7 @@ async def test_a_paid_job_is_served_before_all_others_of_any_class(api: ApiBed) 
     await api.publish()
 
     (first,) = await api.claim()
-    assert first.id == read_job(paid)
+    assert first.id == decode_job_id(paid)
     assert first.front, "so that the router serves it first, too"
     assert len(await api.claim(5)) == 4, "one message each: nothing was doubled"
     assert [event["type"] for event in (await anna.get(f"/api/v1/jobs/{paid}/events"))["events"]] == [
@@ -102,7 +102,7 @@ async def test_a_skip_before_the_first_message_is_published_works_the_same(api: 
     paid = await anna.submit(GENERATION)
     assert (await skip(anna, paid))["places_gained"] == 1
     (first,) = await api.claim()
-    assert first.id == read_job(paid)
+    assert first.id == decode_job_id(paid)
     assert len(await api.claim(3)) == 1
 
 
@@ -232,7 +232,7 @@ async def test_a_run_of_before_the_payment_is_not_taken_for_one_of_after(api: Ap
     job_id = await anna.submit(GENERATION)
     (claimed,) = await api.claim()
     await api.store.run(claimed, "later")
-    api.router.known[show_execution(claimed.id, 0, 0)] = seen(claimed, backend="us-1")
+    api.router.known[encode_execution_id(claimed.id, 0, 0)] = seen(claimed, backend="us-1")
     await due_now(api, job_id)
     await skip(anna, job_id)
     await api.claim()
@@ -245,13 +245,13 @@ async def paid_and_claimed(api: ApiBed, caller: Caller, *, backend: str | None) 
     job_id = await caller.submit(GENERATION)
     await skip(caller, job_id)
     (claimed,) = await api.claim()
-    api.router.known[show_execution(claimed.id, 0, 0)] = seen(claimed, backend=backend)
+    api.router.known[encode_execution_id(claimed.id, 0, 0)] = seen(claimed, backend=backend)
     return job_id
 
 
 def seen(claimed: ClaimedJob, *, backend: str | None) -> InferenceView:
     return InferenceView(
-        request_id=show_execution(claimed.id, 0, 0),
+        request_id=encode_execution_id(claimed.id, 0, 0),
         state=InferenceState.CANCELLED,
         model="flux",
         requested_region="US",
@@ -260,9 +260,9 @@ def seen(claimed: ClaimedJob, *, backend: str | None) -> InferenceView:
     )
 
 
-def courier(api: ApiBed) -> CancelCourier:
+def courier(api: ApiBed) -> CancelNotifier:
     """The relay's."""
-    return CancelCourier(PostgresCancels(api.store.database, most_places=64), api.router)
+    return CancelNotifier(PostgresCancels(api.store.database, most_places=64), api.router)
 
 
 async def all_told(api: ApiBed) -> None:
@@ -327,7 +327,7 @@ async def test_a_paid_job_that_is_tried_again_is_first_again(api: ApiBed) -> Non
     await api.run("later")
     others = [await bert.submit(GENERATION) for _ in range(3)]
     await due_now(api, paid)
-    assert [claimed.id for claimed in await api.claim(4)] == [read_job(job) for job in (paid, *others)]
+    assert [claimed.id for claimed in await api.claim(4)] == [decode_job_id(job) for job in (paid, *others)]
 
 
 async def test_a_retry_can_be_paid_for_when_it_waits_for_its_turn(api: ApiBed) -> None:
@@ -344,7 +344,7 @@ async def test_a_retry_can_be_paid_for_when_it_waits_for_its_turn(api: ApiBed) -
     assert (await anna.get(f"/api/v1/jobs/{job_id}/why"))["jobs_ahead"] == 1
     await skip(anna, job_id)
     (first,) = await api.claim()
-    assert first.id == read_job(job_id)
+    assert first.id == decode_job_id(job_id)
 
 
 async def test_money_comes_back_once_however_many_end_the_job_at_the_same_moment(api: ApiBed) -> None:
@@ -388,7 +388,7 @@ async def test_two_processes_never_spend_the_same_credit(
 async def due_now(api: ApiBed, job_id: str) -> None:
     """What time and the retry handler do."""
     await api.publish()
-    await api.store.database.execute(DUE_NOW, read_job(job_id))
+    await api.store.database.execute(DUE_NOW, decode_job_id(job_id))
     await api.redis.zadd("jobs:retry", dict.fromkeys(await api.redis.zrange("jobs:retry", 0, -1), 1))
     await api.queue.take_due(100)
 

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from beacon_client.router import RouterStatus
-from beacon_contracts.ids import read_job, show_execution
+from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import Eta, InferenceState, InferenceView
 from beacon_contracts.router_status import QueueStatus, RegionStatus
 from beacon_contracts.tiers import Tier
 from beacon_redis import RedisAddress
-from beacon_runner.api.outlook import Outlook
-from beacon_runner.api.position_events import PositionEvents
-from beacon_runner.api.standing import StandingDesk
-from beacon_runner.queue import Layout, RedisDesk
+from beacon_runner.application.position_events import PositionEvents
+from beacon_runner.application.queue_position import PositionService
+from beacon_runner.application.wait_estimator import WaitEstimator
+from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from tests.fixtures.waiting import until
 from tests.integration.runner_api.bed import CONFIG, GENERATION, MATRIX, ApiBed, Caller
 
@@ -43,7 +43,7 @@ def says(model: str, wait_s: float) -> RouterStatus:
 
 
 def stands(job_id: str, state: InferenceState, ordinal: int = 0, **more: Any) -> tuple[str, InferenceView]:
-    name = show_execution(read_job(job_id), 0, ordinal)
+    name = encode_execution_id(decode_job_id(job_id), 0, ordinal)
     view = InferenceView(request_id=name, state=state, model="music", requested_region="US", fence=1, **more)
     return name, view
 
@@ -133,10 +133,10 @@ async def test_a_paused_class_has_a_place_but_no_wait(api: ApiBed, admin: Caller
 @pytest.fixture
 async def positions(api: ApiBed, redis_url: str) -> AsyncIterator[PositionEvents]:
     redis = RedisAddress(redis_url).open()
-    desk = RedisDesk(redis, Layout.of(CONFIG, cluster=False))
-    outlook = Outlook(desk, api.router, CONFIG, api.clock)
+    desk = RedisQueueAdmin(redis, Layout.of(CONFIG, cluster=False))
+    outlook = WaitEstimator(desk, api.router, CONFIG, api.clock)
     yield PositionEvents(
-        StandingDesk(outlook, api.router, api.store.reader, api.clock), api.store.control, api.clock
+        PositionService(outlook, api.router, api.store.reader, api.clock), api.store.control, api.clock
     )
     await outlook.close()
     await redis.aclose()
@@ -153,13 +153,13 @@ async def test_a_watched_job_tells_how_its_place_changes(api: ApiBed, positions:
     await api.publish()
 
     async def look() -> bool:
-        return await positions.tell(await api.store.job(read_job(job_id)))
+        return await positions.tell(await api.store.job(decode_job_id(job_id)))
 
     assert await look()
     assert not await look(), "not again at once"
     await api.clock.advance(4)
     assert not await look(), "nothing has changed"
-    assert await api.run("done") == read_job(before)
+    assert await api.run("done") == decode_job_id(before)
     await api.clock.advance(4)
     assert await look()
     assert await told(anna, job_id) == [("QUEUE_POSITION", 2), ("QUEUE_POSITION", 1)]
@@ -188,7 +188,7 @@ async def test_two_who_watch_through_different_processes_tell_it_once(
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(SONG)
     await api.publish()
-    record = await api.store.job(read_job(job_id))
+    record = await api.store.job(decode_job_id(job_id))
     other = PositionEvents(positions.standings, positions.control, api.clock)
     assert [await positions.tell(record), await other.tell(record)] == [True, False]
     assert await told(anna, job_id) == [("QUEUE_POSITION", 1)]

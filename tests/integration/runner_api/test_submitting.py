@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from beacon_contracts.ids import read_job
+from beacon_contracts.ids import decode_job_id
 from beacon_contracts.jobs import JobAccepted
 from beacon_contracts.tiers import Tier
 from tests.integration.runner_api.bed import (
@@ -241,6 +241,6 @@ async def test_a_batch_of_which_a_job_is_gone_is_not_repeated(api: ApiBed, anna:
     first = await anna.post("/api/v1/jobs/batch", body, 202, **key)
     gone: str = first["jobs"][1]["job_id"]
     await anna.post(f"/api/v1/jobs/{gone}/cancel")
-    await api.store.database.execute(AGE_JOB, read_job(gone), timedelta(hours=2))
+    await api.store.database.execute(AGE_JOB, decode_job_id(gone), timedelta(hours=2))
     await api.store.attic.sweep(CONFIG.retention.model_copy(update={"jobs_s": 3600.0}), 10)
     assert (await anna.post("/api/v1/jobs/batch", body, 409, **key))["code"] == "idempotency_key_reused"

@@ -10,7 +10,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig, load_config
-from beacon_config.tenancy import PoolConfig
+from beacon_config.tiers import PoolConfig
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView, Timing
@@ -18,22 +18,22 @@ from beacon_contracts.jobs import GenerationJob, MatrixJob, PipelineJob
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import Clock, SystemClock
 from beacon_redis import RedisAddress
-from beacon_runner.compose import Transport, build_worker
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.plan import Due
+from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.domain.verdict import RetryPolicy
-from beacon_runner.domain.work import ClaimedJob
-from beacon_runner.loops.mirror import Mirror
-from beacon_runner.loops.publisher import OutboxPublisher
-from beacon_runner.loops.worker.outcomes import Outcome
-from beacon_runner.store.claims import PostgresClaims
-from beacon_runner.store.control import JobControl
-from beacon_runner.store.database import Database
-from beacon_runner.store.live import PostgresLive
-from beacon_runner.store.outbox import PostgresOutbox
-from beacon_runner.store.pauses import PostgresPauses
-from beacon_runner.store.submissions import NewJob, Submissions
+from beacon_runner.maintenance.publisher import OutboxPublisher
+from beacon_runner.maintenance.redis_mirror import Mirror
+from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.job_commands import JobControl
+from beacon_runner.postgres.outbox import PostgresOutbox
+from beacon_runner.postgres.pauses import PostgresPauses
+from beacon_runner.postgres.reconcile import PostgresReconcile
+from beacon_runner.postgres.submissions import NewJob, Submissions
+from beacon_runner.wiring.loops import Transport, build_worker
+from beacon_runner.worker.outcomes import Outcome
 from tests.fixtures.waiting import until
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
@@ -136,8 +136,8 @@ class LoopBed:
         return PostgresOutbox(self.database)
 
     @property
-    def live(self) -> PostgresLive:
-        return PostgresLive(self.database)
+    def live(self) -> PostgresReconcile:
+        return PostgresReconcile(self.database)
 
     @property
     def pauses(self) -> PostgresPauses:

@@ -2,7 +2,7 @@
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
-from beacon_runner.loops.retries import RetryHandler
+from beacon_runner.maintenance.retries import RetryHandler
 from tests.integration.runner_loops.bed import LoopBed
 
 

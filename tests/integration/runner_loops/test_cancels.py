@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beacon_contracts.ids import JobId, show_execution
+from beacon_contracts.ids import JobId, encode_execution_id
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import LoopBed, matrix
 from tests.integration.runner_loops.processes import Stage, stage
@@ -27,7 +27,9 @@ async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncItera
 async def outcomes(scene: Stage, job: JobId) -> list[str]:
     calls = await scene.gpu.ledger()
     return [
-        call["outcome"] for call in calls if call["request_id"].startswith(show_execution(job, 0, 0)[:-1])
+        call["outcome"]
+        for call in calls
+        if call["request_id"].startswith(encode_execution_id(job, 0, 0)[:-1])
     ]
 
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from beacon_contracts.ids import JobId
-from beacon_runner.api.announcing import Announcer
+from beacon_runner.application.publish_after_commit import Announcer
 from beacon_runner.domain.messages import OutboxEntry
-from beacon_runner.loops.express import LARGEST_GROUP, Express
-from beacon_runner.store.submissions import Submissions
+from beacon_runner.maintenance.inline_publisher import LARGEST_GROUP, Express
+from beacon_runner.postgres.submissions import Submissions
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 

@@ -9,8 +9,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from beacon_lifecycle import ManualClock
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.store.submissions import Submissions
+from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.postgres.submissions import Submissions
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 from tests.integration.runner_loops.test_express import express_on

@@ -9,15 +9,15 @@ from typing import Any
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import GenerationJob
 from beacon_lifecycle import ManualClock
-from beacon_runner.api.announcing import Announcer
-from beacon_runner.compose import build_worker
+from beacon_runner.application.publish_after_commit import Announcer
 from beacon_runner.domain.grants import LARGEST, grant_of
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.domain.work import ClaimedJob
-from beacon_runner.store.claims import PostgresClaims
-from beacon_runner.store.statements import statements
-from beacon_runner.store.submissions import Submissions
+from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.postgres.statements import statements
+from beacon_runner.postgres.submissions import Submissions
+from beacon_runner.wiring.loops import build_worker
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, completed
 from tests.integration.runner_loops.test_express import express_on

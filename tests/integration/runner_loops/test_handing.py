@@ -6,17 +6,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from beacon_config.tenancy import PoolConfig
+from beacon_config.tiers import PoolConfig
 from beacon_lifecycle import ManualClock
-from beacon_runner.compose import build_worker
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.verdict import RetryPolicy
-from beacon_runner.loops.worker.bench import Bench
-from beacon_runner.loops.worker.heartbeat import Heartbeat
-from beacon_runner.loops.worker.pool import Intake, Pool
-from beacon_runner.loops.worker.recorder import Recorder
-from beacon_runner.queue.keys import hand_channel
-from beacon_runner.queue.redis_queue import rest_of
+from beacon_runner.redis_queue.keys import hand_channel
+from beacon_runner.redis_queue.redis_queue import rest_of
+from beacon_runner.wiring.loops import build_worker
+from beacon_runner.worker.heartbeat import Heartbeat
+from beacon_runner.worker.job_runner import JobRunner
+from beacon_runner.worker.pool import Intake, Pool
+from beacon_runner.worker.recorder import Recorder
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, completed
 from tests.integration.runner_loops.processes import stage
@@ -150,7 +150,7 @@ async def pool_on(
     bed: LoopBed, *, slots: int = 50, claims: Any = None
 ) -> AsyncIterator[tuple[Pool, ScriptedExecutor]]:
     transport, executor, store = bed.transport, ScriptedExecutor(), claims or bed.claims
-    bench = Bench(
+    bench = JobRunner(
         executor,
         Recorder(store, transport.clock, transport.metrics),
         transport.clock,

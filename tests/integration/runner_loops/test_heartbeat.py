@@ -11,8 +11,8 @@ from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.domain.messages import Message
-from beacon_runner.loops.worker.heartbeat import Heartbeat
-from beacon_runner.queue import RedisQueue
+from beacon_runner.redis_queue import RedisQueue
+from beacon_runner.worker.heartbeat import Heartbeat
 from tests.fixtures.waiting import eventually, until
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, completed
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beacon_contracts.ids import JobId, show_execution
+from beacon_contracts.ids import JobId, encode_execution_id
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import LoopBed
 from tests.integration.runner_loops.processes import Process, Stage, stage
@@ -36,7 +36,7 @@ async def holder(bed: LoopBed, job: JobId, *workers: Process) -> Process:
 
 
 async def runs(scene: Stage, job: JobId) -> int:
-    return len(await scene.gpu.ledger(request_id=show_execution(job, 0, 0)))
+    return len(await scene.gpu.ledger(request_id=encode_execution_id(job, 0, 0)))
 
 
 async def test_a_job_whose_worker_was_killed_is_finished_by_another(bed: LoopBed, scene: Stage) -> None:

@@ -9,7 +9,7 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.messages import Message
-from beacon_runner.loops.promoter import Promoter
+from beacon_runner.maintenance.promoter import Promoter
 from tests.integration.runner_loops.bed import LoopBed
 from tests.integration.runner_store.bed import Bed
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from beacon_contracts.tiers import JobClass, Tier
-from beacon_runner.loops.gauges import AgeReader, GaugeReader
+from beacon_runner.maintenance.metrics_collector import AgeReader, GaugeReader
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 
 COMMITTED_LATE = """

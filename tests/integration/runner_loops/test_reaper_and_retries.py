@@ -1,9 +1,9 @@
 """Leases that ended and retries that came due find their way back into a lane."""
 
-from beacon_runner.loops.reaper import LeaseReaper
-from beacon_runner.loops.retries import RetryHandler
-from beacon_runner.loops.rounds import Round
-from beacon_runner.queue import RedisQueue
+from beacon_lifecycle import RunResult
+from beacon_runner.maintenance.reaper import LeaseReaper
+from beacon_runner.maintenance.retries import RetryHandler
+from beacon_runner.redis_queue import RedisQueue
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, failed
 
@@ -16,11 +16,11 @@ async def test_the_reaper_returns_what_a_dead_worker_held(bed: LoopBed) -> None:
     await hasty.claim(ALL_CLASSES, 1, "dead")
     reaper = LeaseReaper(bed.queue, bed.transport.metrics)
 
-    async def something() -> Round | None:
+    async def something() -> RunResult | None:
         result = await reaper.run_once()
         return result if result.count else None
 
-    assert await until(something, "the lease has ended") == Round(1)
+    assert await until(something, "the lease has ended") == RunResult(1)
     assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 1, "w")] == [job]
     assert bed.transport.metrics.reclaimed._value.get() == 1
 
@@ -33,8 +33,8 @@ async def test_a_failed_job_waits_in_the_retry_set_until_it_is_due(bed: LoopBed)
     await bed.publish()
     assert (await bed.transport.desk.stats()).retry == 1
     handler = RetryHandler(bed.queue, bed.transport.metrics)
-    assert await handler.run_once() == Round(1)
-    assert await handler.run_once() == Round(0)
+    assert await handler.run_once() == RunResult(1)
+    assert await handler.run_once() == RunResult(0)
     (message,) = await bed.queue.claim(ALL_CLASSES, 5, "w")
     assert (message.job, message.ticket, message.attempt) == (job, 2, 2)
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from beacon_config.tenancy import LaneStrategy
+from beacon_config.tiers import LaneStrategy
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import ManualClock
-from beacon_runner.loops.reconciler import Reconciler
-from beacon_runner.store.pauses import PostgresPauses
+from beacon_runner.maintenance.reconciler import Reconciler
+from beacon_runner.postgres.pauses import PostgresPauses
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
-from beacon_lifecycle import ManualClock, SystemClock, Wakeup
+from beacon_lifecycle import ManualClock, SystemClock, WakeEvent
 from beacon_redis import RedisAddress
-from beacon_runner.compose import RelayStore, build_relay
-from beacon_runner.loops.bell import OutboxBell
-from beacon_runner.loops.listener import WakeListener
-from beacon_runner.store.live import PostgresAttic
+from beacon_runner.maintenance.outbox_notifier import OutboxNotifier
+from beacon_runner.postgres.reconcile import PostgresRetention
+from beacon_runner.redis_queue.listener import WakeListener
+from beacon_runner.wiring.loops import RelayStore, build_relay
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.bed import LoopBed, ScriptedExecutor, completed
 
@@ -37,7 +37,7 @@ async def listening(redis_url: str, heard: list[str]) -> AsyncIterator[asyncio.E
 async def test_the_bell_is_heard_in_another_process(redis_url: str) -> None:
     heard: list[str] = []
     async with listening(redis_url, heard) as told, RedisAddress(redis_url).open() as redis:
-        bell = OutboxBell(redis)
+        bell = OutboxNotifier(redis)
         await bell.start()
         bell.ring()
         await asyncio.wait_for(told.wait(), PATIENCE_S)
@@ -45,7 +45,7 @@ async def test_the_bell_is_heard_in_another_process(redis_url: str) -> None:
 
 
 async def test_the_bell_wakes_a_publisher_of_its_own_process_without_redis() -> None:
-    bell, wakeup = OutboxBell(RedisAddress("redis://127.0.0.1:1/0").open()), Wakeup()
+    bell, wakeup = OutboxNotifier(RedisAddress("redis://127.0.0.1:1/0").open()), WakeEvent()
     bell.also_wake(wakeup)
     bell.ring()
     await asyncio.wait_for(wakeup.wait(3600, ManualClock()), PATIENCE_S)
@@ -69,7 +69,7 @@ async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(
 ) -> None:
     """The clock stands still, so no poll ever comes."""
     async with LoopBed.on(database_url, redis_url, clock=ManualClock()) as bed:
-        store = RelayStore(bed.outbox, bed.live, bed.live, PostgresAttic(bed.database), bed.pauses)
+        store = RelayStore(bed.outbox, bed.live, bed.live, PostgresRetention(bed.database), bed.pauses)
         relay = build_relay(bed.transport, store)
         for service in relay:
             await service.start()

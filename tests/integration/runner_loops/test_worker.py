@@ -7,8 +7,8 @@ from typing import Any
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
-from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
-from beacon_runner.store.reading import Reader
+from beacon_runner.postgres.job_queries import Reader
+from beacon_runner.worker.outcomes import NotTaken, Outcome
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
     LoopBed,

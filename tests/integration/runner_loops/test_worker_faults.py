@@ -13,12 +13,12 @@ from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import Due
-from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.domain.work import ClaimedJob, Postponed, StageReport
-from beacon_runner.loops.worker.opening import open_run
-from beacon_runner.loops.worker.outcomes import Outcome
+from beacon_runner.domain.stage_result import ClaimedJob, Deferred, StageReport
 from beacon_runner.migrations import migrate
-from beacon_runner.store.claims import PostgresClaims
+from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.worker.build_run import open_run
+from beacon_runner.worker.outcomes import Outcome
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
@@ -82,7 +82,7 @@ async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
             await until(lambda: bed.executions(job), "its start is written, so that nothing is refused later")
             message = Message(job, 1, 0, 1, JobClass.LOW, first.job.user.hex)
             (taken,) = await bed.claims.claim([message], "another")
-            await bed.claims.record([StageReport(taken, verdict=Postponed(0.0, "full"))])
+            await bed.claims.record([StageReport(taken, verdict=Deferred(0.0, "full"))])
             await bed.queue.ack([message])
             await bed.publish()
             await until(partial(bed.queue.take_due, 10), "the next message is due")

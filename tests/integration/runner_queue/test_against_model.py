@@ -13,9 +13,9 @@ from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.domain.ports import LiveMessage
-from beacon_runner.queue import Layout, RedisDesk, RedisQueue
-from beacon_runner.queue.lost_and_found import LostAndFound
+from beacon_runner.ports import LiveMessage
+from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
+from beacon_runner.redis_queue.repair import LostAndFound
 from tests.integration.runner_queue.model import QueueModel
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class QueueMachine(RuleBasedStateMachine):
         self._redis = RedisAddress(redis_url).open()
         layout = Layout()
         self._queue = RedisQueue(self._redis, layout, lease_s=3600)
-        self._desk = RedisDesk(self._redis, layout)
+        self._desk = RedisQueueAdmin(self._redis, layout)
         self._places = LostAndFound(self._redis, layout)
         self._model = QueueModel()
         self._do(self._redis.flushdb())

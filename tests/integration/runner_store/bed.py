@@ -13,16 +13,16 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.messages import Message, OutboxEntry
 from beacon_runner.domain.plan import due, stage_plan
+from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, StageReport
 from beacon_runner.domain.verdict import RetryPolicy, decide
-from beacon_runner.domain.work import ClaimedJob, ExecutionReport, StageReport
-from beacon_runner.store.claims import PostgresClaims
-from beacon_runner.store.control import JobControl
-from beacon_runner.store.database import Database
-from beacon_runner.store.letters import DeadLetters
-from beacon_runner.store.live import PostgresAttic, PostgresLive
-from beacon_runner.store.outbox import PostgresOutbox
-from beacon_runner.store.reading import ExecutionRecord, JobRecord, Reader
-from beacon_runner.store.submissions import NewJob, Submissions
+from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.dead_letters import DeadLetters
+from beacon_runner.postgres.job_commands import JobControl
+from beacon_runner.postgres.job_queries import ExecutionRecord, JobRecord, Reader
+from beacon_runner.postgres.outbox import PostgresOutbox
+from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
+from beacon_runner.postgres.submissions import NewJob, Submissions
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 USER = UserId(new_uuid())
@@ -90,12 +90,12 @@ class Bed:
         return DeadLetters(self.database)
 
     @property
-    def live(self) -> PostgresLive:
-        return PostgresLive(self.database)
+    def live(self) -> PostgresReconcile:
+        return PostgresReconcile(self.database)
 
     @property
-    def attic(self) -> PostgresAttic:
-        return PostgresAttic(self.database)
+    def attic(self) -> PostgresRetention:
+        return PostgresRetention(self.database)
 
     @property
     def reader(self) -> Reader:

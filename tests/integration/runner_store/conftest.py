@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from beacon_runner.store.database import Database
+from beacon_runner.postgres.database import Database
 from tests.integration.runner_store.bed import Bed
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.messages import Topic
-from beacon_runner.domain.work import ExecutionReport, Finished, Returned, StageReport
+from beacon_runner.domain.stage_result import ExecutionReport, Finished, Returned, StageReport
 from tests.integration.runner_store.bed import MATRIX, MAX_DELIVERIES, NOW, PIPELINE, Bed, judged, run_reports
 
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.store.database import Database, Patience
+from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.postgres.database import Database, Patience
 from tests.fixtures.waiting import until
 
 BACKEND = "SELECT pg_backend_pid()"

@@ -9,16 +9,16 @@ from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.messages import Topic
 from beacon_runner.domain.plan import stage_plan
+from beacon_runner.domain.stage_result import ExecutionReport, StageReport
 from beacon_runner.domain.verdict import decide
-from beacon_runner.domain.work import ExecutionReport, StageReport
-from beacon_runner.store.control import (
+from beacon_runner.postgres.dead_letters import DeadLetters
+from beacon_runner.postgres.job_commands import (
     NoSuchExecutionError,
     NoSuchJobError,
     NotRetryableError,
     RetriesUsedUpError,
     WrongStateError,
 )
-from beacon_runner.store.letters import DeadLetters
 from tests.integration.runner_store.bed import (
     GENERATION,
     MATRIX,

@@ -5,7 +5,7 @@ import asyncio
 from beacon_devstack.postgres import FAST, EmbeddedPostgres
 from beacon_devstack.secret_store import Secrets
 from beacon_runner.migrations import migrate
-from beacon_runner.store.database import Database
+from beacon_runner.postgres.database import Database
 from tests.fixtures.scratch import scratch_home
 from tests.integration.runner_store.bed import Bed, judged
 

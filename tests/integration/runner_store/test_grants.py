@@ -8,16 +8,16 @@ import pytest
 
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
-from beacon_runner.domain.allowances import Allowance
 from beacon_runner.domain.grants import grant_of
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.domain.work import ClaimedJob
-from beacon_runner.store.credit import Credit
-from beacon_runner.store.database import Database
-from beacon_runner.store.intake import Intake
-from beacon_runner.store.submissions import NewJob, Submissions
-from beacon_runner.store.users import Users
+from beacon_runner.domain.quotas import Allowance
+from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.postgres.credit import Credit
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.intake import Intake
+from beacon_runner.postgres.submissions import NewJob, Submissions
+from beacon_runner.postgres.users import Users
 from tests.integration.runner_store.bed import Bed, judged, new_job
 
 FORGET_CONFIRMATION = "UPDATE jobs SET state = 'queued', deliveries = 0, worker = NULL, started_at = NULL"

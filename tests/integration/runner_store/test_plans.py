@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beacon_contracts.ids import new_uuid
-from beacon_runner.store.statements import all_files, statements
+from beacon_runner.postgres.statements import all_files, statements
 from tests.integration.runner_store.bed import Bed, judged, new_job
 from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
 

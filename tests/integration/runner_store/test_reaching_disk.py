@@ -11,13 +11,13 @@ import pytest
 from beacon_devstack.postgres import FAST, EmbeddedPostgres
 from beacon_devstack.secret_store import Secrets
 from beacon_lifecycle import SystemClock
-from beacon_runner.domain.allowances import Allowance
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_runner.domain.quotas import Allowance
 from beacon_runner.migrations import migrate
-from beacon_runner.store.database import Database
-from beacon_runner.store.intake import Intake
-from beacon_runner.store.submissions import NewJob, Submissions, Submitted
+from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.intake import Intake
+from beacon_runner.postgres.submissions import NewJob, Submissions, Submitted
 from tests.fixtures.scratch import scratch_home
 from tests.integration.runner_store.bed import Bed, new_job
 

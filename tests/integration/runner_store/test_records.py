@@ -10,7 +10,7 @@ from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.messages import Topic
-from beacon_runner.domain.work import ExecutionReport, Postponed, StageReport
+from beacon_runner.domain.stage_result import Deferred, ExecutionReport, StageReport
 from tests.integration.runner_store.bed import (
     GENERATION,
     MATRIX,
@@ -171,7 +171,7 @@ async def test_a_job_is_not_done_while_a_retry_of_one_region_is_under_way(bed: B
 async def test_a_postponed_job_is_charged_no_attempt(bed: Bed) -> None:
     job = await bed.submit(MATRIX)
     claimed = await bed.claim()
-    await bed.claims.record([StageReport(claimed, verdict=Postponed(5.0, "the router is full"))])
+    await bed.claims.record([StageReport(claimed, verdict=Deferred(5.0, "the router is full"))])
     record = await bed.job(job)
     assert (record.head.state, record.head.attempt, record.ticket) == (JobState.QUEUED, 1, 2)
     (entry,) = await bed.published()

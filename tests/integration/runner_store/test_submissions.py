@@ -8,9 +8,9 @@ import pytest
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.messages import Topic
-from beacon_runner.store.group_commit import GroupCommit
-from beacon_runner.store.new_ids import batch_of, new_job_ids
-from beacon_runner.store.submissions import Answer, KeyTaken, NewJob, Submitted
+from beacon_runner.postgres.group_commit import GroupCommit
+from beacon_runner.postgres.new_ids import batch_of, new_job_ids
+from beacon_runner.postgres.submissions import Answer, KeyTaken, NewJob, Submitted
 from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
 
 

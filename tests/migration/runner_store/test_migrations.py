@@ -15,8 +15,8 @@ from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.messages import Topic
 from beacon_runner.migrations import head, migrate
-from beacon_runner.store.database import Database
-from beacon_runner.store.statements import all_files, statements
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.statements import all_files, statements
 
 CATALOGUE = (Path(__file__).parent / "sql" / "catalogue.sql").read_text(encoding="utf-8")
 CHECKS = (Path(__file__).parent / "sql" / "checks.sql").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import asyncpg
 
 from beacon_contracts.ids import new_uuid
 from beacon_runner.migrations import migrate
-from beacon_runner.store.new_ids import batch_of, new_job_ids
+from beacon_runner.postgres.new_ids import batch_of, new_job_ids
 
 _SQL = Path(__file__).parent / "sql"
 ROWS_OF_0011 = (_SQL / "rows_of_0011.sql").read_text(encoding="utf-8")

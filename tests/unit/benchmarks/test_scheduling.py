@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beacon_router.core import BackendSpec, Eta, ModelSpec, RegionSpec, Scheduler, Topology
+from beacon_router.scheduling import BackendSpec, Eta, ModelSpec, RegionSpec, Scheduler, Topology
 from benchmarks.harness.statistics import Round
 from benchmarks.scheduling.baselines import Fifo, PerModelFifo, StrictPriority
 from benchmarks.scheduling.cores import COMPILED, INTERPRETED, Costs
-from benchmarks.scheduling.cost import KINDS, Bench, Benches, bytes_per_waiting
+from benchmarks.scheduling.cost import KINDS, Benches, JobRunner, bytes_per_waiting
 from benchmarks.scheduling.figures import figures, foretold, jain, offered_load
 from benchmarks.scheduling.findings import BEACON, simulate
 from benchmarks.scheduling.knowable import NEAR, Knowable, knowable, share_near
@@ -177,7 +177,7 @@ def test_models_that_only_a_trace_knows_are_served() -> None:
 
 
 def test_a_bench_keeps_as_many_waiting_as_it_was_given() -> None:
-    bench = Bench(waiting=300, step_s=1.0, seed=1)
+    bench = JobRunner(waiting=300, step_s=1.0, seed=1)
 
     assert bench.cost(decisions=100) > 0
     assert bench.scheduler.waiting() == 300

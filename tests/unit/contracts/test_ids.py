@@ -16,32 +16,32 @@ LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 @given(PREFIXES, st.uuids())
 def test_every_id_comes_back(prefix: str, value: UUID) -> None:
-    text = ids.show(prefix, value)
-    assert ids.read(prefix, text) == value
+    text = ids.encode_id(prefix, value)
+    assert ids.decode_id(prefix, text) == value
     assert len(text) == len(prefix) + 27
     assert set(text.removeprefix(f"{prefix}_")) <= set(LETTERS)
 
 
 @given(st.uuids(), st.uuids())
 def test_text_sorts_as_the_ids_do(one: UUID, other: UUID) -> None:
-    assert (one < other) == (ids.show("job", one) < ids.show("job", other))
+    assert (one < other) == (ids.encode_id("job", one) < ids.encode_id("job", other))
 
 
 @given(PREFIXES, PREFIXES, st.uuids())
 def test_one_kind_is_never_read_as_another(written: str, expected: str, value: UUID) -> None:
     if written != expected:
         with pytest.raises(InvalidIdError):
-            ids.read(expected, ids.show(written, value))
+            ids.decode_id(expected, ids.encode_id(written, value))
 
 
 @given(st.text(max_size=60) | st.text(LETTERS + string.ascii_letters + "_", min_size=24, max_size=32))
 def test_any_other_text_is_refused_and_what_is_read_is_written_the_same(text: str) -> None:
     for candidate in (text, f"job_{text}"):
         try:
-            value = ids.read("job", candidate)
+            value = ids.decode_id("job", candidate)
         except InvalidIdError:
             continue
-        assert ids.show("job", value) == candidate
+        assert ids.encode_id("job", value) == candidate
 
 
 @pytest.mark.parametrize(
@@ -64,25 +64,25 @@ def test_any_other_text_is_refused_and_what_is_read_is_written_the_same(text: st
 )
 def test_what_is_almost_an_id_is_none(text: str) -> None:
     with pytest.raises(InvalidIdError):
-        ids.read_job(text)
+        ids.decode_job_id(text)
 
 
 def test_the_message_shows_the_start_of_a_long_text_only() -> None:
     with pytest.raises(InvalidIdError) as refused:
-        ids.read_job("x" * 100_000)
+        ids.decode_job_id("x" * 100_000)
     assert len(str(refused.value)) < 200
 
 
 def test_later_ids_sort_after_earlier_ones() -> None:
-    made = [ids.show("job", ids.new_uuid()) for _ in range(1_000)]
+    made = [ids.encode_id("job", ids.new_uuid()) for _ in range(1_000)]
     assert made == sorted(made)
     assert len(set(made)) == 1_000
 
 
 @given(st.uuids(), st.integers(0, 999_999), st.integers(0, 999_999))
 def test_an_execution_is_named_by_its_place(value: UUID, stage: int, ordinal: int) -> None:
-    text = ids.show_execution(JobId(value), stage, ordinal)
-    assert ids.read_execution(text) == (value, stage, ordinal)
+    text = ids.encode_execution_id(JobId(value), stage, ordinal)
+    assert ids.decode_execution_id(text) == (value, stage, ordinal)
 
 
 JOB_PART = "exe_" + "0" * 26
@@ -106,4 +106,4 @@ JOB_PART = "exe_" + "0" * 26
 )
 def test_what_is_almost_an_execution_id_is_none(text: str) -> None:
     with pytest.raises(InvalidIdError):
-        ids.read_execution(text)
+        ids.decode_execution_id(text)

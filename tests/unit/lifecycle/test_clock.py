@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from beacon_lifecycle import ManualClock, OwnedTasks, SystemClock
+from beacon_lifecycle import ManualClock, SystemClock, TaskSet
 
 
 async def test_sleepers_wake_in_due_order_and_see_their_own_moment() -> None:
-    clock, tasks, woken = ManualClock(), OwnedTasks("test"), []
+    clock, tasks, woken = ManualClock(), TaskSet("test"), []
 
     async def sleep(seconds: float) -> None:
         await clock.sleep(seconds)
@@ -24,7 +24,7 @@ async def test_sleepers_wake_in_due_order_and_see_their_own_moment() -> None:
 
 
 async def test_equal_moments_wake_in_the_order_of_falling_asleep() -> None:
-    clock, tasks, woken = ManualClock(), OwnedTasks("test"), []
+    clock, tasks, woken = ManualClock(), TaskSet("test"), []
 
     async def sleep(name: str) -> None:
         await clock.sleep(5)
@@ -38,7 +38,7 @@ async def test_equal_moments_wake_in_the_order_of_falling_asleep() -> None:
 
 
 async def test_a_sleep_begun_during_an_advance_is_part_of_it() -> None:
-    clock, tasks, moments = ManualClock(), OwnedTasks("test"), []
+    clock, tasks, moments = ManualClock(), TaskSet("test"), []
 
     async def tick() -> None:
         for _ in range(4):
@@ -54,7 +54,7 @@ async def test_a_sleep_begun_during_an_advance_is_part_of_it() -> None:
 
 
 async def test_a_cancelled_sleeper_is_skipped() -> None:
-    clock, tasks = ManualClock(), OwnedTasks("test")
+    clock, tasks = ManualClock(), TaskSet("test")
     sleeper = tasks.spawn("sleep", clock.sleep(1))
     await clock.advance(0)
     sleeper.cancel()

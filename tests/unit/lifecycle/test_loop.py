@@ -1,18 +1,12 @@
 """The ticker: interval, wake-up, more, backoff, and a stop that can come at any moment."""
 
 import asyncio
-from dataclasses import dataclass
 
 import pytest
 from structlog.testing import capture_logs
 
-from beacon_lifecycle import Loop, ManualClock, SystemClock, Wakeup
+from beacon_lifecycle import Loop, ManualClock, RunResult, SystemClock, WakeEvent
 from tests.fixtures.waiting import PATIENCE_S
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    more: bool = False
 
 
 class Work:
@@ -24,13 +18,13 @@ class Work:
         self.more = 0
         self.failures = 0
 
-    async def run_once(self) -> Ran:
+    async def run_once(self) -> RunResult:
         self.moments.append(self.clock.now())
         if self.failures:
             self.failures -= 1
             raise ConnectionError("no server")
         self.more = max(0, self.more - 1)
-        return Ran(more=self.more > 0)
+        return RunResult(0, more=self.more > 0)
 
 
 @pytest.fixture
@@ -68,12 +62,12 @@ async def test_a_wake_up_does_not_wait_for_the_interval(clock: ManualClock, work
 
 
 async def test_a_wake_up_during_a_run_is_not_lost(clock: ManualClock) -> None:
-    wakeup, gate, runs = Wakeup(), asyncio.Event(), []
+    wakeup, gate, runs = WakeEvent(), asyncio.Event(), []
 
-    async def run_once() -> Ran:
+    async def run_once() -> RunResult:
         runs.append(clock.now())
         await gate.wait()
-        return Ran()
+        return RunResult(0)
 
     loop = Loop("ticks", run_once, interval_s=3600, clock=clock, wakeup=wakeup)
     await loop.start()
@@ -96,8 +90,8 @@ async def test_it_goes_on_while_there_is_more(clock: ManualClock, work: Work) ->
 
 
 async def test_endless_work_that_never_waits_leaves_room_for_others(clock: ManualClock) -> None:
-    async def run_once() -> Ran:
-        return Ran(more=True)
+    async def run_once() -> RunResult:
+        return RunResult(0, more=True)
 
     loop = Loop("busy", run_once, interval_s=1, clock=clock)
     await loop.start()
@@ -157,10 +151,10 @@ async def test_a_loop_survives_more_failures_than_a_float_can_double(clock: Manu
 async def test_stop_lets_the_run_under_way_finish(clock: ManualClock) -> None:
     gate, finished = asyncio.Event(), []
 
-    async def run_once() -> Ran:
+    async def run_once() -> RunResult:
         await gate.wait()
         finished.append(True)
-        return Ran()
+        return RunResult(0)
 
     loop = Loop("ticks", run_once, interval_s=1, clock=clock)
     await loop.start()
@@ -176,13 +170,13 @@ async def test_stop_lets_the_run_under_way_finish(clock: ManualClock) -> None:
 async def test_a_cancelled_stop_ends_the_run_by_force(clock: ManualClock) -> None:
     cancelled = asyncio.Event()
 
-    async def run_once() -> Ran:
+    async def run_once() -> RunResult:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             cancelled.set()
             raise
-        return Ran()
+        return RunResult(0)
 
     loop = Loop("stuck", run_once, interval_s=1, clock=clock)
     await loop.start()
@@ -214,7 +208,7 @@ async def test_stop_before_start_and_twice(clock: ManualClock, work: Work) -> No
 
 
 async def test_what_kills_the_loop_is_raised_by_wait_and_not_by_stop(clock: ManualClock) -> None:
-    async def run_once() -> Ran:
+    async def run_once() -> RunResult:
         raise asyncio.CancelledError
 
     loop = Loop("killed", run_once, interval_s=1, clock=clock)
@@ -241,13 +235,13 @@ async def test_stop_at_any_moment_leaves_nothing_running() -> None:
     """Start, wake and stop in all sorts of interleavings: every stop returns and no run overlaps another."""
     running = most = 0
 
-    async def run_once() -> Ran:
+    async def run_once() -> RunResult:
         nonlocal running, most
         running += 1
         most = max(most, running)
         await asyncio.sleep(0)
         running -= 1
-        return Ran(more=True)
+        return RunResult(0, more=True)
 
     for yields in range(60):
         loop = Loop("stress", run_once, interval_s=0.001, clock=SystemClock())

@@ -7,7 +7,7 @@ import inspect
 import pytest
 from structlog.testing import capture_logs
 
-from beacon_lifecycle import OwnedTasks
+from beacon_lifecycle import TaskSet
 from tests.fixtures.waiting import PATIENCE_S
 
 
@@ -20,7 +20,7 @@ async def fail(message: str) -> None:
 
 
 async def test_tasks_are_named_after_their_owner_and_counted() -> None:
-    tasks = OwnedTasks("router")
+    tasks = TaskSet("router")
     task = tasks.spawn("send", forever())
     assert task.get_name() == "router:send"
     assert len(tasks) == 1
@@ -29,7 +29,7 @@ async def test_tasks_are_named_after_their_owner_and_counted() -> None:
 
 
 async def test_the_first_death_is_kept_and_every_death_is_logged() -> None:
-    tasks = OwnedTasks("router")
+    tasks = TaskSet("router")
     with capture_logs() as lines:
         tasks.spawn("one", fail("first"))
         tasks.spawn("two", fail("second"))
@@ -40,7 +40,7 @@ async def test_the_first_death_is_kept_and_every_death_is_logged() -> None:
 
 
 async def test_a_cancelled_task_is_no_death() -> None:
-    tasks = OwnedTasks("router")
+    tasks = TaskSet("router")
     tasks.spawn("one", forever()).cancel()
     await tasks.close()
     assert tasks.failure is None
@@ -48,7 +48,7 @@ async def test_a_cancelled_task_is_no_death() -> None:
 
 
 async def test_close_waits_for_clean_up_and_can_be_repeated() -> None:
-    tasks, cleaned = OwnedTasks("router"), []
+    tasks, cleaned = TaskSet("router"), []
 
     async def clean_up_slowly() -> None:
         try:
@@ -65,7 +65,7 @@ async def test_close_waits_for_clean_up_and_can_be_repeated() -> None:
 
 
 async def test_a_closed_owner_takes_no_new_task() -> None:
-    tasks = OwnedTasks("router")
+    tasks = TaskSet("router")
     await tasks.close()
     work = forever()
     with pytest.raises(RuntimeError, match=r"router is stopping .*\(late\)"):
@@ -76,7 +76,7 @@ async def test_a_closed_owner_takes_no_new_task() -> None:
 
 
 async def test_drain_lets_tasks_end_by_themselves() -> None:
-    tasks, gate = OwnedTasks("router"), asyncio.Event()
+    tasks, gate = TaskSet("router"), asyncio.Event()
 
     async def wait_for_gate() -> None:
         await gate.wait()
@@ -90,11 +90,11 @@ async def test_drain_lets_tasks_end_by_themselves() -> None:
 
 
 async def test_drain_of_nothing_is_done_at_once() -> None:
-    assert await OwnedTasks("router").drain(0)
+    assert await TaskSet("router").drain(0)
 
 
 async def test_an_owned_task_may_close_its_owner() -> None:
-    tasks, closed = OwnedTasks("router"), asyncio.Event()
+    tasks, closed = TaskSet("router"), asyncio.Event()
     other = tasks.spawn("other", forever())
 
     async def close_all() -> None:
@@ -108,7 +108,7 @@ async def test_an_owned_task_may_close_its_owner() -> None:
 
 async def test_a_task_that_swallowed_its_cancellation_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beacon_lifecycle.tasks.CANCEL_AGAIN_S", 0.01)
-    tasks, begun = OwnedTasks("owner"), asyncio.Event()
+    tasks, begun = TaskSet("owner"), asyncio.Event()
 
     async def deaf_once() -> None:
         begun.set()

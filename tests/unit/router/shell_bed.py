@@ -8,17 +8,25 @@ from beacon_contracts.inference import InferenceState
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
 from beacon_router.backends import Answer, BackendCall, BackendError, Result
-from beacon_router.backends.calls import Sink
-from beacon_router.core import BackendSpec, GroupSpec, ModelSpec, RegionSpec, RequestId, Scheduler, Topology
-from beacon_router.dispatch.admission import AdmissionRules
-from beacon_router.dispatch.backoff import RetryPolicy
-from beacon_router.dispatch.breakers import BreakerRules
-from beacon_router.dispatch.engine import RunRules
-from beacon_router.dispatch.held import HeldBounds
-from beacon_router.dispatch.inference import Ask, Inference, Payload
-from beacon_router.dispatch.limits import ModelBudget, RunLimits
-from beacon_router.dispatch.observer import Observers
-from beacon_router.dispatch.shell import Shell, ShellRules
+from beacon_router.backends.types import Sink
+from beacon_router.scheduling import (
+    BackendSpec,
+    GroupSpec,
+    ModelSpec,
+    RegionSpec,
+    RequestId,
+    Scheduler,
+    Topology,
+)
+from beacon_router.service.admission import AdmissionRules
+from beacon_router.service.backoff import RetryPolicy
+from beacon_router.service.breakers import BreakerRules
+from beacon_router.service.dispatch_service import DispatchService, ShellRules
+from beacon_router.service.inference import Ask, Inference, Payload
+from beacon_router.service.inference_store import HeldBounds
+from beacon_router.service.limits import ModelBudget, RunLimits
+from beacon_router.service.observer import Observers
+from beacon_router.service.run_controller import RunRules
 
 LOAD_S, RUN_S = 60.0, 30.0
 READER_S = 10.0
@@ -74,7 +82,9 @@ def failure(
 
 
 class ShellBed:
-    def __init__(self, shell: Shell, clock: ManualClock, backends: dict[str, ManualBackend]) -> None:
+    def __init__(
+        self, shell: DispatchService, clock: ManualClock, backends: dict[str, ManualBackend]
+    ) -> None:
         self.shell = shell
         self.clock = clock
         self.backends = backends
@@ -171,7 +181,9 @@ async def shell_bed(
         held=HeldBounds(held_bytes, retention_s),
         stop_grace_s=stop_grace_s,
     )
-    shell = Shell(where, Scheduler(where), rules, backends=backends, clock=clock, observer=Observers())
+    shell = DispatchService(
+        where, Scheduler(where), rules, backends=backends, clock=clock, observer=Observers()
+    )
     await shell.start()
     bed = ShellBed(shell, clock, backends)
     try:

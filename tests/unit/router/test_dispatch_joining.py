@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from beacon_contracts.inference import InferenceState
-from beacon_router.core import BackendSpec, RequestId
-from beacon_router.dispatch.errors import (
+from beacon_router.scheduling import BackendSpec, RequestId
+from beacon_router.service.errors import (
     MemoryFullError,
     NoBackendError,
     QueueFullError,
@@ -16,7 +16,7 @@ from beacon_router.dispatch.errors import (
     StoppingError,
     UnknownInferenceError,
 )
-from beacon_router.dispatch.held import RESULT_OVERHEAD
+from beacon_router.service.inference_store import RESULT_OVERHEAD
 from tests.unit.router.shell_bed import failure, shell_bed, topology
 
 ONE_SLOT = topology([BackendSpec("us", "US", frozenset({"m", "n"}), slots=1)])

@@ -4,8 +4,8 @@ import pytest
 
 from beacon_contracts.inference import InferenceState
 from beacon_router.backends import BackendError
-from beacon_router.core import BackendSpec, Health
-from beacon_router.dispatch.errors import BackendsDownError
+from beacon_router.scheduling import BackendSpec, Health
+from beacon_router.service.errors import BackendsDownError
 from tests.unit.router.shell_bed import failure, shell_bed, topology
 
 

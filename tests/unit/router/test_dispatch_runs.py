@@ -8,9 +8,9 @@ import pytest
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
 from beacon_contracts.tiers import Tier
-from beacon_router.core import BackendSpec, GroupSpec, Health, RequestId
-from beacon_router.dispatch.inference import Ask, Payload
-from beacon_router.dispatch.streams import StreamSink
+from beacon_router.scheduling import BackendSpec, GroupSpec, Health, RequestId
+from beacon_router.service.inference import Ask, Payload
+from beacon_router.service.streams import StreamSink
 from tests.unit.router.shell_bed import LOAD_S, READER_S, RUN_S, failure, shell_bed, topology
 
 ONE_SLOT = topology([BackendSpec("us", "US", frozenset({"m", "n"}), slots=1)])

@@ -3,8 +3,8 @@
 import httpx
 
 from beacon_lifecycle import ManualClock
-from beacon_router.dispatch.timers import Timers
-from beacon_router.health import HealthChecks, NextLook
+from beacon_router.service.health import HealthChecks, NextLook
+from beacon_router.service.timers import Timers
 
 
 async def test_a_backend_that_stays_down_is_looked_at_once_a_second_whatever_else_fails() -> None:

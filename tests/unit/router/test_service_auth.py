@@ -2,7 +2,7 @@
 
 import pytest
 
-from beacon_router.api.auth import ServiceAuth, presented_key
+from beacon_router.http.auth import ServiceAuth, presented_key
 
 
 @pytest.mark.parametrize("token", ["a-plain-token", "geheim-schlüssel", "et-voilà", "秘密のトークン"])

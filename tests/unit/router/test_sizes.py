@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_config.topology import ModelConfig
-from beacon_router.api.sizes import LARGEST, Sizes, size_of
+from beacon_router.http.work_size import LARGEST, Sizes, size_of
 
 SIZES = Sizes({"audio": ModelConfig(size="duration"), "chat": ModelConfig()})
 JSON = st.recursive(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from beacon_router.backends import Answer, BackendError
-from beacon_router.core import BackendSpec, GroupSpec, RequestId
-from beacon_router.dispatch.errors import DispatchError
+from beacon_router.scheduling import BackendSpec, GroupSpec, RequestId
+from beacon_router.service.errors import DispatchError
 from tests.unit.router.shell_bed import HeldCall, failure, shell_bed, topology
 
 SLOTS = {"us": 2, "eu": 2, "asia": 1}

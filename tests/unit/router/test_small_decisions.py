@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from beacon_router.api.prefer import AT_ONCE, UNTIL_DONE, read_preference
-from beacon_router.backends.measures import measured
-from beacon_router.backends.verdicts import read_retry_after
-from beacon_router.core import Health
-from beacon_router.dispatch.backoff import RetryPolicy
-from beacon_router.dispatch.breaker import Breaker
+from beacon_router.backends.errors import read_retry_after
+from beacon_router.backends.timings import measured
+from beacon_router.http.prefer import AT_ONCE, UNTIL_DONE, read_preference
+from beacon_router.scheduling import Health
+from beacon_router.service.backoff import RetryPolicy
+from beacon_router.service.breaker import Breaker
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

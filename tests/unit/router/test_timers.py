@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from beacon_lifecycle import ManualClock
-from beacon_router.dispatch.timers import Timers
+from beacon_router.service.timers import Timers
 
 
 @pytest.fixture

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from beacon_router.core.crowd import Crowd
-from beacon_router.core.decisions import Decision, Health, Reason, Start
-from beacon_router.core.dispatch import Dispatcher
-from beacon_router.core.fleet import Fleet, Pick
-from beacon_router.core.floor import Floor
-from beacon_router.core.heads import Guard
-from beacon_router.core.lanes import NOBODY, Lane, Queue, Ticket
-from beacon_router.core.limits import Limit
-from beacon_router.core.machines import Backend, Region
-from beacon_router.core.patience import Allowance, Hope, Patience
-from beacon_router.core.placing import place
-from beacon_router.core.queues import Queues
-from beacon_router.core.topology import BackendSpec
-from beacon_router.core.turns import Turns
+from beacon_router.scheduling.crowd import Crowd
+from beacon_router.scheduling.decisions import Decision, Health, Reason, Start
+from beacon_router.scheduling.dispatch import Dispatcher
+from beacon_router.scheduling.fleet import Fleet, Pick
+from beacon_router.scheduling.floor import Floor
+from beacon_router.scheduling.heads import Guard
+from beacon_router.scheduling.lanes import NOBODY, Lane, Queue, Ticket
+from beacon_router.scheduling.limits import Limit
+from beacon_router.scheduling.machines import Backend, Region
+from beacon_router.scheduling.patience import Allowance, Hope, Patience
+from beacon_router.scheduling.placing import place
+from beacon_router.scheduling.queues import Queues
+from beacon_router.scheduling.topology import BackendSpec
+from beacon_router.scheduling.turns import Turns
 from benchmarks.scheduling.invariants import Rule
 
 Patch = Callable[[pytest.MonkeyPatch], None]

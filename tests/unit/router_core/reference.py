@@ -3,7 +3,7 @@
 from collections import Counter
 from math import lcm
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     Decision,
     Expired,
     Health,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     Decision,
     Expired,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from beacon_router.core import Health, Outcome, RequestId
+from beacon_router.scheduling import Health, Outcome, RequestId
 from benchmarks.scheduling.world import Queue
 from tests.unit.router_core.rig import SMALL_TIERS, Rig
 

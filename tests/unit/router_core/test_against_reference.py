@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     Decision,
     Health,

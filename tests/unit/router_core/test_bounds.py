@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from beacon_router.core import Policy, TierRule
-from beacon_router.core.bounds import dispatches_until_served, turns_until_served
-from beacon_router.core.topology import DEFAULT_TIERS
-from beacon_router.core.turns import Turns
+from beacon_router.scheduling import Policy, TierRule
+from beacon_router.scheduling.bounds import dispatches_until_served, turns_until_served
+from beacon_router.scheduling.topology import DEFAULT_TIERS
+from beacon_router.scheduling.turns import Turns
 
 PAGE = Path(__file__).parents[3] / "docs" / "scheduling.md"
 TIERS = ("admin", "creator", "premium", "supporter", "free")

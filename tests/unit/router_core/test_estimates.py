@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     Health,
     ModelSpec,
@@ -16,9 +16,9 @@ from beacon_router.core import (
     Scheduler,
     Topology,
 )
-from beacon_router.core.hindsight import Hindsight, Quantile
-from beacon_router.core.lanes import Lane, Queue
-from beacon_router.core.pools import Pool
+from beacon_router.scheduling.hindsight import Hindsight, Quantile
+from beacon_router.scheduling.lanes import Lane, Queue
+from beacon_router.scheduling.pools import Pool
 
 MODELS = (
     ModelSpec("a", expected_load_s=2.0, expected_run_s=10.0),

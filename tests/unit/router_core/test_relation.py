@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beacon_router.core import ModelSpec
-from beacon_router.core.averages import Durations, OwnAverages
-from beacon_router.core.relation import Relation
+from beacon_router.scheduling import ModelSpec
+from beacon_router.scheduling.averages import Durations, OwnAverages
+from beacon_router.scheduling.relation import Relation
 
 SIZES = st.floats(min_value=0.0, max_value=1e12, exclude_min=True)
 SECONDS = st.floats(min_value=0.0, max_value=1e6)

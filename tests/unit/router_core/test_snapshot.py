@@ -1,6 +1,6 @@
 """The numbers of a status page add up, whichever way they are counted."""
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     ModelSpec,
     Outcome,

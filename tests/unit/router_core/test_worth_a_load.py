@@ -2,7 +2,7 @@
 
 import pytest
 
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     Health,
     Holdup,

@@ -10,7 +10,7 @@ from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.work import ClaimedJob, ExecutionReport, KnownExecution, PlannedExecution
+from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, KnownExecution, PlannedExecution
 
 JOB = JobId(UUID(int=7))
 USER = UserId(UUID(int=8))

@@ -4,7 +4,7 @@ from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.grants import LARGEST, grant_of, granted
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.work import ERA_BITS, ClaimedJob
+from beacon_runner.domain.stage_result import ERA_BITS, ClaimedJob
 
 FENCE = (1_800_000_000 << ERA_BITS) + 1
 

@@ -2,17 +2,17 @@ from typing import Any
 
 import pytest
 
-from beacon_contracts.ids import show_execution
+from beacon_contracts.ids import encode_execution_id
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.journal import events_at_once, events_of
+from beacon_runner.domain.events import events_at_once, events_of
 from beacon_runner.domain.plan import stage_plan
-from beacon_runner.domain.work import (
+from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
+    Deferred,
     ExecutionReport,
     Finished,
     NextStage,
-    Postponed,
     RetryLater,
     Returned,
     StageReport,
@@ -46,7 +46,7 @@ def test_a_generation_in_one_go_tells_its_whole_story() -> None:
     assert types(report) == ["EXECUTION_START", "EXECUTION_COMPLETE", "JOB_COMPLETE"]
     start, complete, _ = events_of(report)
     assert start.at == NOW
-    assert complete.data["execution_id"] == show_execution(JOB, 0, 0)
+    assert complete.data["execution_id"] == encode_execution_id(JOB, 0, 0)
 
 
 def test_a_start_that_was_told_is_not_told_again() -> None:
@@ -80,7 +80,7 @@ def test_a_failure_says_what_and_where() -> None:
     [
         (Finished(JobState.COMPLETED, {}), ["JOB_COMPLETE"]),
         (RetryLater(60.0, failure(retryable=True)), ["JOB_RETRYING"]),
-        (Postponed(2.0, "the router is full"), ["WAITING"]),
+        (Deferred(2.0, "the router is full"), ["WAITING"]),
         (Dead(JobState.PARTIAL, "permanent", failure(retryable=False), {}), ["JOB_PARTIAL"]),
         (Dead(JobState.FAILED, "permanent", failure(retryable=False), {}), ["JOB_FAILED"]),
         (Returned(), []),
@@ -91,10 +91,10 @@ def test_each_verdict_tells_what_becomes_of_the_job(verdict: Verdict, expected: 
 
 
 def test_waiting_for_the_router_is_told_when_its_reason_is_news() -> None:
-    job = claimed(matrix_spec(), postponed=Postponed(2.0, "full", times=3))
-    again = StageReport(job, verdict=Postponed(4.0, "full", times=4))
-    other = StageReport(job, verdict=Postponed(4.0, "away", times=4))
-    anew = StageReport(job, verdict=Postponed(4.0, "full", times=1))
+    job = claimed(matrix_spec(), postponed=Deferred(2.0, "full", times=3))
+    again = StageReport(job, verdict=Deferred(4.0, "full", times=4))
+    other = StageReport(job, verdict=Deferred(4.0, "away", times=4))
+    anew = StageReport(job, verdict=Deferred(4.0, "full", times=1))
     assert [types(report) for report in (again, other, anew)] == [[], ["WAITING"], ["WAITING"]]
 
 

@@ -8,6 +8,15 @@ from hypothesis import strategies as st
 
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.plan import due, stage_plan
+from beacon_runner.domain.stage_result import (
+    ClaimedJob,
+    Dead,
+    ExecutionReport,
+    Finished,
+    NextStage,
+    PlannedExecution,
+    RetryLater,
+)
 from beacon_runner.domain.verdict import (
     ATTEMPTS_USED_UP,
     PERMANENT,
@@ -16,15 +25,6 @@ from beacon_runner.domain.verdict import (
     UnfinishedStageError,
     decide,
     postpone,
-)
-from beacon_runner.domain.work import (
-    ClaimedJob,
-    Dead,
-    ExecutionReport,
-    Finished,
-    NextStage,
-    PlannedExecution,
-    RetryLater,
 )
 from tests.unit.runner_domain.making import (
     claimed,

@@ -9,23 +9,23 @@ from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
-from beacon_runner.domain.free_json import LARGEST_RESULT, NOT_RECORDABLE, stored_form
-from beacon_runner.domain.journal import events_of
+from beacon_runner.domain.events import events_of
+from beacon_runner.domain.json_limits import LARGEST_RESULT, NOT_RECORDABLE, stored_form
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.verdict import RetryPolicy
-from beacon_runner.domain.work import (
+from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
+    Deferred,
     Finished,
     KnownExecution,
     NextStage,
-    Postponed,
     RetryLater,
 )
-from beacon_runner.loops.worker.executor import Patience, request_of
-from beacon_runner.loops.worker.opening import open_run
-from beacon_runner.loops.worker.outcomes import NotTaken
-from beacon_runner.loops.worker.run import JobRun
+from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.worker.build_run import open_run
+from beacon_runner.worker.executor import Patience, request_of
+from beacon_runner.worker.outcomes import NotTaken
+from beacon_runner.worker.run import JobRun
 
 AT, LATER = 1_767_225_600.0, 1_767_312_000.0
 DONE = InferenceView(
@@ -190,7 +190,7 @@ def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
     assert start(run, 2) == []
     run.finished(second, DONE, AT, LATER)
     assert [*settled, run.settled] == [False, True]
-    assert verdict(run) == Postponed(9.0, "full")
+    assert verdict(run) == Deferred(9.0, "full")
     assert [report.execution.ordinal for report in run.take_report().executions] == [1]
 
 
@@ -247,4 +247,4 @@ def test_after_a_cancel_at_the_router_nothing_more_is_started_until_the_record_w
     run.finished(first, DONE.model_copy(update={"state": InferenceState.CANCELLED}), AT, AT)
     assert run.next_due(1) is None
     assert run.settled
-    assert isinstance(run.judge(RetryPolicy(), 0.0), Postponed)
+    assert isinstance(run.judge(RetryPolicy(), 0.0), Deferred)

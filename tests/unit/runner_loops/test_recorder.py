@@ -10,10 +10,10 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.work import ClaimedJob, StageReport
-from beacon_runner.loops.metrics import LoopMetrics
-from beacon_runner.loops.worker.recorder import Recorder
-from beacon_runner.loops.worker.run import JobRun
+from beacon_runner.domain.stage_result import ClaimedJob, StageReport
+from beacon_runner.metrics import LoopMetrics
+from beacon_runner.worker.recorder import Recorder
+from beacon_runner.worker.run import JobRun
 from tests.fixtures.waiting import patience, until
 from tests.unit.runner_loops.test_job_run import claimed
 

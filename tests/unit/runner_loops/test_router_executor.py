@@ -12,9 +12,9 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_runner.domain.plan import due, stage_plan
-from beacon_runner.domain.work import ERA_BITS
-from beacon_runner.loops.worker.executor import RouterExecutor
-from beacon_runner.loops.worker.outcomes import NotTaken, Outcome
+from beacon_runner.domain.stage_result import ERA_BITS
+from beacon_runner.worker.executor import RouterExecutor
+from beacon_runner.worker.outcomes import NotTaken, Outcome
 from tests.fixtures.waiting import PATIENCE_S
 from tests.unit.runner_loops.test_job_run import DONE, claimed
 

@@ -6,13 +6,13 @@ from uuid import UUID
 import pytest
 
 from beacon_config import BeaconConfig, load_config
-from beacon_config.tenancy import LanesConfig, LaneStrategy
+from beacon_config.tiers import LanesConfig, LaneStrategy
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
-from beacon_runner.queue import Layout
-from beacon_runner.queue.placing import Standing, place_of
-from beacon_runner.queue.scripts import Operation, script_of
+from beacon_runner.redis_queue import Layout
+from beacon_runner.redis_queue.position import Standing, place_of
+from beacon_runner.redis_queue.scripts import Operation, script_of
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
 

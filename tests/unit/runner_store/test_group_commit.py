@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from beacon_runner.domain.ports import StoreUnavailableError
-from beacon_runner.store.group_commit import GroupCommit
+from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.postgres.group_commit import GroupCommit
 
 
 class Writer:

@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from beacon_contracts.ids import read_job, show_job
-from beacon_runner.store.new_ids import batch_of, ids_from, new_job_id, new_job_ids
+from beacon_contracts.ids import decode_job_id, encode_job_id
+from beacon_runner.postgres.new_ids import batch_of, ids_from, new_job_id, new_job_ids
 
 
 def test_ids_of_batches_are_all_different_and_in_order() -> None:
@@ -31,7 +31,7 @@ def test_a_batch_is_named_by_any_of_its_ids() -> None:
 def test_they_are_ids_like_all_others() -> None:
     for job in new_job_ids(2_000):
         assert UUID(bytes=job.bytes).version == 7
-        assert read_job(show_job(job)) == job
+        assert decode_job_id(encode_job_id(job)) == job
 
 
 def test_none_of_none() -> None:

@@ -7,8 +7,8 @@ import orjson
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.store.new_ids import new_job_id
-from beacon_runner.store.submissions import NewJob, columns_of
+from beacon_runner.postgres.new_ids import new_job_id
+from beacon_runner.postgres.submissions import NewJob, columns_of
 
 ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)
 

@@ -17,9 +17,9 @@ from beacon_contracts.accounts import (
     UserPage,
     UserView,
 )
-from beacon_contracts.model import Shape
+from beacon_contracts.model import RequestModel
 from beacon_contracts.operations import (
-    Counted,
+    AffectedCount,
     DeadLetterChoice,
     DeadLetterPage,
     DeadLetterView,
@@ -128,12 +128,12 @@ class AdminClient:
     async def _change_dead(self, verb: str, job_ids: Sequence[str] | None) -> int:
         choice = DeadLetterChoice(job_ids=None if job_ids is None else list(job_ids), all=job_ids is None)
         answer = await self._http.post(f"/admin/queue-dead/{verb}", _body(choice), repeatable=True)
-        return Counted.model_validate_json(answer).count
+        return AffectedCount.model_validate_json(answer).count
 
 
 def _user(user_id: str) -> str:
     return f"/admin/users/{quote(user_id, safe='')}"
 
 
-def _body(shape: Shape) -> bytes:
+def _body(shape: RequestModel) -> bytes:
     return shape.model_dump_json(exclude_none=True).encode()

@@ -19,7 +19,7 @@ from beacon_client.skew import is_skewed, skew_of
 from beacon_client.transport import open_transport, reason_of
 from beacon_config import ConfigError, load_config
 from beacon_contracts.accounts import Me
-from beacon_contracts.model import View
+from beacon_contracts.model import ResponseModel
 from beacon_lifecycle.clock import Clock
 
 TIMEOUT_S = 5.0
@@ -40,7 +40,7 @@ class Patient:
     config: Path
 
 
-class _Told(View):
+class _Told(ResponseModel):
     """What the runner says of itself at /readyz."""
 
     parts: dict[str, str] = Field(default_factory=dict)

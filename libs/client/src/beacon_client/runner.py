@@ -34,7 +34,7 @@ from beacon_contracts.jobs import (
     JobView,
     job_submission,
 )
-from beacon_contracts.waiting import WhyView
+from beacon_contracts.wait_reason import WhyView
 from beacon_lifecycle.clock import Clock, SystemClock
 
 PAGE = 100

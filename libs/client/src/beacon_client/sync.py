@@ -15,7 +15,7 @@ from beacon_contracts.accounts import Me
 from beacon_contracts.catalogue import FeatureView, ModelView, RegionList
 from beacon_contracts.events import JobEvent
 from beacon_contracts.jobs import ExecutionView, JobAccepted, JobState, JobSummary, JobView
-from beacon_contracts.waiting import WhyView
+from beacon_contracts.wait_reason import WhyView
 
 Result = TypeVar("Result")
 

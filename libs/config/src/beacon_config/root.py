@@ -6,9 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from beacon_config.bounds import LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
 from beacon_config.features import INPUT, FeatureConfig, template_errors
-from beacon_config.tenancy import LanesConfig, PoolConfig, PromotionConfig, SkipPrice, TierConfig
+from beacon_config.limits import LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
+from beacon_config.tiers import LanesConfig, PoolConfig, PromotionConfig, SkipPrice, TierConfig
 from beacon_config.topology import (
     BackendConfig,
     GroupConfig,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from beacon_contracts.model import Shape, Text, View
+from beacon_contracts.model import RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import JobClass, Tier
 
 
@@ -16,7 +16,7 @@ class Scope(StrEnum):
     SERVICE = "service"
 
 
-class LimitUse(View):
+class LimitUse(ResponseModel):
     """A limit that is None does not apply; `left` is then None too."""
 
     limit: int | None = None
@@ -25,7 +25,7 @@ class LimitUse(View):
     resets_in_s: float | None = None
 
 
-class Me(View):
+class Me(ResponseModel):
     """Who a key is. `limits` has `pending_jobs` and `jobs_per_hour`."""
 
     user_id: str
@@ -38,7 +38,7 @@ class Me(View):
     limits: dict[str, LimitUse] = Field(default_factory=dict)
 
 
-class LedgerEntry(View):
+class LedgerEntry(ResponseModel):
     """One change of a user's credit; `refunds` is the id of the entry that it gives back."""
 
     id: int
@@ -51,7 +51,7 @@ class LedgerEntry(View):
     note: str = ""
 
 
-class Ledger(View):
+class Ledger(ResponseModel):
     """Newest first."""
 
     entries: list[LedgerEntry]
@@ -61,30 +61,30 @@ class Ledger(View):
 UserName = Annotated[Text, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
 
 
-class NewUser(Shape):
+class NewUser(RequestModel):
     name: UserName
     tier: Tier = Tier.FREE
 
 
-class UserChange(Shape):
+class UserChange(RequestModel):
     """What is left out stays as it is."""
 
     tier: Tier | None = None
     disabled: bool | None = None
 
 
-class CreditChange(Shape):
+class CreditChange(RequestModel):
     amount: Annotated[int, Field(strict=True, ge=-1_000_000_000, le=1_000_000_000)]
     note: Annotated[Text, Field(max_length=200)] = ""
 
 
-class NewKey(Shape):
+class NewKey(RequestModel):
     name: Annotated[Text, Field(max_length=100)] = ""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)] = Field(default=[Scope.USER])
     expires_at: datetime | None = None
 
 
-class UserView(View):
+class UserView(ResponseModel):
     id: str
     name: str
     tier: Tier
@@ -99,12 +99,12 @@ class UserCreated(UserView):
     key: str
 
 
-class UserPage(View):
+class UserPage(ResponseModel):
     users: list[UserView]
     next_cursor: str | None = None
 
 
-class KeyView(View):
+class KeyView(ResponseModel):
     """A key without itself: `hint` is enough to recognise it."""
 
     id: str
@@ -121,5 +121,5 @@ class KeyCreated(KeyView):
     key: str
 
 
-class KeyList(View):
+class KeyList(ResponseModel):
     keys: list[KeyView]

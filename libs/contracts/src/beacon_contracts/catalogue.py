@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from beacon_contracts.model import View
+from beacon_contracts.model import ResponseModel
 from beacon_contracts.router_status import LimitStatus, RegionStatus
 
 
-class ModelView(View):
+class ModelView(ResponseModel):
     id: str
     regions: list[str]
     expected_load_s: float | None = None
@@ -16,16 +16,16 @@ class ModelView(View):
     exclusive: bool = False
 
 
-class ModelList(View):
+class ModelList(ResponseModel):
     models: list[ModelView]
 
 
-class StepView(View):
+class StepView(ResponseModel):
     name: str
     model: str
 
 
-class FeatureView(View):
+class FeatureView(ResponseModel):
     """A pipeline that can be asked for; `inputs` are the fields that its steps read of the job's input."""
 
     name: str
@@ -33,11 +33,11 @@ class FeatureView(View):
     inputs: list[str] = Field(default_factory=list)
 
 
-class FeatureList(View):
+class FeatureList(ResponseModel):
     features: list[FeatureView]
 
 
-class RegionView(View):
+class RegionView(ResponseModel):
     """A region; `state` is missing while no router answers for it."""
 
     name: str
@@ -46,18 +46,18 @@ class RegionView(View):
     state: RegionStatus | None = None
 
 
-class RegionList(View):
+class RegionList(ResponseModel):
     regions: list[RegionView]
     groups: dict[str, LimitStatus] = Field(default_factory=dict)
     global_retry: int = 0
 
 
-class SkipPriceView(View):
+class SkipPriceView(ResponseModel):
     """The price for a job of at most `up_to_s` seconds; the last one has no bound."""
 
     up_to_s: float | None = None
     price: int
 
 
-class SkipPricing(View):
+class SkipPricing(ResponseModel):
     prices: list[SkipPriceView]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from beacon_contracts.model import View
+from beacon_contracts.model import ResponseModel
 
 
 class EventType(StrEnum):
@@ -27,7 +27,7 @@ class EventType(StrEnum):
     JOB_CANCELLED = "JOB_CANCELLED"
 
 
-class JobEvent(View):
+class JobEvent(ResponseModel):
     seq: int
     type: EventType
     job_id: str
@@ -35,7 +35,7 @@ class JobEvent(View):
     data: dict[str, Any] = Field(default_factory=dict)
 
 
-class EventPage(View):
+class EventPage(ResponseModel):
     """What happened so far; `more` while the job can still have events after these."""
 
     events: list[JobEvent]

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from beacon_contracts.model import View
+from beacon_contracts.model import ResponseModel
 
 
 class FailureStage(StrEnum):
@@ -17,7 +17,7 @@ class FailureStage(StrEnum):
     RECORD = "record"
 
 
-class Failure(View):
+class Failure(ResponseModel):
     code: str
     stage: FailureStage
     retryable: bool

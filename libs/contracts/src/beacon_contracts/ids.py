@@ -37,13 +37,13 @@ def new_uuid_bytes() -> bytes:
     return uuid_utils.uuid7().bytes
 
 
-def made_at(value: UUID) -> float:
+def timestamp_of(value: UUID) -> float:
     """When that was, in Unix time, by the clock of whoever made it."""
     return (value.int >> 80) / 1000
 
 
-def show(prefix: str, value: UUID) -> str:
-    """`show("job", uuid)` is `job_` and 26 letters."""
+def encode_id(prefix: str, value: UUID) -> str:
+    """`encode_id("job", uuid)` is `job_` and 26 letters."""
     number = value.int
     return f"{prefix}_{_first_letters(number >> 20)}{_PAIRS[number >> 10 & 1023]}{_PAIRS[number & 1023]}"
 
@@ -54,7 +54,7 @@ def _first_letters(number: int) -> str:
     return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(100, -1, -10)])
 
 
-def read(prefix: str, text: str) -> UUID:
+def decode_id(prefix: str, text: str) -> UUID:
     """The inverse of `show`; refuses every other string."""
     head, _, letters = text.partition("_")
     if head != prefix or len(letters) != _LENGTH:
@@ -70,21 +70,21 @@ def read(prefix: str, text: str) -> UUID:
     return UUID(int=number)
 
 
-def show_job(job: JobId) -> str:
-    return show(JOB, job)
+def encode_job_id(job: JobId) -> str:
+    return encode_id(JOB, job)
 
 
-def read_job(text: str) -> JobId:
-    return JobId(read(JOB, text))
+def decode_job_id(text: str) -> JobId:
+    return JobId(decode_id(JOB, text))
 
 
-def show_execution(job: JobId, stage: int, ordinal: int) -> str:
+def encode_execution_id(job: JobId, stage: int, ordinal: int) -> str:
     """Named by its job and its place in the plan, so that an execution has a name before it has a row."""
-    return f"{show(EXECUTION, job)}.{stage}.{ordinal}"
+    return f"{encode_id(EXECUTION, job)}.{stage}.{ordinal}"
 
 
-def read_execution(text: str) -> tuple[JobId, int, int]:
+def decode_execution_id(text: str) -> tuple[JobId, int, int]:
     head, *places = text.split(".")
     if len(places) != 2 or not all(_PLACE.fullmatch(place) for place in places):
         raise InvalidIdError(f"{text[:60]!r} is not an execution id of the form exe_….stage.number")
-    return JobId(read(EXECUTION, head)), int(places[0]), int(places[1])
+    return JobId(decode_id(EXECUTION, head)), int(places[0]), int(places[1])

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from beacon_contracts.failures import Failure
-from beacon_contracts.model import Name, Shape, Text, View
+from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import Tier
 
 HIGHEST_FENCE = 2**62
@@ -34,7 +34,7 @@ class InferenceState(StrEnum):
 _TERMINAL = {InferenceState.COMPLETED, InferenceState.FAILED, InferenceState.CANCELLED}
 
 
-class StepMeta(Shape):
+class StepMeta(RequestModel):
     """Which step of a pipeline this is; the `execute` dialect hands it to the backend."""
 
     job_id: Annotated[Text, Field(max_length=80)]
@@ -42,7 +42,7 @@ class StepMeta(Shape):
     attempt: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
 
 
-class InferenceRequest(Shape):
+class InferenceRequest(RequestModel):
     """`request_id` names the work, not the call: the same id twice joins the run that exists.
 
     `fence` only grows; a higher fence takes the request over, and runs it again if it has failed or was
@@ -79,7 +79,7 @@ class InferenceRequest(Shape):
     meta: StepMeta | None = None
 
 
-class Timing(View):
+class Timing(ResponseModel):
     """Seconds spent in each part of the way; the sum is what the caller waited."""
 
     queued_s: float = 0.0
@@ -87,7 +87,7 @@ class Timing(View):
     run_s: float = 0.0
 
 
-class TryView(View):
+class InferenceAttemptView(ResponseModel):
     """One attempt of the router on one backend."""
 
     number: int
@@ -98,12 +98,12 @@ class TryView(View):
     timing: Timing
 
 
-class Eta(View):
+class Eta(ResponseModel):
     p50_s: float
     p90_s: float
 
 
-class InferenceView(View):
+class InferenceView(ResponseModel):
     """The answer to POST and GET: a result when terminal, otherwise where it stands."""
 
     request_id: str
@@ -119,4 +119,4 @@ class InferenceView(View):
     eta: Eta | None = None
     waiting_for: str | None = None
     timing: Timing = Timing()
-    tries: list[TryView] = Field(default_factory=list)
+    tries: list[InferenceAttemptView] = Field(default_factory=list)

@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Failover, Timing
-from beacon_contracts.model import Name, Shape, Text, View
+from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import JobClass, Tier
 
 Prompt = Annotated[Text, Field(min_length=1, max_length=100_000)]
@@ -32,19 +32,19 @@ class ExecutionState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Question(Shape):
+class Question(RequestModel):
     id: Name
     prompt: Prompt
 
 
-class ModelChoice(Shape):
+class ModelChoice(RequestModel):
     """A model, and the regions that it alone shall run in."""
 
     id: Name
     regions: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
 
 
-class MatrixJob(Shape):
+class MatrixJob(RequestModel):
     kind: Literal["matrix"]
     name: Annotated[Text, Field(max_length=200)] = ""
     questions: Annotated[list[Question], Field(min_length=1, max_length=10_000)]
@@ -54,7 +54,7 @@ class MatrixJob(Shape):
     failover: Failover = Failover.ANY
 
 
-class PipelineJob(Shape):
+class PipelineJob(RequestModel):
     kind: Literal["pipeline"]
     name: Annotated[Text, Field(max_length=200)] = ""
     feature: Name
@@ -64,7 +64,7 @@ class PipelineJob(Shape):
     failover: Failover = Failover.ANY
 
 
-class GenerationJob(Shape):
+class GenerationJob(RequestModel):
     kind: Literal["generation"]
     name: Annotated[Text, Field(max_length=200)] = ""
     model: Name
@@ -80,7 +80,7 @@ JobSubmission = Annotated[MatrixJob | PipelineJob | GenerationJob, Field(discrim
 job_submission: TypeAdapter[MatrixJob | PipelineJob | GenerationJob] = TypeAdapter(JobSubmission)
 
 
-class JobAccepted(View):
+class JobAccepted(ResponseModel):
     job_id: str
     status: JobState
     tier: Tier
@@ -90,17 +90,17 @@ class JobAccepted(View):
     links: dict[str, str]
 
 
-class BatchSubmission(Shape):
+class BatchSubmission(RequestModel):
     """All of them are taken, or none."""
 
     jobs: Annotated[list[JobSubmission], Field(min_length=1, max_length=10_000)]
 
 
-class BatchAccepted(View):
+class BatchAccepted(ResponseModel):
     jobs: list[JobAccepted]
 
 
-class Progress(View):
+class Progress(ResponseModel):
     total: int
     pending: int
     running: int
@@ -110,7 +110,7 @@ class Progress(View):
     percent: float
 
 
-class AttemptView(View):
+class AttemptView(ResponseModel):
     number: int
     region: str | None
     backend: str | None
@@ -121,7 +121,7 @@ class AttemptView(View):
     timing: Timing | None = None
 
 
-class ExecutionView(View):
+class ExecutionView(ResponseModel):
     id: str
     job_id: str
     stage: int
@@ -141,7 +141,7 @@ class ExecutionView(View):
     attempts: list[AttemptView] | None = None
 
 
-class JobSummary(View):
+class JobSummary(ResponseModel):
     job_id: str
     kind: str
     name: str
@@ -183,6 +183,6 @@ class SkipView(JobView):
     places_gained: int | None = None
 
 
-class JobPage(View):
+class JobPage(ResponseModel):
     jobs: list[JobSummary]
     next_cursor: str | None = None

@@ -5,13 +5,13 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 
-class Shape(BaseModel):
+class RequestModel(BaseModel):
     """What comes in: unknown fields are refused, so that a typing mistake is an error and not a silence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class View(BaseModel):
+class ResponseModel(BaseModel):
     """What goes out: clients must accept fields that later versions add."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)

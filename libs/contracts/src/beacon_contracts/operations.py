@@ -6,18 +6,18 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from beacon_contracts.failures import Failure
-from beacon_contracts.model import Shape, Text, View
+from beacon_contracts.model import RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import JobClass
 
 
-class ClassStats(View):
+class ClassStats(ResponseModel):
     name: JobClass
     waiting: int
     front: int = 0
     paused: bool = False
 
 
-class LaneStats(View):
+class LaneStats(ResponseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 
     job_class: JobClass = Field(alias="class")
@@ -26,12 +26,12 @@ class LaneStats(View):
     running: int
 
 
-class OutboxStats(View):
+class OutboxStats(ResponseModel):
     pending: int
     lag_s: float
 
 
-class RuntimeStats(View):
+class RuntimeStats(ResponseModel):
     """Depth of main, retry and dead; leases; outbox lag; the age of the oldest waiting job."""
 
     main: int
@@ -44,7 +44,7 @@ class RuntimeStats(View):
     lanes: list[LaneStats] = Field(default_factory=list)
 
 
-class DeadLetterView(View):
+class DeadLetterView(ResponseModel):
     job_id: str
     reason: str
     failure: Failure | None = None
@@ -58,20 +58,20 @@ class DeadLetterView(View):
     priority: JobClass | None = None
 
 
-class DeadLetterPage(View):
+class DeadLetterPage(ResponseModel):
     dead_letters: list[DeadLetterView]
     total: int
     next_cursor: str | None = None
 
 
-class DeadLetterChoice(Shape):
+class DeadLetterChoice(RequestModel):
     """Which dead letters: those given, or all of them, said explicitly."""
 
     job_ids: Annotated[list[Annotated[Text, Field(max_length=80)]], Field(max_length=10_000)] | None = None
     all: bool = False
 
 
-class Counted(View):
+class AffectedCount(ResponseModel):
     """How many were changed."""
 
     count: int

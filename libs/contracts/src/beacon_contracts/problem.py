@@ -4,12 +4,12 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from beacon_contracts.model import View
+from beacon_contracts.model import ResponseModel
 
 CONTENT_TYPE = "application/problem+json"
 
 
-class FieldProblem(View):
+class FieldProblem(ResponseModel):
     """One thing that is wrong with the input, and where."""
 
     field: str
@@ -17,7 +17,7 @@ class FieldProblem(View):
     code: str = "invalid"
 
 
-class Problem(View):
+class Problem(ResponseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     type: str = "about:blank"

@@ -3,11 +3,11 @@
 from pydantic import Field
 
 from beacon_contracts.inference import Eta
-from beacon_contracts.model import View
+from beacon_contracts.model import ResponseModel
 from beacon_contracts.tiers import Tier
 
 
-class BreakerStatus(View):
+class BreakerStatus(ResponseModel):
     state: str
     """closed, open or half_open."""
     failures_in_a_row: int = 0
@@ -16,7 +16,7 @@ class BreakerStatus(View):
     """up, down, or unknown before the first check."""
 
 
-class BackendStatus(View):
+class BackendStatus(ResponseModel):
     name: str
     region: str
     group: str | None = None
@@ -28,7 +28,7 @@ class BackendStatus(View):
     breaker: BreakerStatus
 
 
-class RunningInference(View):
+class RunningInference(ResponseModel):
     request_id: str
     model: str
     backend: str
@@ -37,7 +37,7 @@ class RunningInference(View):
     warming: bool = False
 
 
-class RegionStatus(View):
+class RegionStatus(ResponseModel):
     """Sizes of the region's queues, what runs there now, and what a new request would wait per model."""
 
     region: str
@@ -58,7 +58,7 @@ class RegionStatus(View):
     backends: list[BackendStatus] = Field(default_factory=list)
 
 
-class LimitStatus(View):
+class LimitStatus(ResponseModel):
     """A cap that several backends, or several routers, share."""
 
     name: str
@@ -68,7 +68,7 @@ class LimitStatus(View):
     used: int
 
 
-class QueueStatus(View):
+class QueueStatus(ResponseModel):
     regions: dict[str, RegionStatus]
     global_retry: int
     backing_off: int
@@ -80,7 +80,7 @@ class QueueStatus(View):
     stopping: bool = False
 
 
-class SchedulerView(View):
+class SchedulerView(ResponseModel):
     last_model_used: str | None = None
     batch_count: int = 0
     max_batch_size: int
@@ -88,7 +88,7 @@ class SchedulerView(View):
     starvation_weights: dict[Tier, int]
 
 
-class SchedulerStatus(View):
+class SchedulerStatus(ResponseModel):
     status: str
     scheduler: SchedulerView
     estimated_wait: dict[str, float]

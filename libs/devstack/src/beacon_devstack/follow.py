@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from beacon_lifecycle import Clock, OwnedTasks
+from beacon_lifecycle import Clock, TaskSet
 
 EVERY_S = 0.2
 CHUNK_BYTES = 256 * 1024
@@ -19,7 +19,7 @@ class LogFollower:
         self._tails = [_Tail(part, path) for part, path in logs.items()]
         self._show = show
         self._clock = clock
-        self._tasks = OwnedTasks("logs")
+        self._tasks = TaskSet("logs")
 
     async def start(self) -> None:
         self._tasks.spawn("follow", self._run())

@@ -1,21 +1,22 @@
 """Clock, service contract, supervisor, signals: how every Beacon process starts, runs and stops."""
 
 from beacon_lifecycle.clock import Clock, ManualClock, SystemClock
-from beacon_lifecycle.garbage import look_for_garbage_less_often
-from beacon_lifecycle.loop import Loop, Wakeup
+from beacon_lifecycle.gc_tuning import tune_gc
+from beacon_lifecycle.loop import Loop, RunResult, WakeEvent
 from beacon_lifecycle.service import Service
 from beacon_lifecycle.supervisor import Supervisor, run_process
-from beacon_lifecycle.tasks import OwnedTasks
+from beacon_lifecycle.tasks import TaskSet
 
 __all__ = [
     "Clock",
     "Loop",
     "ManualClock",
-    "OwnedTasks",
+    "RunResult",
     "Service",
     "Supervisor",
     "SystemClock",
-    "Wakeup",
-    "look_for_garbage_less_often",
+    "TaskSet",
+    "WakeEvent",
     "run_process",
+    "tune_gc",
 ]

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from beacon_lifecycle.http_crowds import Crowd, connections_allowed, doorkeeper
 from beacon_lifecycle.http_deadlines import ClientTimeouts
 from beacon_lifecycle.http_readers import WatchedReaders
-from beacon_lifecycle.tasks import OwnedTasks
+from beacon_lifecycle.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ class HttpServer:
                 timeout_graceful_shutdown=max(1, round(stop_grace_s) + 1),
             )
         )
-        self._tasks = OwnedTasks("http")
+        self._tasks = TaskSet("http")
         self._task: asyncio.Task[None] | None = None
 
     @property

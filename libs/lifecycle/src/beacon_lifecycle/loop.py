@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -14,14 +15,20 @@ log = structlog.get_logger(__name__)
 _MOST_DOUBLINGS = 30
 
 
-class Counted(Protocol):
-    """What a `run_once` returns: how much it did, and whether more is waiting already."""
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The result of one `run_once`: how many items it processed, and whether more are waiting."""
 
-    @property
-    def more(self) -> bool: ...
+    count: int
+    more: bool = False
+
+    @classmethod
+    def limited(cls, count: int, limit: int) -> "RunResult":
+        """The result of a run with a limit: it processed `limit` items, so there may be more."""
+        return cls(count, more=count >= limit)
 
 
-class Wakeup:
+class WakeEvent:
     """Lets one part tell a loop that there is work, without waiting for its next tick.
 
     For use inside one event loop: from another thread, go through `call_soon_threadsafe`.
@@ -59,17 +66,17 @@ class Loop:
     def __init__(
         self,
         name: str,
-        run_once: Callable[[], Awaitable[Counted]],
+        run_once: Callable[[], Awaitable[RunResult]],
         *,
         interval_s: float,
         clock: Clock,
-        wakeup: Wakeup | None = None,
+        wakeup: WakeEvent | None = None,
         max_backoff_s: float = 30.0,
     ) -> None:
         if interval_s <= 0:
             raise ValueError(f"loop {name}: interval_s must be above zero, got {interval_s}")
         self.name = name
-        self.wakeup = wakeup or Wakeup()
+        self.wakeup = wakeup or WakeEvent()
         self._run_once = run_once
         self._interval_s = interval_s
         self._max_backoff_s = max_backoff_s

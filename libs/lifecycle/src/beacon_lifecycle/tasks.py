@@ -11,7 +11,7 @@ log = structlog.get_logger(__name__)
 CANCEL_AGAIN_S = 3.0  # longer than any clean-up should take
 
 
-class OwnedTasks:
+class TaskSet:
     """A set of named tasks that ends with its owner; the first unexpected death is kept in `failure`."""
 
     def __init__(self, owner: str) -> None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from beacon_config import ConfigError
 from beacon_gpusim.composition import build
 from beacon_gpusim.settings import Settings
-from beacon_lifecycle import look_for_garbage_less_often, run_process
+from beacon_lifecycle import run_process, tune_gc
 from beacon_telemetry import configure_logging
 
 
@@ -23,7 +23,7 @@ def main() -> int:
         sys.stderr.write(f"gpusim cannot start: {error}\n")
         return 2
     configure_logging("gpusim", settings.log_format, settings.log_level)
-    look_for_garbage_less_often()
+    tune_gc()
     return run_process(lambda: build(settings))
 
 

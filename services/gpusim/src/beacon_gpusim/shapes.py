@@ -10,11 +10,11 @@ from beacon_gpusim.core.times import Constant, Distribution, Lognormal, ModelTim
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 
 
-class Shape(BaseModel):
+class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ConstantShape(Shape):
+class ConstantShape(RequestModel):
     kind: Literal["constant"]
     seconds: Seconds
 
@@ -22,7 +22,7 @@ class ConstantShape(Shape):
         return Constant(self.seconds)
 
 
-class UniformShape(Shape):
+class UniformShape(RequestModel):
     kind: Literal["uniform"]
     low: Seconds
     high: Seconds
@@ -37,7 +37,7 @@ class UniformShape(Shape):
         return Uniform(self.low, self.high)
 
 
-class LognormalShape(Shape):
+class LognormalShape(RequestModel):
     kind: Literal["lognormal"]
     median: Seconds
     sigma: Annotated[float, Field(ge=0, le=3)]
@@ -51,7 +51,7 @@ DistributionShape = (
 )
 
 
-class TimesShape(Shape):
+class TimesShape(RequestModel):
     """A number is a constant; what is left out stays as it was."""
 
     load: DistributionShape | None = None
@@ -68,7 +68,7 @@ def distribution(shape: DistributionShape) -> Distribution:
     return Constant(shape) if isinstance(shape, int | float) else shape.inside()
 
 
-class FaultShape(Shape):
+class FaultShape(RequestModel):
     """One rule: spoils the calls of `model` (all when left out), by `probability` or only the `next` few."""
 
     kind: FaultKind
@@ -93,11 +93,11 @@ class FaultShape(Shape):
         )
 
 
-class ProxyShape(Shape):
+class ProxyShape(RequestModel):
     cut_s: Annotated[float, Field(gt=0, le=86_400)]
 
 
-class SlotsShape(Shape):
+class SlotsShape(RequestModel):
     slots: Annotated[int, Field(ge=0, le=1_000_000)]
     loaded_models: Annotated[int, Field(ge=1, le=1_000)] | None = None
 

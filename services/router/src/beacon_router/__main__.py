@@ -11,10 +11,10 @@ import structlog
 from pydantic import ValidationError
 
 from beacon_config import ConfigError, load_config
-from beacon_lifecycle import look_for_garbage_less_often, run_process
-from beacon_router.composition import build
-from beacon_router.core import COMPILED
+from beacon_lifecycle import run_process, tune_gc
+from beacon_router.scheduling import COMPILED
 from beacon_router.settings import Settings
+from beacon_router.wiring import build
 from beacon_telemetry import configure_logging
 
 _YOUNG = 5_000  # a pause of 2 ms
@@ -29,7 +29,7 @@ def main() -> int:
         return 2
     configure_logging("router", settings.log_format, settings.log_level)
     structlog.get_logger(__name__).info("core_loaded", compiled=COMPILED)
-    look_for_garbage_less_often(young=_YOUNG)
+    tune_gc(young=_YOUNG)
     return run_process(lambda: build(settings, config, os.environ))
 
 

@@ -5,7 +5,7 @@ from math import inf
 from beacon_config import BeaconConfig
 from beacon_config.topology import BackendConfig
 from beacon_contracts.tiers import Tier
-from beacon_router.core import (
+from beacon_router.scheduling import (
     BackendSpec,
     GroupSpec,
     ModelSpec,
@@ -14,7 +14,7 @@ from beacon_router.core import (
     TierRule,
     Topology,
 )
-from beacon_router.dispatch.limits import ModelBudget, RunLimits
+from beacon_router.service.limits import ModelBudget, RunLimits
 
 
 def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:

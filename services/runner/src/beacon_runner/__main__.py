@@ -14,11 +14,11 @@ import structlog
 from pydantic import ValidationError
 
 from beacon_config import ConfigError, load_config
-from beacon_lifecycle import look_for_garbage_less_often, run_process
-from beacon_runner.domain.ports import StoreUnavailableError
+from beacon_lifecycle import run_process, tune_gc
 from beacon_runner.migrations import UnknownVersionError
-from beacon_runner.role import Role
+from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.settings import BootstrapSettings, DatabaseSettings, RunnerSettings
+from beacon_runner.wiring.role import Role
 from beacon_telemetry import configure_logging
 
 log = structlog.get_logger("beacon.runner")
@@ -60,7 +60,7 @@ def _migrate() -> int:
 
 
 def _bootstrap() -> int:
-    from beacon_runner.bootstrap import bootstrap  # noqa: PLC0415
+    from beacon_runner.wiring.bootstrap import bootstrap  # noqa: PLC0415
 
     settings = BootstrapSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
@@ -72,12 +72,12 @@ def _bootstrap() -> int:
 
 
 def _run(role: Role) -> int:
-    from beacon_runner.roles import build  # noqa: PLC0415
+    from beacon_runner.wiring.roles import build  # noqa: PLC0415
 
     settings = RunnerSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
     config = load_config(settings.config_path, os.environ)
-    look_for_garbage_less_often()
+    tune_gc()
     return run_process(lambda: build(role, settings, config))
 
 

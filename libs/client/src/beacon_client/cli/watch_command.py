@@ -17,7 +17,7 @@ from beacon_client.errors import BeaconError
 from beacon_client.runner import RunnerClient
 from beacon_contracts.events import JobEvent
 from beacon_contracts.jobs import JobState, JobView
-from beacon_lifecycle import OwnedTasks, SystemClock, Wakeup
+from beacon_lifecycle import SystemClock, TaskSet, WakeEvent
 
 AT_MOST_EVERY_S = 0.2
 AT_LEAST_EVERY_S = 2.0
@@ -60,7 +60,7 @@ async def _lines(client: RunnerClient, job_id: str, after: int) -> JobView:
 
 async def _live(client: RunnerClient, job_id: str, after: int) -> JobView:
     first = await client.job(job_id)
-    tasks = OwnedTasks("watch")
+    tasks = TaskSet("watch")
     with Live(board(first), console=console(), auto_refresh=False, transient=True) as live:
         screen = _Screen(client, job_id, live)
         tasks.spawn("draw", screen.draw_forever())
@@ -80,7 +80,7 @@ class _Screen:
         self._job_id = job_id
         self._live = live
         self._latest: JobEvent | None = None
-        self._wakeup = Wakeup()
+        self._wakeup = WakeEvent()
         self._clock = SystemClock()
 
     def tell(self, event: JobEvent) -> None:

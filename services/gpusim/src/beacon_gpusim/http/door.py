@@ -13,7 +13,7 @@ from beacon_gpusim.http.proxy_cut import PARAMETER, ProxyCut
 from beacon_gpusim.http.stream import stream_answer
 from beacon_gpusim.http.wire import ClientGoneError, Exchange, read_body, send_body, wait_gone
 from beacon_gpusim.http.work import Work, tell_end, tell_failure
-from beacon_lifecycle import OwnedTasks
+from beacon_lifecycle import TaskSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Door:
         self._proxy_cut = proxy_cut
         self._rules = rules
         self._rest = rest
-        self._watchers = OwnedTasks("gpusim.door")
+        self._watchers = TaskSet("gpusim.door")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         dialect = self._dialects.get(scope["path"]) if scope["type"] == "http" else None

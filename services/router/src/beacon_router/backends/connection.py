@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol, cast
 
 import httptools
 
-from beacon_router.backends.calls import BackendError, Sink
-from beacon_router.backends.verdicts import bad_payload, connection_lost
+from beacon_router.backends.errors import bad_payload, connection_lost
+from beacon_router.backends.types import BackendError, Sink
 
 _MOST_HEAD = 65_536
 

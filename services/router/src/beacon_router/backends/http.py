@@ -9,11 +9,11 @@ import structlog
 
 from beacon_contracts.failures import FailureStage
 from beacon_lifecycle import Clock
-from beacon_router.backends.calls import Answer, BackendCall, BackendError, Result, Sink
 from beacon_router.backends.connection import Connection, Reply
 from beacon_router.backends.endpoint import Outgoing
+from beacon_router.backends.errors import bad_payload, status_error
 from beacon_router.backends.pool import Pool
-from beacon_router.backends.verdicts import bad_payload, status_error
+from beacon_router.backends.types import Answer, BackendCall, BackendError, Result, Sink
 
 log = structlog.get_logger(__name__)
 

@@ -2,12 +2,12 @@
 
 import orjson
 
-from beacon_router.backends.calls import Answer, BackendCall
 from beacon_router.backends.connection import Reply
 from beacon_router.backends.endpoint import Endpoint, Outgoing
+from beacon_router.backends.errors import bad_payload, reported_error
 from beacon_router.backends.http import json_object
-from beacon_router.backends.measures import measured
-from beacon_router.backends.verdicts import bad_payload, reported_error
+from beacon_router.backends.timings import measured
+from beacon_router.backends.types import Answer, BackendCall
 
 
 class ModalDialect:

@@ -4,11 +4,11 @@ from typing import Any
 
 import orjson
 
-from beacon_router.backends.calls import Answer, BackendCall
 from beacon_router.backends.connection import Reply
 from beacon_router.backends.endpoint import Endpoint, Outgoing, header
+from beacon_router.backends.errors import bad_payload, unusable_input
 from beacon_router.backends.http import json_object
-from beacon_router.backends.verdicts import bad_payload, unusable_input
+from beacon_router.backends.types import Answer, BackendCall
 
 
 class OpenAiDialect:

@@ -8,11 +8,11 @@ from socket import SOCK_STREAM
 
 import aiohappyeyeballs
 
-from beacon_lifecycle import OwnedTasks
-from beacon_router.backends.calls import BackendError
+from beacon_lifecycle import TaskSet
 from beacon_router.backends.connection import Connection
 from beacon_router.backends.endpoint import Origin
-from beacon_router.backends.verdicts import unreachable
+from beacon_router.backends.errors import unreachable
+from beacon_router.backends.types import BackendError
 
 _CONNECT_TIMEOUT_S = 10.0
 # Shorter than any server's own (uvicorn's is 5 s): a connection is not closed under a request in flight.
@@ -36,7 +36,7 @@ class Pool:
         self._loop = asyncio.get_running_loop()
         self._idle: dict[Origin, list[Connection]] = {}
         self._open: set[Connection] = set()
-        self._opening = OwnedTasks("connections")
+        self._opening = TaskSet("connections")
         self._sweep: asyncio.TimerHandle | None = None
         self._trust: ssl.SSLContext | None = None
 

@@ -8,13 +8,13 @@ from yarl import URL
 from beacon_config.topology import BackendConfig
 from beacon_config.topology import Dialect as DialectName
 from beacon_lifecycle import Clock
-from beacon_router.backends.calls import Backend
 from beacon_router.backends.endpoint import Endpoint
 from beacon_router.backends.execute import ExecuteDialect
 from beacon_router.backends.http import Dialect, HttpBackend
 from beacon_router.backends.modal import ModalDialect
 from beacon_router.backends.openai import OpenAiDialect
 from beacon_router.backends.pool import Pool
+from beacon_router.backends.types import Backend
 
 
 class MissingKeyError(Exception):

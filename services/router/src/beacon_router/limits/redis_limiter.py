@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError
 
-from beacon_lifecycle import Clock, OwnedTasks
+from beacon_lifecycle import Clock, TaskSet
 from beacon_redis import LuaScripts, RedisAddress
 from beacon_router.limits.closing import close_surely
 from beacon_router.limits.port import Limit, LimiterAwayError, News, NewsKind, Standing, Token
@@ -38,7 +38,7 @@ class RedisLimiter:
         self._names: list[str] = []
         self._spoken: set[str] = set()
         self._listening = asyncio.Event()
-        self._tasks = OwnedTasks("limits")
+        self._tasks = TaskSet("limits")
 
     def watch(self, name: str, told: Callable[[News], None]) -> None:
         self._names.append(name)

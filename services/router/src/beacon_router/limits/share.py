@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
-from beacon_lifecycle import Clock, OwnedTasks, Wakeup
+from beacon_lifecycle import Clock, TaskSet, WakeEvent
 from beacon_router.limits.closing import close_surely
 from beacon_router.limits.port import (
     Limit,
@@ -48,8 +48,8 @@ class LimitShare:
         self._look_again_at: float | None = None
         self._asked_to_renew = False
         self._announced = 0
-        self._wakeup = Wakeup()
-        self._tasks = OwnedTasks(f"share:{limit.name}")
+        self._wakeup = WakeEvent()
+        self._tasks = TaskSet(f"share:{limit.name}")
         limiter.watch(limit.name, self._hear)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from beacon_config.features import INPUT, FeatureConfig
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import GenerationJob, MatrixJob, ModelChoice, PipelineJob
 from beacon_contracts.problem import FieldProblem
-from beacon_runner.domain.free_json import json_problems
+from beacon_runner.domain.json_limits import json_problems
 from beacon_runner.domain.record import record
 from beacon_runner.domain.template import MissingReferenceError, references, resolve
 

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import orjson
 
-from beacon_contracts.ids import UserId, made_at
+from beacon_contracts.ids import UserId, timestamp_of
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.messages import Message, OutboxEntry
-from beacon_runner.domain.work import ClaimedJob
+from beacon_runner.domain.stage_result import ClaimedJob
 
 LARGEST = 4_096  # characters; the input of a larger job is read from Postgres
 LASTS_S = 0.5  # half as long as the relay leaves the message to the process that stored it
@@ -27,7 +27,7 @@ def grant_of(job: ClaimedJob) -> str:
 def in_time(entry: OutboxEntry, now: float) -> OutboxEntry:
     """Without a grant that was held up: the relay may have brought the message, and the job may be over."""
     message = entry.message
-    if not message.grant or now - made_at(message.job) <= LASTS_S:
+    if not message.grant or now - timestamp_of(message.job) <= LASTS_S:
         return entry
     return replace(entry, message=replace(message, grant=""))
 

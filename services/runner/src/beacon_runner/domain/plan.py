@@ -9,8 +9,8 @@ from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.record import record
+from beacon_runner.domain.stage_result import KnownExecution, PlannedExecution
 from beacon_runner.domain.template import MissingReferenceError, render
-from beacon_runner.domain.work import KnownExecution, PlannedExecution
 
 GENERATION_ITEM = "generation"
 

@@ -7,15 +7,15 @@ from typing import Any
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.plan import ended, step_name
-from beacon_runner.domain.work import (
+from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
+    Deferred,
     ExecutionReport,
     Finished,
     KnownExecution,
     NextStage,
     PlannedExecution,
-    Postponed,
     RetryLater,
 )
 
@@ -91,10 +91,10 @@ def dead_state(job: ClaimedJob, *, some_completed: bool) -> JobState:
 
 def postpone(
     job: ClaimedJob, asked_s: float, reason: str, policy: RetryPolicy, chance: float, *, progressed: bool
-) -> Postponed:
+) -> Deferred:
     """The verdict on a job that the router could not take all of; after some progress it counts anew."""
     before = job.postponed.times if job.postponed is not None and not progressed else 0
-    return Postponed(policy.wait_s(before + 1, asked_s, chance), reason, before + 1)
+    return Deferred(policy.wait_s(before + 1, asked_s, chance), reason, before + 1)
 
 
 def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -> int:

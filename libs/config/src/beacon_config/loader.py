@@ -1,0 +1,51 @@
+"""Reads the file, applies what the environment overrides, and says what is wrong in words."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from beacon_config.errors import explain
+from beacon_config.root import BeaconConfig
+from beacon_config.topology import backend_url_variable
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names each key and what is wrong with it."""
+
+
+def load_config(path: Path, environ: Mapping[str, str]) -> BeaconConfig:
+    """The checked configuration of `path`, with backend addresses taken from `environ` where set."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: there is no such file; set BEACON_CONFIG to the path of beacon.toml"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}") from error
+    replaced = _override_backend_urls(data, environ)
+    try:
+        return BeaconConfig.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{path}: {line}" for line in explain(error, replaced))) from error
+
+
+def _override_backend_urls(
+    data: dict[str, Any], environ: Mapping[str, str]
+) -> dict[tuple[int | str, ...], str]:
+    """Put the addresses of the environment in place; the keys that were replaced, each with its variable."""
+    backends = data.get("backends")
+    if not isinstance(backends, dict):
+        return {}
+    replaced: dict[tuple[int | str, ...], str] = {}
+    for name, backend in backends.items():
+        variable = backend_url_variable(name)
+        if environ.get(variable) and isinstance(backend, dict):
+            backend["url"] = environ[variable]
+            replaced["backends", name, "url"] = variable
+    return replaced

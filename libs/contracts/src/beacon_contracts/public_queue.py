@@ -1,0 +1,66 @@
+"""The queue as everybody may see it: counts, places, models; of others' jobs no more than that."""
+
+from pydantic import Field
+
+from beacon_contracts.jobs import JobState
+from beacon_contracts.model import Name, RequestModel, ResponseModel
+from beacon_contracts.router_status import SchedulerView
+from beacon_contracts.tiers import Tier
+
+
+class PublicJob(ResponseModel):
+    """`position` numbers the list: what runs comes first."""
+
+    id: str
+    status: JobState
+    model: str
+    position: int
+
+
+class PublicQueue(ResponseModel):
+    """`queue_length` counts all jobs that wait or run; `jobs` are the first of them."""
+
+    queue_length: int
+    current_job: str | None = None
+    jobs: list[PublicJob] = Field(default_factory=list)
+
+
+class ExploredJob(PublicJob):
+    """`priority` is the tier. `name` is told of one's own jobs only."""
+
+    duration: float | None = None
+    priority: Tier
+    progress: str
+    progress_pct: int
+    mine: bool = False
+    name: str | None = None
+
+
+class QueueExplorer(ResponseModel):
+    jobs: list[ExploredJob]
+    total: int
+
+
+class QueueCounts(ResponseModel):
+    running: int = 0
+    waiting: int = 0
+    retrying: int = 0
+
+
+class RunnerStatus(ResponseModel):
+    """`estimated_wait` are seconds that a new job for the model would wait."""
+
+    status: str
+    scheduler: SchedulerView
+    estimated_wait: dict[str, float]
+    queue: QueueCounts
+
+
+class Generate(RequestModel):
+    """A generation in its shortest form."""
+
+    prompt: str = Field(min_length=1, max_length=100_000, pattern=r"^[^\x00]*$")
+    model: Name
+    duration: float | None = Field(default=None, strict=True, gt=0, le=86_400)
+    loop: bool = False
+    region: Name | None = None

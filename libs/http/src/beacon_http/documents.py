@@ -1,0 +1,69 @@
+"""What OpenAPI documents say that annotations cannot: raw bodies, problems with examples, authentication."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from beacon_contracts.problem import CONTENT_TYPE, Problem
+from beacon_http.problems import TITLES
+
+REFERENCE = "#/components/schemas/{model}"
+_COME_BACK = (429, 503)
+
+
+class ProblemExamples:
+    """A service's refusals by status: an example of a code and of a detail each."""
+
+    def __init__(self, examples: Mapping[int, tuple[str, str]]) -> None:
+        self._examples = examples
+
+    def __call__(self, *statuses: int) -> dict[int | str, dict[str, Any]]:
+        """The refusals of a route, for its `responses`."""
+        return {status: self._response(status) for status in statuses}
+
+    def _response(self, status: int) -> dict[str, Any]:
+        code, detail = self._examples[status]
+        example: dict[str, Any] = {
+            "type": "about:blank",
+            "title": TITLES[status],
+            "status": status,
+            "code": code,
+            "detail": detail,
+        }
+        if status in _COME_BACK:
+            example["retry_after_s"] = 4.0
+        schema = {"$ref": REFERENCE.format(model="Problem")}
+        return {
+            "description": TITLES[status],
+            "content": {CONTENT_TYPE: {"schema": schema, "example": example}},
+        }
+
+
+def document_api(app: FastAPI, raw_bodies: Mapping[str, dict[str, Any]], keys: Mapping[str, Any]) -> None:
+    """Make `/openapi.json` complete: schemas of bodies that routes read raw, and how to authenticate."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(
+                title=app.title, version=app.version, description=app.description, routes=app.routes
+            )
+            problem = {"Problem": Problem.model_json_schema(ref_template=REFERENCE)}
+            _complete(document, {**raw_bodies, **problem}, keys)
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _complete(
+    document: dict[str, Any], schemas: Mapping[str, dict[str, Any]], keys: Mapping[str, Any]
+) -> None:
+    components = document.setdefault("components", {})
+    known = components.setdefault("schemas", {})
+    for name, schema in schemas.items():
+        known.update(schema.get("$defs", {}))
+        known[name] = {field: value for field, value in schema.items() if field != "$defs"}
+    components["securitySchemes"] = dict(keys)
+    document["security"] = [{name: []} for name in keys]

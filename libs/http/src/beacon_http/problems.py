@@ -1,0 +1,94 @@
+"""RFC 9457 problem documents: their titles, the refusals of the edge itself, and those of the framework."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from beacon_contracts.problem import FieldProblem, Problem
+from beacon_http.replies import Headers
+
+TITLES = {
+    400: "Not understood",
+    401: "Who are you?",
+    402: "Not enough credit",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Too slow",
+    409: "Conflict",
+    413: "Too large",
+    422: "Bad input",
+    429: "Too much at once",
+    500: "Internal error",
+    502: "The backend failed",
+    503: "Not available now",
+    504: "Too late",
+}
+_FRAMEWORK_CODES = {
+    400: "invalid_body",
+    404: "unknown_path",
+    405: "method_not_allowed",
+    408: "body_too_slow",
+    413: "body_too_large",
+}
+_PLACES = frozenset({"query", "path", "header", "body"})
+# A body of a megabyte can have a hundred thousand wrong fields: telling them all took a second.
+_MOST_FIELDS = 50
+_LONGEST_PATH = 200
+
+
+class HttpProblemError(Exception):
+    """A refusal that only the HTTP edge knows about."""
+
+    def __init__(self, status: int, code: str, detail: str, *, headers: Headers = (), **more: Any) -> None:
+        super().__init__(detail)
+        self.problem = make_problem(status, code, detail, **more)
+        self.headers = headers
+
+
+def make_problem(status: int, code: str, detail: str, **more: Any) -> Problem:
+    """`more`: the other fields of the document, such as `errors` and `retry_after_s`."""
+    return Problem(title=TITLES.get(status, "Refused"), status=status, code=code, detail=detail, **more)
+
+
+def framework_problem(error: HTTPException) -> tuple[Problem, Headers]:
+    """A refusal of the framework's own, such as an unknown path."""
+    code = _FRAMEWORK_CODES.get(error.status_code, "refused")
+    headers = tuple(
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in (error.headers or {}).items()
+    )
+    return make_problem(error.status_code, code, str(error.detail)), headers
+
+
+def field_problems(
+    error: ValidationError | RequestValidationError, hidden: frozenset[str] = frozenset()
+) -> list[FieldProblem]:
+    """What is wrong with which field, for the first that are wrong.
+
+    `hidden` are names of our types, which the client did not write.
+    """
+    if isinstance(error, ValidationError):
+        found: Sequence[Any] = error.errors(include_url=False, include_context=False, include_input=False)
+    else:
+        found = error.errors()
+    return [
+        FieldProblem(field=_path(item["loc"], hidden), message=item["msg"], code=item["type"])
+        for item in found[:_MOST_FIELDS]
+    ]
+
+
+def _path(loc: tuple[int | str, ...], hidden: frozenset[str]) -> str:
+    """`questions[2].prompt`: as the client wrote it."""
+    path = ""
+    for place, part in enumerate(loc):
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part in _PLACES and place == 0 and len(loc) > 1:
+            continue
+        elif part not in hidden:
+            path += f".{part}" if path else part
+    return path[:_LONGEST_PATH] or "body"

@@ -1,0 +1,40 @@
+"""The ASGI application: routes, errors, request ids and metrics."""
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from beacon_http.documents import document_api
+from beacon_router.http.chat_errors import CHAT_PREFIX, chat_refusal
+from beacon_router.http.inference_handler import InferenceHandler
+from beacon_router.http.inference_routes import inference_routes
+from beacon_router.http.openapi import KEYS, RAW_BODIES
+from beacon_router.http.problems import FORESEEN, refusal
+from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextMiddleware
+
+
+def create_app(
+    desk: InferenceHandler, others: Iterable[APIRouter], *, metrics: HttpMetrics, access_log: bool
+) -> ASGIApp:
+    app = FastAPI(
+        title="Beacon router",
+        version="0.1.0",
+        description="Decides, each time a GPU slot frees, which single inference runs there next.",
+        redoc_url=None,
+    )
+    for router in (inference_routes(desk), *others):
+        app.include_router(router)
+    for error in (*FORESEEN, Exception):
+        app.add_exception_handler(error, on_error)
+    document_api(app, RAW_BODIES, KEYS)
+    return RequestContextMiddleware(HttpMetricsMiddleware(app, metrics), access_log=access_log)
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """For every kind of error: an answer in the words of the door that was asked."""
+    path = request.url.path
+    refuse = chat_refusal if path.startswith(f"{CHAT_PREFIX}/") else refusal
+    return refuse(error, path).response()

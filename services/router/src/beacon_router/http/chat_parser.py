@@ -1,0 +1,140 @@
+"""From an OpenAI request to an ask of the same queues."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from starlette.types import Scope
+
+from beacon_config import BeaconConfig
+from beacon_lifecycle import Clock
+from beacon_router.http.bodies import json_object, json_text
+from beacon_router.http.callers import Caller
+from beacon_router.http.chat_errors import ChatError
+from beacon_router.http.work_size import Sizes
+from beacon_router.scheduling import Health, RequestId, Scheduler
+from beacon_router.service.breakers import Breakers
+from beacon_router.service.inference import Ask, Payload
+from beacon_router.service.streams import StreamSink
+
+REGION_HEADER = b"x-beacon-region"
+_NOT_PARAMS = frozenset({"model", "messages", "stream", "user"})
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAsk:
+    ask: Ask
+    payload: Payload
+    sink: StreamSink | None
+
+
+class ChatReader:
+    def __init__(
+        self, config: BeaconConfig, *, scheduler: Scheduler, breakers: Breakers, clock: Clock
+    ) -> None:
+        self._config = config
+        self._scheduler = scheduler
+        self._breakers = breakers
+        self._clock = clock
+        self._sizes = Sizes(config.models)
+        self._regions: dict[str, list[str]] = {}
+        for backend in config.backends.values():
+            for model in backend.models:
+                places = self._regions.setdefault(model, [])
+                if backend.region not in places:
+                    places.append(backend.region)
+
+    @property
+    def models(self) -> list[str]:
+        return list(self._regions)
+
+    def read(self, scope: Scope, body: bytes, caller: Caller) -> ChatAsk:
+        data = json_object(body)
+        model = self._model(data)
+        messages = _messages(data)
+        sink = StreamSink() if _flag(data, "stream") else None
+        asked_for = _header(scope, REGION_HEADER)
+        params = {name: value for name, value in data.items() if name not in _NOT_PARAMS}
+        given = {"messages": messages, "prompt": _last_words(messages)}
+        ask = Ask(
+            id=RequestId(f"chatcmpl-{uuid4().hex}"),
+            model=model,
+            region=self._region(model, asked_for, caller),
+            tier=caller.tier,
+            user_id=caller.user_id,
+            pinned=asked_for is not None,
+            sink=sink,
+            size=self._sizes.of(model, params, given),
+        )
+        payload = Payload(input=json_text("messages", given), params=json_text("body", params))
+        return ChatAsk(ask, payload, sink)
+
+    def _model(self, data: dict[str, Any]) -> str:
+        model = data.get("model")
+        if not isinstance(model, str) or not model:
+            raise ChatError(400, "missing_model", "you must provide a model parameter", param="model")
+        return self.known(model)
+
+    def known(self, model: str) -> str:
+        if model not in self._regions:
+            raise ChatError(
+                404, "model_not_found", f"The model {model[:80]!r} does not exist here", param="model"
+            )
+        return model
+
+    def _region(self, model: str, asked_for: str | None, caller: Caller) -> str:
+        """The region of the header, or the one where it would wait least."""
+        if asked_for is not None:
+            region = self._config.region_names.get(asked_for.casefold())
+            if region is None:
+                raise ChatError(400, "unknown_region", f"there is no region {asked_for[:60]!r}")
+            return region
+        now = self._clock.now()
+        return min(
+            self._healthy(model),
+            key=lambda place: self._scheduler.eta_of_new(now, model, place, caller.tier.rank).p50_s,
+        )
+
+    def _healthy(self, model: str) -> list[str]:
+        up = [
+            backend.region
+            for name, backend in self._config.backends.items()
+            if model in backend.models and self._breakers.health(name) is not Health.OPEN
+        ]
+        return up or self._regions[model]
+
+
+def _messages(data: dict[str, Any]) -> list[dict[str, Any]]:
+    messages = data.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise ChatError(400, "invalid_messages", "messages must be a list of messages", param="messages")
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise ChatError(
+                400, "invalid_messages", "a message has a role and a content", param=f"messages.{index}"
+            )
+    return messages
+
+
+def _last_words(messages: list[dict[str, Any]]) -> str:
+    """What the user said last, for models that take a prompt."""
+    spoken = [message for message in messages if message["role"] == "user"] or messages
+    content = spoken[-1].get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return " ".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+
+
+def _flag(data: dict[str, Any], name: str) -> bool:
+    value = data.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise ChatError(400, "invalid_type", f"{name} must be true or false", param=name)
+    return value is True
+
+
+def _header(scope: Scope, wanted: bytes) -> str | None:
+    for name, value in scope["headers"]:
+        if name == wanted:
+            return str(value, "latin-1")
+    return None

@@ -1,0 +1,102 @@
+"""An inference as the API shows it: the fields of `InferenceView`, written without a detour."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from beacon_contracts.inference import InferenceState
+from beacon_lifecycle import Clock
+from beacon_router.scheduling import Scheduler
+from beacon_router.service.inference import Attempt, Inference
+
+_NOT_IN_LINE: Final[dict[str, Any]] = {"position": None, "eta": None, "waiting_for": None}
+
+
+class Views:
+    """`load_s` is how long each model is expected to load: a backend does not say when it is done."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock, load_s: Mapping[str, float]) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._load_s = load_s
+
+    def render(self, inference: Inference) -> bytes:
+        return orjson.dumps(self.document(inference))
+
+    def document(self, inference: Inference) -> dict[str, Any]:
+        now = self._clock.now()
+        output = inference.output
+        return {
+            "request_id": inference.id,
+            "state": self._state(inference, now).value,
+            "model": inference.ask.model,
+            "requested_region": inference.ask.region,
+            "actual_region": inference.actual_region,
+            "backend": inference.backend,
+            "fence": inference.fence,
+            "output": None if output is None else orjson.Fragment(output),
+            "failure": None if inference.failure is None else inference.failure.model_dump(mode="json"),
+            **self._place(inference, now),
+            "timing": timing_document(inference, now),
+            "tries": [
+                _try_document(number, attempt) for number, attempt in enumerate(inference.attempts, start=1)
+            ],
+        }
+
+    def _state(self, inference: Inference, now: float) -> InferenceState:
+        run = inference.run
+        if run is not None and inference.state is InferenceState.WARMING:
+            loaded = now - run.started_at > self._load_s.get(inference.ask.model, 0.0)
+            return InferenceState.RUNNING if loaded else InferenceState.WARMING
+        return inference.state
+
+    def _place(self, inference: Inference, now: float) -> dict[str, Any]:
+        """Where it stands in line, while it does."""
+        if inference.done:
+            return _NOT_IN_LINE
+        if inference.state is InferenceState.BACKOFF and inference.retry_at is not None:
+            wait_s = max(0.0, inference.retry_at - now)
+            return {
+                "position": None,
+                "eta": None,
+                "waiting_for": f"the next attempt, in {wait_s:.1f} s",
+            }
+        if inference.state is not InferenceState.QUEUED:
+            return _NOT_IN_LINE
+        eta = self._scheduler.eta(now, inference.id)
+        why = self._scheduler.why(now, inference.id)
+        return {
+            "position": self._scheduler.position(inference.id),
+            "eta": None if eta is None else {"p50_s": eta.p50_s, "p90_s": eta.p90_s},
+            "waiting_for": None if why is None else str(why),
+        }
+
+
+def timing_document(inference: Inference, now: float) -> dict[str, float]:
+    """Of the whole way: what is neither loading nor running of the last attempt was waiting."""
+    until = now if inference.ended_at is None else inference.ended_at
+    total_s = max(0.0, until - inference.accepted_at)
+    load_s, run_s = _last_attempt(inference, now)
+    return {"queued_s": max(0.0, total_s - load_s - run_s), "load_s": load_s, "run_s": run_s}
+
+
+def _last_attempt(inference: Inference, now: float) -> tuple[float, float]:
+    if inference.run is not None:
+        spent_s = max(0.0, now - inference.run.started_at)
+        return (spent_s, 0.0) if inference.state is InferenceState.WARMING else (0.0, spent_s)
+    if inference.attempts:
+        last = inference.attempts[-1]
+        return last.load_s, last.run_s
+    return 0.0, 0.0
+
+
+def _try_document(number: int, attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": number,
+        "region": attempt.region,
+        "backend": attempt.backend,
+        "outcome": attempt.outcome,
+        "failure": None if attempt.failure is None else attempt.failure.model_dump(mode="json"),
+        "timing": {"queued_s": attempt.queued_s, "load_s": attempt.load_s, "run_s": attempt.run_s},
+    }

@@ -1,0 +1,151 @@
+"""What the router says of itself, from the scheduler's snapshot and the shell's own counts."""
+
+from beacon_config import BeaconConfig
+from beacon_contracts.inference import Eta
+from beacon_contracts.router_status import (
+    BackendStatus,
+    BreakerStatus,
+    LimitStatus,
+    QueueStatus,
+    RegionStatus,
+    RunningInference,
+    SchedulerStatus,
+    SchedulerView,
+)
+from beacon_contracts.tiers import Tier
+from beacon_router.scheduling import (
+    BackendSnapshot,
+    Health,
+    LimitSnapshot,
+    RegionSnapshot,
+    RunSnapshot,
+    Snapshot,
+)
+from beacon_router.service.dispatch_service import DispatchService
+
+_TIERS = tuple(Tier)
+
+
+class StatusReader:
+    def __init__(self, config: BeaconConfig, shell: DispatchService) -> None:
+        self._config = config
+        self._scheduler = shell.scheduler
+        self._engine = shell.engine
+        self._dispatcher = shell.dispatcher
+        self._breakers = shell.breakers
+        self._held = shell.held
+        self._clock = shell.clock
+
+    def queues(self) -> QueueStatus:
+        now = self._clock.now()
+        snapshot = self._scheduler.snapshot(now)
+        limits = [_limit(limit) for limit in snapshot.limits]
+        return QueueStatus(
+            regions={region.name: self._region(region, now) for region in snapshot.regions},
+            global_retry=snapshot.global_retry,
+            backing_off=self._engine.backing_off,
+            waiting=self._engine.waiting(),
+            running=self._scheduler.running(),
+            groups={limit.name: limit for limit in limits if limit.kind == "group"},
+            model_limits={limit.name: limit for limit in limits if limit.kind == "model"},
+            held_bytes=self._held.bytes,
+            stopping=self._dispatcher.stopping,
+        )
+
+    def region(self, name: str) -> RegionStatus | None:
+        """The status of a region under any of its names."""
+        resolved = self._config.region_names.get(name.casefold())
+        now = self._clock.now()
+        for region in self._scheduler.snapshot(now).regions:
+            if region.name == resolved:
+                return self._region(region, now)
+        return None
+
+    def scheduler(self) -> SchedulerStatus:
+        snapshot = self._scheduler.snapshot(self._clock.now())
+        last = _last_used(snapshot)
+        tiers = self._config.tiers
+        return SchedulerStatus(
+            status="stopping" if self._dispatcher.stopping else "ok",
+            scheduler=SchedulerView(
+                last_model_used=None if last is None else last.last_model,
+                batch_count=0 if last is None else last.batch,
+                max_batch_size=self._config.router.batch_limit,
+                starvation_timeouts={tier: tiers[tier].starvation_bound_s for tier in _TIERS},
+                starvation_weights={tier: tiers[tier].starvation_weight for tier in _TIERS},
+            ),
+            estimated_wait=_shortest_waits(snapshot),
+            waiting=self._engine.waiting(),
+            running=self._scheduler.running(),
+        )
+
+    def _region(self, region: RegionSnapshot, now: float) -> RegionStatus:
+        return RegionStatus(
+            region=region.name,
+            concurrency=region.concurrency,
+            main=region.main,
+            front=region.front,
+            retry=region.retry,
+            running=[_running(run, now) for run in region.running],
+            completed=region.completed,
+            failed=region.failed,
+            cancelled=region.cancelled,
+            by_model=region.by_model,
+            by_tier={_TIERS[rank]: count for rank, count in enumerate(region.by_rank) if count},
+            estimated_wait={
+                model: Eta(p50_s=eta.p50_s, p90_s=eta.p90_s) for model, eta in region.estimated_wait.items()
+            },
+            slots=sum(backend.slots for backend in region.backends),
+            busy=sum(backend.busy for backend in region.backends),
+            healthy=any(backend.health is not Health.OPEN for backend in region.backends),
+            backends=[self._backend(backend) for backend in region.backends],
+        )
+
+    def _backend(self, backend: BackendSnapshot) -> BackendStatus:
+        return BackendStatus(
+            name=backend.name,
+            region=backend.region,
+            group=backend.group,
+            slots=backend.slots,
+            busy=backend.busy,
+            loaded_models=list(backend.loaded),
+            last_model=backend.last_model,
+            batch=backend.batch,
+            breaker=BreakerStatus.model_validate(self._breakers.describe(backend.name)),
+        )
+
+
+def _running(run: RunSnapshot, now: float) -> RunningInference:
+    return RunningInference(
+        request_id=run.id,
+        model=run.model,
+        backend=run.backend,
+        tier=_TIERS[run.rank],
+        running_s=max(0.0, now - run.started_at),
+        warming=run.loading,
+    )
+
+
+def _limit(limit: LimitSnapshot) -> LimitStatus:
+    kind, _, name = limit.name.partition(":")
+    return LimitStatus(name=name, kind=kind, cap=limit.cap, held=limit.held, used=limit.used)
+
+
+def _last_used(snapshot: Snapshot) -> BackendSnapshot | None:
+    """The backend that was given work last."""
+    backends = [
+        backend
+        for region in snapshot.regions
+        for backend in region.backends
+        if backend.last_model is not None
+    ]
+    return max(backends, key=lambda backend: backend.used_at, default=None)
+
+
+def _shortest_waits(snapshot: Snapshot) -> dict[str, float]:
+    """Per model, what a request would wait in the region where it waits least."""
+    waits: dict[str, float] = {}
+    for region in snapshot.regions:
+        for model, eta in region.estimated_wait.items():
+            waits[model] = min(eta.p50_s, waits.get(model, eta.p50_s))
+    return waits

@@ -1,0 +1,36 @@
+"""Caps that backends, regions and routers share."""
+
+from typing import TYPE_CHECKING
+
+from beacon_router.scheduling.topology import LimitName
+
+if TYPE_CHECKING:
+    from beacon_router.scheduling.machines import Backend, Region
+
+
+class Limit:
+    """Counts the runs under a cap; `held` is how much of the cap this scheduler may use now."""
+
+    __slots__ = ("backends", "cap", "held", "model", "name", "regions", "served", "used")
+
+    def __init__(self, name: LimitName, cap: int, model: str | None = None) -> None:
+        self.name = name
+        self.cap = cap
+        self.model = model
+        """The model it limits; None for a group of backends."""
+        self.held = cap
+        self.used = 0
+        self.backends: list[Backend] = []
+        """Those whose runs need a token: all of the group, or all that serve the model."""
+        self.regions: dict[Region, None] = {}
+        self.served: dict[Region, int] = {}
+        """The number of the dispatch that last took a token: who has gone longest without goes first."""
+
+    @property
+    def full(self) -> bool:
+        return self.used >= self.held
+
+    def concerns(self, backend: "Backend") -> None:
+        """Runs on this backend may need a token."""
+        self.backends.append(backend)
+        self.regions[backend.fleet.region] = None

@@ -1,0 +1,69 @@
+"""The scheduler's state for status pages: plain values, nothing that changes underneath."""
+
+from dataclasses import dataclass
+
+from beacon_router.scheduling.decisions import Eta, Health, RequestId
+from beacon_router.scheduling.topology import LimitName
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSnapshot:
+    name: str
+    region: str
+    group: str | None
+    health: Health
+    slots: int
+    busy: int
+    loaded: tuple[str, ...]
+    """Most recently used last."""
+    last_model: str | None
+    batch: int
+    """Affinity picks in a row so far, of the backends of its region with the same models."""
+    used_at: int
+    """The number of its last dispatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    id: RequestId
+    model: str
+    backend: str
+    rank: int
+    started_at: float
+    loading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSnapshot:
+    name: str
+    concurrency: int
+    main: int
+    """Waiting in the main queue, paid front included."""
+    front: int
+    retry: int
+    running: tuple[RunSnapshot, ...]
+    completed: int
+    failed: int
+    cancelled: int
+    by_model: dict[str, int]
+    """Waiting in the region's own queues."""
+    by_rank: tuple[int, ...]
+    estimated_wait: dict[str, Eta]
+    """What the next request of the lowest tier would wait, per model that the region serves."""
+    backends: tuple[BackendSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSnapshot:
+    name: LimitName
+    cap: int
+    held: int
+    """How much of the cap this scheduler may use now."""
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    global_retry: int
+    regions: tuple[RegionSnapshot, ...]
+    limits: tuple[LimitSnapshot, ...]

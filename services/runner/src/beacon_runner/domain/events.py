@@ -1,0 +1,124 @@
+"""Which events follow from a report: derived in one place, so that no writer forgets one."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, assert_never
+
+from beacon_contracts.events import EventType
+from beacon_contracts.ids import JobId, encode_execution_id
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_runner.domain.plan import ended, step_name
+from beacon_runner.domain.stage_result import (
+    ClaimedJob,
+    Dead,
+    Deferred,
+    EventDraft,
+    ExecutionReport,
+    Finished,
+    NextStage,
+    RetryLater,
+    Returned,
+    StageReport,
+    Verdict,
+)
+
+_END_EVENTS = {
+    JobState.COMPLETED: EventType.JOB_COMPLETE,
+    JobState.PARTIAL: EventType.JOB_PARTIAL,
+    JobState.FAILED: EventType.JOB_FAILED,
+    JobState.CANCELLED: EventType.JOB_CANCELLED,
+}
+
+
+def events_of(report: StageReport) -> list[EventDraft]:
+    """The report's own events and those that follow from it, in the order in which they happened."""
+    drafts = list(report.events)
+    step = step_name(report.claimed.spec, report.claimed.stage)
+    for execution in report.executions:
+        drafts += _execution_events(report.claimed, execution, step)
+    if report.verdict is not None:
+        drafts += _verdict_events(report.claimed, report.verdict, step)
+    return drafts
+
+
+def events_at_once(job: JobId, report: ExecutionReport) -> list[EventDraft]:
+    """The events of a job whose one execution completed at the first try, in one report and without steps.
+
+    They follow from what is recorded of the job, so they need not be stored.
+    """
+    data = _identity(job, 0, report)
+    return [
+        EventDraft(EventType.EXECUTION_START, data, _moment(report.started_at)),
+        EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)),
+        EventDraft(EventType.JOB_COMPLETE),
+    ]
+
+
+def _execution_events(job: ClaimedJob, report: ExecutionReport, step: str | None) -> list[EventDraft]:
+    data = _identity(job.id, job.stage, report)
+    drafts = []
+    if not report.start_reported:
+        if step is not None:
+            drafts.append(EventDraft(EventType.STEP_START, _step(job, step), _moment(report.started_at)))
+        drafts.append(EventDraft(EventType.EXECUTION_START, data, _moment(report.started_at)))
+    if report.state is ExecutionState.COMPLETED:
+        drafts.append(EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)))
+    elif ended(report.state):
+        drafts.append(EventDraft(EventType.EXECUTION_FAILED, data | _whereabouts(report) | _failure(report)))
+    return drafts
+
+
+def _verdict_events(job: ClaimedJob, verdict: Verdict, step: str | None) -> Iterator[EventDraft]:
+    match verdict:
+        case NextStage():
+            yield EventDraft(EventType.STEP_COMPLETE, _step(job, step))
+        case Finished():
+            if step is not None:
+                yield EventDraft(EventType.STEP_COMPLETE, _step(job, step))
+            yield EventDraft(_END_EVENTS[verdict.state])
+        case RetryLater():
+            failure = verdict.failure.model_dump(mode="json", exclude_none=True)
+            data = {"attempt": job.attempt, "delay_s": round(verdict.delay_s, 3), "failure": failure}
+            yield EventDraft(EventType.JOB_RETRYING, data)
+        case Deferred():
+            if job.postponed is None or verdict.times == 1 or job.postponed.reason != verdict.reason:
+                data = {"reason": verdict.reason, "delay_s": round(verdict.delay_s, 3)}
+                yield EventDraft(EventType.WAITING, data)
+        case Dead():
+            failure = verdict.failure.model_dump(mode="json", exclude_none=True)
+            yield EventDraft(_END_EVENTS[verdict.state], {"reason": verdict.reason, "failure": failure})
+        case Returned():
+            pass
+        case _:
+            assert_never(verdict)
+
+
+def _moment(unix: float | None) -> datetime | None:
+    return None if unix is None else datetime.fromtimestamp(unix, UTC)
+
+
+def _identity(job: JobId, stage: int, report: ExecutionReport) -> dict[str, Any]:
+    execution = report.execution
+    return {
+        "execution_id": encode_execution_id(job, stage, execution.ordinal),
+        "item": execution.item,
+        "model": execution.model,
+        "region": execution.region,
+        "attempt": report.attempt,
+    }
+
+
+def _whereabouts(report: ExecutionReport) -> dict[str, Any]:
+    if report.backend is None:
+        return {}
+    return {"actual_region": report.actual_region, "backend": report.backend}
+
+
+def _failure(report: ExecutionReport) -> dict[str, Any]:
+    if report.failure is None:
+        return {"state": report.state}
+    return {"failure": report.failure.model_dump(mode="json", exclude_none=True)}
+
+
+def _step(job: ClaimedJob, step: str | None) -> Mapping[str, Any]:
+    return {"step": step, "stage": job.stage, "stages": job.stages}

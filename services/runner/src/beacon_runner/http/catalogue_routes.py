@@ -1,0 +1,160 @@
+"""What can be asked for, where it runs, and who is asking."""
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from beacon_config import BeaconConfig
+from beacon_config.features import INPUT, FeatureConfig
+from beacon_contracts.accounts import LimitUse, Me, Scope
+from beacon_contracts.catalogue import (
+    FeatureList,
+    FeatureView,
+    ModelList,
+    ModelView,
+    RegionList,
+    RegionView,
+    SkipPriceView,
+    SkipPricing,
+    StepView,
+)
+from beacon_contracts.ids import USER, encode_id
+from beacon_contracts.router_status import LimitStatus, RegionStatus
+from beacon_http.replies import view_response
+from beacon_runner.application.priorities import Priorities
+from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.quotas import Allowance, Limit
+from beacon_runner.domain.template import references
+from beacon_runner.http.auth import ApiKeyCache
+from beacon_runner.http.openapi import problems
+from beacon_runner.http.scopes import locked
+from beacon_runner.ports.router_status import RouterPort
+from beacon_runner.postgres.intake import Intake
+from beacon_runner.postgres.users import Principal, Users
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    config: BeaconConfig
+    admission: Admission
+    router: RouterPort
+    intake: Intake
+    users: Users
+    priorities: Priorities
+
+    def models(self) -> ModelList:
+        return ModelList(
+            models=[
+                ModelView(
+                    id=name,
+                    regions=list(self.admission.regions_of(name)),
+                    expected_load_s=model.expected_load_s,
+                    expected_run_s=model.expected_run_s,
+                    max_duration_s=model.max_duration_s,
+                    limit=model.limit,
+                    exclusive=model.exclusive,
+                )
+                for name, model in self.config.models.items()
+            ]
+        )
+
+    def features(self) -> FeatureList:
+        return FeatureList(
+            features=[
+                FeatureView(
+                    name=name,
+                    steps=[StepView(name=step.name, model=step.model) for step in feature.steps],
+                    inputs=_inputs(feature),
+                )
+                for name, feature in self.config.features.items()
+            ]
+        )
+
+    async def regions(self) -> RegionList:
+        """With the live state that the routers report; several of one region are not added up."""
+        states: dict[str, RegionStatus] = {}
+        groups: dict[str, LimitStatus] = {}
+        waiting = 0
+        for status in await self.router.status():
+            if status.queues is not None:
+                states |= status.queues.regions
+                groups |= status.queues.groups
+                waiting += status.queues.global_retry
+        regions = [
+            RegionView(
+                name=name,
+                aliases=region.aliases,
+                models=[model for model in self.config.models if name in self.admission.regions_of(model)],
+                state=states.get(name),
+            )
+            for name, region in self.config.regions.items()
+        ]
+        return RegionList(regions=regions, groups=groups, global_retry=waiting)
+
+    def prices(self) -> SkipPricing:
+        return SkipPricing(
+            prices=[SkipPriceView(up_to_s=one.up_to_s, price=one.price) for one in self.config.skip_prices]
+        )
+
+    async def me(self, principal: Principal) -> Me:
+        """Asked of the database each time: what is left must not be a memory of what was."""
+        user = await self.users.get(principal.user)
+        tier = self.config.tiers[user.tier]
+        use = await self.intake.use_of(user.id, Allowance.of(tier))
+        return Me(
+            user_id=encode_id(USER, user.id),
+            name=user.name,
+            tier=user.tier,
+            priority=await self.priorities.class_of(user.id, tier.job_class),
+            scopes=sorted(principal.scopes),
+            credit=user.credit,
+            max_duration_s=tier.max_duration_s,
+            limits={
+                Limit.PENDING_JOBS: _limit_use(tier.pending_jobs, use.pending),
+                Limit.JOBS_PER_HOUR: _limit_use(tier.jobs_per_hour, use.this_hour, use.hour_frees_in_s),
+            },
+        )
+
+
+def _limit_use(limit: int | None, used: int, resets_in_s: float | None = None) -> LimitUse:
+    if limit is None:
+        return LimitUse(used=used)
+    return LimitUse(limit=limit, used=used, left=max(limit - used, 0), resets_in_s=resets_in_s)
+
+
+def _inputs(feature: FeatureConfig) -> list[str]:
+    named = [name.split(".") for step in feature.steps for name in references(step.input)]
+    return list(dict.fromkeys(parts[1] for parts in named if parts[0] == INPUT and len(parts) > 1))
+
+
+def catalogue_routes(catalogue: Catalogue, keys: ApiKeyCache) -> APIRouter:
+    routes = APIRouter(tags=["catalogue"], route_class=locked(keys, Scope.USER))
+
+    @routes.get("/api/v1/models", responses={200: {"model": ModelList}, **problems(401, 403, 503)})
+    async def models() -> Response:
+        """The models, and the regions that serve each."""
+        return view_response(catalogue.models())
+
+    @routes.get("/api/v1/features", responses={200: {"model": FeatureList}, **problems(401, 403, 503)})
+    async def features() -> Response:
+        """The pipelines, their steps and the input that they need."""
+        return view_response(catalogue.features())
+
+    @routes.get("/api/v1/regions", responses={200: {"model": RegionList}, **problems(401, 403, 503)})
+    async def regions() -> Response:
+        """The regions with their live state: depth, slots, breakers."""
+        return view_response(await catalogue.regions())
+
+    @routes.get("/api/v1/skip-pricing", responses={200: {"model": SkipPricing}, **problems(401, 403, 503)})
+    async def skip_pricing() -> Response:
+        """What going first costs, by how long the job is."""
+        return view_response(catalogue.prices())
+
+    @routes.get("/api/v1/me", responses={200: {"model": Me}, **problems(401, 403, 503)})
+    async def me(request: Request) -> Response:
+        """Who the key is: tier, limits and credit."""
+        return view_response(await catalogue.me(await keys.require(request.scope, Scope.USER)))
+
+    return routes

@@ -1,0 +1,69 @@
+"""A WebSocket that tells a job's events and says why it closes."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import structlog
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from beacon_contracts.events import JobEvent
+from beacon_runner.http.stream_end import OVER, SLOW, STOPPING, TOLD, Ending, ending_of
+from beacon_runner.redis_queue.watchers import Watchers
+
+log = structlog.get_logger(__name__)
+
+
+class SlowClientError(Exception):
+    """The client takes nothing of what is sent to it."""
+
+
+class EventSocket:
+    """Sends until the job is over or the client is gone; drops one that takes nothing for `patience_s`."""
+
+    def __init__(self, socket: WebSocket, watchers: Watchers, *, patience_s: float) -> None:
+        self._socket = socket
+        self._watchers = watchers
+        self._patience_s = patience_s
+
+    async def serve(self, followed: AsyncGenerator[JobEvent | None]) -> None:
+        sending = asyncio.ensure_future(self._tell(followed))
+        gone = asyncio.ensure_future(self._until_gone())
+        try:
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in (sending, gone):
+                one.cancel()
+            await asyncio.gather(sending, gone, return_exceptions=True)
+
+    async def _tell(self, followed: AsyncGenerator[JobEvent | None]) -> None:
+        try:
+            ending = await self._send_all(followed)
+            await self._socket.close(ending.close_code, ending.close_reason)
+        except WebSocketDisconnect:
+            return
+
+    async def _send_all(self, followed: AsyncGenerator[JobEvent | None]) -> Ending:
+        try:
+            async with aclosing(followed) as events:
+                async for event in events:
+                    if event is not None:
+                        await self._send(event)
+        except SlowClientError:
+            log.info("slow_client_dropped", after_s=self._patience_s)
+            return SLOW
+        except TOLD as error:
+            return ending_of(error)
+        return STOPPING if self._watchers.closed else OVER
+
+    async def _send(self, event: JobEvent) -> None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._socket.send_text(event.model_dump_json())
+        except TimeoutError:
+            raise SlowClientError from None
+
+    async def _until_gone(self) -> None:
+        """What the client says means nothing here; that it leaves does."""
+        while (await self._socket.receive())["type"] != "websocket.disconnect":
+            pass

@@ -1,0 +1,148 @@
+"""Users, tiers, keys and credit, for operators."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from beacon_contracts.accounts import (
+    CreditChange,
+    KeyCreated,
+    KeyList,
+    KeyView,
+    NewKey,
+    NewUser,
+    Scope,
+    UserChange,
+    UserCreated,
+    UserPage,
+    UserView,
+)
+from beacon_contracts.ids import KEY, USER, KeyId, UserId, decode_id, encode_id
+from beacon_contracts.problem import FieldProblem
+from beacon_http.replies import view_response
+from beacon_runner.domain.admission import RefusedJobError
+from beacon_runner.http.auth import ApiKeyCache
+from beacon_runner.http.cursors import PageSize
+from beacon_runner.http.openapi import problems
+from beacon_runner.http.scopes import locked
+from beacon_runner.postgres.users import Key, User, Users, new_key
+
+UserPath = Annotated[str, Path(examples=["user_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
+KeyPath = Annotated[str, Path(examples=["key_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
+NameCursor = Annotated[str | None, Query(max_length=100, pattern=r"^[^\x00]*$")]
+
+
+def user_view(user: User) -> UserView:
+    return UserView(
+        id=encode_id(USER, user.id),
+        name=user.name,
+        tier=user.tier,
+        credit=user.credit,
+        created_at=user.created_at,
+        disabled_at=user.disabled_at,
+    )
+
+
+def key_view(key: Key) -> KeyView:
+    return KeyView(
+        id=encode_id(KEY, key.id),
+        user_id=encode_id(USER, key.user),
+        name=key.name,
+        hint=key.hint,
+        scopes=sorted(key.scopes),
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+    )
+
+
+def user_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
+    routes = APIRouter(prefix="/admin/users", tags=["users"], route_class=locked(keys, Scope.ADMIN))
+
+    @routes.get("", responses={200: {"model": UserPage}, **problems(401, 403, 422, 503)})
+    async def list_users(limit: PageSize = 100, cursor: NameCursor = None) -> Response:
+        """Users by name."""
+        found = await users.page(cursor, limit + 1)
+        following = found[limit - 1].name if len(found) > limit else None
+        return view_response(UserPage(users=[user_view(one) for one in found[:limit]], next_cursor=following))
+
+    @routes.post("", responses={201: {"model": UserCreated}, **problems(400, 401, 403, 409, 422, 503)})
+    async def add_user(new: NewUser) -> Response:
+        """A new user with a first key, which is shown this once."""
+        user = await users.add(new.name, new.tier)
+        key = new_key()
+        await users.add_key(user.id, key, [Scope.USER], name="first")
+        return view_response(UserCreated(**user_view(user).model_dump(), key=key), 201)
+
+    @routes.get("/{user_id}", responses={200: {"model": UserView}, **problems(401, 403, 404, 422, 503)})
+    async def get_user(user_id: UserPath) -> Response:
+        return view_response(user_view(await users.get(_user(user_id))))
+
+    @routes.post("/{user_id}", responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 422, 503)})
+    async def change_user(user_id: UserPath, change: UserChange) -> Response:
+        """Another tier; or disabled, when all keys stop working, and enabled again."""
+        changed = await users.change(_user(user_id), tier=change.tier, disabled=change.disabled)
+        keys.forget()
+        return view_response(user_view(changed))
+
+    @routes.post(
+        "/{user_id}/credit",
+        responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 409, 422, 503)},
+    )
+    async def change_credit(user_id: UserPath, change: CreditChange) -> Response:
+        """Give credit, or take it with a negative amount; never below zero."""
+        user = _user(user_id)
+        if change.amount != 0:
+            await users.change_credit(user, change.amount, change.note)
+            keys.forget()
+        return view_response(user_view(await users.get(user)))
+
+    return routes
+
+
+def key_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
+    routes = APIRouter(
+        prefix="/admin/users/{user_id}/keys", tags=["users"], route_class=locked(keys, Scope.ADMIN)
+    )
+
+    @routes.get("", responses={200: {"model": KeyList}, **problems(401, 403, 404, 422, 503)})
+    async def list_keys(user_id: UserPath) -> Response:
+        user = await users.get(_user(user_id))
+        return view_response(KeyList(keys=[key_view(key) for key in await users.keys(user.id)]))
+
+    @routes.post(
+        "",
+        responses={201: {"model": KeyCreated}, **problems(400, 401, 403, 404, 422, 503)},
+    )
+    async def add_key(user_id: UserPath, new: NewKey) -> Response:
+        """A further key, which is shown this once."""
+        user, key = await users.get(_user(user_id)), new_key()
+        made = await users.add_key(
+            user.id, key, sorted(set(new.scopes)), name=new.name, expires_at=_future(new.expires_at)
+        )
+        return view_response(KeyCreated(**key_view(made).model_dump(), key=key), 201)
+
+    @routes.delete("/{key_id}", responses={200: {"model": KeyView}, **problems(401, 403, 404, 422, 503)})
+    async def revoke_key(user_id: UserPath, key_id: KeyPath) -> Response:
+        """The key stops working: here at once, in other processes within seconds."""
+        revoked, _ = await users.revoke(_user(user_id), KeyId(decode_id(KEY, key_id)))
+        keys.forget()
+        return view_response(key_view(revoked))
+
+    return routes
+
+
+def _user(text: str) -> UserId:
+    return UserId(decode_id(USER, text))
+
+
+def _future(moment: datetime | None) -> datetime | None:
+    try:
+        if moment is None or (moment.tzinfo is not None and moment.astimezone(UTC) > datetime.now(UTC)):
+            return moment
+    except OverflowError:
+        pass
+    message = "must be a moment in the future, with its time zone"
+    raise RefusedJobError([FieldProblem(field="expires_at", message=message, code="invalid")])

@@ -1,0 +1,154 @@
+"""Records as the API shows them. What has no row yet follows from the job's spec."""
+
+from collections.abc import Mapping, Sequence
+
+from beacon_contracts.events import JobEvent
+from beacon_contracts.ids import JobId, encode_execution_id, encode_job_id
+from beacon_contracts.jobs import (
+    AttemptView,
+    ExecutionState,
+    ExecutionView,
+    JobState,
+    JobSummary,
+    JobView,
+    Progress,
+)
+from beacon_runner.domain.plan import Place, places
+from beacon_runner.domain.states import LIVE
+from beacon_runner.postgres.job_queries import AttemptRecord, EventRecord, ExecutionRecord, JobHead, JobRecord
+
+
+def links_of(job_id: str) -> dict[str, str]:
+    base = f"/api/v1/jobs/{job_id}"
+    return {
+        "self": base,
+        "events": f"{base}/events",
+        "why": f"{base}/why",
+        "cancel": f"{base}/cancel",
+        "ws": f"/ws/{job_id}",
+    }
+
+
+def summary(head: JobHead) -> JobSummary:
+    return JobSummary(
+        job_id=encode_job_id(head.id),
+        kind=head.kind,
+        name=head.name,
+        status=head.state,
+        tier=head.tier,
+        priority=head.job_class,
+        stage=head.stage,
+        stages=head.stages,
+        progress=progress(head, running=0),
+        attempt=head.attempt,
+        created_at=head.created_at,
+        started_at=head.started_at,
+        finished_at=head.finished_at,
+        failure=head.failure,
+    )
+
+
+def progress(head: JobHead, *, running: int) -> Progress:
+    over = head.completed + head.failed + head.cancelled
+    return Progress(
+        total=head.total,
+        pending=max(head.total - over - running, 0),
+        running=running,
+        completed=head.completed,
+        failed=head.failed,
+        cancelled=head.cancelled,
+        percent=round(100.0 * over / head.total, 1),
+    )
+
+
+def job_view(
+    job: JobRecord,
+    recorded: Sequence[ExecutionRecord],
+    *,
+    position: int | None,
+    estimated_wait_s: float | None,
+    skip_price: int | None,
+) -> JobView:
+    views = execution_views(job, recorded)
+    running = sum(view.state is ExecutionState.RUNNING for view in views)
+    known = summary(job.head).model_dump(exclude={"progress"})
+    return JobView(
+        **known,
+        progress=progress(job.head, running=running),
+        executions=views,
+        spec=dict(job.spec),
+        context=dict(job.context),
+        position=position,
+        estimated_wait_s=estimated_wait_s,
+        price_paid=job.price_paid,
+        skip_price=skip_price,
+        promoted_at=job.promoted_at,
+        next_attempt_at=job.next_attempt_at if job.head.state in LIVE else None,
+        links=links_of(known["job_id"]),
+    )
+
+
+def execution_views(job: JobRecord, recorded: Sequence[ExecutionRecord]) -> list[ExecutionView]:
+    by_place = {(one.stage, one.ordinal): one for one in recorded}
+    return [
+        execution_view(job, place, by_place.get((place.stage, place.ordinal))) for place in places(job.spec)
+    ]
+
+
+def execution_view(
+    job: JobRecord,
+    place: Place,
+    recorded: ExecutionRecord | None,
+    earlier: Sequence[AttemptRecord] | None = None,
+) -> ExecutionView:
+    """`earlier` attempts are shown when they were asked for."""
+    newest = recorded.newest if recorded is not None else _never_ran(job.head.state)
+    attempts = [] if recorded is None else [newest]
+    return ExecutionView(
+        id=encode_execution_id(job.head.id, place.stage, place.ordinal),
+        job_id=encode_job_id(job.head.id),
+        stage=place.stage,
+        step=place.item if "steps" in job.spec else None,
+        item=place.item,
+        model=place.model,
+        region=place.region,
+        actual_region=newest.actual_region,
+        backend=newest.backend,
+        state=newest.state,
+        attempt=newest.attempt,
+        output=recorded.output if recorded is not None else None,
+        failure=newest.failure,
+        started_at=newest.started_at,
+        finished_at=newest.finished_at,
+        timing=newest.timing,
+        attempts=None if earlier is None else [attempt_view(one) for one in (*earlier, *attempts)],
+    )
+
+
+def attempt_view(record: AttemptRecord) -> AttemptView:
+    return AttemptView(
+        number=record.attempt,
+        region=record.actual_region,
+        backend=record.backend,
+        state=record.state,
+        failure=record.failure,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        timing=record.timing,
+    )
+
+
+def event_view(job: JobId, event: EventRecord) -> JobEvent:
+    return JobEvent(
+        seq=event.seq, type=event.type, job_id=encode_job_id(job), at=event.at, data=_plain(event.data)
+    )
+
+
+def _plain(data: Mapping[str, object]) -> dict[str, object]:
+    return dict(data)
+
+
+def _never_ran(job: JobState) -> AttemptRecord:
+    """Pending while its job lives; an execution that a finished job never came to is cancelled."""
+    state = ExecutionState.PENDING if job in LIVE else ExecutionState.CANCELLED
+    return AttemptRecord(0, state, None, None, None, None, None, None)

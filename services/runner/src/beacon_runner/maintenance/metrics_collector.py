@@ -1,0 +1,41 @@
+"""Reads what only the servers know, outbox lag, queue depth and queue age, for the metrics page."""
+
+from dataclasses import dataclass
+
+from beacon_contracts.tiers import JobClass
+from beacon_lifecycle import RunResult
+from beacon_runner.metrics import LoopMetrics
+from beacon_runner.ports import Outbox, QueueAdmin, ReconcileStore
+
+
+@dataclass(frozen=True, slots=True)
+class GaugeReader:
+    outbox: Outbox
+    desk: QueueAdmin
+    metrics: LoopMetrics
+
+    async def run_once(self) -> RunResult:
+        lag = await self.outbox.lag()
+        self.metrics.outbox_entries.set(lag.entries)
+        self.metrics.outbox_lag.set(lag.oldest_s)
+        stats = await self.desk.stats()
+        for job_class, depth in stats.waiting.items():
+            self.metrics.waiting.labels(job_class).set(depth)
+        places = {"retry": stats.retry, "dead": stats.dead, "leased": stats.leased, "overdue": stats.overdue}
+        for place, count in places.items():
+            self.metrics.queued.labels(place).set(count)
+        return RunResult(1)
+
+
+@dataclass(frozen=True, slots=True)
+class AgeReader:
+    """Apart from the others: it asks Postgres alone."""
+
+    live: ReconcileStore
+    metrics: LoopMetrics
+
+    async def run_once(self) -> RunResult:
+        ages = await self.live.oldest_s()
+        for job_class in JobClass:
+            self.metrics.oldest.labels(job_class).set(ages.get(job_class, 0.0))
+        return RunResult(1)

@@ -1,0 +1,28 @@
+"""Raises jobs that have waited long to the next class, so that nobody waits forever behind better tiers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from beacon_lifecycle import RunResult
+from beacon_runner.domain.classes import Promotion
+from beacon_runner.metrics import LoopMetrics
+from beacon_runner.ports import Promotions
+
+
+@dataclass(frozen=True, slots=True)
+class Promoter:
+    """The store raises the job and writes an outbox row; pushing that row moves the one message there is."""
+
+    promotions: Promotions
+    steps: Sequence[Promotion]
+    metrics: LoopMetrics
+    batch: int = 500
+
+    async def run_once(self) -> RunResult:
+        counts = [await self._promote(step) for step in self.steps]
+        return RunResult(sum(counts), more=any(count >= self.batch for count in counts))
+
+    async def _promote(self, step: Promotion) -> int:
+        count = await self.promotions.promote(step.source, step.target, step.waited_s, self.batch)
+        self.metrics.promoted.labels(step.target).inc(count)
+        return count

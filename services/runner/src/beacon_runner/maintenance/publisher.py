@@ -1,0 +1,28 @@
+"""Carries outbox rows to Redis: at least once from Postgres, exactly once into the queue."""
+
+from dataclasses import dataclass
+
+from beacon_lifecycle import RunResult
+from beacon_runner.metrics import LoopMetrics
+from beacon_runner.ports import MessageQueue, Outbox
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxPublisher:
+    """Rows are gone only after the push: dying in between pushes them again, and the queue knows them."""
+
+    outbox: Outbox
+    queue: MessageQueue
+    metrics: LoopMetrics
+    batch: int = 500
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ValueError(f"batch must be at least 1, got {self.batch}")
+
+    async def run_once(self) -> RunResult:
+        async with self.outbox.take(self.batch) as entries:
+            if entries:
+                await self.queue.push(entries)
+        self.metrics.published.inc(len(entries))
+        return RunResult.limited(len(entries), self.batch)

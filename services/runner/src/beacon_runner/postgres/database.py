@@ -1,0 +1,187 @@
+"""The pool of connections, set up for the store's statements."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import orjson
+import structlog
+
+from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.postgres.errors import UNAVAILABLE, unavailable
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = PoolConnectionProxy[asyncpg.Record]
+
+log = structlog.get_logger(__name__)
+
+# Every statement looks rows up by key. A plan that was made while a table was empty must not read the whole
+# table when it has a million rows, so plans that do are ruled out from the start. What the tests look at, the
+# plans for any values, are also the ones that are used: to plan for a list of 500 keys took longer.
+_PLANNER = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_generic_plan"}
+
+# A process that freezes in the middle of a transaction must not keep others from the rows it has locked. The
+# first bound knows a transaction that waits for its process; one whose statement is prepared and not yet run
+# looks busy, and only the second bound (PostgreSQL 17) ends it.
+_FROZEN = {"idle_in_transaction_session_timeout": "5000", "transaction_timeout": "20000"}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for a server that stands still, before saying that it does not answer."""
+
+    connect_s: float = 10.0
+    free_connection_s: float = 10.0
+    command_s: float = 30.0
+
+
+class Database:
+    """Connections to Postgres; `acquire` waits for a free one, within bounds."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 10,
+        name: str = "beacon-runner",
+        patience: Patience | None = None,
+    ) -> None:
+        self._patience = patience or Patience()
+        self._at_hand: list[Connection] = []
+        self._in_line = 0  # those who wait for the pool
+        self._closing = False
+        self._pool = asyncpg.create_pool(
+            url,
+            min_size=0,  # a process may start before its database
+            max_size=size,
+            max_inactive_connection_lifetime=0,  # a new connection would cost the first one after a pause
+            init=_prepare,
+            reset=_leave_as_it_is,
+            timeout=self._patience.connect_s,
+            command_timeout=self._patience.command_s,
+            statement_cache_size=256,
+            max_cached_statement_lifetime=0,
+            server_settings={**_PLANNER, **_FROZEN, "application_name": name},
+        )
+
+    async def open(self) -> None:
+        """Ready to connect; a first connection is made now if the database is there."""
+        await self._pool
+        try:
+            async with self.acquire():
+                pass
+        except StoreUnavailableError as error:
+            log.warning("database_not_there_yet", error=str(error))
+
+    async def close(self) -> None:
+        self._closing = True
+        while self._at_hand:
+            await self.give_back(self._at_hand.pop())
+        await self._pool.close()
+
+    def acquire(self) -> "Loan":
+        """A connection, for the time of an `async with`."""
+        return Loan(self)
+
+    def keep(self, connection: "Connection") -> bool:
+        """One whose use ended well stays at hand: the pool takes it back by two tasks and two turns of the
+        loop, which would stand between an answer and whoever waits for it."""
+        if self._in_line or self._closing or not _is_reusable(connection):
+            return False
+        self._at_hand.append(connection)
+        return True
+
+    async def take(self) -> "Connection":
+        while self._at_hand:
+            connection = self._at_hand.pop()
+            if _is_reusable(connection):
+                return connection
+            await self.give_back(connection)
+        self._in_line += 1
+        try:
+            # The pool's own timeout would start a task for every connection taken.
+            async with asyncio.timeout(self._patience.free_connection_s):
+                return await self._pool.acquire()
+        finally:
+            self._in_line -= 1
+
+    async def give_back(self, connection: "Connection") -> None:
+        await self._pool.release(connection, timeout=self._patience.command_s)
+
+    @asynccontextmanager
+    async def transaction(self) -> "AsyncIterator[Connection]":
+        async with self.acquire() as connection, connection.transaction():
+            yield connection
+
+    async def fetch(self, statement: str, *values: Any) -> list[asyncpg.Record]:
+        async with self.acquire() as connection:
+            return await connection.fetch(statement, *values)
+
+    async def fetchrow(self, statement: str, *values: Any) -> asyncpg.Record | None:
+        async with self.acquire() as connection:
+            return await connection.fetchrow(statement, *values)
+
+    async def fetchval(self, statement: str, *values: Any) -> Any:
+        async with self.acquire() as connection:
+            return await connection.fetchval(statement, *values)
+
+    async def execute(self, statement: str, *values: Any) -> str:
+        async with self.acquire() as connection:
+            return await connection.execute(statement, *values)
+
+
+class Loan:
+    """What `acquire` gives. Spelled out, because every statement goes through it: a generator costs more."""
+
+    __slots__ = ("_connection", "_database")
+    _connection: "Connection"
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> "Connection":
+        try:
+            self._connection = await self._database.take()
+        except UNAVAILABLE as error:
+            raise unavailable(error) from error
+        return self._connection
+
+    async def __aexit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if error is None and self._database.keep(self._connection):
+            return
+        try:
+            await self._database.give_back(self._connection)
+        except UNAVAILABLE as late:
+            raise unavailable(late) from late
+        if isinstance(error, UNAVAILABLE):
+            raise unavailable(error) from error
+
+
+def _is_reusable(connection: "Connection") -> bool:
+    try:
+        return not connection.is_closed() and not connection.is_in_transaction()
+    except asyncpg.InterfaceError:  # it broke, and has gone back to the pool by itself
+        return False
+
+
+async def _prepare(connection: Any) -> None:
+    """JSON goes through orjson; what is bytes already is JSON already."""
+    await connection.set_type_codec(
+        "json", schema="pg_catalog", encoder=_encode, decoder=orjson.loads, format="binary"
+    )
+
+
+async def _leave_as_it_is(connection: Any) -> None:
+    """Nothing here changes a session, so nothing is reset: that would be a second round trip.
+
+    A transaction that is still open is rolled back by the pool itself.
+    """
+
+
+def _encode(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else orjson.dumps(value)

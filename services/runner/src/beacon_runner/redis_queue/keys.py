@@ -1,0 +1,100 @@
+"""The names of the keys. `jobs:{class}:{lane}` and the like are made in Lua, from what the messages say."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from beacon_config import BeaconConfig
+from beacon_config.tiers import LaneStrategy
+from beacon_contracts.ids import JobId
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.lanes import SINGLE_LANE
+
+HASH_TAG = "{beacon}"
+WAKE_CHANNEL = "beacon:jobs"
+OUTBOX_CHANNEL = "beacon:outbox"
+
+
+def hand_channel(worker: str) -> str:
+    """Where a worker hears of messages that are handed to it; see handing.inc.lua."""
+    return f"{WAKE_CHANNEL}:{worker}"
+
+
+def watch_channel(job: JobId) -> str:
+    """Where it is said that something has happened to a job; see tell.lua."""
+    return f"ws:{job.hex}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the queues are laid out: which classes and lanes there are, and what every key starts with.
+
+    In a cluster all keys carry one hash tag, because claim and move touch keys of several lanes and classes
+    in one step.
+    """
+
+    classes: tuple[JobClass, ...] = tuple(JobClass)
+    chosen_lanes: int = 20
+    plain: bool = False
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, config: BeaconConfig, *, cluster: bool) -> Self:
+        used = {tier.job_class for tier in config.tiers.values()}
+        classes = tuple(job_class for job_class in JobClass if job_class in used)
+        single = config.lanes.strategy is LaneStrategy.SINGLE
+        return cls(
+            classes=classes,
+            chosen_lanes=config.lanes.count,
+            plain=single and len(classes) == 1,
+            prefix=HASH_TAG if cluster else "",
+        )
+
+    def name(self, key: str) -> str:
+        return self.prefix + key
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """KEYS 1-5 of every operation; see places.inc.lua."""
+        return self.names(("jobs:live", "jobs:leases", "jobs:retry", "jobs:waiting", "jobs:paused"))
+
+    def waits_in(self, place: str, job_class: str, lane: str) -> str:
+        """The list of a message that waits; as `front_of` and `list_of` in places.inc.lua."""
+        if place == "f":
+            return self.name(f"jobs:{job_class}:front")
+        if self.plain and lane == SINGLE_LANE:
+            return self.name("jobs")
+        return self.name(f"jobs:{job_class}:{lane}")
+
+    def ring(self, job_class: str) -> str:
+        return self.name(f"jobs:{job_class}:ring")
+
+    @property
+    def dead(self) -> tuple[str, ...]:
+        return self.names(("jobs:dead", "jobs:dead:ids"))
+
+    @property
+    def idle(self) -> str:
+        """The pools that wait for a message; see handing.inc.lua."""
+        return self.name("pools:idle")
+
+    @property
+    def paused(self) -> str:
+        return self.shared[4]
+
+    @property
+    def epoch(self) -> str:
+        return self.name("jobs:epoch")
+
+    @property
+    def open(self) -> str:
+        """Set once it is known here which classes are paused; see claim.lua."""
+        return self.name("jobs:open")
+
+    @property
+    def arguments(self) -> tuple[str, str, str]:
+        """ARGV 1-3 of every operation; see places.inc.lua."""
+        return self.prefix, "1" if self.plain else "", WAKE_CHANNEL
+
+    def names(self, keys: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.name(key) for key in keys)

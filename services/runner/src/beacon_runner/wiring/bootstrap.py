@@ -1,0 +1,43 @@
+"""The first user and the first operator of a new installation; running it again changes nothing."""
+
+from contextlib import suppress
+
+from pydantic import SecretStr
+
+from beacon_contracts.accounts import Scope
+from beacon_contracts.tiers import Tier
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.users import KeyTakenError, Users, new_key
+
+USER = "demo"
+ADMIN = "admin"
+
+
+async def bootstrap(
+    database_url: str, user_key: SecretStr | None, admin_key: SecretStr | None
+) -> dict[str, str]:
+    """Keys that were made up here, by user: those that were not given and not there."""
+    database = Database(database_url, size=1, name="beacon-bootstrap")
+    await database.open()
+    try:
+        users = Users(database)
+        # The owner of the machine has no limits to run into; `beacon users add` makes users who have.
+        made = await _ensure(users, USER, Tier.ADMIN, [Scope.USER], user_key)
+        return made | await _ensure(users, ADMIN, Tier.ADMIN, [Scope.ADMIN, Scope.USER], admin_key)
+    finally:
+        await database.close()
+
+
+async def _ensure(
+    users: Users, name: str, tier: Tier, scopes: list[Scope], given: SecretStr | None
+) -> dict[str, str]:
+    user, _ = await users.ensure(name, tier)
+    if given is not None:
+        with suppress(KeyTakenError):  # given before
+            await users.add_key(user.id, given.get_secret_value(), scopes, name="bootstrap")
+        return {}
+    if any(key.revoked_at is None for key in await users.keys(user.id)):
+        return {}
+    key = new_key()
+    await users.add_key(user.id, key, scopes, name="bootstrap")
+    return {name: key}

@@ -1,0 +1,80 @@
+"""Which services make up a process of each role."""
+
+from prometheus_client import CollectorRegistry
+
+from beacon_client.router import RouterClient
+from beacon_config import BeaconConfig
+from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
+from beacon_redis import RedisAddress
+from beacon_runner.maintenance.cancel_notifier import CancelNotifier
+from beacon_runner.postgres.cancels import PostgresCancels, most_places
+from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.outbox import PostgresOutbox
+from beacon_runner.postgres.pauses import PostgresPauses
+from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
+from beacon_runner.settings import RunnerSettings
+from beacon_runner.wiring.api import build_api
+from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker
+from beacon_runner.wiring.resources import Resource
+from beacon_runner.wiring.role import Role
+from beacon_runner.wiring.status_server import build_status_door
+from beacon_runner.worker.executor import RouterExecutor
+from beacon_telemetry import new_registry
+
+WORKER_POOL = 6
+RELAY_POOL = 6
+
+
+async def build(role: Role, settings: RunnerSettings, config: BeaconConfig) -> Supervisor:
+    """Services start in this order and stop in the reverse one: intake ends first, connections last."""
+    clock, registry = SystemClock(), new_registry()
+    transport = _transport(settings, config, registry, clock)
+    services: list[Service] = [transport]
+    if role in (Role.RELAY, Role.ALL):
+        services += _relay(settings, transport)
+    if role in (Role.WORKER, Role.ALL):
+        services += _worker(settings, transport)
+    if role in (Role.API, Role.ALL):
+        services += build_api(settings, transport, registry)
+    else:
+        services += build_status_door(settings, transport.desk, registry)
+    return Supervisor(services, stop_timeout_s=config.runner.stop_grace_s + 10)
+
+
+def _transport(
+    settings: RunnerSettings, config: BeaconConfig, registry: CollectorRegistry, clock: Clock
+) -> Transport:
+    address = RedisAddress(settings.redis_url, settings.redis_cluster)
+    return Transport(config, address, registry, clock)
+
+
+def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
+    database = Database(settings.database_url, size=RELAY_POOL, name="beacon-relay")
+    live = PostgresReconcile(database)
+    pauses = PostgresPauses(database)
+    cancels = PostgresCancels(database, most_places=most_places(transport.config))
+    store = RelayStore(PostgresOutbox(database), live, live, PostgresRetention(database), pauses)
+    router = _router_client(settings, transport)
+    return [
+        Resource("relay-database", open_it=database.open, close_it=database.close),
+        Resource("relay-router-client", close_it=router.aclose),
+        *build_relay(transport, store, CancelNotifier(cancels, router)),
+    ]
+
+
+def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
+    database = Database(settings.database_url, size=WORKER_POOL, name="beacon-worker")
+    router = _router_client(settings, transport)
+    runner = transport.config.runner
+    claims = PostgresClaims(database, max_deliveries=runner.max_deliveries)
+    executor = RouterExecutor(router, timeout_s=runner.execution_timeout_s)
+    return [
+        Resource("worker-database", open_it=database.open, close_it=database.close),
+        Resource("worker-router-client", close_it=router.aclose),
+        *build_worker(transport, claims, executor),
+    ]
+
+
+def _router_client(settings: RunnerSettings, transport: Transport) -> RouterClient:
+    return RouterClient(settings.router_urls, settings.service_token.get_secret_value(), transport.clock)

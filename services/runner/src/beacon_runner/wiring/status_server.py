@@ -1,0 +1,29 @@
+"""Health and metrics of a process that serves no API: workers and relays are watched like everything else."""
+
+from collections.abc import Sequence
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from beacon_lifecycle import Service
+from beacon_lifecycle.http_server import HttpServer
+from beacon_runner.http.health_routes import ReadinessCheck, health_routes
+from beacon_runner.migrations import head
+from beacon_runner.ports import QueueAdmin
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.job_queries import Reader
+from beacon_runner.settings import RunnerSettings
+from beacon_runner.wiring.resources import Resource
+
+
+def build_status_door(
+    settings: RunnerSettings, desk: QueueAdmin, registry: CollectorRegistry
+) -> Sequence[Service]:
+    database = Database(settings.database_url, size=1, name="beacon-status")
+    check = ReadinessCheck(Reader(database).version, head(), desk.ping)
+    app = FastAPI(title="Beacon runner, status", docs_url=None, redoc_url=None, openapi_url=None)
+    app.include_router(health_routes(check, registry))
+    return [
+        Resource("status-database", open_it=database.open, close_it=database.close),
+        HttpServer(app, host=settings.host, port=settings.port, ready_file=settings.ready_file),
+    ]

@@ -1,0 +1,123 @@
+"""Keeps the leases of a process alive from a thread of its own: a busy event loop does not look dead."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import structlog
+from redis import Redis, RedisCluster
+
+from beacon_lifecycle import Clock
+from beacon_redis import REDIS_ERRORS, RedisAddress
+from beacon_runner.domain.messages import Message
+from beacon_runner.metrics import LoopMetrics
+from beacon_runner.redis_queue.keys import Layout
+from beacon_runner.redis_queue.redis_queue import LARGEST_STEP, rest_of, words
+from beacon_runner.redis_queue.scripts import Operation, run_blocking
+
+log = structlog.get_logger(__name__)
+
+
+class Heartbeat:
+    """Renews what is held.
+
+    While no heartbeat has succeeded within the lease, `alive` is false and the process must not claim:
+    what it has may be somebody else's already.
+    """
+
+    def __init__(
+        self,
+        address: RedisAddress,
+        layout: Layout,
+        worker: str,
+        clock: Clock,
+        metrics: LoopMetrics,
+        *,
+        lease_s: float,
+        every_s: float,
+    ) -> None:
+        self._address = address
+        self._redis: Redis | RedisCluster | None = None  # a cluster may start after us
+        self._layout = layout
+        self._worker = worker
+        self._clock = clock
+        self._metrics = metrics
+        self._lease_s = lease_s
+        self._every_s = every_s
+        self._lost: Callable[[Sequence[str]], None] = lambda _: None
+        self._held: dict[str, Message] = {}
+        self._renewed_at = clock.now()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._beat_until_stopped, name="heartbeat", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        return self._clock.now() - self._renewed_at < self._lease_s
+
+    def hold(self, messages: Iterable[Message]) -> None:
+        self._held.update([(message.id, message) for message in messages])
+
+    def drop(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self._held.pop(message.id, None)
+
+    def start(self, lost: Callable[[Sequence[str]], None]) -> None:
+        """`lost` hears, in the thread, the ids of messages that another worker has."""
+        self._lost = lost
+        self._renewed_at = self._clock.now()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Blocks until the thread has ended; idempotent."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._redis is not None:
+            self._redis.close()
+
+    def beat(self) -> None:
+        """Renew everything once."""
+        began_at = self._clock.now()
+        held = list(self._held.items())  # one step of the interpreter: the event loop cannot change it midway
+        if not held:
+            self._connected().ping()
+        for start in range(0, len(held), LARGEST_STEP):
+            self._renew(held[start : start + LARGEST_STEP])
+        self._renewed_at = began_at
+
+    def _renew(self, held: Sequence[tuple[str, Message]]) -> None:
+        lease_ms = round(self._lease_s * 1000)
+        pairs = chain.from_iterable((message_id, rest_of(message)) for message_id, message in held)
+        arguments: list[str | int] = [*self._layout.arguments, lease_ms, self._worker, *pairs]
+        lost, restored, retaken = self._run(Operation.EXTEND, arguments)
+        if lost:
+            self._lost(lost)
+        # The event loop lets go of a message before it tells Redis: what it let go of in the meantime was
+        # brought back by mistake.
+        if let_go := self._let_go(restored):
+            self._run(Operation.ACK, [*self._layout.arguments, self._worker, words(let_go)])
+        if let_go := self._let_go(retaken):
+            self._run(Operation.GIVE_BACK, [*self._layout.arguments, self._worker, *let_go])
+
+    def _let_go(self, message_ids: Sequence[str]) -> list[str]:
+        return [message_id for message_id in message_ids if message_id not in self._held]
+
+    def _run(self, operation: Operation, arguments: Sequence[str | int]) -> Any:
+        return run_blocking(self._connected(), operation, self._layout.shared, arguments)
+
+    def _connected(self) -> Redis | RedisCluster:
+        if self._redis is None:
+            self._redis = self._address.open_blocking()
+        return self._redis
+
+    def _beat_until_stopped(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            try:
+                self.beat()
+            except REDIS_ERRORS as error:
+                self._metrics.heartbeat_failures.inc()
+                log.warning("heartbeat_failed", error=str(error), alive=self.alive)
+            except Exception:  # whatever it is: a worker without a heartbeat would stand still unnoticed
+                self._metrics.heartbeat_failures.inc()
+                log.exception("heartbeat_broke", alive=self.alive)
