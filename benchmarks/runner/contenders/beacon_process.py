@@ -9,7 +9,7 @@ from pathlib import Path
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Service, Supervisor, SystemClock, run_process, tune_gc
 from beacon_redis import RedisAddress
-from beacon_runner.ports import Router
+from beacon_runner.ports.router import InferencePort
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.outbox import PostgresOutbox
@@ -33,7 +33,7 @@ def body(prompt: str) -> None:
         arrived(float(prompt))
 
 
-def services(role: str, config: BeaconConfig, router: Router) -> list[Service]:
+def services(role: str, config: BeaconConfig, router: InferencePort) -> list[Service]:
     """Composed as `beacon_runner.wiring.roles` does, except for the router."""
     settings, clock, registry = RunnerSettings(), SystemClock(), new_registry()
     transport = Transport(config, RedisAddress(settings.redis_url), registry, clock)
@@ -67,7 +67,7 @@ def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     ]
 
 
-def _worker(settings: RunnerSettings, transport: Transport, router: Router) -> list[Service]:
+def _worker(settings: RunnerSettings, transport: Transport, router: InferencePort) -> list[Service]:
     database = Database(settings.database_url, size=WORKER_POOL)
     claims = PostgresClaims(database, max_deliveries=transport.config.runner.max_deliveries)
     executor = RouterExecutor(router, timeout_s=transport.config.runner.execution_timeout_s)

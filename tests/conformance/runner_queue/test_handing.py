@@ -75,7 +75,7 @@ async def test_what_is_handed_and_not_wanted_can_be_given_back(bed: QueueBed) ->
         await wait_in(bed, "w1", "small", LOW)
         first = message()
         await bed.add(first)
-    assert await bed.queue.give_back([first], "w1") == 1
+    assert await bed.queue.nack([first], "w1") == 1
     assert await bed.claim(worker="w2") == [first]
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import OutboxEntry, Topic
-from beacon_runner.ports import LaneCount, LiveMessage
+from beacon_runner.ports.queue_admin import LaneCount
+from beacon_runner.ports.reconcile import LiveMessage
 from tests.conformance.runner_queue.bed import QueueBed, entry, message
 
 
@@ -65,9 +66,9 @@ async def test_what_waited_before_the_lanes_were_chosen_anew_is_still_served(bed
     plain = bed.laid_out(plain=True, classes=(JobClass.LOW,))
     new = message("all")
     await plain.add(new)
-    assert await plain.queue.put_back() == 1  # of the lane whose list has another name now
+    assert await plain.queue.repair() == 1  # of the lane whose list has another name now
     assert {one.id for one in await plain.claim()} == {one.id for one in [*old, new]}
-    assert await bed.queue.put_back() == 0
+    assert await bed.queue.repair() == 0
 
 
 @pytest.mark.parametrize(
@@ -80,10 +81,10 @@ async def test_what_is_not_where_redis_says_is_found_again(bed: QueueBed, lost: 
     await bed.add(waiting)
     await bed.add(skipped, front=True)
     await bed.queue.push([OutboxEntry(Topic.RETRY, retried, not_before=1.0)])
-    assert await bed.queue.put_back() == 0
+    assert await bed.queue.repair() == 0
     await bed.redis.delete(bed.layout.name(lost))
-    assert await bed.queue.put_back() == 1
-    await bed.queue.take_due(10)
+    assert await bed.queue.repair() == 1
+    await bed.queue.promote_due_retries(10)
     if lost == "jobs:leases":
         assert await bed.queue.reclaim(10) == [leased]
         await bed.claim()
@@ -119,8 +120,8 @@ async def test_a_retry_waits_for_its_moment(bed: QueueBed) -> None:
         ]
     )
     assert await bed.claim() == []
-    assert await bed.queue.misplaced([LiveMessage(one, None) for one in (due, later)]) == []
-    assert await bed.queue.take_due(100) == 1
+    assert await bed.queue.find_inconsistent([LiveMessage(one, None) for one in (due, later)]) == []
+    assert await bed.queue.promote_due_retries(100) == 1
     assert await bed.claim() == [due]
     stats = await bed.desk.stats()
     assert (stats.retry, stats.next_retry_at) == (1, round(now + 3600, 3))
@@ -136,14 +137,14 @@ async def test_a_retry_that_was_paid_for_goes_to_the_front(bed: QueueBed) -> Non
             entry(ordinary),
         ]
     )
-    await bed.queue.take_due(100)
+    await bed.queue.promote_due_retries(100)
     assert await bed.claim() == [before, while_it_waits, ordinary]
 
 
 async def test_a_due_retry_without_a_lane_gets_the_least_loaded(bed: QueueBed) -> None:
     await bed.add(message(""))
     await bed.queue.push([OutboxEntry(Topic.RETRY, message(""), not_before=1.0)])
-    await bed.queue.take_due(100)
+    await bed.queue.promote_due_retries(100)
     assert [one.lane for one in await bed.claim()] == ["queue_0", "queue_1"]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from beacon_contracts.tiers import JobClass
-from beacon_runner.ports import LiveMessage
+from beacon_runner.ports.reconcile import LiveMessage
 from tests.conformance.runner_queue.bed import QueueBed, message
 from tests.fixtures.waiting import until
 
@@ -47,7 +47,7 @@ async def test_a_paid_skip_goes_back_to_the_front(bed: QueueBed) -> None:
     await bed.add(ordinary)
     await bed.add(paid, front=True)
     assert await bed.claim(1) == [paid]
-    assert await bed.queue.give_back([paid], "w1") == 1
+    assert await bed.queue.nack([paid], "w1") == 1
     assert await bed.claim(2) == [paid, ordinary]
 
 
@@ -56,7 +56,7 @@ async def test_what_is_paid_for_while_a_worker_has_it_goes_back_to_the_front(bed
     await bed.add(given_back, ordinary)
     await bed.claim(1)
     await bed.add(replace(given_back, job_class=JobClass.HIGH), front=True)
-    await bed.queue.give_back([given_back], "w1")
+    await bed.queue.nack([given_back], "w1")
     (back,) = await bed.claim(1)
     assert (back.job, back.job_class) == (given_back.job, JobClass.HIGH)
     await bed.queue.ack([back])
@@ -72,7 +72,7 @@ async def test_what_is_paid_for_while_a_worker_has_it_goes_back_to_the_front(bed
 async def test_returned_messages_keep_their_order(bed: QueueBed) -> None:
     wanted = [message() for _ in range(4)]
     await bed.add(*wanted)
-    await bed.queue.give_back(await bed.claim(3), "w1")
+    await bed.queue.nack(await bed.claim(3), "w1")
     assert await bed.claim() == wanted
     assert await bed.loads("anna") == (0, 4)
 
@@ -81,9 +81,9 @@ async def test_only_its_holder_can_return_a_message(bed: QueueBed) -> None:
     one = message()
     await bed.add(one)
     await bed.claim(worker="w1")
-    assert await bed.queue.give_back([one], "w2") == 0
+    assert await bed.queue.nack([one], "w2") == 0
     assert await bed.queue.extend([one], "w2") == [one]
-    assert await bed.queue.give_back([one], "w1") == 1
+    assert await bed.queue.nack([one], "w1") == 1
 
 
 async def test_a_heartbeat_keeps_a_lease_alive(bed: QueueBed) -> None:
@@ -135,10 +135,10 @@ async def test_redis_knows_what_it_holds(bed: QueueBed) -> None:
     await bed.add(waiting)
     newer = replace(waiting, ticket=2)
     asked = [LiveMessage(one, None) for one in (waiting, absent, leased, newer)]
-    assert await bed.queue.misplaced(asked) == [absent, newer]
-    assert await bed.queue.misplaced([replace(one, front=True) for one in asked[:1]]) == [waiting]
+    assert await bed.queue.find_inconsistent(asked) == [absent, newer]
+    assert await bed.queue.find_inconsistent([replace(one, front=True) for one in asked[:1]]) == [waiting]
     raised = LiveMessage(replace(leased, job_class=JobClass.HIGH), None)
-    assert await bed.queue.misplaced([raised]) == [raised.message]
+    assert await bed.queue.find_inconsistent([raised]) == [raised.message]
 
 
 async def test_what_somebody_wrote_by_hand_costs_the_others_nothing(bed: QueueBed) -> None:
@@ -150,7 +150,7 @@ async def test_what_somebody_wrote_by_hand_costs_the_others_nothing(bed: QueueBe
         await bed.redis.zadd(bed.layout.name(places), {"scribble:3": 1})
     assert await bed.claim() == [one]
     assert await bed.queue.reclaim(10) == []
-    await bed.queue.take_due(10)
+    await bed.queue.promote_due_retries(10)
     await bed.queue.ack([one])
     assert await bed.keys() == set()
 

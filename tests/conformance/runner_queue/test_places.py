@@ -1,7 +1,7 @@
 """What a user is told about the wait, and what an operator sees."""
 
 from beacon_contracts.tiers import JobClass
-from beacon_runner.ports import LaneLoad
+from beacon_runner.ports.queue_admin import LaneLoad
 from tests.conformance.runner_queue.bed import QueueBed, message
 
 

@@ -390,7 +390,7 @@ async def due_now(api: ApiBed, job_id: str) -> None:
     await api.publish()
     await api.store.database.execute(DUE_NOW, decode_job_id(job_id))
     await api.redis.zadd("jobs:retry", dict.fromkeys(await api.redis.zrange("jobs:retry", 0, -1), 1))
-    await api.queue.take_due(100)
+    await api.queue.promote_due_retries(100)
 
 
 async def test_the_ledger_is_read_page_by_page_and_by_operators(api: ApiBed, admin: Caller) -> None:

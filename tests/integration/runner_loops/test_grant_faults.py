@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from beacon_lifecycle import ManualClock
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.postgres.submissions import Submissions
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
@@ -69,7 +69,7 @@ async def test_a_grant_takes_nothing_from_a_delivery_that_runs_here(bed: LoopBed
 
 
 class Unreturnable(Watched):
-    async def give_back(self, messages: Sequence[Message], worker: str) -> int:
+    async def nack(self, messages: Sequence[Message], worker: str) -> int:
         raise RedisConnectionError(f"nobody takes {len(messages)} messages of {worker} back")
 
 

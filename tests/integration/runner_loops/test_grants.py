@@ -10,10 +10,10 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import GenerationJob
 from beacon_lifecycle import ManualClock
 from beacon_runner.application.publish_after_commit import Announcer
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.grants import LARGEST, grant_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.statements import statements
 from beacon_runner.postgres.submissions import Submissions
@@ -228,7 +228,7 @@ async def test_a_worker_that_stops_keeps_nothing_that_is_not_confirmed(
         (idle,) = await bed.transport.redis.zrange(bed.transport.layout.idle, 0, -1)
         await listener.stop()
         message = await granted_message(bed)
-        await bed.queue.give_back([message], "w1")
+        await bed.queue.nack([message], "w1")
         (leased,) = await bed.queue.claim(ALL_CLASSES, 1, str(idle).partition("\n")[0])
         worker.hand(f"{text_of(leased)}\n{message.grant}")  # type: ignore[attr-defined]
         assert len(executor.runs) == 1

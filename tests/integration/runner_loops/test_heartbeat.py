@@ -79,7 +79,7 @@ async def test_a_beat_that_crossed_a_return_leaves_it_in_its_lane(
     heart.beat.hold([message])
     held = list(heart.beat._held.items())
     heart.beat.drop([message])
-    await bed.queue.give_back([message], "w")
+    await bed.queue.nack([message], "w")
     heart.beat._renew(held)
     assert [one.id for one in await bed.queue.claim([JobClass.LOW], 1, "other")] == [message.id]
 

@@ -136,7 +136,7 @@ async def test_a_retry_that_waits_for_its_turn_is_promoted_too(bed: LoopBed) -> 
     assert (await promoter(bed).run_once()).count == 1
     await bed.publish()
     await bed.transport.redis.zadd("jobs:retry", {f"{job.hex}:2": 1})
-    await bed.queue.take_due(10)
+    await bed.queue.promote_due_retries(10)
     assert [message.job for message in await bed.queue.claim([JobClass.MEDIUM], 10, "w")] == [job]
 
 

@@ -11,11 +11,11 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import Due
 from beacon_runner.domain.stage_result import ClaimedJob, Deferred, StageReport
 from beacon_runner.migrations import migrate
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.worker.build_run import open_run
 from beacon_runner.worker.outcomes import Outcome
@@ -85,7 +85,7 @@ async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
             await bed.claims.record([StageReport(taken, verdict=Deferred(0.0, "full"))])
             await bed.queue.ack([message])
             await bed.publish()
-            await until(partial(bed.queue.take_due, 10), "the next message is due")
+            await until(partial(bed.queue.promote_due_retries, 10), "the next message is due")
             (_, second) = await executor.started(2)
             assert first.given_up
             second.done(completed())
@@ -138,7 +138,7 @@ async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> 
     for number in range(bed.config.runner.max_deliveries):
         messages = await bed.queue.claim(ALL_CLASSES, 1, f"victim-{number}")
         assert len(await bed.claims.claim(messages, f"victim-{number}")) == 1
-        await bed.queue.give_back(messages, f"victim-{number}")
+        await bed.queue.nack(messages, f"victim-{number}")
     executor = ScriptedExecutor()
     async with bed.worker(executor):
         assert await bed.ended(job) == ["failed"]
@@ -176,7 +176,7 @@ async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps
         with pytest.raises(StoreUnavailableError):
             await claims.claim(messages, "unlucky")
         flapping.losing = False
-        await bed.queue.give_back(messages, "unlucky")
+        await bed.queue.nack(messages, "unlucky")
     async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed()), claims):
         assert await bed.ended(job) == ["completed"]
 
@@ -190,7 +190,7 @@ async def test_a_pipeline_that_ends_after_a_finished_step_is_partial_whatever_en
     for number in range(bed.config.runner.max_deliveries):
         messages = await bed.queue.claim(ALL_CLASSES, 2, f"victim-{number}")
         await bed.claims.claim([one for one in messages if one.job == killing], f"victim-{number}")
-        await bed.queue.give_back(messages, f"victim-{number}")
+        await bed.queue.nack(messages, f"victim-{number}")
     async with bed.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
         assert await bed.ended(failing, killing) == ["partial", "partial"]
     assert (await told_of(bed, failing))[-1] == (await told_of(bed, killing))[-1] == "JOB_PARTIAL"
@@ -209,7 +209,7 @@ async def test_a_job_that_comes_forward_between_crashes_is_no_poison(bed: LoopBe
         assert started.execution.ordinal == ordinal
         run.finished(started, completed(), NOW, NOW)
         await bed.claims.record([run.take_report()])
-        await bed.queue.give_back(messages, "victim")  # it died, and the reaper came
+        await bed.queue.nack(messages, "victim")  # it died, and the reaper came
     async with bed.worker(ScriptedExecutor()):
         assert await bed.ended(job) == ["completed"]
 
@@ -356,7 +356,7 @@ async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(bed: LoopBed)
     assert (row["state"], row["attempt"], row["deliveries"], row["ticket"]) == ("queued", 1, 0, 1)
     assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 5, "next")] == [job]
     assert (await bed.executions(job))[0]["output"] == "kept"
-    await bed.queue.give_back([live.message for live in await bed.live.live_page(None, 5)], "next")
+    await bed.queue.nack([live.message for live in await bed.live.live_page(None, 5)], "next")
     again = ScriptedExecutor(at_once=lambda *_: completed())
     async with bed.worker(again):
         assert await bed.ended(job) == ["completed"]

@@ -73,7 +73,7 @@ class QueueModel:
     def remove(self, ids: Iterable[str]) -> int:
         return self.forget([one for one in ids if one in self.known and self.known[one].place != "leased"])
 
-    def give_back(self, ids: Sequence[str], holder: str | None) -> int:
+    def nack(self, ids: Sequence[str], holder: str | None) -> int:
         """The last one first, each before what is there: the first ends up in front."""
         back = [one for one in ids if one in self.known and self.known[one].place == "leased"]
         back = [one for one in back if holder in (None, self.known[one].holder)]
@@ -96,7 +96,7 @@ class QueueModel:
                 lost.append(message.id)
         return lost
 
-    def take_due(self, ids: Sequence[str]) -> None:
+    def promote_due_retries(self, ids: Sequence[str]) -> None:
         for message_id in ids:
             known = self.known[message_id]
             self._wait(known.message, front=known.paid)

@@ -13,7 +13,7 @@ from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.ports import LiveMessage
+from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.repair import LostAndFound
 from tests.integration.runner_queue.model import QueueModel
@@ -72,10 +72,10 @@ class QueueMachine(RuleBasedStateMachine):
             self._model.push_retry(message, front=front)
 
     @rule(limit=st.integers(1, 8))
-    def take_due(self, limit: int) -> None:
+    def promote_due_retries(self, limit: int) -> None:
         due = sorted(one for one, known in self._model.known.items() if known.place == "retry")[:limit]
-        assert self._do(self._queue.take_due(limit)) == len(due)
-        self._model.take_due(due)
+        assert self._do(self._queue.promote_due_retries(limit)) == len(due)
+        self._model.promote_due_retries(due)
 
     @rule(classes=st.permutations(list(JobClass)), limit=st.integers(1, 8), worker=workers)
     def claim(self, classes: list[JobClass], limit: int, worker: str) -> None:
@@ -93,9 +93,9 @@ class QueueMachine(RuleBasedStateMachine):
         assert self._do(self._queue.remove(chosen)) == self._model.remove(ids)
 
     @rule(chosen=some_messages, worker=workers)
-    def give_back(self, chosen: list[Message], worker: str) -> None:
+    def nack(self, chosen: list[Message], worker: str) -> None:
         ids = [message.id for message in chosen]
-        assert self._do(self._queue.give_back(chosen, worker)) == self._model.give_back(ids, worker)
+        assert self._do(self._queue.nack(chosen, worker)) == self._model.nack(ids, worker)
 
     @rule(chosen=some_messages, worker=workers)
     def extend(self, chosen: list[Message], worker: str) -> None:
@@ -109,7 +109,7 @@ class QueueMachine(RuleBasedStateMachine):
             self._do(self._redis.zadd("jobs:leases", dict.fromkeys(leased, 1)))
         reclaimed = self._do(self._queue.reclaim(limit))
         assert sorted(message.id for message in reclaimed) == leased[:limit]
-        self._model.give_back(leased[:limit], None)
+        self._model.nack(leased[:limit], None)
 
     @rule(message=messages, job_class=st.none() | job_classes, front=st.booleans())
     def move(self, message: Message, job_class: JobClass | None, front: bool) -> None:
@@ -122,10 +122,10 @@ class QueueMachine(RuleBasedStateMachine):
         (self._model.paused.add if paused else self._model.paused.discard)(job_class)
 
     @rule(asked=some_messages)
-    def misplaced(self, asked: list[Message]) -> None:
+    def find_inconsistent(self, asked: list[Message]) -> None:
         missing = [message for message in asked if self._model.misplaces(message)]
         live = [LiveMessage(message, None) for message in asked]
-        assert list(self._do(self._queue.misplaced(live))) == missing
+        assert list(self._do(self._queue.find_inconsistent(live))) == missing
 
     @invariant()
     def counts_are_the_truth(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.postgres.database import Database, Patience
 from tests.fixtures.waiting import until
 

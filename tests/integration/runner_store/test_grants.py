@@ -8,11 +8,11 @@ import pytest
 
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.grants import grant_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.quotas import Allowance
 from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.postgres.credit import Credit
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.intake import Intake

@@ -10,7 +10,7 @@ from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message, Topic
-from beacon_runner.ports import LiveMessage
+from beacon_runner.ports.reconcile import LiveMessage
 from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
 from tests.integration.runner_store.statements import AGE_JOB, LATE_MESSAGE
 

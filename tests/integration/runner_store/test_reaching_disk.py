@@ -11,10 +11,10 @@ import pytest
 from beacon_devstack.postgres import FAST, EmbeddedPostgres
 from beacon_devstack.secret_store import Secrets
 from beacon_lifecycle import SystemClock
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.quotas import Allowance
 from beacon_runner.migrations import migrate
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.intake import Intake
 from beacon_runner.postgres.submissions import NewJob, Submissions, Submitted

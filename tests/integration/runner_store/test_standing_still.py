@@ -8,8 +8,8 @@ import pytest
 
 from beacon_devstack.postgres import FAST, EmbeddedPostgres
 from beacon_devstack.secret_store import Secrets
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.migrations import migrate
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.postgres.database import Database, Patience
 from tests.fixtures.scratch import scratch_home
 from tests.fixtures.waiting import until

@@ -5,7 +5,7 @@ from beacon_contracts.ids import UserId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.standing import estimated_wait_s, places_ahead
-from beacon_runner.ports import LaneLoad, QueueStats
+from beacon_runner.ports.queue_admin import LaneLoad, QueueStats
 from tests.unit.runner_domain.making import shipped_config
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.postgres.group_commit import GroupCommit
 
 

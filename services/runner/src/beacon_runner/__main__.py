@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from beacon_config import ConfigError, load_config
 from beacon_lifecycle import run_process, tune_gc
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.migrations import UnknownVersionError
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.settings import BootstrapSettings, DatabaseSettings, RunnerSettings
 from beacon_runner.wiring.role import Role
 from beacon_telemetry import configure_logging

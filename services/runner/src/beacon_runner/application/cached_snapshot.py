@@ -8,7 +8,7 @@ import structlog
 
 from beacon_lifecycle import Clock, TaskSet
 from beacon_redis import REDIS_ERRORS
-from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.domain.errors import StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 

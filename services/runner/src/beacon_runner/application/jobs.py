@@ -15,7 +15,7 @@ from beacon_runner.domain.plan import Place, places
 from beacon_runner.domain.standing import places_ahead
 from beacon_runner.http.views import execution_view, job_view
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
-from beacon_runner.ports import QueueAdmin
+from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.postgres.credit import Credit, Pricing
 from beacon_runner.postgres.job_commands import (
     JobControl,
@@ -73,7 +73,7 @@ class JobService:
         if cancelled.waiting is not None:
             await self._discard(cancelled.waiting)
         if cancelled.at_router is not None:
-            await self.courier.tell(cancelled.at_router)
+            await self.courier.notify(cancelled.at_router)
         if cancelled.changed:
             await self._tell(job)
 
@@ -121,7 +121,7 @@ class JobService:
 
     async def _tell(self, job: JobId) -> None:
         try:
-            await self.queue.tell(job)
+            await self.queue.notify_watchers(job)
         except REDIS_ERRORS as error:
             log.info("watchers_not_told", error=str(error))  # they look by themselves, later
 

@@ -20,8 +20,8 @@ from beacon_contracts.tiers import Tier
 from beacon_lifecycle import Clock
 from beacon_runner.application.cached_snapshot import Picture
 from beacon_runner.domain.standing import estimated_wait_s
-from beacon_runner.ports import QueueAdmin, Upcoming
-from beacon_runner.ports.router_status import RouterPort
+from beacon_runner.ports.queue_admin import QueueAdmin, Upcoming
+from beacon_runner.ports.router import RouterPort
 from beacon_runner.postgres.job_queries import LiveJob, Reader
 
 LISTED = 200

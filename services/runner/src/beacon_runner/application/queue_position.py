@@ -12,7 +12,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.domain.plan import Place, ended, places
 from beacon_runner.domain.states import LIVE
-from beacon_runner.ports.router_status import RouterPort
+from beacon_runner.ports.router import RouterPort
 from beacon_runner.postgres.job_queries import JobRecord, Reader
 
 ASKED = 4

@@ -14,8 +14,8 @@ from beacon_runner.application.cached_snapshot import Picture
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import places
 from beacon_runner.domain.standing import estimated_wait_s, places_ahead
-from beacon_runner.ports import QueueAdmin, QueueStats
-from beacon_runner.ports.router_status import RouterPort
+from beacon_runner.ports.queue_admin import QueueAdmin, QueueStats
+from beacon_runner.ports.router import RouterPort
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from beacon_lifecycle import Clock
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.states import LIVE
-from beacon_runner.ports import QueuePlace
+from beacon_runner.ports.queue_admin import QueuePlace
 from beacon_runner.postgres.job_queries import JobRecord
 
 ASKED_AT_ROUTER = 20

@@ -2,7 +2,7 @@
 
 from beacon_config import BeaconConfig
 from beacon_contracts.tiers import JobClass
-from beacon_runner.ports import QueueStats
+from beacon_runner.ports.queue_admin import QueueStats
 
 
 def places_ahead(stats: QueueStats, job_class: JobClass, lane: str) -> int:

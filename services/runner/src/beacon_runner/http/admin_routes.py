@@ -27,7 +27,9 @@ from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.cursors import Cursor, PageSize, read_letter_cursor, show_letter_cursor
 from beacon_runner.http.openapi import problems
 from beacon_runner.http.scopes import locked
-from beacon_runner.ports import Outbox, Pauses, QueueAdmin
+from beacon_runner.ports.outbox import Outbox
+from beacon_runner.ports.pauses import PauseStore
+from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.postgres.dead_letters import DeadLetter, DeadLetters, LetterPlace
 from beacon_runner.postgres.job_queries import Reader
 
@@ -54,7 +56,7 @@ class Operations:
     queue: QueueAdmin
     outbox: Outbox
     letters: DeadLetters
-    pauses: Pauses
+    pauses: PauseStore
     reader: Reader
     on_queued: Callable[[], None]
 

@@ -30,7 +30,7 @@ from beacon_runner.domain.template import references
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.openapi import problems
 from beacon_runner.http.scopes import locked
-from beacon_runner.ports.router_status import RouterPort
+from beacon_runner.ports.router import RouterPort
 from beacon_runner.postgres.intake import Intake
 from beacon_runner.postgres.users import Principal, Users
 

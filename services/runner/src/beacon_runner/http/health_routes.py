@@ -13,7 +13,7 @@ from starlette.responses import Response
 from beacon_contracts.model import ResponseModel
 from beacon_http.replies import view_response
 from beacon_redis import REDIS_ERRORS
-from beacon_runner.ports import StoreOutdatedError, StoreUnavailableError
+from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
 from beacon_telemetry import metrics_route
 
 log = structlog.get_logger(__name__)

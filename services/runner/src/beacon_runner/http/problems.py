@@ -15,7 +15,7 @@ from beacon_http.problems import HttpProblemError, field_problems, framework_pro
 from beacon_http.replies import Headers, Reply, problem_reply
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.admission import RefusedJobError
-from beacon_runner.ports import StoreOutdatedError, StoreUnavailableError
+from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
 from beacon_runner.postgres import credit, job_commands, users
 
 log = structlog.get_logger(__name__)

@@ -13,7 +13,7 @@ import structlog
 from beacon_client.router_cancels import Withdrawal
 from beacon_contracts.ids import encode_execution_id, encode_job_id
 from beacon_lifecycle import RunResult
-from beacon_runner.ports import RouterCancel, RouterCancels
+from beacon_runner.ports.cancels import CancelStore, RouterCancel
 
 log = structlog.get_logger(__name__)
 
@@ -28,16 +28,16 @@ class CancelDesk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CancelNotifier:
-    store: RouterCancels
+    store: CancelStore
     router: CancelDesk
     batch: int = 20
 
     async def run_once(self) -> RunResult:
         due = await self.store.take(self.batch)
-        await asyncio.gather(*map(self.tell, due))
+        await asyncio.gather(*map(self.notify, due))
         return RunResult.limited(len(due), self.batch)
 
-    async def tell(self, cancel: RouterCancel) -> None:
+    async def notify(self, cancel: RouterCancel) -> None:
         """Idempotent: a second time gives the same answers."""
         answers = await asyncio.gather(
             *(

@@ -15,10 +15,12 @@ import structlog
 
 from beacon_lifecycle import Clock, TaskSet
 from beacon_redis import REDIS_ERRORS
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.grants import in_time
 from beacon_runner.domain.messages import OutboxEntry
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import MessageQueue, Outbox, StoreUnavailableError
+from beacon_runner.ports.outbox import Outbox
+from beacon_runner.ports.queue import MessageQueue
 
 log = structlog.get_logger(__name__)
 

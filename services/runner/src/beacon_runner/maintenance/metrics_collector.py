@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import RunResult
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import Outbox, QueueAdmin, ReconcileStore
+from beacon_runner.ports.outbox import Outbox
+from beacon_runner.ports.queue_admin import QueueAdmin
+from beacon_runner.ports.reconcile import ReconcileStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from beacon_lifecycle import RunResult
 from beacon_runner.domain.classes import Promotion
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import Promotions
+from beacon_runner.ports.promotions import PromotionStore
 
 
 @dataclass(frozen=True, slots=True)
 class Promoter:
     """The store raises the job and writes an outbox row; pushing that row moves the one message there is."""
 
-    promotions: Promotions
+    promotions: PromotionStore
     steps: Sequence[Promotion]
     metrics: LoopMetrics
     batch: int = 500

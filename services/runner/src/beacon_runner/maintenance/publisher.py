@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from beacon_lifecycle import RunResult
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import MessageQueue, Outbox
+from beacon_runner.ports.outbox import Outbox
+from beacon_runner.ports.queue import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)

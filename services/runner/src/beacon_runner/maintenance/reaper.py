@@ -6,7 +6,7 @@ import structlog
 
 from beacon_lifecycle import RunResult
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import MessageQueue
+from beacon_runner.ports.queue import MessageQueue
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,8 @@ from beacon_contracts.ids import new_uuid
 from beacon_lifecycle import Clock, RunResult
 from beacon_runner.maintenance.redis_mirror import Mirror
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import LiveMessage, MessageQueue, ReconcileStore
+from beacon_runner.ports.queue import MessageQueue
+from beacon_runner.ports.reconcile import LiveMessage, ReconcileStore
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +76,7 @@ class Reconciler:
         rebuilding = self._sweep is Sweep.REBUILD
         page = await self.live.live_page(self._after, self.page, also_unpublished=rebuilding)
         asked = [live for live in page if not (rebuilding and live.processing)]
-        missing = await self.queue.misplaced(asked)
+        missing = await self.queue.find_inconsistent(asked)
         count = await self.live.republish(missing) if missing else 0
         self._republished += count
         self.metrics.republished.inc(count)
@@ -87,7 +88,7 @@ class Reconciler:
 
     async def _end(self) -> None:
         pause_s = self.sweep_every_s
-        if found := await self.queue.put_back():
+        if found := await self.queue.repair():
             log.warning("messages_found_astray", count=found)
             self.metrics.astray.inc(found)
         await self.mirror.compare_letters()

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import structlog
 
 from beacon_contracts.ids import JobId
-from beacon_runner.ports import Pauses, QueueAdmin, ReconcileStore
+from beacon_runner.ports.pauses import PauseStore
+from beacon_runner.ports.queue_admin import QueueAdmin
+from beacon_runner.ports.reconcile import ReconcileStore
 
 log = structlog.get_logger(__name__)
 
@@ -13,7 +15,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class Mirror:
     live: ReconcileStore
-    pauses: Pauses
+    pauses: PauseStore
     desk: QueueAdmin
     page: int = 5_000
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from beacon_config.limits import RetentionConfig
 from beacon_lifecycle import RunResult
-from beacon_runner.ports import RetentionStore
+from beacon_runner.ports.retention import RetentionStore
 
 
 @dataclass(frozen=True, slots=True)

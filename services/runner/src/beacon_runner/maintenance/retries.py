@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from beacon_lifecycle import RunResult
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import MessageQueue
+from beacon_runner.ports.queue import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,6 @@ class RetryHandler:
     batch: int = 1_000
 
     async def run_once(self) -> RunResult:
-        moved = await self.queue.take_due(self.batch)
+        moved = await self.queue.promote_due_retries(self.batch)
         self.metrics.retries.inc(moved)
         return RunResult.limited(moved, self.batch)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import JobId
 from beacon_runner.domain.plan import unfinished
-from beacon_runner.ports import RouterCancel
+from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.refunds import refund
 from beacon_runner.postgres.statements import statements

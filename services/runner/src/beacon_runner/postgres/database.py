@@ -10,7 +10,7 @@ import asyncpg
 import orjson
 import structlog
 
-from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.postgres.errors import UNAVAILABLE, unavailable
 
 if TYPE_CHECKING:

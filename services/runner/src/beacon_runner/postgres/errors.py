@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from beacon_runner.ports import StoreOutdatedError, StoreUnavailableError
+from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
 
 # A statement does not fit the tables. The tests see that all fit the newest version, so it is not that one.
 OUTDATED = (

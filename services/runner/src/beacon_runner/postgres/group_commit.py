@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from beacon_lifecycle import TaskSet
-from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.domain.errors import StoreUnavailableError
 
 AT_ONCE = 2  # flushes; the second only for a crowd
 

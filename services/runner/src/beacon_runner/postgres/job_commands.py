@@ -15,7 +15,7 @@ from beacon_runner.domain.plan import places
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.domain.states import LIVE
 from beacon_runner.domain.verdict import RetryPolicy, allowed_attempts
-from beacon_runner.ports import RouterCancel
+from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.postgres.cancels import cancel_of, leave_trace
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.job_queries import JobRecord

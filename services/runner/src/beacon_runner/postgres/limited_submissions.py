@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from beacon_contracts.ids import UserId
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.quotas import Allowance, Newcomer, Use, let_in
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.new_ids import batch_of
 from beacon_runner.postgres.queue_capacity import QueueRoom

@@ -8,7 +8,7 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.lanes import UNCHOSEN, lane_of
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.ports import OutboxLag
+from beacon_runner.ports.outbox import OutboxLag
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.new_ids import batch_of
 from beacon_runner.postgres.statements import statements

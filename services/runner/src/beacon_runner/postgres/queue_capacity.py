@@ -1,7 +1,7 @@
 """How much room the whole queue has: known roughly for nothing, counted exactly when little is left."""
 
 from beacon_lifecycle import Clock, TaskSet
-from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 

@@ -9,7 +9,8 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.lanes import lane_of
 from beacon_runner.domain.messages import Message
-from beacon_runner.ports import LiveMessage, Swept
+from beacon_runner.ports.reconcile import LiveMessage
+from beacon_runner.ports.retention import Swept
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from beacon_runner.ports import StoreUnavailableError
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.postgres.errors import CONFLICTS
 
 T = TypeVar("T")

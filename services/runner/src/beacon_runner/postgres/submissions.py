@@ -12,10 +12,10 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.lanes import kept_lane
 from beacon_runner.domain.quotas import Allowance, LimitReached
 from beacon_runner.domain.record import record
-from beacon_runner.ports import StoreUnavailableError
 from beacon_runner.postgres.arrays import numbers
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.new_ids import ids_from

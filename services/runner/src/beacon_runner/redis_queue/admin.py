@@ -9,7 +9,7 @@ from redis.asyncio import Redis, RedisCluster
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
-from beacon_runner.ports import LaneCount, LaneLoad, QueuePlace, QueueStats, Upcoming
+from beacon_runner.ports.queue_admin import LaneCount, LaneLoad, QueuePlace, QueueStats, Upcoming
 from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import WAKE_CHANNEL, Layout
 from beacon_runner.redis_queue.position import Standing, place_of
@@ -53,7 +53,7 @@ class RedisQueueAdmin:
     async def discard(self, messages: Sequence[Message]) -> int:
         return int(await self._run(Operation.REMOVE, *(message.id for message in messages)))
 
-    async def tell(self, job: JobId) -> None:
+    async def notify_watchers(self, job: JobId) -> None:
         await scripts.run(self._redis, Operation.TELL, [self._layout.epoch], [job.hex])
 
     async def paused(self) -> frozenset[JobClass]:

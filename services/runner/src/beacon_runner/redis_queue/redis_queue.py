@@ -14,7 +14,7 @@ from beacon_contracts.tiers import JobClass
 from beacon_redis import REDIS_ERRORS, QuickRedis
 from beacon_runner.domain.classes import better
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.ports import LiveMessage
+from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import Layout
 from beacon_runner.redis_queue.repair import LostAndFound
@@ -77,14 +77,14 @@ class RedisQueue:
             total += await self._number(Operation.ACK, "", words(message.id for message in step))
         return total
 
-    async def tell(self, jobs: Sequence[JobId]) -> None:
+    async def notify_watchers(self, jobs: Sequence[JobId]) -> None:
         for step in _steps(jobs):
             await scripts.run(self._redis, Operation.TELL, [self._layout.epoch], [job.hex for job in step])
 
     async def remove(self, messages: Sequence[Message]) -> int:
         return await self._on_each(Operation.REMOVE, messages)
 
-    async def give_back(self, messages: Sequence[Message], worker: str) -> int:
+    async def nack(self, messages: Sequence[Message], worker: str) -> int:
         # The last step first: each goes before what is there, so the first of all ends up in front.
         steps = reversed(list(_steps(messages)))
         return sum([await self._on_each(Operation.GIVE_BACK, step, worker) for step in steps])
@@ -99,7 +99,7 @@ class RedisQueue:
     async def reclaim(self, limit: int) -> Sequence[Message]:
         return _messages(await self._run(Operation.RECLAIM, min(limit, LARGEST_STEP)))
 
-    async def take_due(self, limit: int) -> int:
+    async def promote_due_retries(self, limit: int) -> int:
         step = min(limit, LARGEST_STEP)
         return await self._number(Operation.TAKE_DUE, self._layout.chosen_lanes, step)
 
@@ -107,7 +107,7 @@ class RedisQueue:
         arguments = message.id, job_class or "", "1" if front else ""
         return await self._number(Operation.MOVE, *arguments) == 1
 
-    async def misplaced(self, live: Sequence[LiveMessage]) -> Sequence[Message]:
+    async def find_inconsistent(self, live: Sequence[LiveMessage]) -> Sequence[Message]:
         missing: list[Message] = []
         for step in _steps(live):
             ids = [one.message.id for one in step]
@@ -115,9 +115,9 @@ class RedisQueue:
             missing += [one.message for one, value in zip(step, known, strict=True) if _is_wrong(one, value)]
         return missing
 
-    async def put_back(self) -> int:
+    async def repair(self) -> int:
         lost_and_found = LostAndFound(self._redis, self._layout)
-        return 0 if await lost_and_found.all_in_place() else await lost_and_found.put_back()
+        return 0 if await lost_and_found.all_in_place() else await lost_and_found.repair()
 
     async def identity(self) -> str:
         """Names the run of the server: another name means that it restarted or was replaced."""

@@ -36,7 +36,7 @@ class LostAndFound:
         known, found = await self._run(Operation.CENSUS, *JobClass)
         return bool(known == found)
 
-    async def put_back(self) -> int:
+    async def repair(self) -> int:
         """How many messages were not where they should have been."""
         expected = await self._expected()
         missing: list[str] = []

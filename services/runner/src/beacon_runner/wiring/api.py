@@ -43,8 +43,8 @@ from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.inline_publisher import Express
 from beacon_runner.migrations import head
-from beacon_runner.ports import QueueAdmin
-from beacon_runner.ports.router_status import RouterPort
+from beacon_runner.ports.queue_admin import QueueAdmin
+from beacon_runner.ports.router import RouterPort
 from beacon_runner.postgres.cancels import PostgresCancels, most_places
 from beacon_runner.postgres.credit import Credit
 from beacon_runner.postgres.database import Database

@@ -26,7 +26,12 @@ from beacon_runner.maintenance.redis_mirror import Mirror
 from beacon_runner.maintenance.retention import Retention
 from beacon_runner.maintenance.retries import RetryHandler
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import ClaimStore, Outbox, Pauses, Promotions, ReconcileStore, RetentionStore
+from beacon_runner.ports.claims import ClaimStore
+from beacon_runner.ports.outbox import Outbox
+from beacon_runner.ports.pauses import PauseStore
+from beacon_runner.ports.promotions import PromotionStore
+from beacon_runner.ports.reconcile import ReconcileStore
+from beacon_runner.ports.retention import RetentionStore
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL, hand_channel
 from beacon_runner.redis_queue.listener import WakeListener
@@ -76,9 +81,9 @@ class RelayStore:
 
     outbox: Outbox
     live: ReconcileStore
-    promotions: Promotions
+    promotions: PromotionStore
     attic: RetentionStore
-    pauses: Pauses
+    pauses: PauseStore
 
 
 def build_worker(transport: Transport, store: ClaimStore, executor: Executor) -> list[Service]:

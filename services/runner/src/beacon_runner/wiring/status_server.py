@@ -9,7 +9,7 @@ from beacon_lifecycle import Service
 from beacon_lifecycle.http_server import HttpServer
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.migrations import head
-from beacon_runner.ports import QueueAdmin
+from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.job_queries import Reader
 from beacon_runner.settings import RunnerSettings

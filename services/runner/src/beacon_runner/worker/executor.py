@@ -13,7 +13,7 @@ from beacon_contracts.inference import InferenceRequest, StepMeta
 from beacon_lifecycle import TaskSet
 from beacon_runner.domain.plan import Due
 from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.ports import Router
+from beacon_runner.ports.router import InferencePort
 from beacon_runner.worker.outcomes import NotTaken, Outcome, worker_error
 
 log = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class Patience:
 class RouterExecutor:
     """One task an execution. Giving up a handle leaves the run at the router, for whoever joins it next."""
 
-    def __init__(self, router: Router, *, timeout_s: float, patience: Patience | None = None) -> None:
+    def __init__(self, router: InferencePort, *, timeout_s: float, patience: Patience | None = None) -> None:
         self._router = router
         self._timeout_s = timeout_s
         self._patience = patience or Patience()

@@ -13,7 +13,8 @@ from beacon_runner.domain.grants import granted
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import ClaimStore, MessageQueue
+from beacon_runner.ports.claims import ClaimStore
+from beacon_runner.ports.queue import MessageQueue
 from beacon_runner.worker.build_run import open_run
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
@@ -85,7 +86,7 @@ class Pool:
         if not handed:
             return
         try:
-            await self._intake.queue.give_back(handed, self._intake.worker)
+            await self._intake.queue.nack(handed, self._intake.worker)
         except REDIS_ERRORS as error:  # their leases end, and what else is to be stopped is
             log.warning("handed_not_given_back", count=len(handed), error=str(error))
 
@@ -157,7 +158,7 @@ class Pool:
                 intake.bench.confirm(run)
             elif lost := self._let_go([run]):
                 intake.metrics.stale.inc()
-                await intake.queue.give_back(lost, intake.worker)
+                await intake.queue.nack(lost, intake.worker)
 
     def _let_go(self, runs: Sequence[JobRun]) -> list[Message]:
         """Stop working on them; what has begun at the router is left to the next who claims them."""
@@ -209,14 +210,14 @@ class Pool:
         except BaseException:
             intake.heartbeat.drop(messages)
             self._free += len(messages)
-            await intake.queue.give_back(messages, intake.worker)
+            await intake.queue.nack(messages, intake.worker)
             raise
         return jobs
 
     async def _too_late(self, messages: Sequence[Message]) -> RunResult:
         """We stood still: the leases may be over, and the jobs another worker's. To fence would rob it."""
         log.warning("claimed_too_late", count=len(messages))
-        await self._intake.queue.give_back(messages, self._intake.worker)
+        await self._intake.queue.nack(messages, self._intake.worker)
         return RunResult(0)
 
     async def _drop_stale(self, messages: Sequence[Message], jobs: Sequence[ClaimedJob]) -> None:

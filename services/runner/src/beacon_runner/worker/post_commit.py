@@ -10,7 +10,7 @@ from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import Finished, Returned, StageReport, Verdict
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import MessageQueue
+from beacon_runner.ports.queue import MessageQueue
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.run import JobRun
@@ -61,15 +61,15 @@ class Settlement:
     ) -> None:
         try:
             if changed:
-                await self.queue.tell(changed)
+                await self.queue.notify_watchers(changed)
             if done:
                 await self.queue.ack(done)  # which tells those who watch, too
             if returned:
-                await self.queue.give_back(returned, self.worker)
+                await self.queue.nack(returned, self.worker)
             if lost:
                 # Not forgotten: a crash of Postgres may have made them nobody's, and the next claim tells.
                 log.warning("jobs_taken_over", count=len(lost), first=str(lost[0].job))
-                await self.queue.give_back(lost, self.worker)
+                await self.queue.nack(lost, self.worker)
         except REDIS_ERRORS as error:
             log.warning("redis_not_told", messages=len(done) + len(returned) + len(lost), error=str(error))
 

@@ -13,11 +13,12 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
 from beacon_lifecycle import Clock
+from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.json_limits import NOT_RECORDABLE, unstorable
 from beacon_runner.domain.stage_result import Dead, ExecutionReport, StageReport
 from beacon_runner.domain.verdict import dead_state
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.ports import ClaimStore, StoreUnavailableError
+from beacon_runner.ports.claims import ClaimStore
 from beacon_runner.worker.run import JobRun
 
 log = structlog.get_logger(__name__)

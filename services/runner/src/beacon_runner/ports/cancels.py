@@ -1,0 +1,31 @@
+"""Cancelled jobs that the routers have not confirmed yet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from beacon_contracts.ids import JobId
+from beacon_runner.domain.plan import Place
+
+
+@dataclass(frozen=True, slots=True)
+class RouterCancel:
+    """A cancelled job with executions that may be at a router, under fences below `fence`.
+
+    `age_s`: for how long the routers have not confirmed.
+    """
+
+    job: JobId
+    fence: int
+    places: tuple[Place, ...]
+    age_s: float = 0.0
+
+
+class CancelStore(Protocol):
+    async def take(self, limit: int) -> Sequence[RouterCancel]:
+        """The cancels that are due; each is returned again, with a growing delay, until it is settled."""
+        ...
+
+    async def settle(self, job: JobId, *, ran: bool) -> None:
+        """The routers have confirmed. A paid price is refunded unless something `ran`."""
+        ...

@@ -1,0 +1,22 @@
+"""The worker's writes to Postgres: claim a job, record its results."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from beacon_contracts.ids import JobId
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.stage_result import ClaimedJob, StageReport
+
+
+class ClaimStore(Protocol):
+    async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
+        """Fence the jobs whose message is current; jobs with an outdated message are left out."""
+        ...
+
+    async def confirm(self, message: Message, job: ClaimedJob, worker: str) -> bool:
+        """Claim a granted job for this worker; false, and nothing changed, if it is late."""
+        ...
+
+    async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
+        """Apply each report whose fence is current, in one transaction; returns the applied jobs."""
+        ...
