@@ -12,12 +12,6 @@ PY := $(BIN)/python
 PACKAGES := $(sort $(wildcard libs/* services/*))
 SOURCES := $(addsuffix /src,$(PACKAGES)) tests $(wildcard benchmarks infra)
 STAMP := $(VENV)/.installed
-COMPILED := .compiled
-COMPILED_STAMP := $(COMPILED)/.built
-ROUTER := $(wildcard $(addprefix services/router/src/beacon_router/,*.py */*.py))
-ROUTER_TESTS := tests/unit/router_core tests/unit/router tests/integration/router
-# A broken scheduler is made by changing the interpreted one.
-NOT_COMPILED := --ignore tests/unit/router_core/test_broken_schedulers.py
 # In the order of the folders, which begins with those that take longest: sorted by their number of tests they came last.
 BESIDE_EACH_OTHER := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 ARGS ?=
@@ -32,7 +26,7 @@ ifneq ($(shell test -n "$$HOME" && test -d "$$HOME" && test -w "$$HOME" && echo 
 export HOME := $(CURDIR)/$(VENV)/home
 endif
 
-.PHONY: help setup lock up demo test test-again test-docker test-compiled compiled check fmt bench bench-peers llama \
+.PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers llama \
 	chaos clean distclean
 
 help: ## List the targets
@@ -49,7 +43,7 @@ lock: setup ## Resolve the dependencies again and write the locks
 	@$(PY) -m uv lock --upgrade
 	@$(PY) -m uv export -q --frozen --all-packages --all-groups --no-emit-workspace --no-annotate --no-header \
 		-o requirements.lock
-	@printf 'hatchling\neditables\nhatch-mypyc\n' | $(PY) -m uv pip compile -q --upgrade --universal --python-version 3.11 \
+	@printf 'hatchling\neditables\n' | $(PY) -m uv pip compile -q --upgrade --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --no-emit-index-url -o infra/build.lock -
 
 up: setup ## Run the whole system in this terminal; Ctrl-C stops it
@@ -70,16 +64,6 @@ test-docker: setup ## Run all tests on the stock Postgres and Redis images (need
 	@echo "==> testing on containers"
 	@BEACON_TEST_SERVERS=docker $(PY) -m pytest $(BESIDE_EACH_OTHER) $(ARGS)
 
-compiled: $(COMPILED_STAMP) ## Compile the router's scheduling core beside the project, as images do (needs a C compiler)
-
-$(COMPILED_STAMP): $(STAMP) infra/compile.sh services/router/pyproject.toml $(ROUTER)
-	@sh infra/compile.sh "$(VENV)" "$(COMPILED)"
-	@touch $@
-
-test-compiled: compiled ## Run the router's tests on its compiled core
-	@echo "==> testing the compiled core"
-	@PYTHONPATH="$(CURDIR)/$(COMPILED)" $(PY) -m pytest $(BESIDE_EACH_OTHER) $(ROUTER_TESTS) $(NOT_COMPILED) $(ARGS)
-
 check: setup ## Lint, format, types, import contracts, deployment files
 	@echo "==> ruff"
 	@$(PY) -m ruff check .
@@ -95,7 +79,7 @@ fmt: setup ## Format the code and fix what can be fixed
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-bench: setup $(if $(wildcard $(COMPILED)),compiled) ## Measure Beacon against its limits (NAME=runner runs benchmarks/runner alone)
+bench: setup ## Measure Beacon against its limits (NAME=runner runs benchmarks/runner alone)
 	@$(PY) -m benchmarks$(if $(NAME),.$(NAME)) $(ARGS)
 
 bench-peers: setup ## Install other queues beside the project and measure Beacon among them
@@ -116,4 +100,4 @@ clean: ## Remove the data of `make up` and all caches
 	@find . -name __pycache__ -not -path './$(VENV)/*' -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the virtual environment too
-	@rm -rf $(VENV) $(COMPILED) .venv-peers* .venv-llama
+	@rm -rf $(VENV) .venv-peers* .venv-llama

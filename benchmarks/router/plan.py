@@ -4,7 +4,6 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from benchmarks.harness.compiled import ENVIRONMENT, built
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.router import peers
 from benchmarks.router.measuring import Load, Measured, measure
@@ -12,7 +11,6 @@ from benchmarks.router.processes import Field, Server
 from benchmarks.router.retry_delay import retry_delays
 
 ROUTER, ECHO, DIRECT = "Beacon router", "FastAPI echo (limit)", "backend alone (limit)"
-COMPILED = "Beacon router, compiled core"
 PROXY, CLASS = "LiteLLM proxy", "LiteLLM Router class"
 IN_FLIGHT = 64
 SLOW_RUN_S = 0.05
@@ -74,9 +72,6 @@ class Plan:
             ECHO: self._trial(echo, load),
             DIRECT: self._trial(gpu, Load("/modal", "modal", self._sizes.requests, IN_FLIGHT)),
         }
-        if built():
-            compiled = await self._place.router("compiled router on fast gpu", gpu, environment=ENVIRONMENT)
-            trials[COMPILED] = self._trial(compiled, load)
         return trials | await self._peer_trials(gpu, "proxy on fast gpu")
 
     async def _latency_trials(self) -> dict[str, Trial]:

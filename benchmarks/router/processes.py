@@ -140,9 +140,7 @@ class Field:
         command = [sys.executable, "-m", "benchmarks.router.backend", str(port), str(run_s)]
         return await self._start(name, command, port, {})
 
-    async def router(
-        self, name: str, us: Server, eu: Server | None = None, *, environment: Mapping[str, str] | None = None
-    ) -> Server:
+    async def router(self, name: str, us: Server, eu: Server | None = None) -> Server:
         """One router over two regions; without a GPU of its own the second shares the first's."""
         port = free_port()
         tiers = "".join(
@@ -153,7 +151,6 @@ class Field:
         config = self._folder / f"{name}.toml"
         config.write_text(CONFIG.format(us=us.url, eu=(eu or us).url) + tiers, encoding="utf-8")
         env = {
-            **(environment or {}),
             "BEACON_CONFIG": str(config),
             "BEACON_ROUTER_PORT": str(port),
             "BEACON_SERVICE_TOKEN": TOKEN,

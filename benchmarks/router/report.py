@@ -8,7 +8,7 @@ from benchmarks.harness.statistics import Spread, percentile
 from benchmarks.harness.table import DASH, TIMES, markdown_table, spread
 from benchmarks.router import peers
 from benchmarks.router.measuring import Measured
-from benchmarks.router.plan import CLASS, COMPILED, DIRECT, ECHO, PROXY, ROUTER, Findings, Round, Sizes
+from benchmarks.router.plan import CLASS, DIRECT, ECHO, PROXY, ROUTER, Findings, Round, Sizes
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -105,7 +105,7 @@ def _times(findings: Findings, name: str) -> str:
 
 
 def _names(rounds: list[Round]) -> list[str]:
-    order = [ROUTER, COMPILED, ECHO, DIRECT, CLASS, PROXY]
+    order = [ROUTER, ECHO, DIRECT, CLASS, PROXY]
     return [name for name in order if any(name in measured for measured in rounds)]
 
 

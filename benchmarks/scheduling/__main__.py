@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.harness.machine import facts_line, machine_facts
-from benchmarks.scheduling.cores import COMPILED, core_costs
+from benchmarks.scheduling.cores import core_costs
 from benchmarks.scheduling.findings import simulate
 from benchmarks.scheduling.report import write_report
 from benchmarks.scheduling.scenarios import all_scenarios
@@ -24,8 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--traces", default=os.environ.get("BEACON_TRACES"), help="a directory of CSV files")
     chosen, _ = parser.parse_known_args(arguments)
     costs = core_costs(chosen.rounds, chosen.decisions, chosen.seed)
-    if COMPILED not in costs:
-        print("  the compiled core is not measured: `make compiled` builds it")
     found = simulate(all_scenarios(chosen.traces, chosen.seed, chosen.seconds), chosen.samples)
     how = (
         f"Seed {chosen.seed}; decisions in {chosen.rounds} shuffled rounds of {chosen.decisions:,}; "

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from beacon_lifecycle import tune_gc
-from benchmarks.harness.compiled import ENVIRONMENT, built
 from benchmarks.harness.process import ROOT
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.harness.statistics import Round
@@ -32,11 +31,9 @@ class Costs:
 
 
 def core_costs(rounds: int, decisions: int, seed: int) -> dict[str, Costs]:
-    """By core; without the compiled one if it is not built."""
+    """By core."""
     with ExitStack() as processes:
         cores = {INTERPRETED: processes.enter_context(_core({}, seed))}
-        if built():
-            cores[COMPILED] = processes.enter_context(_core(ENVIRONMENT, seed))
         found: dict[str, list[dict[str, Round]]] = {name: [] for name in cores}
         for number, order in enumerate(shuffled_rounds(list(cores), rounds, seed)):
             for name in order:

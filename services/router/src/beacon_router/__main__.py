@@ -7,12 +7,10 @@ gc.disable()  # while all is imported: nothing of it is garbage
 import os
 import sys
 
-import structlog
 from pydantic import ValidationError
 
 from beacon_config import ConfigError, load_config
 from beacon_lifecycle import run_process, tune_gc
-from beacon_router.scheduling import COMPILED
 from beacon_router.settings import Settings
 from beacon_router.wiring import build
 from beacon_telemetry import configure_logging
@@ -28,7 +26,6 @@ def main() -> int:
         sys.stderr.write(f"the router cannot start: {error}\n")
         return 2
     configure_logging("router", settings.log_format, settings.log_level)
-    structlog.get_logger(__name__).info("core_loaded", compiled=COMPILED)
     tune_gc(young=_YOUNG)
     return run_process(lambda: build(settings, config, os.environ))
 

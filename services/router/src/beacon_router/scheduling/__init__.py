@@ -1,7 +1,5 @@
 """The router's pure scheduling core: docs/scheduling.md states its rules and bounds."""
 
-from typing import Final
-
 from beacon_router.scheduling.decisions import (
     Decision,
     Eta,
@@ -35,11 +33,7 @@ from beacon_router.scheduling.topology import (
     model_limit,
 )
 
-COMPILED: Final = not __file__.endswith(".py")
-"""Whether this is the core that images run; docs/decisions/0014 says how it is made."""
-
 __all__ = [
-    "COMPILED",
     "BackendSnapshot",
     "BackendSpec",
     "Decision",
