@@ -14,8 +14,7 @@ POLICY = (
     ("services/router/src/beacon_router/scheduling", "policy placement fairness starvation"),
     (
         "services/router/src/beacon_router/core",
-        "asides bounds crowd dispatch fleet heads limits patience placing pools queues"
-        " rehearsed_choice turns",
+        "asides bounds crowd dispatch fleet heads limits patience placing pools queues rehearsed_choice turns",  # noqa: E501
     ),
 )
 
