@@ -13,8 +13,9 @@ PACKAGES := $(sort $(wildcard libs/* services/*))
 SOURCES := $(addsuffix /src,$(PACKAGES)) tests $(wildcard benchmarks infra)
 STAMP := $(VENV)/.installed
 # In the order of the folders, which begins with those that take longest: sorted by their number of tests they came last.
-BESIDE_EACH_OTHER := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 ARGS ?=
+SECONDS ?= 600
 # A file for pytest's own exit code, which says why it failed: make turns every failure into 2.
 EXIT_CODE ?= /dev/null
 
@@ -27,7 +28,7 @@ export HOME := $(CURDIR)/$(VENV)/home
 endif
 
 .PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers llama \
-	chaos clean distclean
+	chaos explore metrics clean distclean
 
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -54,7 +55,7 @@ demo: setup ## Run the whole system, put a 3 x 3 x 3 matrix through it, print th
 
 test: setup ## Run all tests on embedded servers (ARGS="-k name" narrows it down)
 	@echo "==> testing"
-	@$(PY) -m pytest $(BESIDE_EACH_OTHER) $(ARGS); code=$$?; echo $$code >"$(EXIT_CODE)"; exit $$code
+	@$(PY) -m pytest $(PYTEST_PARALLEL) $(ARGS); code=$$?; echo $$code >"$(EXIT_CODE)"; exit $$code
 
 test-again: setup ## Run the tests that failed last time once more, one at a time
 	@echo "==> testing again what failed"
@@ -62,7 +63,7 @@ test-again: setup ## Run the tests that failed last time once more, one at a tim
 
 test-docker: setup ## Run all tests on the stock Postgres and Redis images (needs a Docker engine)
 	@echo "==> testing on containers"
-	@BEACON_TEST_SERVERS=docker $(PY) -m pytest $(BESIDE_EACH_OTHER) $(ARGS)
+	@BEACON_TEST_SERVERS=docker $(PY) -m pytest $(PYTEST_PARALLEL) $(ARGS)
 
 check: setup ## Lint, format, types, import contracts, deployment files
 	@echo "==> ruff"
@@ -93,6 +94,12 @@ llama: setup ## Install llama.cpp beside the project, for the tests of the route
 # The seed is drawn anew each time and shown; BEACON_CHAOS_SEED repeats a run.
 chaos: setup ## Kill parts of the system at random moments, and count what is lost (minutes)
 	@BEACON_CHAOS_SEED=$${BEACON_CHAOS_SEED:-$$(date +%s)} $(PY) -m pytest tests/chaos -m chaos -v $(ARGS)
+
+explore: setup ## Run property tests and chaos with new seeds (SECONDS=600)
+	@$(PY) -m infra.explore --seconds $(SECONDS)
+
+metrics: setup ## Measure the code metrics of this checkout
+	@$(PY) -m benchmarks.code_metrics
 
 clean: ## Remove the data of `make up` and all caches
 	@if test -x $(PY); then $(PY) -m beacon_devstack clean; else rm -rf .beacon; fi
