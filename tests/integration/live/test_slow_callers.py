@@ -18,11 +18,18 @@ from tests.integration.live.stalled import (
     told_by_socket,
     told_by_stream,
 )
-from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller, served
+from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed, served
 
-TIMEOUTS = ClientTimeouts(head_s=0.3, body_s=0.3)
+TIMEOUTS = ClientTimeouts(head_s=0.3)
+SHORT = CONFIG.model_copy(update={"limits": CONFIG.limits.model_copy(update={"body_timeout_s": 0.3})})
 HALF_A_HEAD = b"POST /api/v1/jobs HTTP/1.1\r\nhost: run"
 BODY = json.dumps(GENERATION).encode()
+
+
+@pytest.fixture
+async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiBed]:
+    async with api_bed(database_url, redis_url, SHORT) as bed:
+        yield bed
 
 
 @pytest.fixture

@@ -205,16 +205,16 @@ async def nothing_held(router: Router) -> bool:
 async def test_half_a_request_is_answered_when_the_router_stops() -> None:
     async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
         async with start_router(router_config({"us-1": backend("US", gpu.url, slots=1)})) as router:
-            async with wire_to(router.url) as direct, wire_to(router.url) as framework:
-                await direct.send(ask("half", length=500) + b"{")
+            async with wire_to(router.url) as sized, wire_to(router.url) as chunked:
+                await sized.send(ask("half", length=500) + b"{")
                 head = ask("half-chunked", length=500).replace(b"content-length", b"x-length")
-                await framework.send(head[:-2] + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
+                await chunked.send(head[:-2] + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
                 await until(lambda: both_arrive(router), "both requests have begun")
                 router.process.send(signal.SIGTERM)
 
-                for caller in (direct, framework):
+                for caller in (sized, chunked):
                     status, headers, problem = await caller.answer()
-                    assert (status, problem["code"]) == (503, "router_stopping")
+                    assert (status, problem["code"]) == (503, "server_stopping")
                     assert int(headers["retry-after"]) >= 1
             assert await asyncio.to_thread(router.process.wait_exit) == 0
         assert await gpu.ledger() == []

@@ -79,9 +79,9 @@ async def test_a_body_that_comes_in_drops_is_refused(router: Router) -> None:
 async def test_a_late_answer_is_not_the_callers_fault(router: Router, gpu: Gpusim) -> None:
     looking = f"GET /inference/held HTTP/1.1\r\n{KEY}prefer: wait=3000\r\n\r\n".encode()
     await gpu.hold()
-    async with wire_to(router.url) as direct, wire_to(router.url) as framework, wire_to(router.url) as poll:
-        await direct.send(ask("held"))
-        await framework.send(ask("held-too", "/inference?x=1"))
+    async with wire_to(router.url) as first, wire_to(router.url) as second, wire_to(router.url) as poll:
+        await first.send(ask("held"))
+        await second.send(ask("held-too", "/inference?x=1"))
         await gpu.wait_running(2)
         await poll.send(looking + HALF_A_HEAD)  # what is begun meanwhile waits for its turn
         for _ in range(2):
@@ -89,7 +89,7 @@ async def test_a_late_answer_is_not_the_callers_fault(router: Router, gpu: Gpusi
                 assert await silent.ended()
 
         await gpu.release()
-        for wire in (direct, framework, poll):
+        for wire in (first, second, poll):
             status, _, document = await wire.answer()
             assert (status, document["state"]) == (200, "completed")
         assert await poll.ended()

@@ -18,6 +18,7 @@ from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
+from beacon_http.request_body import BodyLimits
 from beacon_lifecycle import ManualClock, SystemClock
 from beacon_lifecycle.http_crowds import Crowd
 from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
@@ -25,8 +26,7 @@ from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.application.priorities import Priorities
 from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.http.direct import DirectLane, direct_line
-from beacon_runner.http.stream_protocols import SocketLine
+from beacon_runner.http.stream_protocols import HttpLine, SocketLine
 from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.submissions import NewJob
@@ -88,7 +88,7 @@ class ApiBed:
     transport: httpx.ASGITransport
     rung: list[None]
     watchers: Watchers
-    lane: DirectLane
+    bodies: BodyLimits
     metrics: CollectorRegistry
     address: str | None = None  # where callers find it over a network
     clients: list[httpx.AsyncClient] = field(default_factory=list)
@@ -179,7 +179,8 @@ async def served(
         port=0,
         ready_file=ready,
         stop_grace_s=0.1,
-        protocol=direct_line(bed.lane),
+        on_stop=bed.bodies.stop,
+        protocol=HttpLine,
         timeouts=timeouts,
         websockets=SocketLine,
         crowd=crowd,
@@ -239,7 +240,7 @@ async def api_bed(
             transport,
             rung,
             watchers,
-            parts.lane,
+            parts.bodies,
             registry,
         )
     finally:

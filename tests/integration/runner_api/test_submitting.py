@@ -1,9 +1,7 @@
 """`POST /api/v1/jobs` and `/batch`: what is taken, what is refused, and that refusals change nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -19,23 +17,8 @@ from tests.integration.runner_api.bed import (
     PIPELINE,
     ApiBed,
     Caller,
-    api_bed,
-    served,
 )
 from tests.integration.runner_store.statements import AGE_JOB
-
-
-@pytest.fixture(params=["the framework", "the connection"])
-async def api(
-    request: pytest.FixtureRequest, database_url: str, redis_url: str, tmp_path: Path
-) -> AsyncIterator[ApiBed]:
-    """Whoever answers, it is the same."""
-    async with api_bed(database_url, redis_url) as bed:
-        if request.param == "the framework":
-            yield bed
-        else:
-            async with served(bed, bed.transport.app, tmp_path) as bed.address:
-                yield bed
 
 
 @pytest.mark.parametrize("body", [GENERATION, MATRIX, PIPELINE])

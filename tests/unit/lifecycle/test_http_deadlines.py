@@ -9,7 +9,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from beacon_lifecycle.http_deadlines import BODY_LATE, ClientDeadlines, ClientTimeouts
+from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
 from beacon_lifecycle.http_heads import MOST_AHEAD, MOST_HEAD, NOTHING
 
 KEEP_ALIVE_S = 120
@@ -211,20 +211,6 @@ def test_who_waits_for_an_answer_is_never_late(connection: Connection, loop: Han
     assert times.closed_at(loop.now + KEEP_ALIVE_S)
 
 
-def test_a_late_body_is_told_to_the_application_which_refuses_it(
-    connection: Connection, loop: HandLoop, transport: OpenTransport
-) -> None:
-    connection.data_received(HEAD_OF_FOUR + b"b")
-    loop.at(BODY_S - 1)
-    connection.data_received(b"o")
-    assert (BODY_LATE in connection.scope, connection.cycle.message_event.is_set()) == (False, True)
-    connection.cycle.message_event.clear()
-    loop.at(BODY_S)
-    assert dict(connection.scope)[BODY_LATE] == BODY_S
-    assert connection.cycle.message_event.is_set()
-    assert not transport.closed
-
-
 @pytest.mark.parametrize("sent", [b"", b"bo"])
 def test_one_that_was_answered_before_its_body_came_has_the_time_of_a_body(
     connection: Connection, loop: HandLoop, times: Times, sent: bytes
@@ -246,50 +232,6 @@ def test_one_that_was_answered_before_its_body_came_may_still_ask_again(
     loop.at(10)
     connection.data_received(b"body")
     assert times.closed_at(10 + KEEP_ALIVE_S)
-
-
-def test_an_answer_that_has_begun_is_not_cut_for_a_body_that_nobody_reads(
-    connection: Connection, times: Times
-) -> None:
-    connection.data_received(HEAD_OF_FOUR)
-    connection.cycle.response_started = True
-    assert times.open_for_long()
-    assert BODY_LATE not in connection.scope
-
-
-@pytest.mark.parametrize("waits", ["to be told to go on", "to be read"])
-def test_a_body_that_waits_for_us_is_not_late(
-    connection: Connection, loop: HandLoop, times: Times, waits: str
-) -> None:
-    expect = b"expect: 100-continue\r\n" if waits == "to be told to go on" else b""
-    connection.data_received(b"POST / HTTP/1.1\r\n%bcontent-length: 100000\r\n\r\n" % expect)
-    if not expect:
-        connection.data_received(b"x" * 70_000)
-        assert connection.flow.read_paused
-    assert times.open_for_long()
-    assert BODY_LATE not in connection.scope
-
-    connection.cycle.waiting_for_100_continue = False
-    connection.flow.resume_reading()
-    loop.at(loop.now + BODY_S)
-    assert BODY_LATE in connection.scope
-
-
-def test_a_body_behind_another_request_has_its_time_from_the_answer_to_that(
-    connection: Connection, loop: HandLoop, times: Times
-) -> None:
-    connection.data_received(ASK)
-    first = connection.cycle
-    connection.data_received(HEAD_OF_FOUR)
-    assert times.open_for_long()
-    assert BODY_LATE not in connection.scope
-
-    first.response_complete = True
-    connection.on_response_complete()
-    loop.at(loop.now + BODY_S - 1)
-    assert BODY_LATE not in connection.scope
-    loop.at(loop.now + 1)
-    assert BODY_LATE in connection.scope
 
 
 def test_what_follows_a_body_without_end_is_cut_before_the_time_of_the_body_is_over(
@@ -325,19 +267,6 @@ def test_one_that_is_lost_leaves_no_timer(connection: Connection, loop: HandLoop
     connection.connection_lost(None)
     connection.answer()
     assert loop.waiting == []
-
-
-def test_a_body_that_begins_in_the_read_that_ends_another_has_a_time_of_its_own(
-    connection: Connection, loop: HandLoop
-) -> None:
-    connection.data_received(HEAD_OF_FOUR)
-    connection.answer()  # a refusal, before the body is here
-    loop.at(BODY_S - 1)
-    connection.data_received(b"body" + HEAD_OF_FOUR + b"b")
-    loop.at(BODY_S - 1 + BODY_S - 1)
-    assert BODY_LATE not in connection.scope
-    loop.at(BODY_S - 1 + BODY_S)
-    assert BODY_LATE in connection.scope
 
 
 def test_requests_sent_ahead_are_bounded(connection: Connection, transport: OpenTransport) -> None:

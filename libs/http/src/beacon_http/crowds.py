@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from beacon_http.direct import CLOSE
 from beacon_http.problems import make_problem
 from beacon_http.replies import problem_reply
 from beacon_lifecycle.http_crowds import Crowd, connections_allowed
@@ -14,4 +13,6 @@ _FULL = make_problem(
 
 def crowd_of(connections: int, refused: Callable[[], None]) -> Crowd:
     """`connections` as the configuration has it."""
-    return Crowd(connections_allowed(connections), problem_reply(_FULL).encoded(CLOSE), refused)
+    return Crowd(
+        connections_allowed(connections), problem_reply(_FULL).encoded((b"connection", b"close")), refused
+    )

@@ -33,6 +33,7 @@ _FRAMEWORK_CODES = {
     405: "method_not_allowed",
     408: "body_too_slow",
     413: "body_too_large",
+    503: "server_stopping",
 }
 _PLACES = frozenset({"query", "path", "header", "body"})
 # A body of a megabyte can have a hundred thousand wrong fields: telling them all took a second.
@@ -61,7 +62,9 @@ def framework_problem(error: HTTPException) -> tuple[Problem, Headers]:
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in (error.headers or {}).items()
     )
-    return make_problem(error.status_code, code, str(error.detail)), headers
+    retry_after = (error.headers or {}).get("retry-after")
+    more = {} if retry_after is None else {"retry_after_s": float(retry_after)}
+    return make_problem(error.status_code, code, str(error.detail), **more), headers
 
 
 def field_problems(

@@ -3,12 +3,8 @@
 from asyncio import BaseTransport, TimerHandle
 from dataclasses import dataclass
 from math import inf
-from typing import cast
 
 from beacon_lifecycle.http_heads import BODY, HEAD, NOTHING, BoundedHeads
-
-# In the scope of a request whose body is late: the seconds it had. Who reads the body refuses it then.
-BODY_LATE = "beacon.body_late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +63,6 @@ class ClientDeadlines(BoundedHeads):
             return inf
         return self._due - self.timeout_keep_alive
 
-    def body_is_late(self) -> None:
-        """Wakes the application, which reads the body, to refuse it."""
-        cast("dict[str, object]", self.scope)[BODY_LATE] = self.timeouts.body_s
-        self.cycle.message_event.set()
-
     def _await_client(self) -> None:
         """What is to come next has its time from now on; more bytes of the same give it no more."""
         self._awaited = self.reading
@@ -104,10 +95,8 @@ class ClientDeadlines(BoundedHeads):
             self._look_when_due()
         elif self.reading is not BODY or self.cycle.response_complete:
             self.timeout_keep_alive_handler()
-        elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
-            self._await_client()  # which waits for us
         else:
-            self.body_is_late()
+            self._await_client()  # the application bounds the time of bodies
 
     def _is_owed_an_answer(self) -> bool:
         if self.cycle is None or self.cycle.response_complete:

@@ -45,6 +45,7 @@ class HttpServer:
         port: int,
         ready_file: Path | None = None,
         stop_grace_s: float = 3.0,
+        on_stop: Callable[[], None] = lambda: None,
         on_grace_over: Callable[[], None] = lambda: None,
         protocol: type[HttpToolsProtocol] = WatchedReaders,
         timeouts: ClientTimeouts = WatchedReaders.timeouts,
@@ -55,6 +56,7 @@ class HttpServer:
         self._port = port
         self._ready_file = ready_file
         self._stop_grace_s = stop_grace_s
+        self._on_stop = on_stop
         self._on_grace_over = on_grace_over
         self._crowd = crowd or Crowd(connections_allowed())
         self._server = _Uvicorn(
@@ -101,6 +103,7 @@ class HttpServer:
     async def stop(self) -> None:
         """Take nothing new, give open answers their grace, then end them. Idempotent."""
         self._server.should_exit = True
+        self._on_stop()
         if not await self._tasks.drain(self._stop_grace_s):
             self._on_grace_over()
             await self._tasks.drain(self._stop_grace_s + 2)

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 from beacon_config import BeaconConfig
 from beacon_config.limits import RouterConfig
 from beacon_http.crowds import crowd_of
+from beacon_http.request_body import BodyLimits
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, WakeEvent
 from beacon_lifecycle.http_deadlines import ClientTimeouts
-from beacon_lifecycle.http_readers import WatchedReaders
 from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import RedisAddress
 from beacon_router.backends import Pool, build_backends
@@ -22,7 +22,6 @@ from beacon_router.http.callers import ApiKeyCache
 from beacon_router.http.chat_handler import ChatHandler
 from beacon_router.http.chat_parser import ChatReader
 from beacon_router.http.chat_routes import chat_routes
-from beacon_router.http.direct import DirectLane, direct_protocol
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.presenter import Views
@@ -165,14 +164,13 @@ def _server(
         health_routes(registry, lambda: _unready(shell)),
     ]
     metrics = HttpMetrics(registry, "beacon_router")
-    lane = DirectLane(desk, shell.dispatcher, metrics, router.body_bytes)
+    bodies = BodyLimits(router.body_bytes, router.body_timeout_s)
     server = HttpServer(
-        create_app(desk, others, metrics=metrics, access_log=settings.access_log),
+        create_app(desk, others, bodies=bodies, metrics=metrics, access_log=settings.access_log),
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,
-        # The access log is written by the framework's way only.
-        protocol=WatchedReaders if settings.access_log else direct_protocol(lane),
+        on_stop=bodies.stop,
         timeouts=ClientTimeouts(router.head_timeout_s, router.body_timeout_s, router.reader_timeout_s),
         crowd=crowd_of(router.connections, metrics.connection_refused),
     )

@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from beacon_http.documents import document_api
+from beacon_http.openapi import document_api
+from beacon_http.request_body import BodyLimits, RequestBodyMiddleware
 from beacon_router.http.chat_errors import CHAT_PREFIX, chat_refusal
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_routes import inference_routes
@@ -17,7 +18,12 @@ from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextM
 
 
 def create_app(
-    desk: InferenceHandler, others: Iterable[APIRouter], *, metrics: HttpMetrics, access_log: bool
+    desk: InferenceHandler,
+    others: Iterable[APIRouter],
+    *,
+    bodies: BodyLimits,
+    metrics: HttpMetrics,
+    access_log: bool,
 ) -> ASGIApp:
     app = FastAPI(
         title="Beacon router",
@@ -30,7 +36,8 @@ def create_app(
     for error in (*FORESEEN, Exception):
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
-    return RequestContextMiddleware(HttpMetricsMiddleware(app, metrics), access_log=access_log)
+    limited = RequestBodyMiddleware(app, bodies)
+    return RequestContextMiddleware(HttpMetricsMiddleware(limited, metrics), access_log=access_log)
 
 
 async def on_error(request: Request, error: Exception) -> Response:

@@ -3,24 +3,26 @@
 from typing import Any
 
 import orjson
+from starlette.requests import Request
 from starlette.types import Receive, Scope
 
-from beacon_http.bodies import announced_length, read_body
 from beacon_http.problems import HttpProblemError
+from beacon_http.request_body import content_length
 from beacon_router.service.dispatcher import Dispatcher
 
 
 class BodyReader:
-    """Bodies of so many bytes at most, and all that are coming in together within what may be held."""
+    """Reads a body after reserving memory for it: its announced length, or the largest that is allowed."""
 
-    def __init__(self, dispatcher: Dispatcher, most: int) -> None:
+    def __init__(self, dispatcher: Dispatcher, max_bytes: int) -> None:
         self._dispatcher = dispatcher
-        self._most = most
+        self._max_bytes = max_bytes
 
     async def read(self, scope: Scope, receive: Receive) -> bytes:
-        announced, most = announced_length(scope), self._most
-        with self._dispatcher.arriving(most if announced is None else min(announced, most)):
-            return await read_body(scope, receive, most)
+        announced = content_length(scope)
+        reserved = self._max_bytes if announced is None else min(announced, self._max_bytes)
+        with self._dispatcher.arriving(reserved):
+            return await Request(scope, receive).body()
 
 
 def json_object(body: bytes) -> dict[str, Any]:

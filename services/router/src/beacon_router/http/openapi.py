@@ -3,7 +3,7 @@
 from typing import Any
 
 from beacon_contracts.inference import InferenceRequest
-from beacon_http.documents import REFERENCE, ProblemExamples
+from beacon_http.openapi import REFERENCE, ProblemExamples
 
 _EXAMPLE = {
     "request_id": "exe_01k9x7p4f8q2r6s0t3v5w7y9za.0.3",

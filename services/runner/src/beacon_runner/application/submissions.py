@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import orjson
 from pydantic import TypeAdapter
+from starlette.requests import Request
 from starlette.types import Receive, Scope
 
 from beacon_config import BeaconConfig
@@ -14,7 +15,6 @@ from beacon_contracts.ids import JobId, UserId, encode_job_id
 from beacon_contracts.jobs import BatchSubmission, job_submission
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import JobClass, Tier
-from beacon_http.bodies import bounded, read_body
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import Reply
 from beacon_runner.application.priorities import Priorities
@@ -62,15 +62,7 @@ class SubmissionService:
     async def submit(self, scope: Scope, receive: Receive) -> Reply:
         """`POST /api/v1/jobs`."""
         principal = await self.keys.require(scope, accounts.Scope.USER)
-        body = await read_body(scope, receive, self.config.limits.body_bytes)
-        return await self._submit(principal, scope, body)
-
-    async def submit_whole(self, scope: Scope, body: bytes) -> Reply:
-        """The same for a request whose body is here already."""
-        principal = await self.keys.require(scope, accounts.Scope.USER)
-        return await self._submit(principal, scope, bounded(body, self.config.limits.body_bytes))
-
-    async def _submit(self, principal: Principal, scope: Scope, body: bytes) -> Reply:
+        body = await Request(scope, receive).body()
         return await self.take(principal, job_submission.validate_json(body), idempotency_key(scope))
 
     async def take(self, principal: Principal, submission: Submission, key: str | None) -> Reply:
@@ -87,7 +79,7 @@ class SubmissionService:
     async def submit_batch(self, scope: Scope, receive: Receive) -> Reply:
         """`POST /api/v1/jobs/batch`."""
         principal = await self.keys.require(scope, accounts.Scope.USER)
-        body = await read_body(scope, receive, self.config.limits.body_bytes)
+        body = await Request(scope, receive).body()
         submissions = _BATCH.validate_json(body).jobs
         self._check_size(len(submissions))
         key = idempotency_key(scope)

@@ -6,15 +6,14 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from beacon_http.bodies import BoundedBodies
-from beacon_http.documents import document_api
-from beacon_http.fast_lane import FastLane
-from beacon_http.heads import Heads
+from beacon_http.head import HeadMiddleware
+from beacon_http.openapi import document_api
 from beacon_http.problems import HttpProblemError
+from beacon_http.request_body import BodyLimits, RequestBodyMiddleware
 from beacon_runner.application.submissions import SubmissionService
 from beacon_runner.http.job_routes import submission_routes
 from beacon_runner.http.openapi import KEYS, RAW_BODIES
-from beacon_runner.http.problems import EXPECTED, on_error, refusal
+from beacon_runner.http.problems import EXPECTED, on_error
 from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextMiddleware
 
 
@@ -23,6 +22,7 @@ def create_app(
     others: Iterable[APIRouter],
     pages: Iterable[BaseRoute],
     *,
+    bodies: BodyLimits,
     metrics: HttpMetrics,
     access_log: bool,
 ) -> ASGIApp:
@@ -33,14 +33,11 @@ def create_app(
         description="Durable, fair queueing of jobs for slow and scarce GPUs.",
         redoc_url=None,
     )
-    submission = submission_routes(submitting)
-    for router in (submission, *others):
+    for router in (submission_routes(submitting), *others):
         app.include_router(router)
     app.router.routes.extend(pages)
     for error in (*EXPECTED, HttpProblemError, Exception):
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
-    bounded = BoundedBodies(Heads(app), limit=submitting.config.limits.body_bytes)
-    hot = {"/api/v1/jobs": submitting.submit, "/api/v1/jobs/batch": submitting.submit_batch}
-    lane = FastLane(hot, submission.routes, refuse=refusal, rest=bounded)
-    return RequestContextMiddleware(HttpMetricsMiddleware(lane, metrics), access_log=access_log)
+    limited = RequestBodyMiddleware(HeadMiddleware(app), bodies)
+    return RequestContextMiddleware(HttpMetricsMiddleware(limited, metrics), access_log=access_log)

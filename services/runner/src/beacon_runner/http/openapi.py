@@ -3,7 +3,7 @@
 from typing import Any
 
 from beacon_contracts.jobs import BatchSubmission, job_submission
-from beacon_http.documents import REFERENCE, ProblemExamples
+from beacon_http.openapi import REFERENCE, ProblemExamples
 
 EXAMPLES: dict[str, Any] = {
     "matrix": {

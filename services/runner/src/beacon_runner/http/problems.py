@@ -6,7 +6,7 @@ import structlog
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from beacon_contracts.ids import InvalidIdError
@@ -24,7 +24,10 @@ _OWN_CODES = frozenset({"duration_too_long"})  # told by the problem's own code 
 _OUTDATED = "the database has to be migrated to the version that this release needs: `beacon-runner migrate`"
 _UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
 
+CLIENT_CLOSED_REQUEST = 499  # nginx's status; only the metrics show it
+
 _SIMPLE: dict[type[Exception], tuple[int, str, str]] = {
+    ClientDisconnect: (CLIENT_CLOSED_REQUEST, "client_gone", "the client disconnected before the response"),
     job_commands.NoSuchJobError: (404, "unknown_job", "there is no such job among yours"),
     job_commands.NoSuchExecutionError: (404, "unknown_execution", "the job has no such execution"),
     credit.AlreadyFirstError: (409, "already_first", "this job has paid to go first already"),

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from beacon_client.router import RouterClient
 from beacon_config import BeaconConfig
 from beacon_http.crowds import crowd_of
+from beacon_http.request_body import BodyLimits
 from beacon_lifecycle import Clock, Service
 from beacon_lifecycle.http_deadlines import ClientTimeouts
 from beacon_lifecycle.http_server import HttpServer
@@ -31,7 +32,6 @@ from beacon_runner.http.admin_routes import Operations, admin_routes
 from beacon_runner.http.app import create_app
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
-from beacon_runner.http.direct import DirectLane, direct_line
 from beacon_runner.http.event_routes import SLOW_AFTER_S, event_routes, socket_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.http.job_routes import execution_routes, job_routes
@@ -104,8 +104,8 @@ class ApiParts:
             queue, PostgresOutbox(database), DeadLetters(database), PostgresPauses(database), reader, ring
         )
         submitting = SubmissionService(config, admission, keys, self.intake, self.outlook, self.priorities)
-        metrics = HttpMetrics(registry, "beacon_runner")
-        self.lane = DirectLane(submitting, metrics)
+        self.metrics = HttpMetrics(registry, "beacon_runner")
+        self.bodies = BodyLimits(config.limits.body_bytes, config.limits.body_timeout_s)
         self.explorer = Explorer(config, queue, reader, router, clock)
         self.app = create_app(
             submitting,
@@ -125,7 +125,8 @@ class ApiParts:
                 health_routes(ReadinessCheck(reader.version, head(), queue.ping), registry),
             ],
             portal_routes(),
-            metrics=metrics,
+            bodies=self.bodies,
+            metrics=self.metrics,
             access_log=access_log,
         )
 
@@ -169,13 +170,13 @@ def build_api(
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,
-        # The access log is written by the framework's way only.
-        protocol=HttpLine if settings.access_log else direct_line(parts.lane),
+        on_stop=parts.bodies.stop,
+        protocol=HttpLine,
         timeouts=ClientTimeouts(limits.head_timeout_s, limits.body_timeout_s, limits.reader_timeout_s),
         websockets=SocketLine,
-        crowd=crowd_of(limits.connections, parts.lane.metrics.connection_refused),
+        crowd=crowd_of(limits.connections, parts.metrics.connection_refused),
     )
-    parts.lane.metrics.count_connections(lambda: server.connections)
+    parts.metrics.count_connections(lambda: server.connections)
     return [
         Resource("api-database", open_it=database.open, close_it=database.close),
         Resource("api-redis", close_it=redis.aclose),

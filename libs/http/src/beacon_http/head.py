@@ -1,10 +1,13 @@
-"""HEAD wherever GET answers: the same head, without the body."""
+"""HEAD for every route that has GET."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Heads:
-    """Asks the application as GET; once the head is out, the server calls the client gone: streams end."""
+class HeadMiddleware:
+    """Passes HEAD to the application as GET and drops the body of the response.
+
+    The response is complete after its headers: the server then reports a disconnect, which ends streams.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -13,14 +16,14 @@ class Heads:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
-        answered = False
+        complete = False
 
-        async def head_only(message: Message) -> None:
-            nonlocal answered
+        async def send_headers(message: Message) -> None:
+            nonlocal complete
             if message["type"] == "http.response.start":
                 await send(message)
-            elif not answered:
-                answered = True
+            elif not complete:
+                complete = True
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-        await self._app({**scope, "method": "GET"}, receive, head_only)
+        await self._app({**scope, "method": "GET"}, receive, send_headers)

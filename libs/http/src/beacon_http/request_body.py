@@ -1,0 +1,117 @@
+"""Limits on request bodies, in bytes and in time, for every route of an application."""
+
+import asyncio
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_CLOSE = {"connection": "close"}
+# A client that is still sending does not read the response: this many times the limit is read and dropped.
+_DISCARD_FACTOR = 8
+_RESTART_S = 5
+
+
+class BodyLimits:
+    """The limits of one process, and the requests whose bodies are incomplete."""
+
+    def __init__(self, max_bytes: int, timeout_s: float) -> None:
+        self.max_bytes = max_bytes
+        self.timeout_s = timeout_s
+        self._receiving: set[asyncio.Timeout] = set()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """The server stops: requests with incomplete bodies are refused now."""
+        self._stopping = True
+        for timeout in self._receiving:
+            timeout.reschedule(0.0)
+
+    async def receive(self, receive: Receive, deadline: float) -> Message:
+        """The next part of a body. Raises 408 after the deadline, 503 when the server stops."""
+        timeout = asyncio.timeout_at(0.0 if self._stopping else deadline)
+        self._receiving.add(timeout)
+        try:
+            async with timeout:
+                return await receive()
+        except TimeoutError:
+            raise self._incomplete() from None
+        finally:
+            self._receiving.discard(timeout)
+
+    def too_large(self) -> HTTPException:
+        return HTTPException(413, f"the body may have {self.max_bytes} bytes", _CLOSE)
+
+    def _incomplete(self) -> HTTPException:
+        if self._stopping:
+            return HTTPException(503, "the server is stopping", {**_CLOSE, "retry-after": str(_RESTART_S)})
+        return HTTPException(408, f"the body was incomplete after {self.timeout_s:g} s", _CLOSE)
+
+
+class RequestBodyMiddleware:
+    """Refuses bodies that are too large or arrive too slowly.
+
+    The refusal is raised in the application's `receive` as HTTPException, the only error that FastAPI passes
+    on while it reads a body, so that the application renders it like its other errors.
+    """
+
+    def __init__(self, app: ASGIApp, limits: BodyLimits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            receive = _LimitedBody(scope, receive, self._limits)
+        await self._app(scope, receive, send)
+
+
+class _LimitedBody:
+    """One request's `receive`."""
+
+    def __init__(self, scope: Scope, receive: Receive, limits: BodyLimits) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._limits = limits
+        self._deadline: float | None = None
+        self._received = 0
+        self._complete = False
+
+    async def __call__(self) -> Message:
+        if self._complete:
+            return await self._receive()
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
+            if (content_length(self._scope) or 0) > self._limits.max_bytes:
+                await self._refuse()
+        message = await self._next(self._deadline)
+        if self._received > self._limits.max_bytes:
+            await self._refuse()
+        return message
+
+    async def _next(self, deadline: float) -> Message:
+        message = await self._limits.receive(self._receive, deadline)
+        self._received += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        return message
+
+    async def _refuse(self) -> None:
+        """A client that waits for `100 Continue` gets the refusal instead; others have to send first."""
+        if not _expects_continue(self._scope):
+            await self._discard()
+        raise self._limits.too_large()
+
+    async def _discard(self) -> None:
+        deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
+        while not self._complete and self._received < self._limits.max_bytes * _DISCARD_FACTOR:
+            await self._next(deadline)
+
+
+def content_length(scope: Scope) -> int | None:
+    """The announced length of the body; None for chunked bodies."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else None
+    return None
+
+
+def _expects_continue(scope: Scope) -> bool:
+    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in scope["headers"])
