@@ -1,19 +1,18 @@
 """A message that nobody is before goes straight to a pool that waits, as if that had just claimed it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
-from redis.exceptions import ConnectionError as RedisConnectionError
 
 from beacon_contracts.tiers import JobClass
-from beacon_redis import QuickRedis, RedisAddress
+from beacon_lifecycle import SystemClock
+from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.domain.messages import Message
 from beacon_runner.redis_queue.keys import hand_channel
-from beacon_runner.redis_queue.redis_queue import RedisQueue, handed
-from tests.conformance.runner_queue.bed import QueueBed, entry, message
+from beacon_runner.redis_queue.redis_queue import handed
+from tests.conformance.runner_queue.bed import QueueBed, message
 
 HIGH, MEDIUM, LOW = JobClass.HIGH, JobClass.MEDIUM, JobClass.LOW
 Heard = list[tuple[str, Message]]
@@ -29,15 +28,23 @@ async def bed(redis_url: str) -> AsyncIterator[QueueBed]:
 async def listening(bed: QueueBed, *workers: str) -> AsyncIterator[Heard]:
     """What these workers are handed, complete when the block has ended."""
     heard: Heard = []
-    async with bed.address.open_listener() as client:
-        ear = await client.open_ear(  # type: ignore[attr-defined]
-            {hand_channel(worker): lambda text: heard.append(handed(text)) for worker in workers}
-        )
-        try:
-            yield heard
-        finally:
-            await ear.stop_listening()
-            ear.close()
+    connected = asyncio.Event()
+
+    async def on_connected() -> None:
+        connected.set()
+
+    def hear(text: str) -> None:
+        if text:
+            heard.append(handed(text))
+
+    channels = {hand_channel(worker): hear for worker in workers}
+    subscriber = Subscriber("test", bed.address, SystemClock(), channels, on_connected=on_connected)
+    await subscriber.start()
+    try:
+        await connected.wait()
+        yield heard
+    finally:
+        await subscriber.stop()
 
 
 async def wait_in(
@@ -158,76 +165,3 @@ async def test_what_was_paid_to_go_first_waits_in_front(bed: QueueBed) -> None:
         await bed.add(paid, front=True)
     assert heard == []
     assert await bed.claim() == [paid]
-
-
-async def everything_kept(bed: QueueBed) -> str:
-    return str([await bed.redis.dump(key) async for key in bed.redis.scan_iter()])
-
-
-async def test_a_grant_is_told_to_the_pool_that_waits_and_kept_nowhere(bed: QueueBed) -> None:
-    first = replace(message(), grant='["secret input"]')
-    async with listening(bed, "w1") as heard:
-        await wait_in(bed, "w1", "small", LOW)
-        assert await bed.add(first) == 1
-        assert await bed.add(first) == 0
-        assert "secret" not in await everything_kept(bed)
-    assert [(pool, found, found.grant) for pool, found in heard] == [("small", first, first.grant)]
-
-
-async def test_a_grant_is_lost_when_nobody_waits(bed: QueueBed) -> None:
-    await bed.add(replace(message(), grant='["secret input"]'))
-    assert "secret" not in await everything_kept(bed)
-    assert [found.grant for found in await bed.claim()] == [""]
-
-
-async def test_several_messages_at_once_come_without_grants(bed: QueueBed) -> None:
-    async with listening(bed, "w1") as heard:
-        await wait_in(bed, "w1", "small", LOW)
-        await bed.add(*(replace(message(), grant='["secret input"]') for _ in range(2)))
-    assert [found.grant for _, found in heard] == [""]
-
-
-async def test_a_grant_whose_push_got_no_answer_is_not_given_again(bed: QueueBed) -> None:
-    """The first try may have been heard by a worker, even if nothing is left of it in this Redis."""
-    redis = bed.redis
-    assert isinstance(redis, QuickRedis)
-    sent = redis.send_evalsha
-    tries: list[tuple[object, ...]] = []
-
-    def unanswered(*words: object) -> "asyncio.Future[object]":
-        tries.append(words)
-        return asyncio.ensure_future(lost(sent(*words)))  # type: ignore[arg-type]
-
-    async def lost(answer: Awaitable[object]) -> None:
-        await answer
-        await redis.delete(*bed.layout.shared)
-        raise RedisConnectionError("no answer")
-
-    first = replace(message(), grant='["secret input"]')
-    async with listening(bed, "w1", "w2") as heard:
-        await wait_in(bed, "w1", "small", LOW)
-        await wait_in(bed, "w2", "small", LOW)
-        redis.send_evalsha = unanswered  # type: ignore[assignment, method-assign]
-        assert await bed.add(first) == 1
-    assert len(tries) == 1
-    assert [found.grant for _, found in heard] == [first.grant, ""]
-
-
-async def test_a_redis_that_forgot_its_scripts_has_not_given_the_grant(bed: QueueBed) -> None:
-    first = replace(message(), grant='["secret input"]')
-    async with listening(bed, "w1") as heard:
-        await wait_in(bed, "w1", "small", LOW)
-        await bed.redis.script_flush()
-        assert await bed.add(first) == 1
-    assert [found.grant for _, found in heard] == [first.grant]
-
-
-async def test_a_grant_does_not_wait_for_a_connection(bed: QueueBed) -> None:
-    """By the time there is one, the relay may have brought the message."""
-    first, second = (replace(message(), grant='["secret input"]') for _ in range(2))
-    async with listening(bed, "w1") as heard, bed.address.open() as redis:
-        queue = RedisQueue(redis, bed.layout, lease_s=60)
-        for one in (first, second):
-            await wait_in(bed, "w1", "small", LOW)
-            await queue.push([entry(one)])
-    assert [found.grant for _, found in heard] == ["", second.grant]

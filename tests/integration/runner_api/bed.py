@@ -207,7 +207,7 @@ async def api_bed(
     await database.open()
     layout, clock, router = Layout.of(config, cluster=False), ManualClock(), RouterStandIn()
     rung: list[None] = []
-    watchers = Watchers(RedisAddress(redis_url).open_listener(), SystemClock())
+    watchers = Watchers(RedisAddress(redis_url), SystemClock())
     await watchers.start()
     registry = new_registry()
     parts = ApiParts(

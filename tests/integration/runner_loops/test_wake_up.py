@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from beacon_lifecycle import ManualClock, SystemClock, WakeEvent
-from beacon_redis import RedisAddress
+from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.maintenance.outbox_notifier import OutboxNotifier
 from beacon_runner.postgres.reconcile import PostgresRetention
-from beacon_runner.redis_queue.listener import WakeListener
 from beacon_runner.wiring.loops import RelayStore, build_relay
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.bed import LoopBed, ScriptedExecutor, completed
@@ -25,8 +24,8 @@ async def listening(redis_url: str, heard: list[str]) -> AsyncIterator[asyncio.E
         heard.append(word)
         told.set()
 
-    redis = RedisAddress(f"{redis_url}?client_name={LISTENER}").open_listener()
-    listener = WakeListener("test", redis, {"beacon:outbox": hear}, SystemClock())
+    address = RedisAddress(f"{redis_url}?client_name={LISTENER}")
+    listener = Subscriber("test", address, SystemClock(), {"beacon:outbox": hear})
     await listener.start()
     await told.wait()  # it is told once when it has subscribed
     told.clear()

@@ -1,29 +1,37 @@
-"""One address for one Redis, a Redis behind Sentinel, or a Redis Cluster."""
+"""One address for one server, a server behind Sentinel, or a cluster."""
 
 import pytest
 from redis.asyncio import Redis, RedisCluster
 
-from beacon_redis import RedisAddress
+from beacon_redis import REDIS_ERRORS, RedisAddress
 
 BEHIND_SENTINEL = RedisAddress("redis+sentinel://:secret@one:1,two/shop/3", timeout_s=2.0)
 
 
-def test_an_address_says_which_kind_of_server_it_is() -> None:
+def test_an_address_names_the_kind_of_server() -> None:
     assert isinstance(RedisAddress("redis://one:1", cluster=True).open(), RedisCluster)
     assert isinstance(RedisAddress("redis://one:1").open(), Redis)
 
 
-def test_an_address_behind_sentinel_names_the_watchers_the_service_and_the_database() -> None:
-    hosts, service, options = BEHIND_SENTINEL._sentinel_parts()
-    assert hosts == [("one", 1), ("two", 26379)]
-    assert (service, options["db"], options["password"]) == ("shop", 3, "secret")
+def test_a_sentinel_address_has_sentinels_service_and_database() -> None:
+    client = BEHIND_SENTINEL.open()
+    assert isinstance(client, Redis)
+    pool = client.connection_pool
+    assert repr(pool).count("shop") == 1
+    assert pool.connection_kwargs["db"] == 3
+    assert pool.connection_kwargs["password"] == "secret"
+    assert BEHIND_SENTINEL.database == "3"
 
 
 @pytest.mark.parametrize("address", [BEHIND_SENTINEL, RedisAddress("redis://one:1/3", timeout_s=2.0)])
-def test_only_a_listener_reads_without_limit(address: RedisAddress) -> None:
-    commands, listener = address.open(), address.open_listener(reads_for_ever=True)
-    assert isinstance(commands, Redis)
-    assert commands.connection_pool.connection_kwargs["socket_timeout"] == 2.0
-    assert listener.connection_pool.connection_kwargs["socket_timeout"] is None
-    assert listener.connection_pool.connection_kwargs["socket_connect_timeout"] == 2.0
-    assert address.database == "3"
+def test_every_client_has_the_timeout_of_its_address(address: RedisAddress) -> None:
+    client = address.open()
+    assert isinstance(client, Redis)
+    for opened in (client, address.open_for_subscriptions()):
+        assert opened.connection_pool.connection_kwargs["socket_timeout"] == 2.0
+        assert opened.connection_pool.connection_kwargs["socket_connect_timeout"] == 2.0
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), TimeoutError("own timeout")])
+def test_errors_of_other_code_are_no_redis_errors(error: Exception) -> None:
+    assert not isinstance(error, REDIS_ERRORS)

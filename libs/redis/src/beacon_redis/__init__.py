@@ -1,8 +1,8 @@
-"""Redis as every Beacon service meets it: one address for any kind of server, and operations in Lua files."""
+"""Access to Redis and Valkey: addresses, clients, Lua scripts and subscriptions, all on redis-py."""
 
-from beacon_redis.address import REDIS_ERRORS, RedisAddress
-from beacon_redis.ear import Ear
-from beacon_redis.quick import QuickRedis
+from beacon_redis.address import RedisAddress
+from beacon_redis.errors import REDIS_ERRORS
 from beacon_redis.scripts import LuaScripts
+from beacon_redis.subscriber import Subscriber
 
-__all__ = ["REDIS_ERRORS", "Ear", "LuaScripts", "QuickRedis", "RedisAddress"]
+__all__ = ["REDIS_ERRORS", "LuaScripts", "RedisAddress", "Subscriber"]

@@ -4,20 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
-import structlog
-from redis.exceptions import RedisError
-
-from beacon_lifecycle import Clock, TaskSet
-from beacon_redis import LuaScripts, RedisAddress
-from beacon_router.limits.closing import close_surely
+from beacon_lifecycle import Clock
+from beacon_redis import REDIS_ERRORS, LuaScripts, RedisAddress, Subscriber
 from beacon_router.limits.port import Limit, LimiterAwayError, News, NewsKind, Standing, Token
 
-log = structlog.get_logger(__name__)
-
-_RECONNECT_S = 0.2
 _SCRIPTS = LuaScripts(files(__package__) / "lua")
 
 
@@ -28,36 +22,32 @@ class RedisLimiter:
 
     def __init__(self, address: RedisAddress, clock: Clock, *, lease_s: float) -> None:
         self.lease_s = lease_s
-        self._clock = clock
         self._cluster = address.cluster
         self._database = address.database
         address = replace(address, timeout_s=max(0.5, lease_s / 4))
         self._redis = address.open()
-        self._listener = address.open_listener(reads_for_ever=True)
+        self._subscriber = Subscriber(self.name, address, clock, on_connected=self._connected)
         self._told: dict[str, Callable[[News], None]] = {}
         self._names: list[str] = []
         self._spoken: set[str] = set()
         self._listening = asyncio.Event()
-        self._tasks = TaskSet("limits")
 
     def watch(self, name: str, told: Callable[[News], None]) -> None:
         self._names.append(name)
-        self._told[self._channel(name)] = told
+        channel = self._channel(name)
+        self._told[channel] = told
+        self._subscriber.add(channel, partial(self._tell, told))
 
     async def start(self) -> None:
         """A server that is away does not keep the process from starting."""
-        self._tasks.spawn("news", self._listen())
+        await self._subscriber.start()
 
     async def wait(self) -> None:
-        await self._tasks.failed.wait()
-        if self._tasks.failure is not None:
-            raise self._tasks.failure
+        await self._subscriber.wait()
 
     async def stop(self) -> None:
-        await close_surely(self._tasks)
-        with suppress(RedisError, OSError):
-            await self._listener.aclose()
-            await self._redis.aclose()
+        await self._subscriber.stop()
+        await self._redis.aclose()
 
     async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
         return _standing(await self._run("acquire", limit, tokens))
@@ -71,7 +61,17 @@ class RedisLimiter:
     async def _run(self, operation: str, limit: Limit, arguments: Sequence[str]) -> Any:
         if not self._listening.is_set():
             raise LimiterAwayError("not connected yet")
-        return await self._send(operation, limit, arguments)
+        try:
+            return await self._send(operation, limit, arguments)
+        except REDIS_ERRORS as error:
+            raise LimiterAwayError(f"{operation} of {limit.name}: {error}") from error
+
+    async def _connected(self) -> None:
+        """After a lost connection every process reports again what it holds."""
+        await self._introduce()
+        self._listening.set()
+        for told in self._told.values():
+            told(News(NewsKind.RENEW))
 
     async def _introduce(self) -> None:
         """The first of all finds a limit that nobody has spoken of, alone: that is not one that was lost."""
@@ -82,15 +82,8 @@ class RedisLimiter:
         key = self._key(limit.name)
         newcomer = 0 if limit.name in self._spoken else 1
         fixed = (limit.cap, int(self.lease_s * 1000), self._channel(limit.name), newcomer)
-        try:
-            answer = await _SCRIPTS.run(
-                self._redis,
-                operation,
-                [key, f"{key}:line", f"{key}:alive", f"{key}:seen"],
-                [*fixed, *arguments],
-            )
-        except (RedisError, OSError, TimeoutError) as error:
-            raise LimiterAwayError(f"{operation} of {limit.name}: {error}") from error
+        keys = [key, f"{key}:line", f"{key}:alive", f"{key}:seen"]
+        answer = await _SCRIPTS.run(self._redis, operation, keys, [*fixed, *arguments])
         self._spoken.add(limit.name)
         return answer
 
@@ -105,29 +98,12 @@ class RedisLimiter:
         """News come in: before that, others could not tell that this process is there."""
         return self._listening.is_set()
 
-    async def _listen(self) -> None:
-        """Until cancelled. After a lost connection everybody says again what they hold."""
-        while True:
-            try:
-                async with self._listener.pubsub(ignore_subscribe_messages=True) as subscription:
-                    await subscription.subscribe(*self._told)
-                    await self._introduce()
-                    self._listening.set()
-                    self._tell_all(News(NewsKind.RENEW))
-                    async for message in subscription.listen():
-                        self._tell(message["channel"], message["data"])
-            except (RedisError, OSError, LimiterAwayError) as error:
-                log.warning("limits_news_lost", error=str(error), next_try_s=_RECONNECT_S)
-                await self._clock.sleep(_RECONNECT_S)
-
-    def _tell_all(self, news: News) -> None:
-        for told in self._told.values():
-            told(news)
-
-    def _tell(self, channel: str, data: str) -> None:
+    def _tell(self, told: Callable[[News], None], data: str) -> None:
+        if not data:  # `_connected` follows when all channels are subscribed
+            return
         kind, *tokens = data.split()
         with suppress(ValueError):  # a kind of a later version
-            self._told[channel](News(NewsKind(kind), frozenset(Token(token) for token in tokens)))
+            told(News(NewsKind(kind), frozenset(Token(token) for token in tokens)))
 
 
 def _standing(answer: Any) -> Standing:

@@ -1,17 +1,14 @@
 """The message queue of the loops, on Redis: one atomic Lua operation each."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
 from itertools import chain
 from typing import TypeVar, cast
 
-import structlog
 from asyncpg.pgproto import pgproto
 from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
-from beacon_redis import REDIS_ERRORS, QuickRedis
 from beacon_runner.domain.classes import better
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.ports.reconcile import LiveMessage
@@ -19,8 +16,6 @@ from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import Layout
 from beacon_runner.redis_queue.repair import LostAndFound
 from beacon_runner.redis_queue.scripts import Operation
-
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -33,31 +28,15 @@ class RedisQueue:
         self._layout = layout
         self._lease_ms = round(lease_s * 1000)
         self._pushing = (*layout.shared, *layout.dead, layout.idle)
-        self._quick = redis if isinstance(redis, QuickRedis) and redis.is_plain else None
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
-        end = self.begin_push(entries[0]) if len(entries) == 1 else None
-        return await (self._push_without_grants(entries) if end is None else end())
-
-    def begin_push(self, entry: OutboxEntry) -> Callable[[], Awaitable[int]] | None:
-        if self._quick is None or not entry.message.grant:
-            return None
-        arguments = *self._layout.arguments, *self._pushed([entry]), entry.message.grant
-        end = scripts.begin(self._quick, Operation.PUSH, self._pushing, arguments)
-        return None if end is None else partial(self._end_push, entry, end)
-
-    async def _end_push(self, entry: OutboxEntry, end: Callable[[], Awaitable[int]]) -> int:
-        try:
-            return await end()
-        except REDIS_ERRORS as error:  # somebody may have the grant: nobody gets it a second time
-            log.info("grant_lost", error=str(error))
-            return await self._push_without_grants([entry])
-
-    async def _push_without_grants(self, entries: Sequence[OutboxEntry]) -> int:
         changed = 0
         for step in _steps(entries):
             changed += await self._number(Operation.PUSH, *self._pushed(step), "", keys=self._pushing)
         return changed
+
+    def begin_push(self, entry: OutboxEntry) -> Callable[[], Awaitable[int]] | None:  # noqa: ARG002
+        return None
 
     def _pushed(self, entries: Sequence[OutboxEntry]) -> tuple[str | int, ...]:
         texts = words(chain.from_iterable(map(_push_arguments, entries)))

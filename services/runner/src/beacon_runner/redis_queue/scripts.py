@@ -9,7 +9,6 @@ _SCRIPTS = LuaScripts(files(__package__) / "lua")
 
 script_of = _SCRIPTS.script
 run = _SCRIPTS.run
-begin = _SCRIPTS.begin
 run_blocking = _SCRIPTS.run_blocking
 
 

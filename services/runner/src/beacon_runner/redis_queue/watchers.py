@@ -1,37 +1,23 @@
-"""Wakes those who watch a job when something happened to it: one subscription, a channel a job."""
+"""Wakes the open event streams of a job when the job has changed: one subscription, a channel per job."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import structlog
-from redis.asyncio import Redis
-from redis.asyncio.client import PubSub
-
 from beacon_contracts.ids import JobId
-from beacon_lifecycle import Clock, TaskSet, WakeEvent
-from beacon_redis import REDIS_ERRORS
+from beacon_lifecycle import Clock, WakeEvent
+from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.redis_queue.keys import watch_channel
-
-log = structlog.get_logger(__name__)
-
-CHECK_EVERY_S = 5.0
-RECONNECT_AFTER_S = 0.5
-_KEPT_OPEN = "ws:"  # a subscription to nothing would be closed
 
 
 class Watchers:
-    """A wake-up says only «look again»: one that is lost delays a watcher until it looks by itself."""
+    """A wake-up carries no data. A stream whose wake-up is lost polls a little later."""
 
     name = "watchers"
 
-    def __init__(self, redis: Redis, clock: Clock) -> None:
+    def __init__(self, address: RedisAddress, clock: Clock) -> None:
         self.closed = False
-        self._redis = redis
-        self._clock = clock
         self._watching: dict[str, set[WakeEvent]] = {}
-        self._changed = asyncio.Event()
-        self._tasks = TaskSet(self.name)
+        self._subscriber = Subscriber(self.name, address, clock)
 
     def __len__(self) -> int:
         return sum(map(len, self._watching.values()))
@@ -39,73 +25,32 @@ class Watchers:
     @contextmanager
     def watch(self, job: JobId) -> Iterator[WakeEvent]:
         channel, wakeup = watch_channel(job), WakeEvent()
-        self._watching.setdefault(channel, set()).add(wakeup)
-        self._changed.set()
+        watchers = self._watching.get(channel)
+        if watchers is None:
+            watchers = self._watching[channel] = set()
+            self._subscriber.add(channel, lambda _: self._wake(channel))
+        watchers.add(wakeup)
         try:
             yield wakeup
         finally:
-            watchers = self._watching[channel]
             watchers.discard(wakeup)
             if not watchers:
                 del self._watching[channel]
-                self._changed.set()
+                self._subscriber.remove(channel)
 
     async def start(self) -> None:
-        self._tasks.spawn("listen", self._listen())
+        await self._subscriber.start()
 
     async def wait(self) -> None:
-        await self._tasks.failed.wait()
-        raise RuntimeError("the watchers' listener ended") from self._tasks.failure
+        await self._subscriber.wait()
 
     async def stop(self) -> None:
-        """Tell every watcher that it is over here; they come back elsewhere, from where they were."""
+        """End every stream of this process; clients reconnect to another process and continue."""
         self.closed = True
-        self._wake_all()
-        await self._tasks.close()
-        await self._redis.aclose()
+        for channel in self._watching:
+            self._wake(channel)
+        await self._subscriber.stop()
 
-    async def _listen(self) -> None:
-        while not self.closed:
-            try:
-                await self._hear()
-            except* REDIS_ERRORS as errors:
-                log.info("watchers_reconnect", error=str(errors.exceptions[0]))
-            self._wake_all()
-            await self._clock.sleep(RECONNECT_AFTER_S)
-
-    async def _hear(self) -> None:
-        async with self._redis.pubsub() as subscription, asyncio.TaskGroup() as both:
-            await subscription.subscribe(_KEPT_OPEN)
-            if self.closed:
-                return  # the client swallows a cancellation that comes while it connects
-            self._changed.set()
-            both.create_task(self._follow(subscription))
-            both.create_task(self._read(subscription))
-
-    async def _follow(self, subscription: PubSub) -> None:
-        """Keep the subscription to what is watched."""
-        subscribed: set[str] = set()
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            wanted = set(self._watching)
-            if new := wanted - subscribed:
-                await subscription.subscribe(*new)
-            if gone := subscribed - wanted:
-                await subscription.unsubscribe(*gone)
-            subscribed = wanted
-
-    async def _read(self, subscription: PubSub) -> None:
-        while True:
-            heard = await subscription.get_message(timeout=CHECK_EVERY_S)
-            if heard is None:
-                await subscription.ping()
-            elif heard["type"] in ("message", "subscribe"):
-                # Subscribed just now: what happened between the first look and this moment is seen too.
-                for wakeup in self._watching.get(heard["channel"], ()):
-                    wakeup.set()
-
-    def _wake_all(self) -> None:
-        for watchers in self._watching.values():
-            for wakeup in watchers:
-                wakeup.set()
+    def _wake(self, channel: str) -> None:
+        for wakeup in self._watching.get(channel, ()):
+            wakeup.set()

@@ -146,7 +146,7 @@ def build_api(
     database = Database(settings.database_url, size=POOL, name="beacon-api")
     address = RedisAddress(settings.redis_url, settings.redis_cluster)
     redis = address.open()
-    watchers = Watchers(address.open_listener(), clock)
+    watchers = Watchers(address, clock)
     router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), clock)
     express = Express(transport.queue, PostgresOutbox(database), ring, clock, transport.metrics)
     desk = RedisQueueAdmin(redis, Layout.of(config, cluster=settings.redis_cluster))

@@ -12,7 +12,7 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Loop, RunResult, Service, WakeEvent
-from beacon_redis import RedisAddress
+from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
@@ -34,7 +34,6 @@ from beacon_runner.ports.reconcile import ReconcileStore
 from beacon_runner.ports.retention import RetentionStore
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL, hand_channel
-from beacon_runner.redis_queue.listener import WakeListener
 from beacon_runner.worker.executor import Executor
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
@@ -117,7 +116,7 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
     parts = WorkerParts(pools, bench, recorder, settlement, heartbeat, executor, metrics)
     worker = Worker(parts, clock, stop_grace_s=config.stop_grace_s)
     heard = {WAKE_CHANNEL: worker.tell, hand_channel(name): worker.hand}
-    return [worker, WakeListener("worker-wake", transport.address.open_listener(), heard, clock)]
+    return [worker, Subscriber("worker-wake", transport.address, clock, heard)]
 
 
 def build_relay(
@@ -144,7 +143,7 @@ def build_relay(
     heard = {OUTBOX_CHANNEL: lambda _: wakeup.set()}
     return [
         loop("publisher", OutboxPublisher(store.outbox, queue, metrics).run_once, 1.0, wakeup),
-        WakeListener("relay-wake", transport.address.open_listener(), heard, clock),
+        Subscriber("relay-wake", transport.address, clock, heard),
         loop("retries", RetryHandler(queue, metrics).run_once, 0.5),
         loop("reaper", LeaseReaper(queue, metrics).run_once, min(1.0, config.runner.lease_s / 4)),
         loop("reconciler", reconciler.run_once, 1.0),
