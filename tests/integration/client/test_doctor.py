@@ -16,8 +16,8 @@ from beacon_client.credentials import Credentials
 from beacon_client.findings import Finding, Verdict
 from beacon_client.servers_checkup import check_postgres, check_redis
 from beacon_lifecycle.clock import ManualClock, SystemClock
-from tests.integration.client.small_router import SmallRouter, small_router
 from tests.integration.client.small_runner import SmallRunner, document, problem, small_runner
+from tests.integration.runner_router_client.router_stub import RouterStub, router_stub
 
 SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
 ME = {"user_id": "user_1", "name": "ada", "tier": "free", "priority": "low", "scopes": ["user"]}
@@ -34,12 +34,12 @@ async def runner() -> AsyncIterator[SmallRunner]:
 
 
 @pytest.fixture
-async def router() -> AsyncIterator[SmallRouter]:
-    async with small_router() as one:
+async def router() -> AsyncIterator[RouterStub]:
+    async with router_stub() as one:
         yield one
 
 
-def patient(runner: SmallRunner | None, router: SmallRouter | None = None, key: str = "k") -> Patient:
+def patient(runner: SmallRunner | None, router: RouterStub | None = None, key: str = "k") -> Patient:
     credentials = Credentials(
         runner_url=runner.url if runner else f"http://{NOWHERE}",
         router_url=router.url if router else "",
@@ -52,7 +52,7 @@ async def found(looked_at: Patient) -> dict[str, Finding]:
     return {finding.name: finding for finding in await examine(looked_at, SystemClock())}
 
 
-async def test_a_healthy_system(runner: SmallRunner, router: SmallRouter) -> None:
+async def test_a_healthy_system(runner: SmallRunner, router: RouterStub) -> None:
     findings = await found(patient(runner, router))
     verdicts = {name: finding.verdict for name, finding in findings.items()}
     assert verdicts == {
@@ -69,7 +69,7 @@ async def test_a_healthy_system(runner: SmallRunner, router: SmallRouter) -> Non
     }
 
 
-async def test_a_runner_that_is_away(router: SmallRouter) -> None:
+async def test_a_runner_that_is_away(router: RouterStub) -> None:
     findings = await found(patient(None, router))
     assert findings["runner"].verdict is Verdict.FAILED
     assert "Connection refused" in findings["runner"].detail
@@ -96,7 +96,7 @@ async def test_a_wrong_key_and_no_key(runner: SmallRunner) -> None:
     assert (await found(patient(runner)))["key"].detail == "this key is unknown"
 
 
-async def test_a_router_that_does_not_take_the_token(runner: SmallRunner, router: SmallRouter) -> None:
+async def test_a_router_that_does_not_take_the_token(runner: SmallRunner, router: RouterStub) -> None:
     async def refuse(_request: web.Request) -> web.StreamResponse:
         return web.Response(status=403)
 

@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from beacon_client.router_answers import TOO_MANY_CONNECTIONS
 from beacon_contracts.problem import Problem
+from beacon_runner.router_client.replies import TOO_MANY_CONNECTIONS
 from tests.fixtures.gpusim import start_gpusim
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
 from tests.fixtures.waiting import patience, until

@@ -10,8 +10,6 @@ import httpx
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from beacon_client.router import RouterStatus
-from beacon_client.router_cancels import Withdrawal
 from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import JobId, decode_job_id
@@ -28,6 +26,7 @@ from beacon_runner.application.priorities import Priorities
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.http.stream_protocols import HttpLine, SocketLine
 from beacon_runner.http.websocket_tokens import Tickets
+from beacon_runner.ports.router import CancelResult, RouterStatus
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.submissions import NewJob
 from beacon_runner.postgres.users import Users, new_key
@@ -55,7 +54,7 @@ class RouterStandIn:
     """Remembers what it was told to cancel, and answers what a test has put there."""
 
     cancelled: list[str] = field(default_factory=list)
-    silent: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
     known: dict[str, InferenceView] = field(default_factory=dict)
     statuses: list[RouterStatus] = field(default_factory=list)
     schedulers: list[SchedulerStatus] = field(default_factory=list)
@@ -65,10 +64,10 @@ class RouterStandIn:
 
     async def cancel(
         self, request_id: str, region: str | None = None, *, fence: int | None = None
-    ) -> Withdrawal:
+    ) -> CancelResult:
         self.cancelled.append(request_id)
         known = self.known.get(request_id)
-        return Withdrawal((known,) if known else (), self.silent)
+        return CancelResult((known,) if known else (), self.unanswered)
 
     async def status(self) -> list[RouterStatus]:
         return self.statuses

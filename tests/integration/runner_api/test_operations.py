@@ -2,10 +2,10 @@
 
 import pytest
 
-from beacon_client.router import RouterStatus
 from beacon_contracts.operations import RuntimeStats
 from beacon_contracts.router_status import QueueStatus, RegionStatus
 from beacon_contracts.tiers import JobClass
+from beacon_runner.ports.router import RouterStatus
 from beacon_runner.postgres.pauses import PostgresPauses
 from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller, api_bed
 

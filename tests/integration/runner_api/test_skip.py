@@ -217,7 +217,7 @@ async def test_the_money_waits_for_the_word_of_a_router_that_is_away_and_in_doub
 ) -> None:
     anna = await rich(api)
     job_id = await paid_and_claimed(api, anna, backend=None)
-    api.router.silent = ("cannot connect",)
+    api.router.unanswered = ("cannot connect",)
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
     await all_told(api)
     assert (await entries(anna))[0] == ("skip", -1)

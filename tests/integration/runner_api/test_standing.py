@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from beacon_client.router import RouterStatus
 from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import Eta, InferenceState, InferenceView
 from beacon_contracts.router_status import QueueStatus, RegionStatus
@@ -14,6 +13,7 @@ from beacon_redis import RedisAddress
 from beacon_runner.application.position_events import PositionEvents
 from beacon_runner.application.queue_position import PositionService
 from beacon_runner.application.wait_estimator import WaitEstimator
+from beacon_runner.ports.router import RouterStatus
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from tests.fixtures.waiting import until
 from tests.integration.runner_api.bed import CONFIG, GENERATION, MATRIX, ApiBed, Caller

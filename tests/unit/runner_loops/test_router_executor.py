@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from beacon_client.errors import RouterBusy, RouterRefused, RouterUnreachable
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_runner.domain.plan import due, stage_plan
 from beacon_runner.domain.stage_result import ERA_BITS
+from beacon_runner.ports.router import RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.executor import RouterExecutor
 from beacon_runner.worker.outcomes import NotTaken, Outcome
 from tests.fixtures.waiting import PATIENCE_S

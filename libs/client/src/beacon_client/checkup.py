@@ -12,7 +12,6 @@ from pydantic import AwareDatetime, Field, ValidationError
 from beacon_client.advice import advice_for
 from beacon_client.credentials import Credentials
 from beacon_client.findings import Finding, Verdict, failed
-from beacon_client.router import RouterClient, RouterStatus
 from beacon_client.runner_http import problem_of
 from beacon_client.servers_checkup import check_postgres, check_redis
 from beacon_client.skew import is_skewed, skew_of
@@ -20,6 +19,7 @@ from beacon_client.transport import open_transport, reason_of
 from beacon_config import ConfigError, load_config
 from beacon_contracts.accounts import Me
 from beacon_contracts.model import ResponseModel
+from beacon_contracts.router_status import QueueStatus
 from beacon_lifecycle.clock import Clock
 
 TIMEOUT_S = 5.0
@@ -55,7 +55,7 @@ async def examine(patient: Patient, clock: Clock) -> list[Finding]:
             lambda: check_config(patient),
             lambda: check_runner(patient, http, clock),
             lambda: check_key(patient, http),
-            lambda: check_router(patient, clock),
+            lambda: check_router(patient, http),
             lambda: check_postgres(patient.environ.get("DATABASE_URL", "")),
             lambda: check_redis(patient.environ.get("REDIS_URL", ""), clock),
         )
@@ -133,22 +133,27 @@ async def check_key(patient: Patient, http: httpx.AsyncClient) -> list[Finding]:
     return [Finding("key", Verdict.OK, f"{who.name}, tier {who.tier}, scopes {', '.join(who.scopes)}")]
 
 
-async def check_router(patient: Patient, clock: Clock) -> list[Finding]:
-    url, token = patient.credentials.router_url, patient.credentials.service_token
+async def check_router(patient: Patient, http: httpx.AsyncClient) -> list[Finding]:
+    url, token = patient.credentials.router_url.rstrip("/"), patient.credentials.service_token
     if not url:
         advice = "Set BEACON_ROUTER_URLS to look at it from here."
         return [Finding("router", Verdict.SKIPPED, "its address is not known", advice)]
-    async with RouterClient([url], token, clock) as router:
-        (status,) = await router.status()
-    return _router_findings(status)
+    advice = "Start it, or check BEACON_ROUTER_URLS and BEACON_SERVICE_TOKEN."
+    try:
+        answer = await http.get(f"{url}/queue/status", headers={"authorization": f"Bearer {token}"})
+    except httpx.HTTPError as error:
+        return [failed("router", f"{url} {reason_of(error)}", advice)]
+    if answer.is_error:
+        return [failed("router", f"{url} answers {answer.status_code}", advice)]
+    try:
+        queues = QueueStatus.model_validate_json(answer.content)
+    except ValidationError:
+        return [failed("router", f"{url} does not answer with a queue status", advice)]
+    return _router_findings(url, queues)
 
 
-def _router_findings(status: RouterStatus) -> list[Finding]:
-    if status.queues is None:
-        advice = "Start it, or check BEACON_ROUTER_URLS and BEACON_SERVICE_TOKEN."
-        return [failed("router", f"{status.url} {status.error}", advice)]
-    queues = status.queues
-    line = f"{status.url}: {queues.waiting} waiting, {queues.running} running"
+def _router_findings(url: str, queues: QueueStatus) -> list[Finding]:
+    line = f"{url}: {queues.waiting} waiting, {queues.running} running"
     away = [
         f"{backend.name} ({backend.breaker.state})"
         for region in queues.regions.values()

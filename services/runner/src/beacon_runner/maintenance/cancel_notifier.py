@@ -10,10 +10,10 @@ from typing import Protocol
 
 import structlog
 
-from beacon_client.router_cancels import Withdrawal
 from beacon_contracts.ids import encode_execution_id, encode_job_id
 from beacon_lifecycle import RunResult
 from beacon_runner.ports.cancels import CancelStore, RouterCancel
+from beacon_runner.ports.router import CancelResult
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +23,7 @@ GIVE_UP_S = 300.0  # well before routers forget what has ended
 class CancelDesk(Protocol):
     async def cancel(
         self, request_id: str, region: str | None = None, *, fence: int | None = None
-    ) -> Withdrawal: ...
+    ) -> CancelResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class CancelNotifier:
                 for place in cancel.places
             )
         )
-        silent = [reason for answer in answers for reason in answer.silent]
+        silent = [reason for answer in answers for reason in answer.unanswered]
         if silent and cancel.age_s < GIVE_UP_S:
             log.info("cancel_is_repeated", job=encode_job_id(cancel.job), silent=len(silent), first=silent[0])
             return

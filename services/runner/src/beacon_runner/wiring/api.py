@@ -5,7 +5,6 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from beacon_client.router import RouterClient
 from beacon_config import BeaconConfig
 from beacon_http.crowds import crowd_of
 from beacon_http.request_body import BodyLimits
@@ -58,6 +57,7 @@ from beacon_runner.postgres.submissions import Announce
 from beacon_runner.postgres.users import Users
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from beacon_runner.redis_queue.watchers import Watchers
+from beacon_runner.router_client import RouterClient
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.loops import Transport
 from beacon_runner.wiring.resources import Resource

@@ -2,7 +2,6 @@
 
 from prometheus_client import CollectorRegistry
 
-from beacon_client.router import RouterClient
 from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
 from beacon_redis import RedisAddress
@@ -13,6 +12,7 @@ from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
+from beacon_runner.router_client import RouterClient
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker

@@ -7,13 +7,12 @@ from typing import Protocol
 
 import structlog
 
-from beacon_client.errors import RouterBusy, RouterRefused, RouterUnreachable
 from beacon_contracts.ids import USER, encode_execution_id, encode_id, encode_job_id
 from beacon_contracts.inference import InferenceRequest, StepMeta
 from beacon_lifecycle import TaskSet
 from beacon_runner.domain.plan import Due
 from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.ports.router import InferencePort
+from beacon_runner.ports.router import InferencePort, RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.outcomes import NotTaken, Outcome, worker_error
 
 log = structlog.get_logger(__name__)

@@ -1,90 +1,94 @@
-"""What an answer of the router means for the caller. Pure: a status and bytes in, a decision out."""
+"""Classifies a router's response to POST or GET /inference. Pure: status and bytes in, a reply out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import httpx
 from pydantic import ValidationError
 
-from beacon_client.errors import RouterRefused
-from beacon_client.transport import Answer
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
 from beacon_contracts.problem import Problem
+from beacon_runner.ports.router import RouterRefused
+from beacon_runner.router_client.transport import HttpAnswer
 
 DEFAULT_RETRY_AFTER_S = 1.0
 TOKEN_REFUSED_RETRY_S = 30.0
-TOO_MANY_CONNECTIONS = "too_many_connections"  # as the server says it
+TOO_MANY_CONNECTIONS = "too_many_connections"  # the problem code of the HTTP server
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FinishedReply:
     view: InferenceView
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """The router has it; ask again."""
+class PendingReply:
+    """The router holds the request; poll again."""
 
     view: InferenceView
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """The router does not know the request: it was restarted, or kept the result long enough."""
+class UnknownReply:
+    """The router does not know the request: it restarted, or the result expired."""
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
-    """Not taken. Where there was no room for the connection, nothing was `heard`: it may have been before."""
+class BusyReply:
+    """Not accepted now.
+
+    `was_read` is false when the connection was refused before the request was read: then an earlier copy of
+    the request may still be running there.
+    """
 
     retry_after_s: float
     reason: str
-    heard: bool = True
+    was_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """Nothing that a working router says: a proxy in between, or a router that fell over."""
+class MalformedReply:
+    """No response of a working router: from a proxy in between, or from a router that crashed."""
 
     reason: str
 
 
-Meaning = Done | Waiting | Lost | Busy | Broken
+RouterReply = FinishedReply | PendingReply | UnknownReply | BusyReply | MalformedReply
 
 
-def understand(answer: Answer, request: InferenceRequest) -> Meaning:
-    """The meaning of an answer to POST or GET /inference; raises `RouterRefused` for a refusal."""
+def parse_reply(answer: HttpAnswer, request: InferenceRequest) -> RouterReply:
+    """The reply; raises `RouterRefused` when the router rejects the request for good."""
     if answer.status in (200, 202):
         return _view(answer)
     problem = problem_of(answer)
     match answer.status:
         case 404:
-            return Lost()
+            return UnknownReply()
         case 429 | 503 if problem is not None:
-            heard = problem.code != TOO_MANY_CONNECTIONS
-            return Busy(retry_after_s(answer.headers, problem), problem.detail, heard)
+            was_read = problem.code != TOO_MANY_CONNECTIONS
+            return BusyReply(retry_after_s(answer.headers, problem), problem.detail, was_read)
         case 401 | 403:
-            # The operator's mistake, not the job's: it must cost the job nothing.
+            # A wrong service token is a configuration error, so the job must not fail because of it.
             detail = problem.detail if problem else f"status {answer.status}"
             reason = f"it does not accept the service token ({detail}); check BEACON_SERVICE_TOKEN"
-            return Busy(TOKEN_REFUSED_RETRY_S, reason)
+            return BusyReply(TOKEN_REFUSED_RETRY_S, reason)
         case 504 if problem is not None:
-            return Done(_not_started(request, problem))
+            return FinishedReply(_not_started(request, problem))
         case status if problem is not None and 400 <= status < 500 and status not in (408, 425):
             raise RouterRefused(problem)
         case status:
-            return Broken(f"status {status}" + (f": {problem.detail}" if problem else ""))
+            return MalformedReply(f"status {status}" + (f": {problem.detail}" if problem else ""))
 
 
-def problem_of(answer: Answer) -> Problem | None:
-    """The problem document of an error answer, if it has one."""
+def problem_of(answer: HttpAnswer) -> Problem | None:
+    """The problem document of an error response, if it has one."""
     try:
         return Problem.model_validate_json(answer.body)
     except ValidationError:
         return None
 
 
-def retry_after_s(headers: httpx.Headers, problem: Problem | None) -> float:
+def retry_after_s(headers: Mapping[str, str], problem: Problem | None) -> float:
     """Seconds to wait: from the document, else from the Retry-After header."""
     if problem is not None and problem.retry_after_s is not None:
         return max(0.0, problem.retry_after_s)
@@ -92,13 +96,13 @@ def retry_after_s(headers: httpx.Headers, problem: Problem | None) -> float:
     return float(text) if text.isascii() and text.isdigit() else DEFAULT_RETRY_AFTER_S
 
 
-def _view(answer: Answer) -> Meaning:
+def _view(answer: HttpAnswer) -> RouterReply:
     try:
         view = InferenceView.model_validate_json(answer.body)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]["msg"]
-        return Broken(f"status {answer.status} with a body that is not an inference: {wrong}")
-    return Done(view) if view.state.terminal else Waiting(view)
+        return MalformedReply(f"status {answer.status} with a body that is not an inference: {wrong}")
+    return FinishedReply(view) if view.state.terminal else PendingReply(view)
 
 
 def _not_started(request: InferenceRequest, problem: Problem) -> InferenceView:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from beacon_client.router_endpoints import Endpoints
+from beacon_runner.router_client.endpoints import RouterEndpoints
 
 
-def urls(*addresses: str) -> Endpoints:
-    return Endpoints(addresses)
+def urls(*addresses: str) -> RouterEndpoints:
+    return RouterEndpoints(addresses)
 
 
 def test_the_least_busy_is_chosen() -> None:
@@ -27,19 +27,19 @@ def test_one_that_failed_rests_longer_after_each_failure_and_comes_back() -> Non
     a, b = routers.all
     b.in_flight = 10
     assert routers.choose("US", now=0.0) is a
-    assert [a.failed(now=0.0) for _ in range(7)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
+    assert [a.record_failure(now=0.0) for _ in range(7)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
     assert routers.choose("US", now=9.9) is b
     assert routers.choose("US", now=10.0) is a
-    a.answered()
-    assert a.failed(now=20.0) == 0.25
+    a.record_success()
+    assert a.record_failure(now=20.0) == 0.25
 
 
 def test_when_all_rest_the_one_that_is_back_first_is_tried() -> None:
     routers = urls("http://a", "http://b")
     a, b = routers.all
-    a.failed(now=0.0)
-    a.failed(now=0.0)
-    b.failed(now=0.0)
+    a.record_failure(now=0.0)
+    a.record_failure(now=0.0)
+    b.record_failure(now=0.0)
     assert routers.choose("US", now=0.0) is b
 
 

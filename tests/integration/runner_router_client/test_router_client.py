@@ -8,15 +8,15 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import web
 
-from beacon_client.errors import RouterBusy, RouterRefused, RouterUnreachable
-from beacon_client.router import RouterClient, RouterTimes
 from beacon_contracts.inference import InferenceRequest, InferenceState, StepMeta
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
+from beacon_runner.ports.router import RouterBusy, RouterRefused, RouterUnreachable
+from beacon_runner.router_client import RouterClient, RouterTimeouts
 from beacon_telemetry import log_context
-from tests.integration.client.small_router import SmallRouter, cut, refuse, small_router, view_of
+from tests.integration.runner_router_client.router_stub import RouterStub, cut, refuse, router_stub, view_of
 
-ONE_SECOND_WAITS = RouterTimes(wait_s=1, exchange_s=60.0, connect_s=60.0, short_s=60.0, max_tries=4)
+ONE_SECOND_WAITS = RouterTimeouts(wait_s=1, exchange_s=60.0, connect_s=60.0, short_s=60.0, max_tries=4)
 
 
 def request(request_id: str = "exe_a.0.0", region: str = "US") -> InferenceRequest:
@@ -33,14 +33,14 @@ def request(request_id: str = "exe_a.0.0", region: str = "US") -> InferenceReque
 
 
 @pytest.fixture
-async def router() -> AsyncIterator[SmallRouter]:
-    async with small_router() as one:
+async def router() -> AsyncIterator[RouterStub]:
+    async with router_stub() as one:
         yield one
 
 
 @pytest.fixture
-async def other() -> AsyncIterator[SmallRouter]:
-    async with small_router() as one:
+async def other() -> AsyncIterator[RouterStub]:
+    async with router_stub() as one:
         yield one
 
 
@@ -50,7 +50,7 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-async def test_a_result_comes_back_by_the_first_call_when_it_is_quick(router: SmallRouter) -> None:
+async def test_a_result_comes_back_by_the_first_call_when_it_is_quick(router: RouterStub) -> None:
     async with RouterClient([router.url], "secret") as client, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(client.infer(request()))
         await router.until(lambda: "exe_a.0.0" in router.known)
@@ -61,7 +61,7 @@ async def test_a_result_comes_back_by_the_first_call_when_it_is_quick(router: Sm
     assert router.calls == ["POST /inference"]
 
 
-async def test_the_request_arrives_whole(router: SmallRouter) -> None:
+async def test_the_request_arrives_whole(router: RouterStub) -> None:
     async with RouterClient([router.url], "secret") as client, asyncio.TaskGroup() as tasks:
         with log_context(job_id="job_a", request_id="req-9"):
             tasks.create_task(client.infer(request()))
@@ -76,10 +76,10 @@ async def test_the_request_arrives_whole(router: SmallRouter) -> None:
 
 
 async def test_a_long_wait_is_many_short_calls_to_the_same_router(
-    router: SmallRouter, other: SmallRouter
+    router: RouterStub, other: RouterStub
 ) -> None:
     async with (
-        RouterClient([router.url, other.url], "t", times=ONE_SECOND_WAITS) as client,
+        RouterClient([router.url, other.url], "t", timeouts=ONE_SECOND_WAITS) as client,
         asyncio.TaskGroup() as tasks,
     ):
         running = tasks.create_task(client.infer(request()))
@@ -92,7 +92,7 @@ async def test_a_long_wait_is_many_short_calls_to_the_same_router(
     assert (router.calls, other.calls).count([]) == 1
 
 
-async def test_a_router_that_dies_is_replaced_by_the_other(router: SmallRouter, other: SmallRouter) -> None:
+async def test_a_router_that_dies_is_replaced_by_the_other(router: RouterStub, other: RouterStub) -> None:
     async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(client.infer(request()))
         asked = await first_asked(router, other)
@@ -106,7 +106,7 @@ async def test_a_router_that_dies_is_replaced_by_the_other(router: SmallRouter, 
 
 @pytest.mark.parametrize("state", ["running", "completed"])
 async def test_work_that_was_held_before_is_joined_where_it_still_runs(
-    router: SmallRouter, other: SmallRouter, state: str
+    router: RouterStub, other: RouterStub, state: str
 ) -> None:
     """Its first worker died: the next one must not start it a second time at another router."""
     for _ in range(2):
@@ -120,7 +120,7 @@ async def test_work_that_was_held_before_is_joined_where_it_still_runs(
 
 
 async def test_a_router_that_is_away_does_not_keep_work_from_another(
-    router: SmallRouter, other: SmallRouter
+    router: RouterStub, other: RouterStub
 ) -> None:
     await other.die()
     async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
@@ -131,7 +131,7 @@ async def test_a_router_that_is_away_does_not_keep_work_from_another(
 
 
 async def test_a_router_that_stays_silent_is_not_waited_for_by_all_who_look_for_their_work(
-    router: SmallRouter, other: SmallRouter
+    router: RouterStub, other: RouterStub
 ) -> None:
     clock = ManualClock()
     other.next_answers += [cut] * 100
@@ -148,9 +148,9 @@ async def test_a_router_that_stays_silent_is_not_waited_for_by_all_who_look_for_
     assert len(other.calls) > asked[-1]
 
 
-async def test_a_restarted_router_is_given_the_request_again(router: SmallRouter) -> None:
+async def test_a_restarted_router_is_given_the_request_again(router: RouterStub) -> None:
     async with (
-        RouterClient([router.url], "t", times=ONE_SECOND_WAITS) as client,
+        RouterClient([router.url], "t", timeouts=ONE_SECOND_WAITS) as client,
         asyncio.TaskGroup() as tasks,
     ):
         running = tasks.create_task(client.infer(request()))
@@ -163,7 +163,7 @@ async def test_a_restarted_router_is_given_the_request_again(router: SmallRouter
 
 
 async def test_a_cut_connection_is_tried_again_at_the_same_router(
-    router: SmallRouter, other: SmallRouter
+    router: RouterStub, other: RouterStub
 ) -> None:
     router.next_answers.append(cut)
     other.next_answers.append(cut)
@@ -177,7 +177,7 @@ async def test_a_cut_connection_is_tried_again_at_the_same_router(
     assert (router.calls, other.calls).count([]) == 1
 
 
-async def test_full_everywhere_is_busy_with_the_shorter_wait(router: SmallRouter, other: SmallRouter) -> None:
+async def test_full_everywhere_is_busy_with_the_shorter_wait(router: RouterStub, other: RouterStub) -> None:
     router.next_answers.append(refuse(429, "queue_full", "the queue of US is full", Retry_After="7"))
     other.next_answers.append(refuse(503, "no_backend", "no backend serves flux", Retry_After="5"))
     async with RouterClient([router.url, other.url], "t") as client:
@@ -186,8 +186,8 @@ async def test_full_everywhere_is_busy_with_the_shorter_wait(router: SmallRouter
     assert (busy.value.retry_after_s, busy.value.reason) == (5.0, "no backend serves flux")
 
 
-async def test_full_here_goes_there(router: SmallRouter, other: SmallRouter) -> None:
-    async def full_then_ok(full: SmallRouter, free: SmallRouter) -> None:
+async def test_full_here_goes_there(router: RouterStub, other: RouterStub) -> None:
+    async def full_then_ok(full: RouterStub, free: RouterStub) -> None:
         full.next_answers.append(refuse(429, "queue_full", "full", Retry_After="7"))
         address = [full.url, free.url]
         async with RouterClient(address, "t") as client, asyncio.TaskGroup() as tasks:
@@ -199,7 +199,7 @@ async def test_full_here_goes_there(router: SmallRouter, other: SmallRouter) -> 
     await full_then_ok(router, other)
 
 
-async def test_a_refusal_is_final(router: SmallRouter) -> None:
+async def test_a_refusal_is_final(router: RouterStub) -> None:
     router.next_answers.append(refuse(422, "unknown_model", "there is no model flux"))
     async with RouterClient([router.url], "t") as client:
         with pytest.raises(RouterRefused, match="there is no model flux") as refused:
@@ -209,13 +209,13 @@ async def test_a_refusal_is_final(router: SmallRouter) -> None:
 
 
 async def test_nobody_there_is_unreachable() -> None:
-    async with RouterClient([closed_port()], "t", times=ONE_SECOND_WAITS) as client:
+    async with RouterClient([closed_port()], "t", timeouts=ONE_SECOND_WAITS) as client:
         with pytest.raises(RouterUnreachable, match="cannot connect"):
             await client.infer(request())
 
 
 async def test_a_server_that_never_ends_its_answer_holds_no_call_for_longer_than_the_bound(
-    router: SmallRouter,
+    router: RouterStub,
 ) -> None:
     forever = asyncio.Event()
 
@@ -227,15 +227,13 @@ async def test_a_server_that_never_ends_its_answer_holds_no_call_for_longer_than
         return response
 
     router.next_answers += [drip] * 10
-    times = RouterTimes(wait_s=1, exchange_s=0.2, max_tries=2)
-    async with RouterClient([router.url], "t", times=times) as client:
+    times = RouterTimeouts(wait_s=1, exchange_s=0.2, max_tries=2)
+    async with RouterClient([router.url], "t", timeouts=times) as client:
         with pytest.raises(RouterUnreachable, match=r"no answer within 0\.2 s"):
             await client.infer(request())
 
 
-async def test_cancel_reaches_every_router_and_may_be_repeated(
-    router: SmallRouter, other: SmallRouter
-) -> None:
+async def test_cancel_reaches_every_router_and_may_be_repeated(router: RouterStub, other: RouterStub) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(RouterClient([router.url, closed_port(), other.url], "t"))
         router.known["exe_a.0.0"] = {"state": "running", "request_id": "exe_a.0.0"}
@@ -245,7 +243,7 @@ async def test_cancel_reaches_every_router_and_may_be_repeated(
     assert router.calls == other.calls == ["DELETE /inference/exe_a.0.0"] * 2
 
 
-async def test_find_asks_all_and_says_where_it_stands(router: SmallRouter, other: SmallRouter) -> None:
+async def test_find_asks_all_and_says_where_it_stands(router: RouterStub, other: RouterStub) -> None:
     async with RouterClient([router.url, other.url], "t") as client:
         assert await client.find("exe_a.0.0") is None
         other.known["exe_a.0.0"] = {
@@ -261,7 +259,7 @@ async def test_find_asks_all_and_says_where_it_stands(router: SmallRouter, other
     assert found.position == 4
 
 
-async def test_status_names_the_router_that_is_away(router: SmallRouter) -> None:
+async def test_status_names_the_router_that_is_away(router: RouterStub) -> None:
     away = closed_port()
     async with RouterClient([router.url, away], "t") as client:
         here, gone = await client.status()
@@ -272,13 +270,13 @@ async def test_status_names_the_router_that_is_away(router: SmallRouter) -> None
     assert "cannot connect" in (gone.error or "")
 
 
-async def test_an_id_with_a_slash_stays_one_path_segment(router: SmallRouter) -> None:
+async def test_an_id_with_a_slash_stays_one_path_segment(router: RouterStub) -> None:
     async with RouterClient([router.url], "t") as client:
         await client.cancel("a/../b?c")
     assert router.calls == ["DELETE /inference/a/../b?c"]
 
 
-async def test_many_callers_share_the_routers_evenly(router: SmallRouter, other: SmallRouter) -> None:
+async def test_many_callers_share_the_routers_evenly(router: RouterStub, other: RouterStub) -> None:
     async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
         for number in range(40):
             tasks.create_task(client.infer(request(f"exe_{number}")))
@@ -289,7 +287,7 @@ async def test_many_callers_share_the_routers_evenly(router: SmallRouter, other:
                 await place.finish(request_id)
 
 
-async def first_asked(*routers: SmallRouter) -> SmallRouter:
+async def first_asked(*routers: RouterStub) -> RouterStub:
     """Whichever of them is called first."""
     waits = [
         asyncio.ensure_future(router.until(lambda: any(one.calls for one in routers))) for router in routers

@@ -2,12 +2,12 @@
 
 import httpx
 
-from beacon_client.router_cancels import withdrawal_of
-from beacon_client.transport import Answer, ExchangeError
 from beacon_contracts.inference import InferenceState, InferenceView
+from beacon_runner.router_client.cancel_replies import combine_cancel_replies
+from beacon_runner.router_client.transport import ExchangeError, HttpAnswer
 
 
-def view(*, fence: int, backend: str | None) -> Answer:
+def view(*, fence: int, backend: str | None) -> HttpAnswer:
     seen = InferenceView(
         request_id="r",
         state=InferenceState.CANCELLED,
@@ -19,25 +19,25 @@ def view(*, fence: int, backend: str | None) -> Answer:
     return answer(200, seen.model_dump_json().encode())
 
 
-def answer(status: int, body: bytes = b"{}") -> Answer:
-    return Answer(status, httpx.Headers(), body)
+def answer(status: int, body: bytes = b"{}") -> HttpAnswer:
+    return HttpAnswer(status, httpx.Headers(), body)
 
 
 def test_one_router_that_gave_it_to_a_backend_is_enough() -> None:
-    said = withdrawal_of([answer(404), view(fence=7, backend=None), view(fence=7, backend="us-1")])
-    assert said.silent == ()
+    said = combine_cancel_replies([answer(404), view(fence=7, backend=None), view(fence=7, backend="us-1")])
+    assert said.unanswered == ()
     assert said.ran(7)
 
 
 def test_what_waited_there_did_not_run() -> None:
-    assert not withdrawal_of([view(fence=7, backend=None)]).ran(7)
+    assert not combine_cancel_replies([view(fence=7, backend=None)]).ran(7)
 
 
 def test_the_run_of_an_earlier_lease_is_another_story() -> None:
-    assert not withdrawal_of([view(fence=6, backend="us-1")]).ran(7)
+    assert not combine_cancel_replies([view(fence=6, backend="us-1")]).ran(7)
 
 
 def test_a_router_that_says_nothing_or_nonsense_may_still_be_running_it() -> None:
     lost = ExchangeError("the connection was lost", sent=True)
-    said = withdrawal_of([lost, answer(503), answer(200, b"<html>"), answer(404), answer(409)])
-    assert len(said.silent) == 3
+    said = combine_cancel_replies([lost, answer(503), answer(200, b"<html>"), answer(404), answer(409)])
+    assert len(said.unanswered) == 3

@@ -13,7 +13,7 @@ from tests.fixtures.waiting import patience
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class SmallRouter:
+class RouterStub:
     """Holds requests until the test ends them; `next_answers` are given first, in order, instead."""
 
     def __init__(self) -> None:
@@ -142,8 +142,8 @@ def refuse(status: int, code: str, detail: str, **headers: str) -> Handler:
 
 
 @asynccontextmanager
-async def small_router() -> AsyncIterator[SmallRouter]:
-    router = SmallRouter()
+async def router_stub() -> AsyncIterator[RouterStub]:
+    router = RouterStub()
     await router.start()
     try:
         yield router

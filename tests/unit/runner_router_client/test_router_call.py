@@ -4,36 +4,36 @@ from typing import Any
 
 import pytest
 
-from beacon_client.errors import RouterBusy, RouterUnreachable
-from beacon_client.router_answers import Broken, Busy, Lost, Waiting
-from beacon_client.router_endpoints import Endpoint, Endpoints
-from beacon_client.router_journey import Journey, Unanswered
 from beacon_contracts.inference import InferenceState, InferenceView
+from beacon_runner.ports.router import RouterBusy, RouterUnreachable
+from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
+from beacon_runner.router_client.replies import BusyReply, MalformedReply, PendingReply, UnknownReply
+from beacon_runner.router_client.router_call import NoReply, RouterCall
 
-REFUSED = Unanswered("connection refused", sent=False)
-CUT = Unanswered("connection lost", sent=True)
-NOT_HEARD = Busy(1.0, "no more connections", heard=False)
-WAITING = Waiting(
+REFUSED = NoReply("connection refused", sent=False)
+CUT = NoReply("connection lost", sent=True)
+NOT_HEARD = BusyReply(1.0, "no more connections", was_read=False)
+WAITING = PendingReply(
     InferenceView(request_id="r", state=InferenceState.QUEUED, model="m", requested_region="US", fence=1)
 )
 
 
 class Trip:
-    """A journey and its routers, with the clock standing still."""
+    """A call and its routers, with the clock standing still."""
 
     def __init__(self, *addresses: str, max_tries: int = 5) -> None:
-        self.routers = Endpoints(addresses or ("http://a", "http://b"))
-        self.journey = Journey("US", max_tries)
+        self.routers = RouterEndpoints(addresses or ("http://a", "http://b"))
+        self.call = RouterCall("US", max_tries)
 
     def accepted(self) -> bool:
         """Asked anew each time: learning changes it."""
-        return self.journey.accepted
+        return self.call.accepted
 
-    def next(self) -> Endpoint:
-        return self.journey.next_router(self.routers, 0.0)
+    def next(self) -> RouterEndpoint:
+        return self.call.choose_router(self.routers, 0.0)
 
-    def learn(self, endpoint: Endpoint, meaning: Any, took_s: float = 25.0) -> float:
-        return self.journey.learn(endpoint, meaning, now=0.0, took_s=took_s)
+    def learn(self, endpoint: RouterEndpoint, reply: Any, took_s: float = 25.0) -> float:
+        return self.call.apply(endpoint, reply, now=0.0, took_s=took_s)
 
 
 def test_it_stays_with_the_router_that_has_it() -> None:
@@ -86,7 +86,7 @@ def test_a_forgotten_request_is_sent_anew() -> None:
     trip = Trip("http://only")
     home = trip.next()
     trip.learn(home, WAITING)
-    assert trip.learn(home, Lost()) == 0
+    assert trip.learn(home, UnknownReply()) == 0
     assert not trip.accepted()
     assert trip.next() is home
     assert home.failures == 0
@@ -98,11 +98,11 @@ def test_a_router_that_forgets_each_time_is_given_up() -> None:
     pauses = []
     for _ in range(3):
         trip.learn(home, WAITING)
-        pauses.append(trip.learn(home, Lost()))
+        pauses.append(trip.learn(home, UnknownReply()))
     assert pauses == [0.0, 0.25, 0.5]
     trip.learn(home, WAITING)
     with pytest.raises(RouterUnreachable, match="does not know"):
-        trip.learn(home, Lost())
+        trip.learn(home, UnknownReply())
 
 
 def test_being_remembered_between_calls_resets_the_count() -> None:
@@ -128,10 +128,10 @@ def test_tries_are_bounded_and_back_off() -> None:
 def test_a_full_router_sends_it_to_the_other_and_two_full_ones_back_to_the_caller() -> None:
     trip = Trip()
     first = trip.next()
-    assert trip.learn(first, Busy(9.0, "queue full")) == 0
+    assert trip.learn(first, BusyReply(9.0, "queue full")) == 0
     second = trip.next()
     assert second is not first
-    trip.learn(second, Busy(4.0, "no backend"))
+    trip.learn(second, BusyReply(4.0, "no backend"))
     with pytest.raises(RouterBusy) as busy:
         trip.next()
     assert (busy.value.retry_after_s, busy.value.reason) == (4.0, "no backend")
@@ -140,7 +140,7 @@ def test_a_full_router_sends_it_to_the_other_and_two_full_ones_back_to_the_calle
 def test_a_full_router_is_not_unhealthy() -> None:
     trip = Trip()
     first = trip.next()
-    trip.learn(first, Busy(9.0, "queue full"))
+    trip.learn(first, BusyReply(9.0, "queue full"))
     assert first.failures == 0
 
 
@@ -148,7 +148,7 @@ def test_a_router_that_stops_gives_the_request_back_and_the_other_gets_it() -> N
     trip = Trip()
     home = trip.next()
     trip.learn(home, WAITING)
-    assert trip.learn(home, Busy(1.0, "stopping")) == 0
+    assert trip.learn(home, BusyReply(1.0, "stopping")) == 0
     assert not trip.accepted()
     assert trip.next() is not home
 
@@ -189,11 +189,11 @@ def test_a_router_that_never_has_room_is_given_up() -> None:
 def test_nonsense_counts_against_the_router_and_not_forever() -> None:
     trip = Trip("http://only", max_tries=3)
     only = trip.next()
-    trip.learn(only, Broken("status 502"))
+    trip.learn(only, MalformedReply("status 502"))
     assert only.failures == 1
-    trip.learn(only, Broken("status 502"))
+    trip.learn(only, MalformedReply("status 502"))
     with pytest.raises(RouterUnreachable, match="502"):
-        trip.learn(only, Broken("status 502"))
+        trip.learn(only, MalformedReply("status 502"))
 
 
 def test_no_router_for_the_region_is_said() -> None:

@@ -6,20 +6,27 @@ import httpx
 import orjson
 import pytest
 
-from beacon_client.errors import RouterRefused
-from beacon_client.router_answers import Broken, Busy, Done, Lost, Waiting, understand
-from beacon_client.transport import Answer
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceRequest, InferenceState
+from beacon_runner.ports.router import RouterRefused
+from beacon_runner.router_client.replies import (
+    BusyReply,
+    FinishedReply,
+    MalformedReply,
+    PendingReply,
+    UnknownReply,
+    parse_reply,
+)
+from beacon_runner.router_client.transport import HttpAnswer
 
 REQUEST = InferenceRequest(
     request_id="exe_1.0.0", model="flux", region="US", input={"prompt": "cat"}, fence=7
 )
 
 
-def answer(status: int, body: object = None, **headers: str) -> Answer:
+def answer(status: int, body: object = None, **headers: str) -> HttpAnswer:
     content = body if isinstance(body, bytes) else orjson.dumps(body)
-    return Answer(status, httpx.Headers({k.replace("_", "-"): v for k, v in headers.items()}), content)
+    return HttpAnswer(status, httpx.Headers({k.replace("_", "-"): v for k, v in headers.items()}), content)
 
 
 def view(state: str) -> dict[str, Any]:
@@ -32,47 +39,49 @@ def problem(status: int, code: str = "x", **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("state", ["completed", "failed", "cancelled"])
 def test_a_terminal_view_is_the_end(state: str) -> None:
-    meaning = understand(answer(200, view(state)), REQUEST)
-    assert isinstance(meaning, Done)
-    assert meaning.view.state == state
+    reply = parse_reply(answer(200, view(state)), REQUEST)
+    assert isinstance(reply, FinishedReply)
+    assert reply.view.state == state
 
 
 @pytest.mark.parametrize("state", ["queued", "warming", "running", "backoff"])
 def test_any_other_view_is_waited_for(state: str) -> None:
-    assert isinstance(understand(answer(202, view(state)), REQUEST), Waiting)
+    assert isinstance(parse_reply(answer(202, view(state)), REQUEST), PendingReply)
 
 
 def test_an_unknown_request_is_lost() -> None:
-    assert understand(answer(404, problem(404)), REQUEST) == Lost()
-    assert understand(answer(404, b"<html>"), REQUEST) == Lost()
+    assert parse_reply(answer(404, problem(404)), REQUEST) == UnknownReply()
+    assert parse_reply(answer(404, b"<html>"), REQUEST) == UnknownReply()
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_not_accepted_is_busy_for_as_long_as_the_document_says(status: int) -> None:
-    busy = understand(answer(status, problem(status, retry_after_s=2.5), retry_after="3"), REQUEST)
-    assert busy == Busy(2.5, "the reason")
+    busy = parse_reply(answer(status, problem(status, retry_after_s=2.5), retry_after="3"), REQUEST)
+    assert busy == BusyReply(2.5, "the reason")
 
 
 @pytest.mark.parametrize(("header", "expected"), [("12", 12.0), ("", 1.0), ("-3", 1.0), ("soon", 1.0)])
 def test_not_accepted_is_busy_for_as_long_as_the_header_says(header: str, expected: float) -> None:
-    assert understand(answer(429, problem(429), retry_after=header), REQUEST) == Busy(expected, "the reason")
+    assert parse_reply(answer(429, problem(429), retry_after=header), REQUEST) == BusyReply(
+        expected, "the reason"
+    )
 
 
 def test_one_connection_too_many_says_nothing_of_the_request() -> None:
     refused = answer(503, problem(503, "too_many_connections", retry_after_s=1))
-    assert understand(refused, REQUEST) == Busy(1.0, "the reason", heard=False)
+    assert parse_reply(refused, REQUEST) == BusyReply(1.0, "the reason", was_read=False)
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_service_token_is_the_operators_mistake_and_no_failure_of_the_job(status: int) -> None:
-    busy = understand(answer(status, problem(status)), REQUEST)
-    assert isinstance(busy, Busy)
+    busy = parse_reply(answer(status, problem(status)), REQUEST)
+    assert isinstance(busy, BusyReply)
     assert "BEACON_SERVICE_TOKEN" in busy.reason
 
 
 def test_start_by_passed_is_a_retryable_failure_in_the_queue() -> None:
-    done = understand(answer(504, problem(504, code="start_by_passed")), REQUEST)
-    assert isinstance(done, Done)
+    done = parse_reply(answer(504, problem(504, code="start_by_passed")), REQUEST)
+    assert isinstance(done, FinishedReply)
     assert done.view.state is InferenceState.FAILED
     assert done.view.fence == 7
     assert done.view.failure is not None
@@ -83,7 +92,7 @@ def test_start_by_passed_is_a_retryable_failure_in_the_queue() -> None:
 @pytest.mark.parametrize("status", [400, 409, 413, 422])
 def test_a_refusal_carries_the_problem_and_a_failure_that_is_not_retried(status: int) -> None:
     with pytest.raises(RouterRefused) as refused:
-        understand(answer(status, problem(status, code="unknown_model")), REQUEST)
+        parse_reply(answer(status, problem(status, code="unknown_model")), REQUEST)
     assert refused.value.problem.status == status
     failure = refused.value.failure
     assert (failure.code, failure.stage, failure.retryable) == (
@@ -110,6 +119,6 @@ def test_a_refusal_carries_the_problem_and_a_failure_that_is_not_retried(status:
     ],
 )
 def test_what_no_router_says_is_broken_and_never_a_verdict_on_the_job(status: int, body: object) -> None:
-    meaning = understand(answer(status, body), REQUEST)
-    assert isinstance(meaning, Broken)
-    assert str(status) in meaning.reason
+    reply = parse_reply(answer(status, body), REQUEST)
+    assert isinstance(reply, MalformedReply)
+    assert str(status) in reply.reason

@@ -1,0 +1,235 @@
+"""Client of one or more routers: runs an inference to a terminal state over lost connections and restarts."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import structlog
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
+from beacon_contracts.problem import Problem
+from beacon_contracts.router_status import QueueStatus, SchedulerStatus
+from beacon_lifecycle.clock import Clock, SystemClock
+from beacon_runner.ports.router import CancelResult, RouterRefused, RouterStatus
+from beacon_runner.router_client.cancel_replies import combine_cancel_replies
+from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
+from beacon_runner.router_client.replies import FinishedReply, RouterReply, parse_reply
+from beacon_runner.router_client.router_call import NoReply, RouterCall
+from beacon_runner.router_client.transport import ExchangeError, HttpAnswer, RouterTransport
+from beacon_telemetry import outgoing_headers
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RouterTimeouts:
+    """Limits of one call. `exchange_s` is below the usual timeouts of proxies."""
+
+    wait_s: int = 25
+    exchange_s: float = 30.0
+    connect_s: float = 3.0
+    short_s: float = 5.0
+    max_tries: int = 7
+
+
+class RouterClient:
+    """Implements `InferencePort` and `RouterPort`. Safe for any number of concurrent callers."""
+
+    def __init__(
+        self,
+        base_urls: Sequence[str],
+        token: str,
+        clock: Clock | None = None,
+        *,
+        timeouts: RouterTimeouts | None = None,
+    ) -> None:
+        self._endpoints = RouterEndpoints(base_urls)
+        self._clock = clock or SystemClock()
+        self._timeouts = timeouts or RouterTimeouts()
+        self._transport = RouterTransport(connect_s=self._timeouts.connect_s)
+        self._headers = {
+            "authorization": f"Bearer {token}",
+            "accept": "application/json",
+            "accept-encoding": "identity",
+            "content-type": "application/json",
+        }
+        self._wait_headers = {**self._headers, "prefer": f"wait={self._timeouts.wait_s}"}
+
+    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:
+        """Run to a terminal state; raises `RouterBusy`, `RouterUnreachable` or `RouterRefused` instead.
+
+        `again`: the request may have been sent before; a run that still exists is joined.
+        """
+        body = _encode(request)
+        call = RouterCall(request.region, self._timeouts.max_tries)
+        if again:
+            call.assigned = await self._find_existing_run(request)
+        while True:
+            endpoint = call.choose_router(self._endpoints, self._clock.now())
+            sent_at = self._clock.now()
+            reply = await self._post_or_poll(endpoint, request, None if call.accepted else body)
+            now = self._clock.now()
+            pause_s = call.apply(endpoint, reply, now=now, took_s=now - sent_at)
+            if isinstance(reply, FinishedReply):
+                return reply.view
+            if pause_s > 0:
+                await self._clock.sleep(pause_s)
+
+    async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
+        """The request's state at the router that holds it; None when no router knows it."""
+        answers = await self._call_all("GET", _path(request_id), region)
+        return next((view for view in map(_view, answers) if view is not None), None)
+
+    async def cancel(
+        self, request_id: str, region: str | None = None, *, fence: int | None = None
+    ) -> CancelResult:
+        """Cancel it at every router that may hold it; idempotent.
+
+        With a `fence`, a run under a later fence continues, and later requests under an earlier fence are
+        refused.
+        """
+        path = _path(request_id) if fence is None else f"{_path(request_id)}?fence={fence}"
+        result = combine_cancel_replies(await self._call_all("DELETE", path, region))
+        for reason in result.unanswered:
+            log.warning("router_cancel_unanswered", request=request_id, reason=reason)
+        return result
+
+    async def status(self) -> list[RouterStatus]:
+        """The queues of every router, in the order of the addresses; never raises for an unavailable one."""
+        answers = await self._call_all("GET", "/queue/status", None)
+        return [
+            _status(endpoint, answer) for endpoint, answer in zip(self._endpoints.all, answers, strict=True)
+        ]
+
+    async def scheduler(self) -> list[SchedulerStatus]:
+        """The scheduler status of the routers that answer."""
+        answers = await self._call_all("GET", "/status", None)
+        found = [_scheduler(answer) for answer in answers]
+        return [one for one in found if one is not None]
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _find_existing_run(self, request: InferenceRequest) -> RouterEndpoint | None:
+        """The router where an earlier worker's run of this request is live or completed.
+
+        A router that is unavailable is not asked while it backs off, so that searches do not all wait for it.
+        """
+        routers = self._endpoints.serving(request.region)
+        if len(routers) < 2:
+            return None
+        routers = [router for router in routers if not router.is_unavailable(self._clock.now())]
+        calls = (self._call_short("GET", router, _path(request.request_id)) for router in routers)
+        found = list(zip(routers, await asyncio.gather(*calls), strict=True))
+        for router, answer in found:
+            if isinstance(answer, ExchangeError):
+                router.record_failure(self._clock.now())
+        for router, answer in found:
+            view = _view(answer)
+            if view is not None and (not view.state.terminal or view.state is InferenceState.COMPLETED):
+                log.info(
+                    "existing_run_joined", request=request.request_id, router=router.url, state=view.state
+                )
+                return router
+        return None
+
+    async def _post_or_poll(
+        self, endpoint: RouterEndpoint, request: InferenceRequest, body: bytes | None
+    ) -> RouterReply | NoReply:
+        """POST the request, or long-poll it when `body` is None."""
+        method, path = ("GET", _path(request.request_id)) if body is None else ("POST", "/inference")
+        endpoint.in_flight += 1
+        try:
+            answer = await self._transport.exchange(
+                method,
+                endpoint.url + path,
+                _with_ids(self._wait_headers),
+                body,
+                timeout_s=self._timeouts.exchange_s,
+            )
+        except ExchangeError as error:
+            return NoReply(str(error), error.sent)
+        finally:
+            endpoint.in_flight -= 1
+        return parse_reply(answer, request)
+
+    async def _call_all(self, method: str, path: str, region: str | None) -> list[HttpAnswer | ExchangeError]:
+        serving = self._endpoints.serving(region)
+        return await asyncio.gather(*(self._call_short(method, endpoint, path) for endpoint in serving))
+
+    async def _call_short(
+        self, method: str, endpoint: RouterEndpoint, path: str
+    ) -> HttpAnswer | ExchangeError:
+        """One short idempotent call, repeated once after a lost connection."""
+        url, timeout_s = endpoint.url + path, self._timeouts.short_s
+        for last in (False, True):
+            try:
+                return await self._transport.exchange(
+                    method, url, _with_ids(self._headers), timeout_s=timeout_s
+                )
+            except ExchangeError as error:
+                if last or not error.sent:
+                    return error
+        raise AssertionError("unreachable")
+
+
+def _with_ids(headers: Mapping[str, str]) -> dict[str, str]:
+    return {**headers, **outgoing_headers()}
+
+
+def _path(request_id: str) -> str:
+    return f"/inference/{quote(request_id, safe='')}"
+
+
+def _encode(request: InferenceRequest) -> bytes:
+    try:
+        return request.model_dump_json().encode()
+    except (PydanticSerializationError, UnicodeEncodeError) as error:
+        raise RouterRefused(
+            Problem(
+                title="Bad input", status=422, code="input_not_json", detail=f"The input is not JSON: {error}"
+            )
+        ) from error
+
+
+def _view(answer: HttpAnswer | ExchangeError) -> InferenceView | None:
+    if isinstance(answer, ExchangeError) or answer.status not in (200, 202):
+        return None
+    try:
+        return InferenceView.model_validate_json(answer.body)
+    except ValidationError:
+        log.warning("router_answer_invalid", status=answer.status)
+        return None
+
+
+def _scheduler(answer: HttpAnswer | ExchangeError) -> SchedulerStatus | None:
+    if isinstance(answer, ExchangeError) or answer.status != 200:
+        return None
+    try:
+        return SchedulerStatus.model_validate_json(answer.body)
+    except ValidationError:
+        return None
+
+
+def _status(endpoint: RouterEndpoint, answer: HttpAnswer | ExchangeError) -> RouterStatus:
+    if isinstance(answer, ExchangeError):
+        return RouterStatus(endpoint.url, endpoint.in_flight, None, str(answer))
+    if answer.status != 200:
+        return RouterStatus(endpoint.url, endpoint.in_flight, None, f"status {answer.status}")
+    try:
+        return RouterStatus(endpoint.url, endpoint.in_flight, QueueStatus.model_validate_json(answer.body))
+    except ValidationError as error:
+        return RouterStatus(endpoint.url, endpoint.in_flight, None, f"the response is not a status: {error}")

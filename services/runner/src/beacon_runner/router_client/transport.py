@@ -1,0 +1,88 @@
+"""One HTTP exchange with a router: the whole response within a time limit, or an `ExchangeError`."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from yarl import URL
+
+KEEPALIVE_S = 30.0
+DNS_CACHE_S = 10
+
+
+class ExchangeError(Exception):
+    """No complete response. `sent` is false when the request cannot have reached the server."""
+
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
+        self.sent = sent
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """A complete response; the header names are case-insensitive."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class RouterTransport:
+    """Pooled connections without a limit: the callers bound the requests in flight."""
+
+    def __init__(self, *, connect_s: float) -> None:
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def exchange(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        *,
+        timeout_s: float,
+    ) -> HttpAnswer:
+        """Send the request and read the whole response within `timeout_s`."""
+        session = self._opened()
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                session.request(
+                    method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
+                ) as response,
+            ):
+                return HttpAnswer(response.status, response.headers, await response.read())
+        except aiohttp.ConnectionTimeoutError as error:
+            raise ExchangeError(f"cannot connect ({error})", sent=False) from error
+        except TimeoutError:
+            raise ExchangeError(f"no answer within {timeout_s:g} s", sent=True) from None
+        except aiohttp.ClientConnectorError as error:
+            raise ExchangeError(f"cannot connect ({_os_reason(error)})", sent=False) from error
+        except (aiohttp.ClientError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise ExchangeError(f"the connection was lost ({reason})", sent=True) from error
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """The session is created at the first use: it belongs to the running event loop."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=DNS_CACHE_S
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=self._timeout,
+            )
+        return self._session
+
+
+def _os_reason(error: aiohttp.ClientConnectorError) -> str:
+    # Name resolution errors have negative numbers that strerror does not know.
+    number = error.os_error.errno
+    return os.strerror(number) if number and number > 0 else error.os_error.strerror or str(error.os_error)
