@@ -1,14 +1,17 @@
 """Calls over real HTTP: the dialects, the slots, the clients that leave, and the ledger that saw it all."""
 
 import asyncio
+import signal
+import socket
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.fixtures.gpusim import Gpusim
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import PATIENCE_S, until
 
 
 def modal(model: str, request_id: str = "r-1", prompt: str = "Why?") -> dict[str, Any]:
@@ -93,6 +96,35 @@ async def test_a_client_that_leaves_frees_its_slot_at_once(
     assert (await gpu.http.post("/modal", json=modal("llama"))).status_code == 200
 
 
+async def test_a_disconnect_frees_the_slot_for_a_call_sent_after_it(gpu: Gpusim) -> None:
+    """The process is stopped meanwhile, so that it reads both in the same loop iteration."""
+    await gpu.set_slots(1)
+    body = b'{"meta": {"service_name": "slow"}, "payload": {}}'
+    request = b"POST /v1/execute HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    host, port = gpu.url.removeprefix("http://").split(":")
+    running = socket.create_connection((host, int(port)))
+    running.sendall(request)
+    await gpu.wait_running(1)
+    for calls in range(2, 12):
+        following = socket.create_connection((host, int(port)))
+        gpu.process.send(signal.SIGSTOP)
+        running.close()
+        following.sendall(request)
+        gpu.process.send(signal.SIGCONT)
+        running = following
+        await until(_calls_in_ledger(gpu, calls), f"{calls} calls in the ledger")
+    running.close()
+    await gpu.wait_running(0)
+    assert (await gpu.stats())["excess"] == 0
+
+
+def _calls_in_ledger(gpu: Gpusim, count: int) -> Callable[[], Awaitable[bool]]:
+    async def reached() -> bool:
+        return len(await gpu.ledger()) == count
+
+    return reached
+
+
 async def test_calls_for_a_cold_model_share_one_load(gpu: Gpusim) -> None:
     answers = await asyncio.gather(*(gpu.http.post("/modal", json=modal("cold", f"r-{n}")) for n in range(4)))
     assert all(answer.status_code == 200 for answer in answers)
@@ -117,7 +149,7 @@ async def test_one_model_fits_and_the_next_one_evicts_it(gpu: Gpusim) -> None:
 
 async def test_the_proxy_cuts_a_long_run_and_the_client_polls_for_it(gpu: Gpusim) -> None:
     await gpu.set_models({"long": {"run": 0.5}})
-    await gpu.set_proxy_cut(0.1)
+    await gpu.set_proxy_timeout(0.1)
     cut = await gpu.http.post("/modal", json=modal("long"))
     assert cut.status_code == 303
     location = cut.headers["location"]
@@ -135,7 +167,7 @@ async def test_the_proxy_cuts_a_long_run_and_the_client_polls_for_it(gpu: Gpusim
 
 async def test_a_cut_run_goes_on_when_nobody_polls(gpu: Gpusim) -> None:
     await gpu.set_models({"long": {"run": 0.25}})
-    await gpu.set_proxy_cut(0.05)
+    await gpu.set_proxy_timeout(0.05)
     async with httpx.AsyncClient(base_url=gpu.url, timeout=PATIENCE_S) as client:
         assert (await client.post("/modal", json=modal("long"))).status_code == 303
     await gpu.wait_running(0)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from beacon_gpusim.composition import CRASH_EXIT_CODE
+from beacon_gpusim.wiring import CRASH_EXIT_CODE
 from tests.fixtures.gpusim import Gpusim, GpusimProcess, read_ledger_file, start_gpusim
 from tests.fixtures.waiting import until
 

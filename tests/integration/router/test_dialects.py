@@ -19,7 +19,7 @@ DIALECTS = ("modal", "openai", "execute")
 
 @pytest.fixture(scope="module")
 def process() -> Any:
-    with gpusim_process(region="EU", slots=4, time_scale=0, proxy_cut_s=0.2) as running:
+    with gpusim_process(region="EU", slots=4, time_scale=0, proxy_timeout_s=0.2) as running:
         yield running
 
 

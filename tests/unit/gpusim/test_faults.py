@@ -2,17 +2,17 @@
 
 from random import Random
 
-from beacon_gpusim.core.faults import Fault, FaultBook, FaultKind
+from beacon_gpusim.core.faults import Fault, FaultKind, FaultRules
 
 
-def book(*faults: Fault, seed: int = 1) -> FaultBook:
-    made = FaultBook(Random(seed))
+def book(*faults: Fault, seed: int = 1) -> FaultRules:
+    made = FaultRules(Random(seed))
     for fault in faults:
         made.add(fault)
     return made
 
 
-def kinds(faults: FaultBook, model: str, calls: int) -> list[FaultKind | None]:
+def kinds(faults: FaultRules, model: str, calls: int) -> list[FaultKind | None]:
     return [None if fault is None else fault.kind for fault in (faults.decide(model) for _ in range(calls))]
 
 

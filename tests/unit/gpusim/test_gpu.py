@@ -5,24 +5,24 @@ from random import Random
 
 import pytest
 
-from beacon_gpusim.core.calls import Call, Ledger, Outcome
-from beacon_gpusim.core.faults import Fault, FaultBook, FaultKind
+from beacon_gpusim.core.calls import Call, CallLedger, CallOutcome
+from beacon_gpusim.core.durations import Constant, DurationModel, ModelDurations
+from beacon_gpusim.core.faults import Fault, FaultKind, FaultRules
 from beacon_gpusim.core.gpu import Effect, Gpu, StartLoad, StartRun
 from beacon_gpusim.core.memory import ModelMemory
-from beacon_gpusim.core.times import Constant, ModelTimes, Timetable
 
 LOAD_S, RUN_S = 10.0, 2.0
 
 
 def make_gpu(*, slots: int = 4, loaded_models: int = 1, load_s: float = LOAD_S, run_s: float = RUN_S) -> Gpu:
-    default = ModelTimes(Constant(load_s), Constant(run_s))
+    default = ModelDurations(Constant(load_s), Constant(run_s))
     return Gpu(
         region="EU",
         slots=slots,
         memory=ModelMemory(loaded_models),
-        times=Timetable({}, default=default, scale=1.0, random=Random(1)),
-        faults=FaultBook(Random(1)),
-        ledger=Ledger(1000),
+        durations=DurationModel({}, default=default, scale=1.0, random=Random(1)),
+        faults=FaultRules(Random(1)),
+        ledger=CallLedger(1000),
     )
 
 
@@ -35,7 +35,7 @@ def warm(gpu: Gpu, *models: str) -> None:
         call, _ = arrive(gpu, model)
         effects = gpu.load_done(model, 0.0)
         assert effects == [StartRun(call, RUN_S)]
-        gpu.finish(call, Outcome.COMPLETED, 0.0)
+        gpu.finish(call, CallOutcome.COMPLETED, 0.0)
 
 
 def test_a_cold_model_loads_and_then_runs() -> None:
@@ -43,8 +43,8 @@ def test_a_cold_model_loads_and_then_runs() -> None:
     call, effects = arrive(gpu, "a", 100.0)
     assert effects == [StartLoad("a", LOAD_S)]
     assert gpu.load_done("a", 110.0) == [StartRun(call, RUN_S)]
-    assert gpu.finish(call, Outcome.COMPLETED, 112.0) == []
-    assert (call.load_s, call.run_s, call.ended, call.outcome) == (10.0, 2.0, 112.0, Outcome.COMPLETED)
+    assert gpu.finish(call, CallOutcome.COMPLETED, 112.0) == []
+    assert (call.load_s, call.run_s, call.ended, call.outcome) == (10.0, 2.0, 112.0, CallOutcome.COMPLETED)
 
 
 def test_a_loaded_model_runs_at_once() -> None:
@@ -71,7 +71,7 @@ def test_a_full_gpu_refuses_and_counts_the_excess() -> None:
     arrive(gpu, "a")
     refused, effects = arrive(gpu, "a", 3.0)
     assert effects == []
-    assert (refused.outcome, refused.ended, refused.started) == (Outcome.REFUSED, 3.0, None)
+    assert (refused.outcome, refused.ended, refused.started) == (CallOutcome.REFUSED, 3.0, None)
     assert gpu.stats.excess == 1
     assert gpu.stats.max_concurrent == 2
     assert len(gpu.ledger) == 3
@@ -81,7 +81,7 @@ def test_a_slot_is_free_the_moment_a_call_ends() -> None:
     gpu = make_gpu(slots=1)
     warm(gpu, "a")
     call, _ = arrive(gpu, "a")
-    gpu.finish(call, Outcome.ABORTED, 0.5)
+    gpu.finish(call, CallOutcome.ABORTED, 0.5)
     assert call.run_s == 0.5
     again, _ = arrive(gpu, "a", 0.5)
     assert again.outcome is None
@@ -92,17 +92,17 @@ def test_finish_twice_frees_one_slot() -> None:
     warm(gpu, "a")
     first, _ = arrive(gpu, "a")
     arrive(gpu, "a")
-    gpu.finish(first, Outcome.ABORTED, 1.0)
-    gpu.finish(first, Outcome.COMPLETED, 2.0)
+    gpu.finish(first, CallOutcome.ABORTED, 1.0)
+    gpu.finish(first, CallOutcome.COMPLETED, 2.0)
     assert len(gpu.held) == 1
-    assert (first.outcome, first.ended) == (Outcome.ABORTED, 1.0)
+    assert (first.outcome, first.ended) == (CallOutcome.ABORTED, 1.0)
 
 
 def test_the_least_recently_used_idle_model_makes_room() -> None:
     gpu = make_gpu(loaded_models=2)
     warm(gpu, "a", "b")
     call, _ = arrive(gpu, "a", 1.0)
-    gpu.finish(call, Outcome.COMPLETED, 2.0)
+    gpu.finish(call, CallOutcome.COMPLETED, 2.0)
     arrive(gpu, "c", 3.0)
     assert list(gpu.memory.ready) == ["a"]
     assert gpu.memory.loading == {"c"}
@@ -116,7 +116,7 @@ def test_a_model_in_use_is_not_evicted_and_the_other_waits_for_it() -> None:
     other, effects = arrive(gpu, "b", 1.0)
     assert effects == []
     assert list(gpu.memory.ready) == ["a"]
-    assert gpu.finish(busy, Outcome.COMPLETED, 2.0) == [StartLoad("b", LOAD_S)]
+    assert gpu.finish(busy, CallOutcome.COMPLETED, 2.0) == [StartLoad("b", LOAD_S)]
     assert gpu.load_done("b", 12.0) == [StartRun(other, RUN_S)]
     assert other.load_s == 11.0
 
@@ -128,9 +128,9 @@ def test_a_busy_model_does_not_starve_those_that_wait_for_memory() -> None:
     waiting, _ = arrive(gpu, "b", 1.0)
     late, effects = arrive(gpu, "a", 1.5)
     assert effects == [], "a later call for the loaded model queues behind the one that waits"
-    assert gpu.finish(busy, Outcome.COMPLETED, 2.0) == [StartLoad("b", LOAD_S)]
+    assert gpu.finish(busy, CallOutcome.COMPLETED, 2.0) == [StartLoad("b", LOAD_S)]
     assert gpu.load_done("b", 12.0) == [StartRun(waiting, RUN_S)]
-    assert gpu.finish(waiting, Outcome.COMPLETED, 14.0) == [StartLoad("a", LOAD_S)]
+    assert gpu.finish(waiting, CallOutcome.COMPLETED, 14.0) == [StartLoad("a", LOAD_S)]
     assert gpu.load_done("a", 24.0) == [StartRun(late, RUN_S)]
 
 
@@ -140,14 +140,14 @@ def test_when_the_waiting_call_leaves_those_behind_it_go_on() -> None:
     arrive(gpu, "a", 0.0)
     waiting, _ = arrive(gpu, "b", 1.0)
     behind, _ = arrive(gpu, "a", 1.5)
-    assert gpu.finish(waiting, Outcome.ABORTED, 1.6) == [StartRun(behind, RUN_S)]
+    assert gpu.finish(waiting, CallOutcome.ABORTED, 1.6) == [StartRun(behind, RUN_S)]
     assert waiting.started is None
 
 
 def test_a_load_that_everybody_left_still_ends_and_makes_room() -> None:
     gpu = make_gpu()
     lonely, _ = arrive(gpu, "a", 0.0)
-    gpu.finish(lonely, Outcome.ABORTED, 1.0)
+    gpu.finish(lonely, CallOutcome.ABORTED, 1.0)
     other, _ = arrive(gpu, "b", 2.0)
     assert gpu.load_done("a", 10.0) == [StartLoad("b", LOAD_S)]
     assert gpu.load_done("b", 20.0) == [StartRun(other, RUN_S)]
@@ -188,8 +188,8 @@ def test_slow_faults_add_to_load_or_run() -> None:
     slow_start, first = arrive(gpu, "a", 0.0)
     slow_run, second = arrive(gpu, "a", 0.0)
     assert (first, second) == ([StartRun(slow_start, 32.0)], [StartRun(slow_run, 62.0)])
-    gpu.finish(slow_start, Outcome.COMPLETED, 32.0)
-    gpu.finish(slow_run, Outcome.COMPLETED, 62.0)
+    gpu.finish(slow_start, CallOutcome.COMPLETED, 32.0)
+    gpu.finish(slow_run, CallOutcome.COMPLETED, 62.0)
     assert (slow_start.load_s, slow_start.run_s) == (30.0, 2.0)
     assert (slow_run.load_s, slow_run.run_s) == (0.0, 62.0)
 
@@ -199,7 +199,7 @@ def test_a_slow_start_that_is_left_early_has_not_run() -> None:
     warm(gpu, "a")
     gpu.faults.add(Fault(FaultKind.SLOW_START, extra_s=30.0))
     call, _ = arrive(gpu, "a", 0.0)
-    gpu.finish(call, Outcome.ABORTED, 5.0)
+    gpu.finish(call, CallOutcome.ABORTED, 5.0)
     assert (call.load_s, call.run_s) == (5.0, 0.0)
 
 
@@ -219,12 +219,12 @@ def test_more_slots_or_fewer_apply_to_the_next_call() -> None:
     gpu.slots = 2
     assert arrive(gpu, "a")[0].outcome is None
     gpu.slots = 1
-    assert arrive(gpu, "a")[0].outcome is Outcome.REFUSED
+    assert arrive(gpu, "a")[0].outcome is CallOutcome.REFUSED
     assert len(gpu.held) == 2
 
 
 def test_the_ledger_is_bounded_filtered_and_keeps_what_still_runs() -> None:
-    ledger = Ledger(3)
+    ledger = CallLedger(3)
     calls = [Call(n, f"r{n}", "modal", "ab"[n % 2], "EU", float(n), 1) for n in range(5)]
     for call in calls:
         ledger.add(call)
@@ -232,7 +232,7 @@ def test_the_ledger_is_bounded_filtered_and_keeps_what_still_runs() -> None:
     assert list(ledger.select(model="a")) == [calls[2], calls[4]]
     assert list(ledger.select(since=3.0, model="b")) == [calls[3]]
     assert list(ledger.select(request_id="r4")) == [calls[4]]
-    calls[2].outcome = calls[3].outcome = Outcome.COMPLETED
+    calls[2].outcome = calls[3].outcome = CallOutcome.COMPLETED
     ledger.clear()
     assert list(ledger.select()) == [calls[4]]
 

@@ -1,4 +1,4 @@
-"""Whatever comes, in whatever order: no slot too many, no model evicted in use, nobody forgotten."""
+"""Whatever comes, in whatever parsed: no slot too many, no model evicted in use, nobody forgotten."""
 
 import heapq
 import math
@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from beacon_gpusim.core.calls import Call, Ledger, Outcome
-from beacon_gpusim.core.faults import Fault, FaultBook, FaultKind
+from beacon_gpusim.core.calls import Call, CallLedger, CallOutcome
+from beacon_gpusim.core.durations import Constant, DurationModel, ModelDurations, Uniform
+from beacon_gpusim.core.faults import Fault, FaultKind, FaultRules
 from beacon_gpusim.core.gpu import Effect, Gpu, StartLoad
 from beacon_gpusim.core.memory import ModelMemory
-from beacon_gpusim.core.times import Constant, ModelTimes, Timetable, Uniform
 
 MODELS = ["a", "b", "c"]
 
@@ -29,25 +29,29 @@ class GpuMachine(RuleBasedStateMachine):
         seed=st.integers(0, 99),
     )
     def begin(self, slots: int, loaded_models: int, instant: bool, seed: int) -> None:
-        times = ModelTimes(Constant(0), Constant(0)) if instant else ModelTimes(Uniform(0, 5), Uniform(0, 3))
+        times = (
+            ModelDurations(Constant(0), Constant(0))
+            if instant
+            else ModelDurations(Uniform(0, 5), Uniform(0, 3))
+        )
         self.gpu = Gpu(
             region="EU",
             slots=slots,
             memory=ModelMemory(loaded_models),
-            times=Timetable({}, default=times, scale=1.0, random=Random(seed)),
-            faults=FaultBook(Random(seed)),
-            ledger=Ledger(10_000),
+            durations=DurationModel({}, default=times, scale=1.0, random=Random(seed)),
+            faults=FaultRules(Random(seed)),
+            ledger=CallLedger(10_000),
         )
         self.now = 0.0
         self.events: list[tuple[float, int, Any]] = []
-        self.order = count()
+        self.parsed = count()
         self.calls: list[Call] = []
 
     @rule(model=st.sampled_from(MODELS))
     def arrive(self, model: str) -> None:
         full = len(self.gpu.held) >= self.gpu.slots
         call, effects = self.gpu.arrive(request_id="r", dialect="modal", model=model, now=self.now)
-        assert (call.outcome is Outcome.REFUSED) is full
+        assert (call.outcome is CallOutcome.REFUSED) is full
         self.calls.append(call)
         self.schedule(effects)
 
@@ -61,7 +65,7 @@ class GpuMachine(RuleBasedStateMachine):
         due, _, what = heapq.heappop(self.events)
         self.now = max(self.now, due)
         if isinstance(what, Call):
-            self.schedule(self.gpu.finish(what, Outcome.COMPLETED, self.now))
+            self.schedule(self.gpu.finish(what, CallOutcome.COMPLETED, self.now))
         else:
             self.schedule(self.gpu.load_done(what, self.now))
 
@@ -69,7 +73,7 @@ class GpuMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 10))
     def client_leaves(self, which: int) -> None:
         call = self.gpu.held[which % len(self.gpu.held)]
-        self.schedule(self.gpu.finish(call, Outcome.ABORTED, self.now))
+        self.schedule(self.gpu.finish(call, CallOutcome.ABORTED, self.now))
 
     @rule(slots=st.integers(0, 5))
     def resize(self, slots: int) -> None:
@@ -83,7 +87,7 @@ class GpuMachine(RuleBasedStateMachine):
                 self.push(effect.seconds, effect.call)
 
     def push(self, seconds: float, what: Call | str) -> None:
-        heapq.heappush(self.events, (self.now + seconds, next(self.order), what))
+        heapq.heappush(self.events, (self.now + seconds, next(self.parsed), what))
 
     @invariant()
     def memory_is_never_overfull(self) -> None:
@@ -110,7 +114,7 @@ class GpuMachine(RuleBasedStateMachine):
         over = [call for call in self.calls if call.outcome is not None]
         assert len(over) + len(self.gpu.held) == len(self.calls) == len(self.gpu.ledger)
         assert self.gpu.stats.outcomes.total() == len(over)
-        assert self.gpu.stats.excess == sum(call.outcome is Outcome.REFUSED for call in over)
+        assert self.gpu.stats.excess == sum(call.outcome is CallOutcome.REFUSED for call in over)
         assert self.gpu.stats.max_concurrent <= 5
 
     def teardown(self) -> None:

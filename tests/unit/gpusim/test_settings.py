@@ -1,15 +1,15 @@
-"""Settings: from the environment, with model times from Beacon's configuration underneath."""
+"""GpusimSettings: from the environment, with model times from Beacon's configuration underneath."""
 
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from beacon_gpusim.composition import GpuFactory
+from beacon_gpusim.core.durations import Constant, Lognormal, ModelDurations, Uniform
 from beacon_gpusim.core.faults import Fault, FaultKind
 from beacon_gpusim.core.gpu import Gpu
-from beacon_gpusim.core.times import Constant, Lognormal, ModelTimes, Uniform
-from beacon_gpusim.settings import Settings
+from beacon_gpusim.settings import GpusimSettings
+from beacon_gpusim.wiring import GpuFactory
 
 SHIPPED = Path("config/beacon.toml")
 
@@ -24,9 +24,9 @@ def test_distributions_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(
         "GPUSIM_MODELS", '{"flux": {"load": 3, "run": {"kind": "uniform", "low": 1, "high": 2}}}'
     )
-    settings = Settings()
-    assert settings.default_times().run == Lognormal(2.0, 0.5)
-    assert settings.model_times() == {"flux": ModelTimes(Constant(3.0), Uniform(1.0, 2.0))}
+    settings = GpusimSettings()
+    assert settings.default_durations().run == Lognormal(2.0, 0.5)
+    assert settings.model_durations() == {"flux": ModelDurations(Constant(3.0), Uniform(1.0, 2.0))}
 
 
 def test_beacons_expected_times_are_the_default_and_the_environment_wins(
@@ -34,9 +34,9 @@ def test_beacons_expected_times_are_the_default_and_the_environment_wins(
 ) -> None:
     monkeypatch.setenv("BEACON_CONFIG", str(request.config.rootpath / SHIPPED))
     monkeypatch.setenv("GPUSIM_MODELS", '{"flux": {"run": 9}}')
-    times = Settings().model_times()
-    assert times["flux"] == ModelTimes(Constant(2.0), Constant(9.0))
-    assert times["llama3.2-1b"] == ModelTimes(Constant(0.4), Constant(0.15))
+    times = GpusimSettings().model_durations()
+    assert times["flux"] == ModelDurations(Constant(2.0), Constant(9.0))
+    assert times["llama3.2-1b"] == ModelDurations(Constant(0.4), Constant(0.15))
 
 
 def test_jitter_spreads_the_configured_times(
@@ -44,7 +44,7 @@ def test_jitter_spreads_the_configured_times(
 ) -> None:
     monkeypatch.setenv("BEACON_CONFIG", str(request.config.rootpath / SHIPPED))
     monkeypatch.setenv("GPUSIM_JITTER", "0.3")
-    assert Settings().model_times()["flux"].run == Lognormal(1.5, 0.3)
+    assert GpusimSettings().model_durations()["flux"].run == Lognormal(1.5, 0.3)
 
 
 def test_a_seed_fixes_times_and_faults_and_a_fault_rule_does_not_change_the_times(
@@ -56,18 +56,18 @@ def test_a_seed_fixes_times_and_faults_and_a_fault_rule_does_not_change_the_time
     def times_of(gpu: Gpu) -> list[float]:
         spoiled = [gpu.faults.decide("m") for _ in range(5)]
         assert len(spoiled) == 5
-        return [gpu.times.run_s("m") for _ in range(5)]
+        return [gpu.durations.run_s("m") for _ in range(5)]
 
-    plain, spoiled = GpuFactory(Settings())(), GpuFactory(Settings())()
+    plain, spoiled = GpuFactory(GpusimSettings())(), GpuFactory(GpusimSettings())()
     spoiled.faults.add(Fault(FaultKind.ERROR, probability=0.5))
     first = times_of(plain)
     assert first == times_of(spoiled)
     monkeypatch.setenv("GPUSIM_SEED", "8")
-    assert first != times_of(GpuFactory(Settings())())
+    assert first != times_of(GpuFactory(GpusimSettings())())
 
 
 def test_call_numbers_go_on_after_a_reset() -> None:
-    make = GpuFactory(Settings())
+    make = GpuFactory(GpusimSettings())
     numbers = [make().arrive(request_id="r", dialect="modal", model="m", now=0.0)[0].seq for _ in range(3)]
     assert numbers == [1, 2, 3]
 
@@ -82,10 +82,10 @@ def test_call_numbers_go_on_after_a_reset() -> None:
         ("GPUSIM_DEFAULT_RUN", '{"kind": "uniform", "low": 3, "high": 2}'),
         ("GPUSIM_DEFAULT_LOAD", '{"kind": "gamma"}'),
         ("GPUSIM_MODELS", '{"flux": {"runn": 2}}'),
-        ("GPUSIM_PROXY_CUT_S", "0"),
+        ("GPUSIM_PROXY_TIMEOUT_S", "0"),
     ],
 )
 def test_a_bad_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(ValidationError, match=name.removeprefix("GPUSIM_").lower()):
-        Settings()
+        GpusimSettings()

@@ -2,23 +2,23 @@
 
 import gc
 
-gc.disable()  # while all is imported: nothing of it is garbage
+gc.disable()  # imports create no garbage
 
 import sys
 
 from pydantic import ValidationError
 
 from beacon_config import ConfigError
-from beacon_gpusim.composition import build
-from beacon_gpusim.settings import Settings
+from beacon_gpusim.settings import GpusimSettings
+from beacon_gpusim.wiring import build
 from beacon_lifecycle import run_process, tune_gc
 from beacon_telemetry import configure_logging
 
 
 def main() -> int:
     try:
-        settings = Settings()
-        settings.model_times()
+        settings = GpusimSettings()
+        settings.model_durations()
     except (ValidationError, ConfigError) as error:
         sys.stderr.write(f"gpusim cannot start: {error}\n")
         return 2

@@ -1,4 +1,4 @@
-"""Performs what the GPU decides: timers for loads and runs, and a ticket for every call under way."""
+"""Performs the decisions of the GPU: timers for loads and runs, and a handle for every running call."""
 
 import asyncio
 import math
@@ -6,17 +6,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from beacon_gpusim.core.calls import Call, Outcome
+from beacon_gpusim.core.calls import Call, CallOutcome
 from beacon_gpusim.core.faults import ENDING, FaultKind
 from beacon_gpusim.core.gpu import Effect, Gpu, StartLoad
 
 Recorder = Callable[[Call], None]
 
-_ENDS_AS = {FaultKind.ERROR: Outcome.ERROR, FaultKind.CRASH: Outcome.CRASHED, FaultKind.RESET: Outcome.RESET}
+_ENDS_AS = {
+    FaultKind.ERROR: CallOutcome.ERROR,
+    FaultKind.CRASH: CallOutcome.CRASHED,
+    FaultKind.RESET: CallOutcome.RESET,
+}
 
 
-class Ticket:
-    """A call under way. `started` and `done` exist only when it takes time."""
+class CallHandle:
+    """A running call. `done` is None when the call ended at once."""
 
     __slots__ = ("_started", "call", "done", "timer")
 
@@ -27,13 +31,13 @@ class Ticket:
         self._started: asyncio.Future[None] | None = None
 
     async def wait_started(self) -> None:
-        """Until the model runs, or the call is over before that."""
+        """Wait until the run has started, or the call has ended without one."""
         if self.call.started is None and self.call.outcome is None:
             self._started = asyncio.get_running_loop().create_future()
             await self._started
 
     async def wait_done(self, timeout_s: float | None = None) -> bool:
-        """Until the call is over; false when the timeout came first."""
+        """Wait until the call has ended; false when the timeout passed first."""
         if self.done is None:
             return True
         done, _ = await asyncio.wait({self.done}, timeout=timeout_s)
@@ -51,11 +55,11 @@ class Ticket:
             self.done.set_result(None)
 
 
-class Engine:
-    """Runs calls on the GPU in real time; `crash` ends the process when a fault says so.
+class SimulationEngine:
+    """Runs calls on the GPU in real time; `crash` ends the process for a crash fault.
 
-    `now` is the clock that all processes of a machine have in common: their ledgers are compared by it, and
-    a clock of each one's own that is off by a millisecond shows calls at once that were not.
+    `now` is the machine's monotonic clock, shared by all processes: their ledgers are compared
+    by it, and an offset of a millisecond would show calls as concurrent that were not.
     """
 
     def __init__(
@@ -74,62 +78,62 @@ class Engine:
         self._record = record
         self._effects: deque[Effect] = deque()
         self._performing = False
-        self._tickets: dict[int, Ticket] = {}
+        self._handles: dict[int, CallHandle] = {}
         self._loads: dict[str, asyncio.TimerHandle] = {}
 
-    def submit(self, request_id: str, dialect: str, model: str) -> Ticket:
-        """Let a call in; its outcome is set at once when it was refused or took no time."""
+    def submit(self, request_id: str, dialect: str, model: str) -> CallHandle:
+        """Accept a call; its outcome is set on return when it was refused or took no time."""
         call, effects = self.gpu.arrive(request_id=request_id, dialect=dialect, model=model, now=self.now())
         call.at = self.unix()
-        ticket = Ticket(call)
+        handle = CallHandle(call)
         if self._record is not None:
             self._record(call)
         if call.outcome is not None:
-            return ticket
-        self._tickets[call.seq] = ticket
-        self._strike_later(ticket)
+            return handle
+        self._handles[call.seq] = handle
+        self._schedule_fault(handle)
         self._perform(effects)
         if call.outcome is None:
-            ticket.done = asyncio.get_running_loop().create_future()
-        return ticket
+            handle.done = asyncio.get_running_loop().create_future()
+        return handle
 
-    def abort(self, ticket: Ticket) -> None:
-        """The client is gone: the slot is free from this moment."""
-        self._finish(ticket, Outcome.ABORTED)
+    def abort(self, handle: CallHandle) -> None:
+        """The client disconnected: release the slot now."""
+        self._finish(handle, CallOutcome.ABORTED)
 
     def release(self, most: int | None = None) -> int:
-        """End runs that a fault holds, as if they had come to their end by themselves; says how many."""
+        """Complete the runs that a hold fault keeps running; returns their number."""
         calls = self.gpu.release(most)
         for call in calls:
-            self._finish(self._tickets[call.seq], Outcome.COMPLETED)
+            self._finish(self._handles[call.seq], CallOutcome.COMPLETED)
         return len(calls)
 
     def replace(self, gpu: Gpu) -> None:
-        """Start over on a fresh GPU: whatever ran is aborted, whatever loaded is gone."""
+        """Continue on a new GPU; running calls are aborted and loads cancelled."""
         self.abort_all()
         self.gpu = gpu
 
     def abort_all(self) -> None:
-        for ticket in list(self._tickets.values()):
-            self.abort(ticket)
+        for handle in list(self._handles.values()):
+            self.abort(handle)
         for timer in self._loads.values():
             timer.cancel()
         self._loads.clear()
 
-    def _strike_later(self, ticket: Ticket) -> None:
-        """An ending fault comes at its own moment, in the middle of load or run if need be."""
-        fault = ticket.call.fault
+    def _schedule_fault(self, handle: CallHandle) -> None:
+        """An ending fault occurs at its own time, also during a load or run."""
+        fault = handle.call.fault
         if fault is None or fault.kind not in ENDING:
             return
         outcome = _ENDS_AS[fault.kind]
         if fault.strikes_at_once():
-            self._finish(ticket, outcome)
+            self._finish(handle, outcome)
         else:
             loop = asyncio.get_running_loop()
-            ticket.timer = loop.call_later(fault.after_s, self._finish, ticket, outcome)
+            handle.timer = loop.call_later(fault.after_s, self._finish, handle, outcome)
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        """One after the other, also those that these cause: a chain of instant runs must not recurse."""
+        """Sequentially, including the effects that these cause: a chain of instant runs must not recurse."""
         self._effects.extend(effects)
         if self._performing:
             return
@@ -145,28 +149,28 @@ class Engine:
             loop = asyncio.get_running_loop()
             self._loads[effect.model] = loop.call_later(effect.seconds, self._loaded, effect.model)
         else:
-            self._run(self._tickets[effect.call.seq], effect.seconds)
+            self._run(self._handles[effect.call.seq], effect.seconds)
 
-    def _run(self, ticket: Ticket, seconds: float) -> None:
-        ticket.signal_started()
+    def _run(self, handle: CallHandle, seconds: float) -> None:
+        handle.signal_started()
         if seconds <= 0:
-            self._finish(ticket, Outcome.COMPLETED)
+            self._finish(handle, CallOutcome.COMPLETED)
         elif math.isfinite(seconds):
             loop = asyncio.get_running_loop()
-            ticket.timer = loop.call_later(seconds, self._finish, ticket, Outcome.COMPLETED)
+            handle.timer = loop.call_later(seconds, self._finish, handle, CallOutcome.COMPLETED)
 
     def _loaded(self, model: str) -> None:
         del self._loads[model]
         self._perform(self.gpu.load_done(model, self.now()))
 
-    def _finish(self, ticket: Ticket, outcome: Outcome) -> None:
-        if ticket.call.outcome is not None:
+    def _finish(self, handle: CallHandle, outcome: CallOutcome) -> None:
+        if handle.call.outcome is not None:
             return
-        effects = self.gpu.finish(ticket.call, outcome, self.now())
-        del self._tickets[ticket.call.seq]
+        effects = self.gpu.finish(handle.call, outcome, self.now())
+        del self._handles[handle.call.seq]
         if self._record is not None:
-            self._record(ticket.call)
-        if outcome is Outcome.CRASHED:
+            self._record(handle.call)
+        if outcome is CallOutcome.CRASHED:
             self._crash()
-        ticket.signal_done()
+        handle.signal_done()
         self._perform(effects)

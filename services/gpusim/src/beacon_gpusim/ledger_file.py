@@ -1,4 +1,4 @@
-"""The ledger on disk: one JSON line when a call comes in and one when it is over. Survives kill -9."""
+"""The ledger on disk: one JSON line when a call arrives and one when it ends. Survives kill -9."""
 
 import os
 from pathlib import Path

@@ -8,11 +8,11 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from beacon_config import load_config
-from beacon_gpusim.core.times import Constant, Distribution, Lognormal, ModelTimes
-from beacon_gpusim.shapes import DistributionShape, RegionName, Seconds, TimesShape, distribution
+from beacon_gpusim.core.durations import Constant, Distribution, Lognormal, ModelDurations
+from beacon_gpusim.specs import DistributionSpec, DurationsSpec, RegionName, Seconds, distribution
 
 
-class Settings(BaseSettings):
+class GpusimSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="GPUSIM_", extra="ignore", frozen=True)
 
     host: str = "127.0.0.1"
@@ -22,14 +22,14 @@ class Settings(BaseSettings):
     loaded_models: Annotated[int, Field(ge=1, le=1_000)] = 1
     seed: int | None = None
     time_scale: Annotated[float, Field(ge=0, le=1_000)] = 1.0
-    default_load: DistributionShape = 0.5
-    default_run: DistributionShape = 0.2
-    models: dict[str, TimesShape] = Field(default_factory=dict)
+    default_load: DistributionSpec = 0.5
+    default_run: DistributionSpec = 0.2
+    models: dict[str, DurationsSpec] = Field(default_factory=dict)
     jitter: Annotated[
         float, Field(ge=0, le=3, description="Sigma around the times of Beacon's configuration")
     ] = 0.0
     unknown_models: Literal["serve", "refuse"] = "serve"
-    proxy_cut_s: Annotated[Seconds, Field(gt=0)] = 150.0
+    proxy_timeout_s: Annotated[Seconds, Field(gt=0)] = 150.0
     body_bytes: Annotated[int, Field(ge=1)] = 16 * 1024 * 1024
     ledger_size: Annotated[int, Field(ge=1)] = 100_000
     ledger_file: Path | None = None
@@ -42,22 +42,22 @@ class Settings(BaseSettings):
     stop_grace_s: Seconds = 1.0
     beacon_config: Annotated[Path | None, Field(validation_alias="BEACON_CONFIG")] = None
 
-    def default_times(self) -> ModelTimes:
-        return ModelTimes(load=distribution(self.default_load), run=distribution(self.default_run))
+    def default_durations(self) -> ModelDurations:
+        return ModelDurations(load=distribution(self.default_load), run=distribution(self.default_run))
 
-    def model_times(self) -> dict[str, ModelTimes]:
-        """Beacon's expected times for its models, and over them what GPUSIM_MODELS says."""
-        times = self._expected_times()
+    def model_durations(self) -> dict[str, ModelDurations]:
+        """Expected durations of the models in Beacon's configuration, overridden by GPUSIM_MODELS."""
+        times = self._expected_durations()
         for model, shape in self.models.items():
-            times[model] = shape.over(times.get(model, self.default_times()))
+            times[model] = shape.over(times.get(model, self.default_durations()))
         return times
 
-    def _expected_times(self) -> dict[str, ModelTimes]:
+    def _expected_durations(self) -> dict[str, ModelDurations]:
         if self.beacon_config is None:
             return {}
         config = load_config(self.beacon_config, os.environ)
         return {
-            str(name): ModelTimes(self._around(model.expected_load_s), self._around(model.expected_run_s))
+            str(name): ModelDurations(self._around(model.expected_load_s), self._around(model.expected_run_s))
             for name, model in config.models.items()
         }
 

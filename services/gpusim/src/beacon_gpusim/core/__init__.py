@@ -1,1 +1,1 @@
-"""What the simulated GPU does: pure, seeded, with time as an argument."""
+"""The simulated GPU: pure and seeded, with time as an argument."""

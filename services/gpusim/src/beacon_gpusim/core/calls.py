@@ -1,4 +1,4 @@
-"""One call and what became of it; the ledger remembers every one."""
+"""One call with its outcome, and the ledger of all calls."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from typing import Any
 from beacon_gpusim.core.faults import Fault
 
 
-class Outcome(StrEnum):
+class CallOutcome(StrEnum):
     COMPLETED = "completed"
-    ABORTED = "aborted"  # the client went away; the slot was freed at that moment
-    REFUSED = "refused"  # no free slot: the excess
+    ABORTED = "aborted"  # the client disconnected; the slot was freed then
+    REFUSED = "refused"  # no free slot
     ERROR = "error"
     CRASHED = "crashed"
     RESET = "reset"
@@ -20,9 +20,9 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Call:
-    """`arrived`, `started` and `ended` are of the machine's one clock, in seconds since its start.
+    """`arrived`, `started` and `ended` are readings of the machine's monotonic clock.
 
-    `concurrent` counts the calls that held a slot when it came, with itself.
+    `concurrent` counts the calls that held a slot at its arrival, including itself.
     """
 
     seq: int
@@ -37,12 +37,12 @@ class Call:
     load_s: float = 0.0
     run_s: float = 0.0
     ended: float | None = None
-    outcome: Outcome | None = None
+    outcome: CallOutcome | None = None
     at: float = 0.0
-    """When it came, for people: two processes may disagree about it."""
+    """Arrival as Unix time, for display only."""
 
     def record(self) -> dict[str, Any]:
-        """The call as the ledger shows it; an outcome of None means that it is still going on."""
+        """The call as the ledger shows it; an outcome of None means that it is running."""
         return {
             "seq": self.seq,
             "request_id": self.request_id,
@@ -61,7 +61,7 @@ class Call:
         }
 
 
-class Ledger:
+class CallLedger:
     """The last calls, oldest first, up to a bound."""
 
     def __init__(self, size: int) -> None:
@@ -74,7 +74,7 @@ class Ledger:
         self._calls.append(call)
 
     def clear(self) -> None:
-        """Forget what is over; what still runs stays, so that its end is not lost."""
+        """Delete ended calls; running calls stay, so that their end is recorded."""
         alive = [call for call in self._calls if call.outcome is None]
         self._calls.clear()
         self._calls.extend(alive)

@@ -1,4 +1,4 @@
-"""Faults on demand: which rule, if any, spoils the next call."""
+"""Fault rules: which rule, if any, applies to the next call."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,29 +6,29 @@ from random import Random
 
 
 class FaultKind(StrEnum):
-    ERROR = "error"  # answers with a status of choice
-    HANG = "hang"  # runs until the client goes away
+    ERROR = "error"  # responds with a chosen status
+    HANG = "hang"  # runs until the client disconnects
     HOLD = "hold"  # runs until it is released
     SLOW_START = "slow_start"  # the load takes longer
     SLOW_RUN = "slow_run"  # the run takes longer
-    CRASH = "crash"  # the whole process exits at once
-    RESET = "reset"  # the connection is reset, the process lives on
-    EMPTY = "empty"  # a good answer with an empty output
+    CRASH = "crash"  # the process exits
+    RESET = "reset"  # the connection is reset
+    EMPTY = "empty"  # a valid response with an empty output
     NO_BODY = "no_body"  # 200 and nothing after the headers
     BAD_JSON = "bad_json"
     WRONG_CONTENT_TYPE = "wrong_content_type"  # an HTML page with status 200
     TRUNCATED = "truncated"  # half of the promised bytes, then the connection closes
 
 
-# These end the call by themselves, whatever the model would have answered.
+# These end the call without a result of the model.
 ENDING = frozenset({FaultKind.ERROR, FaultKind.CRASH, FaultKind.RESET})
-# These never let the run come to its own end.
+# A run with one of these never completes on its own.
 ENDLESS = ENDING | {FaultKind.HANG, FaultKind.HOLD}
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`after_s` is when an ending fault strikes; `extra_s` is what a slow one adds. Neither is scaled."""
+    """`after_s` is the delay of an ending fault; `extra_s` is added by a slow one. Neither is scaled."""
 
     kind: FaultKind
     model: str | None = None
@@ -43,8 +43,8 @@ class Fault:
         return self.kind in ENDING and self.after_s <= 0
 
 
-class FaultBook:
-    """The rules in the order they came; the first that applies decides."""
+class FaultRules:
+    """The rules in the order of their creation; the first that applies decides."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -52,14 +52,14 @@ class FaultBook:
 
     @property
     def rules(self) -> tuple[tuple[Fault, int | None], ...]:
-        """Each rule with how many calls it will still spoil (None: no end)."""
+        """Each rule with the number of calls it still applies to (None: unlimited)."""
         return tuple(self._rules)
 
     def add(self, fault: Fault) -> None:
         self._rules.append((fault, fault.next_n))
 
     def clear(self, kind: FaultKind | None = None) -> None:
-        """Forget all rules, or those of one kind."""
+        """Delete all rules, or those of one kind."""
         self._rules = [] if kind is None else [rule for rule in self._rules if rule[0].kind is not kind]
 
     def decide(self, model: str) -> Fault | None:

@@ -1,15 +1,15 @@
-"""The simulated GPU: slots, model memory, faults and the ledger. It decides; the engine performs."""
+"""The simulated GPU: slots, model memory, faults and the ledger. It decides; the engine executes."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from beacon_gpusim.core.calls import Call, Ledger, Outcome
-from beacon_gpusim.core.faults import ENDLESS, FaultBook, FaultKind
-from beacon_gpusim.core.memory import ModelMemory, Place
+from beacon_gpusim.core.calls import Call, CallLedger, CallOutcome
+from beacon_gpusim.core.durations import DurationModel
+from beacon_gpusim.core.faults import ENDLESS, FaultKind, FaultRules
+from beacon_gpusim.core.memory import LoadState, ModelMemory
 from beacon_gpusim.core.stats import Stats
-from beacon_gpusim.core.times import Timetable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class StartLoad:
 
 @dataclass(frozen=True, slots=True)
 class StartRun:
-    """Call `finish(call)` after so many seconds; infinity: only the client or a fault ends it."""
+    """Call `finish(call)` after so many seconds; infinity: only a disconnect or a fault ends it."""
 
     call: Call
     seconds: float
@@ -32,7 +32,7 @@ Effect = StartLoad | StartRun
 
 
 class Gpu:
-    """A call that is let in holds a slot until `finish`; those that wait for memory start in turn."""
+    """An accepted call holds a slot until `finish`; calls that wait for memory start in arrival order."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class Gpu:
         region: str,
         slots: int,
         memory: ModelMemory,
-        times: Timetable,
-        faults: FaultBook,
-        ledger: Ledger,
+        durations: DurationModel,
+        faults: FaultRules,
+        ledger: CallLedger,
         numbers: Iterator[int] | None = None,
     ) -> None:
         self.region = region
         self.slots = slots
         self.memory = memory
-        self.times = times
+        self.durations = durations
         self.faults = faults
         self.ledger = ledger
         self.stats = Stats()
@@ -69,15 +69,15 @@ class Gpu:
         return tuple(self._held.values())
 
     def arrive(self, *, request_id: str, dialect: str, model: str, now: float) -> tuple[Call, list[Effect]]:
-        """Let a call in or refuse it: a refused call comes back with its outcome set."""
+        """Accept or refuse a call: a refused call is returned with its outcome set."""
         call = Call(next(self._numbers), request_id, dialect, model, self.region, now, len(self._held) + 1)
         self.ledger.add(call)
         if len(self._held) >= self.slots:
             call.concurrent -= 1
-            self._close(call, Outcome.REFUSED, now)
+            self._close(call, CallOutcome.REFUSED, now)
             return call, []
         self._held[call.seq] = call
-        self.stats.came_in(call, len(self._held))
+        self.stats.record_arrival(call, len(self._held))
         call.fault = self.faults.decide(model)
         if call.fault is not None and call.fault.strikes_at_once():
             return call, []
@@ -88,14 +88,14 @@ class Gpu:
         return call, self._place(call, now)
 
     def load_done(self, model: str, now: float) -> list[Effect]:
-        """The model is in memory: everybody who waited for this load starts."""
+        """The model is in memory: the calls that waited for this load start."""
         self.memory.end_load(model)
         waiting = self._waiting_load.pop(model, {})
         effects = [self._start(call, now) for call in waiting.values()]
         return effects + self._place_waiting(now)
 
-    def finish(self, call: Call, outcome: Outcome, now: float) -> list[Effect]:
-        """The call is over, by itself or by force; its slot is free at once. Idempotent."""
+    def finish(self, call: Call, outcome: CallOutcome, now: float) -> list[Effect]:
+        """End a call and release its slot. Idempotent."""
         if call.outcome is not None:
             return []
         del self._held[call.seq]
@@ -105,12 +105,12 @@ class Gpu:
             call.load_s = min(call.started, now) - call.arrived
             call.run_s = max(0.0, now - call.started)
             self.memory.release(call.model)
-        self.stats.went_out(call)
+        self.stats.record_end(call)
         self._close(call, outcome, now)
         return self._place_waiting(now)
 
     def release(self, most: int | None = None) -> list[Call]:
-        """Let go of held runs, oldest first: those to finish now. Without `most` no later run is held."""
+        """Release held runs, oldest first; returns those to finish. Without `most` hold rules are deleted."""
         held = [call for call in self._held.values() if call.fault and call.fault.kind is FaultKind.HOLD]
         if most is None:
             self.faults.clear(FaultKind.HOLD)
@@ -119,7 +119,7 @@ class Gpu:
         return [call for call in held[:most] if call.started is not None]
 
     def retry_after_s(self, now: float) -> int:
-        """When the next slot should be free, in whole seconds, at least one."""
+        """Seconds until the next slot is expected to be free, rounded up, at least 1."""
         ends = [call.started + call.run_s for call in self._held.values() if call.started is not None]
         known = [end - now for end in ends if math.isfinite(end) and end > now]
         return max(1, math.ceil(min(known, default=1.0)))
@@ -143,11 +143,11 @@ class Gpu:
         return effects
 
     def _try_place(self, call: Call, now: float) -> list[Effect] | None:
-        """Start it, let it wait for its model's load, or None: there is no room for its model now."""
+        """Start it, let it wait for its model's load, or return None: no room for its model now."""
         place = self.memory.place(call.model)
-        if place is Place.READY:
+        if place is LoadState.READY:
             return [self._start(call, now)]
-        if place is Place.LOADING:
+        if place is LoadState.LOADING:
             self._waiting_load[call.model][call.seq] = call
             return []
         if not self.memory.begin_load(call.model):
@@ -156,7 +156,7 @@ class Gpu:
 
     def _load(self, call: Call, now: float) -> list[Effect]:
         self.stats.loads[call.model] += 1
-        seconds = self.times.load_s(call.model)
+        seconds = self.durations.load_s(call.model)
         if seconds <= 0:
             self.memory.end_load(call.model)
             return [self._start(call, now)]
@@ -165,7 +165,7 @@ class Gpu:
 
     def _start(self, call: Call, now: float) -> StartRun:
         self.memory.take(call.model)
-        seconds = self.times.run_s(call.model)
+        seconds = self.durations.run_s(call.model)
         delay = 0.0
         if call.fault is not None:
             if call.fault.kind is FaultKind.SLOW_START:
@@ -179,7 +179,7 @@ class Gpu:
         call.run_s = seconds
         return StartRun(call, delay + seconds)
 
-    def _close(self, call: Call, outcome: Outcome, now: float) -> None:
+    def _close(self, call: Call, outcome: CallOutcome, now: float) -> None:
         call.ended = now
         call.outcome = outcome
         self.stats.outcomes[outcome] += 1

@@ -1,10 +1,10 @@
-"""Which models are in the GPU's memory: some fit at once, the least recently used idle one makes room."""
+"""Models in GPU memory: a fixed capacity, eviction of the least recently used idle model."""
 
 from collections import OrderedDict
 from enum import StrEnum
 
 
-class Place(StrEnum):
+class LoadState(StrEnum):
     READY = "ready"
     LOADING = "loading"
     ABSENT = "absent"
@@ -32,13 +32,13 @@ class ModelMemory:
     def loading(self) -> frozenset[str]:
         return frozenset(self._loading)
 
-    def place(self, model: str) -> Place:
+    def place(self, model: str) -> LoadState:
         if model in self._uses:
-            return Place.READY
-        return Place.LOADING if model in self._loading else Place.ABSENT
+            return LoadState.READY
+        return LoadState.LOADING if model in self._loading else LoadState.ABSENT
 
     def begin_load(self, model: str) -> bool:
-        """Reserve room for the model, evicting idle ones; false when all that is there is in use."""
+        """Reserve room for the model, evicting idle ones; false when all loaded models are in use."""
         while len(self._uses) + len(self._loading) >= self.capacity:
             idle = next((name for name, uses in self._uses.items() if uses == 0), None)
             if idle is None:

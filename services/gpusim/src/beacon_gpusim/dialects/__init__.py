@@ -1,8 +1,15 @@
-"""The three ways a backend is spoken to: modal, openai and execute."""
+"""The three wire formats of backends: modal, openai and execute."""
 
-from beacon_gpusim.dialects.execute import ExecuteDialect
-from beacon_gpusim.dialects.modal import ModalDialect
-from beacon_gpusim.dialects.openai import OpenAiDialect
-from beacon_gpusim.dialects.order import BadInputError, Dialect, Order
+from beacon_gpusim.dialects.execute import SimulatedExecute
+from beacon_gpusim.dialects.modal import SimulatedModal
+from beacon_gpusim.dialects.openai import SimulatedOpenAi
+from beacon_gpusim.dialects.parsed_call import BadInputError, ParsedCall, SimulatedDialect
 
-__all__ = ["BadInputError", "Dialect", "ExecuteDialect", "ModalDialect", "OpenAiDialect", "Order"]
+__all__ = [
+    "BadInputError",
+    "ParsedCall",
+    "SimulatedDialect",
+    "SimulatedExecute",
+    "SimulatedModal",
+    "SimulatedOpenAi",
+]

@@ -2,11 +2,11 @@
 
 import orjson
 
-from beacon_gpusim.core.answers import Prompt, emptied, step_data
 from beacon_gpusim.core.calls import Call
-from beacon_gpusim.dialects.order import (
+from beacon_gpusim.core.outputs import Prompt, emptied, step_data
+from beacon_gpusim.dialects.parsed_call import (
     BadInputError,
-    Order,
+    ParsedCall,
     json_object,
     object_field,
     prompt_text,
@@ -17,25 +17,25 @@ from beacon_gpusim.dialects.order import (
 MODEL_VERSION = "gpusim-1"
 
 
-class ExecuteDialect:
+class SimulatedExecute:
     name = "execute"
 
     def __init__(self, region: str) -> None:
         self._region = region
 
-    def parse(self, body: bytes, request_id: str | None) -> Order:
+    def parse(self, body: bytes, request_id: str | None) -> ParsedCall:
         data = json_object(body)
         if "meta" not in data:
-            raise BadInputError("meta: an object is needed")
+            raise BadInputError("meta: must be an object")
         meta = object_field(data, "meta")
         payload = object_field(data, "payload")
         params = object_field(payload, "params", where="payload.")
         object_field(payload, "context", where="payload.")
         service = text_field(meta, "service_name", where="meta.")
-        return Order(request_id_of(meta, request_id), Prompt(service, self._region, prompt_text(params)))
+        return ParsedCall(request_id_of(meta, request_id), Prompt(service, self._region, prompt_text(params)))
 
-    def answer(self, order: Order, call: Call, *, empty: bool) -> bytes:
-        data = step_data(call.model, order.prompt)
+    def response(self, parsed: ParsedCall, call: Call, *, empty: bool) -> bytes:
+        data = step_data(call.model, parsed.prompt)
         spent_ms = round((call.load_s + call.run_s) * 1000)
         return orjson.dumps(
             {
@@ -50,5 +50,5 @@ class ExecuteDialect:
             }
         )
 
-    def failure(self, status: int, code: str, message: str) -> bytes:
+    def error(self, status: int, code: str, message: str) -> bytes:
         return orjson.dumps({"error": {"code": code, "message": message, "status": status}})

@@ -5,11 +5,11 @@ from typing import Any
 
 import orjson
 
-from beacon_gpusim.core.answers import Prompt, text_answer
 from beacon_gpusim.core.calls import Call
-from beacon_gpusim.dialects.order import (
+from beacon_gpusim.core.outputs import Prompt, text_output
+from beacon_gpusim.dialects.parsed_call import (
     BadInputError,
-    Order,
+    ParsedCall,
     json_object,
     object_field,
     request_id_of,
@@ -19,17 +19,17 @@ from beacon_gpusim.dialects.order import (
 _ERROR_TYPES = {400: "invalid_request_error", 404: "invalid_request_error", 422: "invalid_request_error"}
 
 
-class OpenAiDialect:
+class SimulatedOpenAi:
     name = "openai"
 
     def __init__(self, region: str) -> None:
         self._region = region
 
-    def parse(self, body: bytes, request_id: str | None) -> Order:
+    def parse(self, body: bytes, request_id: str | None) -> ParsedCall:
         data = json_object(body)
         model = text_field(data, "model")
         usage = object_field(data, "stream_options").get("include_usage") is True
-        return Order(
+        return ParsedCall(
             request_id=request_id_of({}, request_id),
             prompt=Prompt(model, self._region, _conversation(data)),
             tokens=_token_limit(data),
@@ -37,27 +37,27 @@ class OpenAiDialect:
             usage=usage,
         )
 
-    def answer(self, order: Order, call: Call, *, empty: bool) -> bytes:
-        words, finish_reason = _words(order, empty=empty)
+    def response(self, parsed: ParsedCall, call: Call, *, empty: bool) -> bytes:
+        words, finish_reason = _words(parsed, empty=empty)
         message = {"role": "assistant", "content": "".join(words)}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
-        head = _head(order, call, "chat.completion")
-        return orjson.dumps({**head, "choices": [choice], "usage": _usage(order, words)})
+        head = _head(parsed, call, "chat.completion")
+        return orjson.dumps({**head, "choices": [choice], "usage": _usage(parsed, words)})
 
-    def failure(self, status: int, code: str, message: str) -> bytes:
+    def error(self, status: int, code: str, message: str) -> bytes:
         kind = _ERROR_TYPES.get(status, "rate_limit_error" if status == 429 else "server_error")
         return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
 
-    def chunks(self, order: Order, call: Call, *, empty: bool) -> Iterator[bytes]:
-        """The server-sent events of a streamed answer: role, one word each, the reason, usage, the end."""
-        words, finish_reason = _words(order, empty=empty)
-        head = _head(order, call, "chat.completion.chunk")
+    def chunks(self, parsed: ParsedCall, call: Call, *, empty: bool) -> Iterator[bytes]:
+        """The server-sent events of a stream: role, one event per word, finish reason, usage, end."""
+        words, finish_reason = _words(parsed, empty=empty)
+        head = _head(parsed, call, "chat.completion.chunk")
         yield _event(head, {"role": "assistant", "content": ""}, None)
         for word in words:
             yield _event(head, {"content": word}, None)
         yield _event(head, {}, finish_reason)
-        if order.usage:
-            yield _data({**head, "choices": [], "usage": _usage(order, words)})
+        if parsed.usage:
+            yield _data({**head, "choices": [], "usage": _usage(parsed, words)})
         yield b"data: [DONE]\n\n"
 
 
@@ -67,15 +67,15 @@ def model_list(models: Iterable[str], created: int) -> bytes:
 
 
 def _conversation(data: dict[str, Any]) -> str:
-    """The last thing the user said; the messages before it only have to be well formed."""
+    """The last user message; earlier messages are only validated."""
     messages = data.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise BadInputError("messages: a list with at least one message is needed")
+        raise BadInputError("messages: must be a list with at least one message")
     for index, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise BadInputError(f"messages[{index}]: an object with a role is needed")
-    spoken = [message for message in messages if message["role"] == "user"] or messages
-    return _content_text(spoken[-1].get("content"))
+            raise BadInputError(f"messages[{index}]: must be an object with a role")
+    candidates = [message for message in messages if message["role"] == "user"] or messages
+    return _content_text(candidates[-1].get("content"))
 
 
 def _content_text(content: object) -> str:
@@ -86,7 +86,7 @@ def _content_text(content: object) -> str:
         return " ".join(text for text in parts if isinstance(text, str))
     if content is None:
         return ""
-    raise BadInputError("messages: content must be a text or a list of parts")
+    raise BadInputError("messages: content must be a string or a list of parts")
 
 
 def _token_limit(data: dict[str, Any]) -> int | None:
@@ -95,30 +95,30 @@ def _token_limit(data: dict[str, Any]) -> int | None:
         if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise BadInputError(f"{name}: a whole number above 0 is needed")
+            raise BadInputError(f"{name}: must be an integer above 0")
         return value
     return None
 
 
-def _words(order: Order, *, empty: bool) -> tuple[list[str], str]:
-    """The answer word by word (a word is a token here), and why it ends."""
+def _words(parsed: ParsedCall, *, empty: bool) -> tuple[list[str], str]:
+    """The words of the response (one word is one token) and the finish reason."""
     if empty:
         return [], "stop"
-    first, *rest = text_answer(order.prompt).split(" ")
+    first, *rest = text_output(parsed.prompt).split(" ")
     words = [first, *(f" {word}" for word in rest)]
-    if order.tokens is not None and order.tokens < len(words):
-        return words[: order.tokens], "length"
+    if parsed.tokens is not None and parsed.tokens < len(words):
+        return words[: parsed.tokens], "length"
     return words, "stop"
 
 
-def _usage(order: Order, words: list[str]) -> dict[str, int]:
-    asked = len(order.prompt.text.split())
+def _usage(parsed: ParsedCall, words: list[str]) -> dict[str, int]:
+    asked = len(parsed.prompt.text.split())
     return {"prompt_tokens": asked, "completion_tokens": len(words), "total_tokens": asked + len(words)}
 
 
-def _head(order: Order, call: Call, kind: str) -> dict[str, Any]:
+def _head(parsed: ParsedCall, call: Call, kind: str) -> dict[str, Any]:
     return {
-        "id": f"chatcmpl-{order.request_id}",
+        "id": f"chatcmpl-{parsed.request_id}",
         "object": kind,
         "created": int(call.at),
         "model": call.model,

@@ -1,4 +1,4 @@
-"""What every dialect comes down to: an order for the GPU, an answer, a failure."""
+"""The interface of a dialect: a parsed call, a response, an error."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -6,14 +6,14 @@ from uuid import uuid4
 
 import orjson
 
-from beacon_gpusim.core.answers import Prompt
 from beacon_gpusim.core.calls import Call
+from beacon_gpusim.core.outputs import Prompt
 
 _NAME_LENGTH = 200
 
 
 class BadInputError(Exception):
-    """The request cannot be understood; the message says which field and why."""
+    """The request is invalid; the message names the field and the reason."""
 
     def __init__(self, message: str, *, status: int = 422, code: str = "invalid_request") -> None:
         super().__init__(message)
@@ -23,8 +23,8 @@ class BadInputError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """One call, understood. `tokens` bounds the words of a chat answer."""
+class ParsedCall:
+    """One valid call. `tokens` limits the words of a chat response."""
 
     request_id: str
     prompt: Prompt
@@ -33,16 +33,16 @@ class Order:
     usage: bool = False
 
 
-class Dialect(Protocol):
+class SimulatedDialect(Protocol):
     name: str
 
-    def parse(self, body: bytes, request_id: str | None) -> Order:
-        """The order in the body; `request_id` is the header's. Raises BadInputError."""
+    def parse(self, body: bytes, request_id: str | None) -> ParsedCall:
+        """The parsed in the body; `request_id` is the header's. Raises BadInputError."""
         ...
 
-    def answer(self, order: Order, call: Call, *, empty: bool) -> bytes: ...
+    def response(self, parsed: ParsedCall, call: Call, *, empty: bool) -> bytes: ...
 
-    def failure(self, status: int, code: str, message: str) -> bytes: ...
+    def error(self, status: int, code: str, message: str) -> bytes: ...
 
 
 def json_object(body: bytes) -> dict[str, Any]:
@@ -58,17 +58,17 @@ def json_object(body: bytes) -> dict[str, Any]:
 def text_field(data: dict[str, Any], name: str, *, where: str = "") -> str:
     value = data.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= _NAME_LENGTH:
-        raise BadInputError(f"{where}{name}: a text of 1 to {_NAME_LENGTH} characters is needed")
+        raise BadInputError(f"{where}{name}: must be a string of 1 to {_NAME_LENGTH} characters")
     return value
 
 
 def object_field(data: dict[str, Any], name: str, *, where: str = "") -> dict[str, Any]:
-    """An object that may be left out."""
+    """An optional object."""
     value = data.get(name)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadInputError(f"{where}{name}: an object is needed")
+        raise BadInputError(f"{where}{name}: must be an object")
     return value
 
 
@@ -77,12 +77,12 @@ def request_id_of(data: dict[str, Any], header: str | None) -> str:
     if value is None:
         return header or uuid4().hex
     if not isinstance(value, str) or not 0 < len(value) <= _NAME_LENGTH:
-        raise BadInputError(f"request_id: a text of 1 to {_NAME_LENGTH} characters is needed")
+        raise BadInputError(f"request_id: must be a string of 1 to {_NAME_LENGTH} characters")
     return value
 
 
 def prompt_text(data: dict[str, Any]) -> str:
-    """The prompt, or for other inputs everything that was given, in a fixed order."""
+    """The prompt, or for other inputs the whole input as JSON with sorted keys."""
     value = data.get("prompt")
     return value if isinstance(value, str) else orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
 

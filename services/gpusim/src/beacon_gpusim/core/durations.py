@@ -1,4 +1,4 @@
-"""How long loading and running a model takes: seeded draws from simple distributions."""
+"""Load and run durations of models, drawn from seeded distributions."""
 
 import math
 from collections.abc import Mapping
@@ -38,16 +38,16 @@ Distribution = Constant | Uniform | Lognormal
 
 
 @dataclass(frozen=True, slots=True)
-class ModelTimes:
+class ModelDurations:
     load: Distribution
     run: Distribution
 
 
-class Timetable:
-    """The times of every model, with a default for those it does not know."""
+class DurationModel:
+    """The durations of every model, with a default for unknown models."""
 
     def __init__(
-        self, models: Mapping[str, ModelTimes], *, default: ModelTimes, scale: float, random: Random
+        self, models: Mapping[str, ModelDurations], *, default: ModelDurations, scale: float, random: Random
     ) -> None:
         self._models = dict(models)
         self._default = default
@@ -55,13 +55,13 @@ class Timetable:
         self._random = random
 
     @property
-    def models(self) -> Mapping[str, ModelTimes]:
+    def models(self) -> Mapping[str, ModelDurations]:
         return self._models
 
-    def set(self, model: str, times: ModelTimes) -> None:
-        self._models[model] = times
+    def set(self, model: str, durations: ModelDurations) -> None:
+        self._models[model] = durations
 
-    def of(self, model: str) -> ModelTimes:
+    def of(self, model: str) -> ModelDurations:
         return self._models.get(model, self._default)
 
     def load_s(self, model: str) -> float:

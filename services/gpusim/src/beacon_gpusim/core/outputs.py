@@ -1,4 +1,4 @@
-"""What the simulated models say: readable, and always the same for the same model, region and prompt."""
+"""Outputs of the simulated models, deterministic for a model, region and prompt."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _QUOTE_LENGTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What was asked of a model, whatever dialect it came in."""
+    """The input of a model, independent of the dialect."""
 
     model: str
     region: str
@@ -42,7 +42,7 @@ class Prompt:
     duration_s: float | None = None
 
 
-def text_answer(prompt: Prompt) -> str:
+def text_output(prompt: Prompt) -> str:
     """A few sentences that name the model, the region and the question."""
     pick = fingerprint(prompt)
     body = _BODIES[pick % len(_BODIES)]
@@ -59,15 +59,15 @@ def enhanced(prompt: Prompt) -> str:
 
 
 def file_address(prompt: Prompt, suffix: str) -> str:
-    """An address that names the work; `.invalid` never resolves, so nobody fetches it."""
+    """A URL that identifies the output; the domain `.invalid` never resolves."""
     return f"https://gpusim.invalid/{prompt.region}/{prompt.model}/{fingerprint(prompt):016x}.{suffix}"
 
 
 def model_output(prompt: Prompt) -> str | dict[str, Any]:
-    """Text, or a file for the models that make pictures and sound."""
+    """Text, or a file for image and audio models."""
     suffix = _FILE_OF_MODEL.get(prompt.model)
     if suffix is None:
-        return text_answer(prompt)
+        return text_output(prompt)
     kind = "image_url" if suffix == "png" else "audio_url"
     output: dict[str, Any] = {kind: file_address(prompt, suffix), "prompt": prompt.text}
     if prompt.duration_s is not None:
@@ -80,12 +80,12 @@ def step_data(service: str, prompt: Prompt) -> dict[str, Any]:
     if service == "prompt_enhancer":
         return {"enhanced_prompt": enhanced(prompt)}
     if service == "fast_chat_llm":
-        return {"generated_text": text_answer(prompt)}
+        return {"generated_text": text_output(prompt)}
     if service == "image_gen":
         return {"image_url": file_address(prompt, "png")}
     if service == "model_3d_gen":
         return {"model_url": file_address(prompt, "glb")}
-    return {"output": text_answer(prompt)}
+    return {"output": text_output(prompt)}
 
 
 def emptied(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Health, state and metrics: what anyone may ask of the simulation."""
+"""Health, state and model list: routes without access control."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from fastapi import APIRouter, Response
 
 from beacon_gpusim.core.gpu import Gpu
 from beacon_gpusim.dialects.openai import model_list
-from beacon_gpusim.engine import Engine
+from beacon_gpusim.engine import SimulationEngine
 
 
-def public_routes(engine: Engine) -> APIRouter:
+def public_routes(engine: SimulationEngine) -> APIRouter:
     router = APIRouter()
 
     @router.get("/healthz")
@@ -26,7 +26,7 @@ def public_routes(engine: Engine) -> APIRouter:
 
     @router.get("/v1/models")
     async def models() -> Response:
-        body = model_list(sorted(engine.gpu.times.models), int(engine.unix()))
+        body = model_list(sorted(engine.gpu.durations.models), int(engine.unix()))
         return Response(body, media_type="application/json")
 
     return router

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from beacon_gpusim.core.answers import Prompt, model_output, step_data, text_answer
 from beacon_gpusim.core.calls import Call
-from beacon_gpusim.dialects import BadInputError, Dialect, ExecuteDialect, ModalDialect, OpenAiDialect
+from beacon_gpusim.core.outputs import Prompt, model_output, step_data, text_output
+from beacon_gpusim.dialects import (
+    BadInputError,
+    SimulatedDialect,
+    SimulatedExecute,
+    SimulatedModal,
+    SimulatedOpenAi,
+)
 
 
 def call_of(model: str) -> Call:
@@ -21,14 +27,14 @@ def body(**fields: Any) -> bytes:
 
 def test_an_answer_names_model_region_and_question_and_never_changes() -> None:
     prompt = Prompt("llama", "EU", "Is tea better?")
-    assert text_answer(prompt) == text_answer(prompt)
+    assert text_output(prompt) == text_output(prompt)
     for part in ("llama", "EU", "Is tea better?"):
-        assert part in text_answer(prompt)
+        assert part in text_output(prompt)
 
 
 def test_answers_differ_by_model_region_and_prompt() -> None:
     prompts = [Prompt(m, r, p) for m in ("a", "b") for r in ("US", "EU") for p in ("x?", "y?")]
-    assert len({text_answer(prompt) for prompt in prompts}) == 8
+    assert len({text_output(prompt) for prompt in prompts}) == 8
 
 
 def test_picture_and_sound_models_answer_with_files() -> None:
@@ -58,34 +64,34 @@ def test_each_step_answers_under_its_own_name(service: str, name: str) -> None:
 
 
 def test_modal_in_and_out() -> None:
-    dialect = ModalDialect("EU")
-    order = dialect.parse(
+    dialect = SimulatedModal("EU")
+    parsed = dialect.parse(
         body(request_id="r-9", model="llama", input={"prompt": "Why?"}, params={"temperature": 0}), None
     )
-    answer = json.loads(dialect.answer(order, call_of("llama"), empty=False))
-    assert order.request_id == "r-9"
+    answer = json.loads(dialect.response(parsed, call_of("llama"), empty=False))
+    assert parsed.request_id == "r-9"
     assert answer == {
         "success": True,
         "request_id": "r-9",
         "model": "llama",
         "region": "EU",
-        "output": text_answer(Prompt("llama", "EU", "Why?")),
+        "output": text_output(Prompt("llama", "EU", "Why?")),
         "metrics": {"load_s": 1.5, "run_s": 0.25},
     }
-    assert json.loads(dialect.answer(order, call_of("llama"), empty=True))["output"] == ""
+    assert json.loads(dialect.response(parsed, call_of("llama"), empty=True))["output"] == ""
 
 
 def test_execute_in_and_out() -> None:
-    dialect = ExecuteDialect("EU")
+    dialect = SimulatedExecute("EU")
     meta = {"job_id": "j", "step_index": 2, "service_name": "image_gen", "attempt": 1, "request_id": "r-7"}
-    order = dialect.parse(body(meta=meta, payload={"params": {"prompt": "A city"}, "context": {}}), None)
-    answer = json.loads(dialect.answer(order, call_of("image_gen"), empty=False))
-    assert order.request_id == "r-7"
-    assert order.prompt.model == "image_gen"
+    parsed = dialect.parse(body(meta=meta, payload={"params": {"prompt": "A city"}, "context": {}}), None)
+    answer = json.loads(dialect.response(parsed, call_of("image_gen"), empty=False))
+    assert parsed.request_id == "r-7"
+    assert parsed.prompt.model == "image_gen"
     assert answer["data"]["image_url"].startswith("https://gpusim.invalid/EU/image_gen/")
     assert answer["metrics"]["model_version"]
     assert answer["metrics"]["processing_time_ms"] == 1750
-    assert json.loads(dialect.answer(order, call_of("image_gen"), empty=True))["data"] == {"image_url": ""}
+    assert json.loads(dialect.response(parsed, call_of("image_gen"), empty=True))["data"] == {"image_url": ""}
 
 
 def test_openai_takes_the_last_user_message_and_the_header_as_request_id() -> None:
@@ -95,56 +101,56 @@ def test_openai_takes_the_last_user_message_and_the_header_as_request_id() -> No
         {"role": "assistant", "content": "Yes."},
         {"role": "user", "content": [{"type": "text", "text": "Second?"}]},
     ]
-    order = OpenAiDialect("EU").parse(body(model="llama", messages=messages), "r-5")
-    assert order.request_id == "r-5"
-    assert order.prompt.text == "Second?"
+    parsed = SimulatedOpenAi("EU").parse(body(model="llama", messages=messages), "r-5")
+    assert parsed.request_id == "r-5"
+    assert parsed.prompt.text == "Second?"
 
 
 def test_openai_stops_at_max_tokens_and_says_so() -> None:
-    dialect = OpenAiDialect("EU")
+    dialect = SimulatedOpenAi("EU")
     messages = [{"role": "user", "content": "Why?"}]
-    order = dialect.parse(body(model="llama", messages=messages, max_tokens=2), None)
-    choice = json.loads(dialect.answer(order, call_of("llama"), empty=False))["choices"][0]
+    parsed = dialect.parse(body(model="llama", messages=messages, max_tokens=2), None)
+    choice = json.loads(dialect.response(parsed, call_of("llama"), empty=False))["choices"][0]
     assert choice["message"]["content"] == "llama in"
     assert choice["finish_reason"] == "length"
 
 
 def test_the_streamed_words_are_the_plain_answer() -> None:
-    dialect = OpenAiDialect("EU")
-    order = dialect.parse(body(model="llama", messages=[{"role": "user", "content": "Why?"}]), "r")
-    plain = json.loads(dialect.answer(order, call_of("llama"), empty=False))["choices"][0]["message"][
+    dialect = SimulatedOpenAi("EU")
+    parsed = dialect.parse(body(model="llama", messages=[{"role": "user", "content": "Why?"}]), "r")
+    plain = json.loads(dialect.response(parsed, call_of("llama"), empty=False))["choices"][0]["message"][
         "content"
     ]
-    *events, end = dialect.chunks(order, call_of("llama"), empty=False)
+    *events, end = dialect.chunks(parsed, call_of("llama"), empty=False)
     deltas = [json.loads(event.removeprefix(b"data: "))["choices"][0]["delta"] for event in events]
     assert "".join(delta.get("content", "") for delta in deltas) == plain
     assert end == b"data: [DONE]\n\n"
 
 
-BAD: list[tuple[Callable[[str], Dialect], bytes, int, str]] = [
-    (ModalDialect, b"{", 400, "not JSON"),
-    (ModalDialect, b"[]", 400, "JSON object"),
-    (ModalDialect, body(input={}), 422, "model"),
-    (ModalDialect, body(model=7), 422, "model"),
-    (ModalDialect, body(model=""), 422, "model"),
-    (ModalDialect, body(model="m" * 201), 422, "model"),
-    (ModalDialect, body(model="m", input="text"), 422, "input"),
-    (ModalDialect, body(model="m", params=[1]), 422, "params"),
-    (ModalDialect, body(model="m", request_id=5), 422, "request_id"),
-    (OpenAiDialect, body(model="m"), 422, "messages"),
-    (OpenAiDialect, body(model="m", messages=[]), 422, "messages"),
-    (OpenAiDialect, body(model="m", messages=["hi"]), 422, r"messages\[0\]"),
-    (OpenAiDialect, body(model="m", messages=[{"role": "user", "content": 5}]), 422, "content"),
-    (OpenAiDialect, body(model="m", messages=[{"role": "user"}], max_tokens=0), 422, "max_tokens"),
-    (ExecuteDialect, body(payload={}), 422, "meta"),
-    (ExecuteDialect, body(meta={"job_id": "j"}), 422, "meta.service_name"),
-    (ExecuteDialect, body(meta={"service_name": "s"}, payload={"params": 3}), 422, "payload.params"),
+BAD: list[tuple[Callable[[str], SimulatedDialect], bytes, int, str]] = [
+    (SimulatedModal, b"{", 400, "not JSON"),
+    (SimulatedModal, b"[]", 400, "JSON object"),
+    (SimulatedModal, body(input={}), 422, "model"),
+    (SimulatedModal, body(model=7), 422, "model"),
+    (SimulatedModal, body(model=""), 422, "model"),
+    (SimulatedModal, body(model="m" * 201), 422, "model"),
+    (SimulatedModal, body(model="m", input="text"), 422, "input"),
+    (SimulatedModal, body(model="m", params=[1]), 422, "params"),
+    (SimulatedModal, body(model="m", request_id=5), 422, "request_id"),
+    (SimulatedOpenAi, body(model="m"), 422, "messages"),
+    (SimulatedOpenAi, body(model="m", messages=[]), 422, "messages"),
+    (SimulatedOpenAi, body(model="m", messages=["hi"]), 422, r"messages\[0\]"),
+    (SimulatedOpenAi, body(model="m", messages=[{"role": "user", "content": 5}]), 422, "content"),
+    (SimulatedOpenAi, body(model="m", messages=[{"role": "user"}], max_tokens=0), 422, "max_tokens"),
+    (SimulatedExecute, body(payload={}), 422, "meta"),
+    (SimulatedExecute, body(meta={"job_id": "j"}), 422, "meta.service_name"),
+    (SimulatedExecute, body(meta={"service_name": "s"}, payload={"params": 3}), 422, "payload.params"),
 ]
 
 
 @pytest.mark.parametrize(("make", "content", "status", "names"), BAD)
 def test_bad_input_is_refused_and_names_the_field(
-    make: Callable[[str], Dialect], content: bytes, status: int, names: str
+    make: Callable[[str], SimulatedDialect], content: bytes, status: int, names: str
 ) -> None:
     with pytest.raises(BadInputError, match=names) as refused:
         make("EU").parse(content, None)

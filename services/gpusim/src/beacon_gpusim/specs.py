@@ -1,75 +1,75 @@
-"""The shapes that settings and control requests share, and what they become inside."""
+"""Models that settings and control requests share, and their conversion to domain objects."""
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from beacon_gpusim.core.durations import Constant, Distribution, Lognormal, ModelDurations, Uniform
 from beacon_gpusim.core.faults import Fault, FaultKind
-from beacon_gpusim.core.times import Constant, Distribution, Lognormal, ModelTimes, Uniform
 
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 
 
-class RequestModel(BaseModel):
+class SpecModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ConstantShape(RequestModel):
+class ConstantSpec(SpecModel):
     kind: Literal["constant"]
     seconds: Seconds
 
-    def inside(self) -> Distribution:
+    def to_domain(self) -> Distribution:
         return Constant(self.seconds)
 
 
-class UniformShape(RequestModel):
+class UniformSpec(SpecModel):
     kind: Literal["uniform"]
     low: Seconds
     high: Seconds
 
     @model_validator(mode="after")
-    def _in_order(self) -> "UniformShape":
+    def _in_order(self) -> "UniformSpec":
         if self.low > self.high:
             raise ValueError(f"low ({self.low}) is above high ({self.high})")
         return self
 
-    def inside(self) -> Distribution:
+    def to_domain(self) -> Distribution:
         return Uniform(self.low, self.high)
 
 
-class LognormalShape(RequestModel):
+class LognormalSpec(SpecModel):
     kind: Literal["lognormal"]
     median: Seconds
     sigma: Annotated[float, Field(ge=0, le=3)]
 
-    def inside(self) -> Distribution:
+    def to_domain(self) -> Distribution:
         return Lognormal(self.median, self.sigma)
 
 
-DistributionShape = (
-    Seconds | Annotated[ConstantShape | UniformShape | LognormalShape, Field(discriminator="kind")]
+DistributionSpec = (
+    Seconds | Annotated[ConstantSpec | UniformSpec | LognormalSpec, Field(discriminator="kind")]
 )
 
 
-class TimesShape(RequestModel):
-    """A number is a constant; what is left out stays as it was."""
+class DurationsSpec(SpecModel):
+    """A number is a constant; an omitted field keeps its value."""
 
-    load: DistributionShape | None = None
-    run: DistributionShape | None = None
+    load: DistributionSpec | None = None
+    run: DistributionSpec | None = None
 
-    def over(self, before: ModelTimes) -> ModelTimes:
-        return ModelTimes(
+    def over(self, before: ModelDurations) -> ModelDurations:
+        return ModelDurations(
             load=before.load if self.load is None else distribution(self.load),
             run=before.run if self.run is None else distribution(self.run),
         )
 
 
-def distribution(shape: DistributionShape) -> Distribution:
-    return Constant(shape) if isinstance(shape, int | float) else shape.inside()
+def distribution(spec: DistributionSpec) -> Distribution:
+    return Constant(spec) if isinstance(spec, int | float) else spec.to_domain()
 
 
-class FaultShape(RequestModel):
-    """One rule: spoils the calls of `model` (all when left out), by `probability` or only the `next` few."""
+class FaultSpec(SpecModel):
+    """One rule: applies to calls of `model` (default: all), by `probability` or to the `next` few."""
 
     kind: FaultKind
     model: str | None = None
@@ -80,7 +80,7 @@ class FaultShape(RequestModel):
     after_s: Seconds = 0.0
     extra_s: Seconds = 0.0
 
-    def inside(self) -> Fault:
+    def to_domain(self) -> Fault:
         return Fault(
             kind=self.kind,
             model=self.model,
@@ -93,11 +93,11 @@ class FaultShape(RequestModel):
         )
 
 
-class ProxyShape(RequestModel):
+class ProxySpec(SpecModel):
     cut_s: Annotated[float, Field(gt=0, le=86_400)]
 
 
-class SlotsShape(RequestModel):
+class SlotsSpec(SpecModel):
     slots: Annotated[int, Field(ge=0, le=1_000_000)]
     loaded_models: Annotated[int, Field(ge=1, le=1_000)] | None = None
 
