@@ -61,7 +61,7 @@ test-again: setup ## Run the tests that failed last time once more, one at a tim
 	@echo "==> testing again what failed"
 	@$(PY) -m pytest --last-failed --last-failed-no-failures none $(ARGS)
 
-test-docker: setup ## Run all tests on the stock Postgres and Redis images (needs a Docker engine)
+test-docker: setup ## Run all tests on the stock Postgres and Valkey images (needs a Docker engine)
 	@echo "==> testing on containers"
 	@BEACON_TEST_SERVERS=docker $(PY) -m pytest $(PYTEST_PARALLEL) $(ARGS)
 

@@ -15,9 +15,14 @@ from tests.fixtures.waiting import until
 A, B, C, D = (Token(name) for name in "ABCD")
 
 
+@pytest.fixture(params=["valkey", "redis"])
+def program(request: pytest.FixtureRequest) -> Path | None:
+    return None if request.param == "valkey" else request.getfixturevalue("redis_program")
+
+
 @pytest.fixture(params=["forgets", "remembers"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
-    with redis_server(tmp_path, durable=request.param == "remembers") as running:
+def server(request: pytest.FixtureRequest, tmp_path: Path, program: Path | None) -> Iterator[RedisServer]:
+    with redis_server(tmp_path, durable=request.param == "remembers", program=program) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""The queue on one Redis and on a cluster: every test of this folder runs on both."""
+"""Every test of this folder runs on one Valkey, on one Redis and on a cluster of Valkey."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,10 +17,13 @@ def cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["one", "cluster"])
+SERVERS = {"valkey": "redis_url", "redis": "stock_redis_url"}
+
+
+@pytest.fixture(params=[*SERVERS, "cluster"])
 def address(request: pytest.FixtureRequest) -> RedisAddress:
-    if request.param == "one":
-        return RedisAddress(request.getfixturevalue("redis_url"))
+    if request.param in SERVERS:
+        return RedisAddress(request.getfixturevalue(SERVERS[request.param]))
     url = request.getfixturevalue("cluster_url")
     flush(url)
     return RedisAddress(url, cluster=True)

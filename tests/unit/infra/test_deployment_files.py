@@ -28,7 +28,7 @@ def test_the_files_of_this_project_are_sound() -> None:
 
 def test_stock_images_serve_the_stores(compose: dict[str, Any]) -> None:
     assert compose["services"]["postgres"]["image"] == "postgres:18"
-    assert compose["services"]["redis"]["image"] == "redis:8"
+    assert compose["services"]["redis"]["image"] == "valkey/valkey:9"
 
 
 def test_nothing_of_the_runner_starts_before_the_migration(compose: dict[str, Any]) -> None:

