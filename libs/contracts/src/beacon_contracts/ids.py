@@ -1,11 +1,12 @@
-"""Identifiers: UUIDv7 inside, a readable prefix and 26 letters outside (`job_01k…`), sortable by time."""
+"""Identifiers: UUIDv7 inside; TypeID outside, a prefix and 26 letters (`job_01k…`) that sort by time."""
 
 import re
-from functools import lru_cache
 from typing import NewType
 from uuid import UUID
 
 import uuid_utils
+from typeid import TypeID
+from typeid.errors import TypeIDException
 
 JobId = NewType("JobId", UUID)
 UserId = NewType("UserId", UUID)
@@ -16,11 +17,7 @@ USER = "user"
 KEY = "key"
 EXECUTION = "exe"
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no i, l, o, u
-_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
-_LENGTH = 26
-_PLACE = re.compile(r"0|[1-9][0-9]{0,5}")  # no leading zeros: one execution has one name
-_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")  # no leading zeros: one execution has one id
 
 
 class InvalidIdError(ValueError):
@@ -33,41 +30,33 @@ def new_uuid() -> UUID:
 
 
 def new_uuid_bytes() -> bytes:
-    """The same for whoever has a class of their own for it."""
+    """A fresh UUIDv7 as bytes, for callers that build another UUID class from it."""
     return uuid_utils.uuid7().bytes
 
 
 def timestamp_of(value: UUID) -> float:
-    """When that was, in Unix time, by the clock of whoever made it."""
+    """When a UUIDv7 was created, in Unix time, by the clock of the process that created it."""
     return (value.int >> 80) / 1000
 
 
 def encode_id(prefix: str, value: UUID) -> str:
     """`encode_id("job", uuid)` is `job_` and 26 letters."""
-    number = value.int
-    return f"{prefix}_{_first_letters(number >> 20)}{_PAIRS[number >> 10 & 1023]}{_PAIRS[number & 1023]}"
-
-
-@lru_cache(maxsize=4_096)  # the jobs of a batch share them; a request names its job twice, and its user often
-def _first_letters(number: int) -> str:
-    """All but the last four."""
-    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(100, -1, -10)])
+    return str(TypeID.from_uuid(uuid_utils.UUID(bytes=value.bytes), prefix))
 
 
 def decode_id(prefix: str, text: str) -> UUID:
-    """The inverse of `show`; refuses every other string."""
-    head, _, letters = text.partition("_")
-    if head != prefix or len(letters) != _LENGTH:
-        raise InvalidIdError(f"{text[:60]!r} is not an id of the form {prefix}_ and {_LENGTH} letters")
-    number = 0
-    for letter in letters:
-        value = _VALUES.get(letter)
-        if value is None:
-            raise InvalidIdError(f"{text[:60]!r} has the letter {letter!r}, which no id has")
-        number = number << 5 | value
-    if number >> 128:
-        raise InvalidIdError(f"{text[:60]!r} is larger than any id")
-    return UUID(int=number)
+    """The inverse of `encode_id`; raises InvalidIdError for any other string."""
+    try:
+        found = TypeID.from_string(text)
+    except TypeIDException as error:
+        raise _invalid(prefix, text) from error
+    if found.prefix != prefix:
+        raise _invalid(prefix, text)
+    return UUID(bytes=found.uuid_bytes)
+
+
+def _invalid(prefix: str, text: str) -> InvalidIdError:
+    return InvalidIdError(f"{text[:60]!r} is not an id of the form {prefix}_ and 26 letters")
 
 
 def encode_job_id(job: JobId) -> str:
@@ -79,12 +68,12 @@ def decode_job_id(text: str) -> JobId:
 
 
 def encode_execution_id(job: JobId, stage: int, ordinal: int) -> str:
-    """Named by its job and its place in the plan, so that an execution has a name before it has a row."""
+    """An execution is identified by its job, stage and number, so it has an id before it has a row."""
     return f"{encode_id(EXECUTION, job)}.{stage}.{ordinal}"
 
 
 def decode_execution_id(text: str) -> tuple[JobId, int, int]:
-    head, *places = text.split(".")
-    if len(places) != 2 or not all(_PLACE.fullmatch(place) for place in places):
+    head, *numbers = text.split(".")
+    if len(numbers) != 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
         raise InvalidIdError(f"{text[:60]!r} is not an execution id of the form exe_….stage.number")
-    return JobId(decode_id(EXECUTION, head)), int(places[0]), int(places[1])
+    return JobId(decode_id(EXECUTION, head)), int(numbers[0]), int(numbers[1])
