@@ -36,7 +36,7 @@ function signOut() {
 function keyLapsed() {
   if (!session.me) return;
   router.close();
-  session.lapse();
+  session.expire();
   askForKey("This key no longer works. Sign in again; what you were writing is kept.");
 }
 

@@ -17,12 +17,23 @@ export function go(place) {
   location.hash = place;
 }
 
-function found(place) {
+function findRoute(place) {
   for (const { match, names, open } of ROUTES) {
-    const values = match.exec(place);
-    if (values) return { open, params: Object.fromEntries(names.map((name, i) => [name, decodeURIComponent(values[i + 1])])) };
+    const values = match.exec(place)?.slice(1).map(decoded);
+    if (values && !values.includes(null)) {
+      return { open, params: Object.fromEntries(names.map((name, index) => [name, values[index]])) };
+    }
   }
   return null;
+}
+
+/** The text of an escaped part of the address; null when it is not valid. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return null;
+  }
 }
 
 /** `show({node, title})` puts a view on the page. */
@@ -40,7 +51,7 @@ export class Router {
     const { place, search } = currentPlace();
     this.#leave.abort();
     this.#leave = new AbortController();
-    const view = found(place) ?? found("/missing");
+    const view = findRoute(place) ?? findRoute("/missing");
     const context = { ...this.#context, params: view.params, search, signal: this.#leave.signal };
     this.#show(view.open(context), place);
   }

@@ -1,14 +1,16 @@
-// Who is signed in on this tab. The key lives in the browser's storage and in the Authorization header, nowhere else.
+// The signed-in user of this tab. The key is kept in browser storage and sent in the Authorization header only.
+
+import { browserStorage, tabStorage } from "./storage.js";
 
 const KEY = "beacon.key";
 const DRAFT = "beacon.draft.";
-const OWNER = "beacon.draft-owner";
+const DRAFT_OWNER = "beacon.draft-owner";
 
 export class Session {
   me = null;
 
   get key() {
-    return sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
+    return tabStorage.get(KEY) ?? browserStorage.get(KEY);
   }
 
   get isAdmin() {
@@ -16,48 +18,48 @@ export class Session {
   }
 
   begin(key, remember, me) {
-    this.lapse();
-    (remember ? localStorage : sessionStorage).setItem(KEY, key);
-    if (sessionStorage.getItem(OWNER) !== me.user_id) this.#dropDrafts();
-    sessionStorage.setItem(OWNER, me.user_id);
+    this.expire();
+    (remember ? browserStorage : tabStorage).set(KEY, key);
+    if (tabStorage.get(DRAFT_OWNER) !== me.user_id) this.#dropDrafts();
+    tabStorage.set(DRAFT_OWNER, me.user_id);
     this.me = me;
   }
 
-  /** The same user goes on with another key. */
-  adopt(key) {
-    (sessionStorage.getItem(KEY) === null ? localStorage : sessionStorage).setItem(KEY, key);
+  /** Replace the key of the same user. */
+  replaceKey(key) {
+    (tabStorage.get(KEY) === null ? browserStorage : tabStorage).set(KEY, key);
   }
 
-  /** The key is gone, what was being written is not: the same user may come back with another key. */
-  lapse() {
+  /** Forget the key but keep drafts: the same user may sign in with another key. */
+  expire() {
     this.me = null;
-    sessionStorage.removeItem(KEY);
-    localStorage.removeItem(KEY);
+    tabStorage.remove(KEY);
+    browserStorage.remove(KEY);
   }
 
   end() {
-    this.lapse();
+    this.expire();
     this.#dropDrafts();
   }
 
-  /** What was being written in this tab: it survives a reload and a restart of the server. */
+  /** Unsent form content of this tab. It survives a reload and a restart of the server. */
   draft(name) {
     try {
-      return JSON.parse(sessionStorage.getItem(DRAFT + name)) ?? {};
+      return JSON.parse(tabStorage.get(DRAFT + name) ?? "null") ?? {};
     } catch {
       return {};
     }
   }
 
   keepDraft(name, value) {
-    sessionStorage.setItem(DRAFT + name, JSON.stringify(value));
+    tabStorage.set(DRAFT + name, JSON.stringify(value));
   }
 
   dropDraft(name) {
-    sessionStorage.removeItem(DRAFT + name);
+    tabStorage.remove(DRAFT + name);
   }
 
   #dropDrafts() {
-    for (const name of Object.keys(sessionStorage)) if (name.startsWith(DRAFT)) sessionStorage.removeItem(name);
+    for (const name of tabStorage.names()) if (name.startsWith(DRAFT)) tabStorage.remove(name);
   }
 }

@@ -1,6 +1,7 @@
 // What surrounds every page: places, account, theme, and whether the server can be reached.
 
 import { attr, button, el, write } from "./dom.js";
+import { browserStorage } from "./storage.js";
 import { count, titled } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
@@ -78,9 +79,9 @@ function themeChoice() {
 function chooseTheme(theme) {
   if (theme === "system") {
     delete document.documentElement.dataset.theme;
-    localStorage.removeItem("beacon.theme");
+    browserStorage.remove("beacon.theme");
   } else {
     document.documentElement.dataset.theme = theme;
-    localStorage.setItem("beacon.theme", theme);
+    browserStorage.set("beacon.theme", theme);
   }
 }

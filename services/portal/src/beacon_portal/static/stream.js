@@ -42,12 +42,17 @@ function logUnexpected(error, signal) {
   if (!signal.aborted && !raised && !BROKEN.test(error.message)) console.error(error);
 }
 
+/** Resolves after the time or when the signal aborts; leaves no listener on the signal. */
 export function sleep(ms, signal) {
   return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const timer = setTimeout(resolve, ms);
-    signal?.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
-    return undefined;
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+    if (signal.aborted) done();
   });
 }
 
@@ -82,11 +87,17 @@ async function succeeds(work, signal) {
   }
 }
 
+/** Resolves when the page is visible or the signal aborts. */
 function visible(signal) {
-  if (!document.hidden) return undefined;
   return new Promise((resolve) => {
-    const look = () => { if (!document.hidden || signal.aborted) resolve(); };
-    document.addEventListener("visibilitychange", look, { signal });
-    signal.addEventListener("abort", resolve, { once: true });
+    const check = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", check);
+      signal.removeEventListener("abort", check);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", check);
+    signal.addEventListener("abort", check);
+    check();
   });
 }

@@ -39,7 +39,7 @@ export function openKeys({ api, session, signal }, user) {
   const rotate = (key) => perform(async () => {
     const made = await api.post(base, { name: key.name, scopes: key.scopes });
     showKey(user.name, made.key);
-    if (session.key?.startsWith(key.hint)) session.adopt(made.key);
+    if (session.key?.startsWith(key.hint)) session.replaceKey(made.key);
     await remove(key);
   });
   const scopes = user.tier === "admin" ? ["user", "admin"] : ["user"];
