@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 
 from beacon_contracts.jobs import JobSubmission
+from beacon_http.server import HttpServer
 from beacon_lifecycle import Supervisor, run_process
-from beacon_lifecycle.http_server import HttpServer
 
 
 def application() -> FastAPI:

@@ -5,13 +5,10 @@ import pytest
 
 from tests.integration.runner_api.bed import ApiBed, Caller, api_bed, served
 
-# Nothing here reads in the meantime, so what must not be hurried is only what comes before.
-SLOW_AFTER_S = 0.5
-
 
 @pytest.fixture
 async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiBed]:
-    async with api_bed(database_url, redis_url, slow_after_s=SLOW_AFTER_S) as bed:
+    async with api_bed(database_url, redis_url) as bed:
         yield bed
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import base64
-import select
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -34,7 +34,7 @@ def socket_request(caller: Caller, job: str, after: int = 0) -> bytes:
 
 
 class StalledClient:
-    """A bare connection with a small buffer; it reads when it is told to."""
+    """A bare connection with a small buffer; it reads only in `read_until`."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -50,11 +50,14 @@ class StalledClient:
         await loop.sock_sendall(connection, request)
         return cls(connection)
 
-    def is_cut(self) -> bool:
-        """Whether the server has ended the connection, seen without reading."""
-        poll = select.poll()
-        poll.register(self._connection, 0)
-        return bool(poll.poll(0))
+    def is_disconnected(self) -> bool:
+        """Whether the server has ended the connection. A byte is sent to find out, nothing is read."""
+        with suppress(BlockingIOError):
+            try:
+                self._connection.send(b"\n")
+            except ConnectionError:
+                return True
+        return False
 
     async def read_until(self, *last: bytes) -> bytes:
         """All that comes, up to one of these last words; then the connection is closed."""

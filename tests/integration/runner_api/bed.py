@@ -1,6 +1,6 @@
 """The API on real servers, called without a network; a worker and a publisher that move by hand."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,25 +12,21 @@ from starlette.types import ASGIApp
 
 from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
-from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
 from beacon_http.request_body import BodyLimits
+from beacon_http.server import DEFAULT_LIMITS, HttpServer, ServerLimits
 from beacon_lifecycle import ManualClock, SystemClock
-from beacon_lifecycle.http_crowds import Crowd
-from beacon_lifecycle.http_deadlines import ClientDeadlines, ClientTimeouts
-from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.application.priorities import Priorities
 from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.http.stream_protocols import HttpLine, SocketLine
 from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.ports.router import CancelResult, RouterStatus
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.submissions import NewJob
-from beacon_runner.postgres.users import Users
+from beacon_runner.postgres.users import Users, new_key
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.watchers import Watchers
 from beacon_runner.wiring.api import ApiParts
@@ -95,7 +91,7 @@ class ApiBed:
 
     async def user(self, name: str = "anna", tier: Tier = Tier.PREMIUM, *scopes: Scope) -> "Caller":
         user = await self.users.add(name, tier)
-        key = new_api_key()
+        key = new_key()
         await self.users.add_key(user.id, key, scopes or [Scope.USER])
         return self.caller(key)
 
@@ -168,10 +164,10 @@ async def served(
     bed: ApiBed,
     app: ASGIApp,
     folder: Path,
-    timeouts: ClientTimeouts = ClientDeadlines.timeouts,
-    crowd: Crowd | None = None,
+    limits: ServerLimits = DEFAULT_LIMITS,
+    on_refused: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[str]:
-    """The address of an application on a real socket, with the protocols of the real process before it."""
+    """The address of an application on a real socket, served as in the real process."""
     ready = folder / "ready"
     server = HttpServer(
         app,
@@ -180,10 +176,9 @@ async def served(
         ready_file=ready,
         stop_grace_s=0.1,
         on_stop=bed.bodies.stop,
-        protocol=HttpLine,
-        timeouts=timeouts,
-        websockets=SocketLine,
-        crowd=crowd,
+        on_refused=on_refused,
+        limits=limits,
+        websockets=True,
     )
     await server.start()
     try:
@@ -201,7 +196,6 @@ async def api_bed(
     config: BeaconConfig = CONFIG,
     *,
     priorities: Priorities | None = None,
-    slow_after_s: float = 20.0,
 ) -> AsyncIterator[ApiBed]:
     database, redis = Database(database_url, size=5), RedisAddress(redis_url).open()
     await database.open()
@@ -223,7 +217,6 @@ async def api_bed(
         registry=registry,
         access_log=False,
         priorities=priorities,
-        slow_after_s=slow_after_s,
     )
     queue = RedisQueue(redis, layout, lease_s=60)
     with suppress(*REDIS_ERRORS):  # some tests have none

@@ -1,1 +1,1 @@
-"""The HTTP edge that the services share: replies, problem documents, bounded bodies, the fast lane."""
+"""HTTP serving: server, limits, problem documents, OpenAPI."""

@@ -1,21 +1,16 @@
-"""An answer before it is sent: written straight to the connection on the hot path, wrapped elsewhere."""
+"""Responses as plain values: status, body, headers."""
 
 import math
-from http import HTTPStatus
 from typing import NamedTuple
 
 import orjson
 from pydantic import BaseModel
 from starlette.responses import Response
-from starlette.types import Send
 
 from beacon_contracts.problem import CONTENT_TYPE, Problem
 
 JSON = b"application/json"
 _PROBLEM = CONTENT_TYPE.encode()
-
-_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
-_ENCODED = b"%b\r\ncontent-type: %b\r\ncontent-length: %d\r\n%b\r\n%b"
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -25,21 +20,6 @@ class Reply(NamedTuple):
     body: bytes
     headers: Headers = ()
     content_type: bytes = JSON
-
-    async def send(self, send: Send) -> None:
-        start = [
-            (b"content-type", self.content_type),
-            (b"content-length", b"%d" % len(self.body)),
-            *self.headers,
-        ]
-        await send({"type": "http.response.start", "status": self.status, "headers": start})
-        await send({"type": "http.response.body", "body": self.body})
-
-    def encoded(self, *more: tuple[bytes, bytes]) -> bytes:
-        """The whole answer as HTTP/1.1 has it, for connections that the service writes to itself."""
-        others = b"".join([b"%b: %b\r\n" % pair for pair in (*self.headers, *more)])
-        line, length = _STATUS_LINES[self.status], len(self.body)
-        return _ENCODED % (line, self.content_type, length, others, self.body)
 
     def response(self) -> Response:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}

@@ -1,6 +1,7 @@
 """Limits on request bodies, in bytes and in time, for every route of an application."""
 
 import asyncio
+from contextlib import suppress
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -103,6 +104,17 @@ class _LimitedBody:
         deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
         while not self._complete and self._received < self._limits.max_bytes * _DISCARD_FACTOR:
             await self._next(deadline)
+
+
+async def discard_body(scope: Scope, receive: Receive, max_bytes: int, timeout_s: float) -> None:
+    """Read the body of a request that is refused, within limits: then the client reads the response."""
+    received, more = 0, not _expects_continue(scope)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while more and received < max_bytes:
+                message = await receive()
+                received += len(message.get("body", b""))
+                more = message.get("more_body", False)
 
 
 def content_length(scope: Scope) -> int | None:

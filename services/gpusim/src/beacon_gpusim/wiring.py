@@ -16,8 +16,8 @@ from beacon_gpusim.http.call_endpoint import CallRules
 from beacon_gpusim.http.proxy_timeout import ProxyTimeout
 from beacon_gpusim.ledger_file import LedgerFile
 from beacon_gpusim.settings import GpusimSettings
+from beacon_http.server import HttpServer
 from beacon_lifecycle import Supervisor
-from beacon_lifecycle.http_server import HttpServer
 
 CRASH_EXIT_CODE = 70
 

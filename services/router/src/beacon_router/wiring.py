@@ -8,11 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig
 from beacon_config.limits import RouterConfig
-from beacon_http.crowds import crowd_of
 from beacon_http.request_body import BodyLimits
+from beacon_http.server import HttpServer, ServerLimits
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, WakeEvent
-from beacon_lifecycle.http_deadlines import ClientTimeouts
-from beacon_lifecycle.http_server import HttpServer
 from beacon_redis import RedisAddress
 from beacon_router.backends import Pool, build_backends
 from beacon_router.http.app import create_app
@@ -171,8 +169,8 @@ def _server(
         port=settings.port,
         ready_file=settings.ready_file,
         on_stop=bodies.stop,
-        timeouts=ClientTimeouts(router.head_timeout_s, router.body_timeout_s, router.reader_timeout_s),
-        crowd=crowd_of(router.connections, metrics.connection_refused),
+        on_refused=metrics.connection_refused,
+        limits=ServerLimits(router.connections, router.head_timeout_s, router.reader_timeout_s),
     )
     metrics.count_connections(lambda: server.connections)
     return server

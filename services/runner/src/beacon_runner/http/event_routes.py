@@ -25,8 +25,6 @@ from beacon_runner.http.stream_end import TOLD
 from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.postgres.users import Principal
 
-SLOW_AFTER_S = 20.0
-
 After = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Only events with greater numbers")]
 
 
@@ -39,9 +37,7 @@ class TicketView(ResponseModel):
     expires_in_s: int
 
 
-def event_routes(
-    events: JobEventService, keys: ApiKeyCache, *, patience_s: float = SLOW_AFTER_S
-) -> APIRouter:
+def event_routes(events: JobEventService, keys: ApiKeyCache) -> APIRouter:
     routes = APIRouter(tags=["jobs"], route_class=locked(keys, Scope.USER))
 
     @routes.get(
@@ -59,7 +55,7 @@ def event_routes(
         """What happened and what happens; `Last-Event-ID` or `after` skip what is known.
 
         The last event of a stream is `STREAM_END`, whose data has the `reason`: `job_over`, or one that asks
-        the client to come back with the last number it has, such as `server_stopping` or `too_slow`.
+        the client to come back with the last number it has, such as `server_stopping`.
         """
         job = decode_job_id(job_id)
         still_allowed = _key_still_good(keys, shown_key(request.scope))
@@ -70,14 +66,12 @@ def event_routes(
             return view_response(EventPage(events=found, more=more))
         await events.jobs.record(job, owner)
         followed = events.follow(job, owner, known, still_allowed)
-        return EventStream(followed, events.watchers, patience_s=patience_s)
+        return EventStream(followed, events.watchers)
 
     return routes
 
 
-def socket_routes(
-    events: JobEventService, keys: ApiKeyCache, tickets: Tickets, *, patience_s: float = SLOW_AFTER_S
-) -> APIRouter:
+def socket_routes(events: JobEventService, keys: ApiKeyCache, tickets: Tickets) -> APIRouter:
     routes = APIRouter(tags=["jobs"], route_class=locked(keys, Scope.USER))
 
     @routes.post(
@@ -107,7 +101,7 @@ def socket_routes(
             return
         await socket.accept()
         followed = events.follow(job, owner, known, still_allowed)
-        await EventSocket(socket, events.watchers, patience_s=patience_s).serve(followed)
+        await EventSocket(socket, events.watchers).serve(followed)
 
     return routes
 

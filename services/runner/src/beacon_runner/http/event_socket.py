@@ -4,27 +4,19 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from beacon_contracts.events import JobEvent
-from beacon_runner.http.stream_end import OVER, SLOW, STOPPING, TOLD, Ending, ending_of
+from beacon_runner.http.stream_end import OVER, STOPPING, TOLD, Ending, ending_of
 from beacon_runner.redis_queue.watchers import Watchers
-
-log = structlog.get_logger(__name__)
-
-
-class SlowClientError(Exception):
-    """The client takes nothing of what is sent to it."""
 
 
 class EventSocket:
-    """Sends until the job is over or the client is gone; drops one that takes nothing for `patience_s`."""
+    """Sends until the job is over or the client is gone."""
 
-    def __init__(self, socket: WebSocket, watchers: Watchers, *, patience_s: float) -> None:
+    def __init__(self, socket: WebSocket, watchers: Watchers) -> None:
         self._socket = socket
         self._watchers = watchers
-        self._patience_s = patience_s
 
     async def serve(self, followed: AsyncGenerator[JobEvent | None]) -> None:
         sending = asyncio.ensure_future(self._tell(followed))
@@ -48,20 +40,10 @@ class EventSocket:
             async with aclosing(followed) as events:
                 async for event in events:
                     if event is not None:
-                        await self._send(event)
-        except SlowClientError:
-            log.info("slow_client_dropped", after_s=self._patience_s)
-            return SLOW
+                        await self._socket.send_text(event.model_dump_json())
         except TOLD as error:
             return ending_of(error)
         return STOPPING if self._watchers.closed else OVER
-
-    async def _send(self, event: JobEvent) -> None:
-        try:
-            async with asyncio.timeout(self._patience_s):
-                await self._socket.send_text(event.model_dump_json())
-        except TimeoutError:
-            raise SlowClientError from None
 
     async def _until_gone(self) -> None:
         """What the client says means nothing here; that it leaves does."""

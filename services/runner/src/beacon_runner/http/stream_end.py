@@ -33,7 +33,6 @@ class Ending:
 
 OVER = Ending("job_over", "the job is over", 1000)
 STOPPING = Ending("server_stopping", f"this server stops: {_COME_BACK}", 1012)
-SLOW = Ending("too_slow", f"too slow: what was sent was not read in time; {_COME_BACK}", 1013)
 
 
 def ending_of(error: Exception) -> Ending:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from secrets import token_urlsafe
 from typing import Any
 
 from beacon_contracts.accounts import Scope
@@ -13,6 +14,7 @@ from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("users")
+_PREFIX = "bk_"
 _HINT = 8
 
 
@@ -68,6 +70,10 @@ class NoSuchKeyError(Exception):
 
 class NotEnoughCreditError(Exception):
     """The balance would fall below zero, or grow beyond what an account can hold."""
+
+
+def new_key() -> str:
+    return _PREFIX + token_urlsafe(32)
 
 
 def hash_of(key: str) -> bytes:

@@ -6,11 +6,9 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig
-from beacon_http.crowds import crowd_of
 from beacon_http.request_body import BodyLimits
+from beacon_http.server import HttpServer, ServerLimits
 from beacon_lifecycle import Clock, Service
-from beacon_lifecycle.http_deadlines import ClientTimeouts
-from beacon_lifecycle.http_server import HttpServer
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
 from beacon_runner.application.job_events import JobEventService
@@ -31,12 +29,11 @@ from beacon_runner.http.admin_routes import Operations, admin_routes
 from beacon_runner.http.app import create_app
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
-from beacon_runner.http.event_routes import SLOW_AFTER_S, event_routes, socket_routes
+from beacon_runner.http.event_routes import event_routes, socket_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.http.job_routes import execution_routes, job_routes
 from beacon_runner.http.ledger_routes import ledger_routes
 from beacon_runner.http.public_queue_routes import explorer_routes
-from beacon_runner.http.stream_protocols import HttpLine, SocketLine
 from beacon_runner.http.user_routes import key_routes, user_routes
 from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
@@ -84,7 +81,6 @@ class ApiParts:
         registry: CollectorRegistry,
         access_log: bool,
         priorities: Priorities | None = None,
-        slow_after_s: float = SLOW_AFTER_S,
     ) -> None:
         self.priorities = priorities or TierPriorities()
         admission, reader, users = Admission(config), Reader(database), Users(database)
@@ -112,8 +108,8 @@ class ApiParts:
             [
                 explorer_routes(self.explorer, submitting, keys),
                 job_routes(jobs, Explainer(jobs, clock), keys),
-                event_routes(events, keys, patience_s=slow_after_s),
-                socket_routes(events, keys, tickets, patience_s=slow_after_s),
+                event_routes(events, keys),
+                socket_routes(events, keys, tickets),
                 execution_routes(jobs, keys),
                 catalogue_routes(
                     Catalogue(config, admission, router, self.intake, users, self.priorities), keys
@@ -171,10 +167,9 @@ def build_api(
         port=settings.port,
         ready_file=settings.ready_file,
         on_stop=parts.bodies.stop,
-        protocol=HttpLine,
-        timeouts=ClientTimeouts(limits.head_timeout_s, limits.body_timeout_s, limits.reader_timeout_s),
-        websockets=SocketLine,
-        crowd=crowd_of(limits.connections, parts.metrics.connection_refused),
+        on_refused=parts.metrics.connection_refused,
+        limits=ServerLimits(limits.connections, limits.head_timeout_s, limits.reader_timeout_s),
+        websockets=True,
     )
     parts.metrics.count_connections(lambda: server.connections)
     return [

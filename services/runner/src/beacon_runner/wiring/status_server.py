@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from beacon_http.server import HttpServer
 from beacon_lifecycle import Service
-from beacon_lifecycle.http_server import HttpServer
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.migrations import head
 from beacon_runner.ports.queue_admin import QueueAdmin

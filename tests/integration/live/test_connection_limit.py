@@ -1,14 +1,13 @@
-"""Streams and sockets are connections too: those beyond the bound are told to come back."""
+"""Streams and WebSockets count as connections; requests beyond the limit get 503."""
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from beacon_http.crowds import crowd_of
-from beacon_lifecycle import http_crowds
+from beacon_http.server import ServerLimits
 from tests.fixtures.waiting import until
 from tests.fixtures.wire import wire_to
 from tests.integration.live.stalled import StalledClient, socket_request, stream_request
@@ -22,8 +21,9 @@ def refused() -> list[None]:
 
 @pytest.fixture
 async def address(api: ApiBed, tmp_path: Path, refused: list[None]) -> AsyncIterator[str]:
-    crowd = crowd_of(2, lambda: refused.append(None))
-    async with served(api, api.transport.app, tmp_path, crowd=crowd) as address:
+    limits = ServerLimits(connections=2, evict_after_s=0.2)
+    app, on_refused = api.transport.app, lambda: refused.append(None)
+    async with served(api, app, tmp_path, limits, on_refused) as address:
         yield address
 
 
@@ -36,7 +36,7 @@ def submission(caller: Caller) -> bytes:
     return head.encode() + body
 
 
-async def test_streams_and_sockets_are_counted(
+async def test_streams_and_websockets_are_counted(
     api: ApiBed, address: str, anna: Caller, refused: list[None]
 ) -> None:
     job = await anna.submit(GENERATION)
@@ -63,15 +63,16 @@ async def test_streams_and_sockets_are_counted(
     await until(is_served, "there is room again")
 
 
-async def test_an_idle_connection_makes_room(
-    address: str, anna: Caller, refused: list[None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_crowds, "IDLE_S", 0.0)
-    async with AsyncExitStack() as stack:
-        wires = []
-        for _ in range(3):
-            wires.append(await stack.enter_async_context(wire_to(address)))
-            await wires[-1].send(submission(anna))
-            assert (await wires[-1].answer())[0] == 202
-        assert await wires[0].ended()
-        assert refused == []
+async def test_an_idle_connection_is_closed_for_a_new_one(address: str, anna: Caller) -> None:
+    async def is_served() -> bool:
+        async with wire_to(address) as wire:
+            await wire.send(submission(anna))
+            return (await wire.answer())[0] == 202
+
+    async with wire_to(address) as first, wire_to(address) as second:
+        for wire in (first, second):
+            await wire.send(submission(anna))
+            assert (await wire.answer())[0] == 202
+        await until(is_served, "an idle connection is closed")
+        with suppress(ConnectionResetError):
+            assert await first.ended()

@@ -1,4 +1,4 @@
-"""One of Beacon's processes: started as a module, ready when /readyz answers 200."""
+"""One of Beacon's own processes: started as a module, ready when its /readyz says so."""
 
 import ssl
 import sys
@@ -14,14 +14,12 @@ from beacon_lifecycle import Clock
 
 READY_WITHIN_S = 120.0
 STOP_WITHIN_S = 30.0
-_NO_TLS = ssl.SSLContext(
-    ssl.PROTOCOL_TLS_CLIENT
-)  # the default context reads all certificates for each client
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the usual one reads all certificates for each client
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessSpec:
-    """`python -m <module> <arguments>` with this environment, and the address that it serves."""
+class PartSpec:
+    """`python -m <module> <arguments>` with this environment, and where it answers once it serves."""
 
     name: str
     module: str
@@ -42,10 +40,10 @@ class ProcessSpec:
         )
 
 
-class ServiceProcess:
-    """A process that serves until it is stopped; `kill` and `start` simulate a crash and a restart."""
+class Part:
+    """A part that serves until it is stopped; `kill` and `start` play a crash and a restart."""
 
-    def __init__(self, spec: ProcessSpec, home: Home, *, clock: Clock) -> None:
+    def __init__(self, spec: PartSpec, home: Home, *, clock: Clock) -> None:
         self.name = spec.name
         self.url = spec.url
         self.child = spec.child(home)
@@ -66,7 +64,7 @@ class ServiceProcess:
 
     async def wait(self) -> None:
         await self.child.wait()
-        raise self.child.exit_error("it ended unexpectedly")
+        raise self.child.death("it ended unexpectedly")
 
     async def stop(self) -> None:
         await self.child.stop()
@@ -75,13 +73,13 @@ class ServiceProcess:
         await self.child.kill()
 
 
-async def run_to_end(spec: ProcessSpec, home: Home) -> None:
-    """Run a one-off command; raises if it fails."""
+async def run_to_end(spec: PartSpec, home: Home) -> None:
+    """A part with one thing to do; raises when it could not."""
     child = spec.child(home)
     await child.start()
     try:
         if await child.wait() != 0:
-            raise child.exit_error("it failed")
+            raise child.death("it failed")
     finally:
         await child.stop()
 

@@ -1,4 +1,4 @@
-"""More connections than the router serves: told to come back, while it can still be watched."""
+"""Connections beyond the limit get 503, while health checks and metrics are served."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -12,7 +12,7 @@ from tests.fixtures.router import TOKEN, Router, backend, router_config, start_r
 from tests.fixtures.waiting import patience, until
 from tests.fixtures.wire import Wire, wire_to
 
-MOST, SPARE = 3, 8
+MAX_CONNECTIONS, SURPLUS = 3, 8
 KEY = f"host: router\r\nauthorization: Bearer {TOKEN}\r\n"
 LOOK = f"GET /queue/status HTTP/1.1\r\n{KEY}\r\n".encode()
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: router\r\n\r\n"
@@ -23,23 +23,23 @@ FIGURES = b"GET /metrics HTTP/1.1\r\nhost: router\r\n\r\n"
 async def router() -> AsyncIterator[Router]:
     async with start_gpusim(region="US", slots=1, default_load=0, default_run=0) as gpu:
         entry = backend("US", gpu.url, slots=1)
-        config = router_config({"us-1": entry}, connections=MOST, head_timeout_s=1_000)
+        config = router_config({"us-1": entry}, connections=MAX_CONNECTIONS, head_timeout_s=1_000)
         async with start_router(config) as router:
             yield router
 
 
 @pytest.fixture
 async def guests(router: Router) -> AsyncIterator[list[Wire]]:
-    """Connections that have been served, and leave no room."""
+    """Connections that were served and take all places."""
     async with AsyncExitStack() as stack:
-        guests = [await stack.enter_async_context(wire_to(router.url)) for _ in range(MOST)]
+        guests = [await stack.enter_async_context(wire_to(router.url)) for _ in range(MAX_CONNECTIONS)]
         for wire in guests:
             await wire.send(LOOK)
             assert (await wire.answer())[0] == 200
         yield guests
 
 
-async def test_one_too_many_is_told_to_come_back(router: Router, guests: list[Wire]) -> None:
+async def test_a_connection_beyond_the_limit_gets_503(router: Router, guests: list[Wire]) -> None:
     async with wire_to(router.url) as wire:
         await wire.send(LOOK + LOOK)
         status, headers, document = await wire.answer()
@@ -52,7 +52,7 @@ async def test_one_too_many_is_told_to_come_back(router: Router, guests: list[Wi
         assert (await wire.answer())[0] == 200
 
 
-async def test_it_reads_that_even_while_it_sends(router: Router, guests: list[Wire]) -> None:
+async def test_a_client_that_is_sending_reads_the_refusal(router: Router, guests: list[Wire]) -> None:
     async with wire_to(router.url) as wire:
         await wire.send(f"POST /inference HTTP/1.1\r\n{KEY}content-length: 8000000\r\n\r\n".encode())
         for _ in range(80):
@@ -60,7 +60,7 @@ async def test_it_reads_that_even_while_it_sends(router: Router, guests: list[Wi
         assert (await wire.answer())[0] == 503
 
 
-async def test_whoever_watches_the_process_is_let_in(router: Router, guests: list[Wire]) -> None:
+async def test_health_and_metrics_are_served_beyond_the_limit(router: Router, guests: list[Wire]) -> None:
     for ask in (HEALTH, b"GET /readyz HTTP/1.1\r\nhost: router\r\n\r\n"):
         async with wire_to(router.url) as wire:
             await wire.send(ask + LOOK)
@@ -74,11 +74,11 @@ async def test_whoever_watches_the_process_is_let_in(router: Router, guests: lis
         await wire.send(FIGURES)
         async with patience("the figures come"):
             figures = (await wire.reader.read()).decode()
-    assert f"beacon_router_http_connections {MOST + 1}.0" in figures
+    assert f"beacon_router_http_connections {MAX_CONNECTIONS + 1}.0" in figures
     assert "beacon_router_http_connections_refused_total 4.0" in figures
 
 
-async def test_who_leaves_makes_room(router: Router, guests: list[Wire]) -> None:
+async def test_a_closed_connection_makes_room(router: Router, guests: list[Wire]) -> None:
     guests[0].hang_up()
 
     async def is_served() -> bool:
@@ -89,9 +89,9 @@ async def test_who_leaves_makes_room(router: Router, guests: list[Wire]) -> None
     await until(is_served, "there is room again")
 
 
-async def test_beyond_those_who_are_told_nobody_is_heard(router: Router, guests: list[Wire]) -> None:
+async def test_connections_beyond_the_surplus_are_aborted(router: Router, guests: list[Wire]) -> None:
     async with AsyncExitStack() as stack:
-        for _ in range(SPARE):
+        for _ in range(SURPLUS):
             wire = await stack.enter_async_context(wire_to(router.url))
             await wire.send(b"GET /queue")  # in no hurry
         wire = await stack.enter_async_context(wire_to(router.url))
