@@ -45,12 +45,12 @@ async def flush_redis(system: System) -> None:
 
 
 async def restart_redis(system: System) -> None:
-    await system.parts["redis"].stop()
+    await system.processes["redis"].stop()
     await system.start("redis")
 
 
 async def restart_postgres(system: System) -> None:
-    await system.parts["postgres"].stop()
+    await system.processes["postgres"].stop()
     await system.start("postgres")
 
 

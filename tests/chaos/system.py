@@ -11,8 +11,8 @@ import asyncpg
 from redis.asyncio import Redis
 
 from beacon_devstack.home import Home
-from beacon_devstack.part import Part, PartSpec
 from beacon_devstack.ports import choose_port
+from beacon_devstack.process import ProcessSpec, ServiceProcess
 from beacon_devstack.server import EmbeddedServer
 from beacon_devstack.settings import StackSettings
 from beacon_devstack.stack import Stack
@@ -38,8 +38,8 @@ class System:
     def __init__(self, stack: Stack, ledger: Path) -> None:
         self._stack = stack
         self._ledger = ledger
-        self.parts: dict[str, Part | EmbeddedServer] = {
-            **stack.parts,
+        self.processes: dict[str, ServiceProcess | EmbeddedServer] = {
+            **stack.processes,
             **{server.name: server for server in stack.servers.embedded},
         }
         self.admin_key = stack.credentials.admin_key
@@ -47,14 +47,14 @@ class System:
 
     @property
     def api_url(self) -> str:
-        part = self.parts["api"]
-        assert isinstance(part, Part)
-        return part.url
+        process = self.processes["api"]
+        assert isinstance(process, ServiceProcess)
+        return process.url
 
     async def spread(self) -> None:
         """A second router, and one process a role in the place of the runner that plays all of them."""
-        runner, router = self._stack.parts.pop("runner"), self._stack.parts["router"]
-        del self.parts["runner"]
+        runner, router = self._stack.processes.pop("runner"), self._stack.processes["router"]
+        del self.processes["runner"]
         await runner.stop()
         beside = await self._add("router-2", "beacon_router", router, "BEACON_ROUTER_PORT")
         urls = {"BEACON_ROUTER_URLS": f"{router.url},{beside.url}"}
@@ -62,21 +62,21 @@ class System:
             await self._add(name, "beacon_runner", runner, "BEACON_RUNNER_PORT", role, **urls)
 
     async def _add(
-        self, name: str, module: str, like: Part, port_setting: str, *role: str, **more: str
-    ) -> Part:
+        self, name: str, module: str, like: ServiceProcess, port_setting: str, *role: str, **more: str
+    ) -> ServiceProcess:
         """One more process with the environment of another, on a port of its own."""
-        port = choose_port(0, part=name, setting="")
+        port = choose_port(0, component=name, setting="")
         environment = {**like.child.spec.environment, port_setting: str(port), **more}
-        spec = PartSpec(name, module, environment, role, f"http://127.0.0.1:{port}")
-        part = Part(spec, self._stack.home, clock=SystemClock())
-        self.parts[name] = part
-        await part.start()
-        return part
+        spec = ProcessSpec(name, module, environment, role, f"http://127.0.0.1:{port}")
+        process = ServiceProcess(spec, self._stack.home, clock=SystemClock())
+        self.processes[name] = process
+        await process.start()
+        return process
 
     async def stop_added(self) -> None:
         for name in (*reversed(ROLES), "router-2"):
-            if name in self.parts:
-                await self.parts[name].stop()
+            if name in self.processes:
+                await self.processes[name].stop()
 
     @property
     def routers_killed(self) -> int:
@@ -84,10 +84,10 @@ class System:
 
     async def kill(self, name: str) -> None:
         self.killed.append(name)
-        await self.parts[name].kill()
+        await self.processes[name].kill()
 
     async def start(self, name: str) -> None:
-        await self.parts[name].start()
+        await self.processes[name].start()
 
     def freeze(self, name: str) -> None:
         """With all its children: a Postgres whose backends go on does not stand still."""
@@ -97,7 +97,7 @@ class System:
         self._signal(name, signal.SIGCONT)
 
     def _signal(self, name: str, number: signal.Signals) -> None:
-        for pid in _family(self.parts[name].child.pid):
+        for pid in _family(self.processes[name].child.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 

@@ -161,7 +161,7 @@ async def demand_that_a_second_up_says_where_the_first_is(up: Up) -> None:
     async with started(up.home) as second:
         assert await second.process.wait() == 1
         said = await second.output()
-    assert "one is running already" in said
+    assert "already running" in said
     assert up.credentials["portal_url"] in said
     assert str(up.process.pid) in said
 
@@ -170,7 +170,7 @@ async def demand_that_a_demo_uses_the_running_system(up: Up) -> None:
     async with started(up.home, "demo") as demo:
         said = await demo.output()
         assert await demo.process.wait() == 0, said
-    assert f"one is running already at {up.credentials['portal_url']}" in said
+    assert f"already running at {up.credentials['portal_url']}" in said
     assert up.process.returncode is None
 
 
@@ -208,7 +208,7 @@ async def test_a_part_that_dies_stops_the_rest_and_is_named_with_its_log(home: P
 
 
 @pytest.mark.parametrize(
-    ("setting", "part"),
+    ("setting", "component"),
     [
         ("BEACON_RUNNER_PORT", "runner"),
         ("BEACON_ROUTER_PORT", "router"),
@@ -216,13 +216,13 @@ async def test_a_part_that_dies_stops_the_rest_and_is_named_with_its_log(home: P
         ("BEACON_POSTGRES_PORT", "postgres"),
     ],
 )
-async def test_a_taken_port_is_a_clear_sentence(home: Path, setting: str, part: str) -> None:
+async def test_a_taken_port_is_a_clear_sentence(home: Path, setting: str, component: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
         async with started(home, **{setting: str(port)}) as up:
             assert await up.process.wait() == 1
             said = await up.output()
-    assert f"{part}: port {port} on 127.0.0.1 is taken" in said
+    assert f"{component}: port {port} on 127.0.0.1 is taken" in said
     assert setting in said
     assert "Traceback" not in said
 

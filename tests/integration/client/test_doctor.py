@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from beacon_client.checkup import Patient, examine
 from beacon_client.cli import app
-from beacon_client.credentials import Credentials
 from beacon_client.findings import Finding, Verdict
 from beacon_client.servers_checkup import check_postgres, check_redis
+from beacon_contracts.credentials import Credentials
 from beacon_lifecycle.clock import ManualClock, SystemClock
 from tests.integration.client.small_runner import SmallRunner, document, problem, small_runner
 from tests.integration.runner_router_client.router_stub import RouterStub, router_stub

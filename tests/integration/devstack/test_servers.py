@@ -212,8 +212,8 @@ async def test_data_of_another_version_is_refused_with_a_sentence(home: Home) ->
 
 
 async def test_a_failed_initdb_says_where_its_log_is(home: Home) -> None:
-    account = server_account(home.path / "postgres", part="postgres")
-    with pytest.raises(DevstackError, match="data directory could not be made") as caught:
+    account = server_account(home.path / "postgres", component="postgres")
+    with pytest.raises(DevstackError, match="data directory could not be created") as caught:
         await initialise(home, home.path / "postgres", "", account)  # an empty password is refused
     assert caught.value.log == home.log_of("postgres")
     assert not (home.path / "postgres").exists()

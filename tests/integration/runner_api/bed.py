@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
+from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
@@ -26,7 +27,7 @@ from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.ports.router import CancelResult, RouterStatus
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.submissions import NewJob
-from beacon_runner.postgres.users import Users, new_key
+from beacon_runner.postgres.users import Users
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.watchers import Watchers
 from beacon_runner.wiring.api import ApiParts
@@ -91,7 +92,7 @@ class ApiBed:
 
     async def user(self, name: str = "anna", tier: Tier = Tier.PREMIUM, *scopes: Scope) -> "Caller":
         user = await self.users.add(name, tier)
-        key = new_key()
+        key = new_api_key()
         await self.users.add_key(user.id, key, scopes or [Scope.USER])
         return self.caller(key)
 

@@ -10,18 +10,22 @@ from pathlib import Path
 from uuid import UUID
 
 import httpx
+import pytest
 from redis.asyncio import Redis
 
+from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import decode_job_id
+from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.users import Users
 from tests.fixtures.waiting import PATIENCE_S, patience, until
 from tests.integration.runner_api.bed import GENERATION
 from tests.integration.runner_store.bed import Bed
 
 CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
 KEYS = {
-    "BEACON_BOOTSTRAP_USER_KEY": "bk_user_0123456789abcdef",
-    "BEACON_BOOTSTRAP_ADMIN_KEY": "bk_admin_0123456789abcdef",
+    "BEACON_BOOTSTRAP_USER_KEY": new_api_key(),
+    "BEACON_BOOTSTRAP_ADMIN_KEY": new_api_key(),
 }
 
 
@@ -85,6 +89,25 @@ async def test_bootstrap_without_keys_makes_them_up_and_shows_them_once(database
     assert "admin: bk_" in first
     _, second = await command("bootstrap", DATABASE_URL=database_url)
     assert "bk_" not in second
+
+
+@pytest.mark.parametrize("key", ["a", "bk_short", "bk_" + "a" * 43])
+async def test_bootstrap_refuses_keys_that_can_be_guessed(database_url: str, key: str) -> None:
+    code, output = await command("bootstrap", DATABASE_URL=database_url, BEACON_BOOTSTRAP_ADMIN_KEY=key)
+    assert code == 2
+    assert "BEACON_BOOTSTRAP_ADMIN_KEY: Value error, must be bk_ and 43" in output
+    assert "Traceback" not in output
+
+
+async def test_the_first_user_has_the_limits_of_a_tier(database_url: str) -> None:
+    await command("bootstrap", DATABASE_URL=database_url, **KEYS)
+    database = Database(database_url, size=1, name="test")
+    await database.open()
+    try:
+        tiers = {user.name: user.tier for user in await Users(database).page(None, 10)}
+    finally:
+        await database.close()
+    assert tiers == {"demo": Tier.CREATOR, "admin": Tier.ADMIN}
 
 
 async def test_what_is_missing_in_the_environment_is_named() -> None:

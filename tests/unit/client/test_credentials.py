@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from beacon_client.credentials import Credentials, CredentialsError, find_credentials
+from beacon_client.credentials import CredentialsError, find_credentials
+from beacon_contracts.credentials import Credentials
 
 
 def write(home: Path, **values: object) -> dict[str, str]:

@@ -28,8 +28,8 @@ def plan_for(config: BeaconConfig, **environment: str) -> Plan:
 
 def test_every_shipped_region_is_simulated_by_one_process(config: BeaconConfig) -> None:
     plan = plan_for(config)
-    assert {part.name for part in plan.gpusims} == {"gpusim-us", "gpusim-eu", "gpusim-asia"}
-    us = next(part for part in plan.gpusims if part.name == "gpusim-us")
+    assert {process.name for process in plan.gpusims} == {"gpusim-us", "gpusim-eu", "gpusim-asia"}
+    us = next(process for process in plan.gpusims if process.name == "gpusim-us")
     assert us.environment["GPUSIM_REGION"] == "US"
     assert us.environment["GPUSIM_PORT"] == "18201"
     slots = sum(backend.slots for backend in config.backends.values() if backend.region == "US")
@@ -48,7 +48,7 @@ def test_a_backend_with_an_address_of_its_own_is_not_simulated(config: BeaconCon
     given = {"BEACON_BACKEND_EU_1_URL": "https://gpu.example/run"}
     assert "EU" not in simulated_backends(config, given)
     plan = plan_for(config, **given)
-    assert {part.name for part in plan.gpusims} == {"gpusim-us", "gpusim-asia"}
+    assert {process.name for process in plan.gpusims} == {"gpusim-us", "gpusim-asia"}
     assert plan.router.environment["BEACON_BACKEND_EU_1_URL"] == "https://gpu.example/run"
 
 
@@ -61,7 +61,7 @@ def test_runner_and_router_find_each_other(config: BeaconConfig) -> None:
     plan = plan_for(config)
     assert plan.runner.environment["BEACON_ROUTER_URLS"] == plan.router.url == "http://127.0.0.1:18100"
     assert plan.router.environment["BEACON_RUNNER_URL"] == plan.runner.url == "http://127.0.0.1:18000"
-    tokens = {part.environment["BEACON_SERVICE_TOKEN"] for part in (plan.runner, plan.router)}
+    tokens = {process.environment["BEACON_SERVICE_TOKEN"] for process in (plan.runner, plan.router)}
     assert tokens == {SECRETS.service_token}
 
 
@@ -74,8 +74,8 @@ def test_a_stack_that_listens_everywhere_is_called_on_loopback(config: BeaconCon
 def test_only_the_bootstrap_gets_the_keys_of_people(config: BeaconConfig) -> None:
     plan = plan_for(config)
     assert plan.bootstrap.environment["BEACON_BOOTSTRAP_ADMIN_KEY"] == SECRETS.admin_key
-    for part in (plan.migrate, plan.runner, plan.router, *plan.gpusims):
-        assert SECRETS.admin_key not in part.environment.values()
-        assert SECRETS.user_key not in part.environment.values()
-    for part in plan.gpusims:
-        assert SECRETS.service_token not in part.environment.values()
+    for process in (plan.migrate, plan.runner, plan.router, *plan.gpusims):
+        assert SECRETS.admin_key not in process.environment.values()
+        assert SECRETS.user_key not in process.environment.values()
+    for process in plan.gpusims:
+        assert SECRETS.service_token not in process.environment.values()

@@ -10,7 +10,6 @@ import httpx
 from pydantic import AwareDatetime, Field, ValidationError
 
 from beacon_client.advice import advice_for
-from beacon_client.credentials import Credentials
 from beacon_client.findings import Finding, Verdict, failed
 from beacon_client.runner_http import problem_of
 from beacon_client.servers_checkup import check_postgres, check_redis
@@ -18,6 +17,7 @@ from beacon_client.skew import is_skewed, skew_of
 from beacon_client.transport import open_transport, reason_of
 from beacon_config import ConfigError, load_config
 from beacon_contracts.accounts import Me
+from beacon_contracts.credentials import Credentials
 from beacon_contracts.model import ResponseModel
 from beacon_contracts.router_status import QueueStatus
 from beacon_lifecycle.clock import Clock

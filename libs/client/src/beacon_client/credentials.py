@@ -2,28 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
-DEFAULT_RUNNER_URL = "http://127.0.0.1:8000"
+from beacon_contracts.credentials import DEFAULT_RUNNER_URL, Credentials
+
 DEFAULT_HOME = ".beacon"
 FILE_NAME = "credentials.json"
 
 
 class CredentialsError(Exception):
     """What says where Beacon is cannot be used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What is known of a running system; empty strings where nothing is."""
-
-    runner_url: str = DEFAULT_RUNNER_URL
-    router_url: str = ""
-    portal_url: str = ""
-    user_key: str = field(default="", repr=False)
-    admin_key: str = field(default="", repr=False)
-    service_token: str = field(default="", repr=False)
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

@@ -1,4 +1,4 @@
-"""Who the embedded servers run as: ourselves, or an unprivileged account when we are root."""
+"""The account of the embedded servers: our own, or an unprivileged one when we are root."""
 
 import os
 import pwd
@@ -17,18 +17,18 @@ class Account:
     gid: int
 
 
-def server_account(data: Path, *, part: str) -> Account | None:
+def server_account(data: Path, *, component: str) -> Account | None:
     """The account for a server with this data directory; None means our own.
 
-    Data that exists keeps its owner, so that a home works again whoever made it.
+    Existing data keeps its owner, so that a home created by another account works again.
     """
     if data.exists():
         owner = data.stat()
         if os.geteuid() != 0:
-            _refuse_foreign(data, owner.st_uid, part)
+            _refuse_foreign(data, owner.st_uid, component)
         elif owner.st_uid != 0:
             return Account(owner.st_uid, owner.st_gid)
-    return _unprivileged(part, CANDIDATES) if os.geteuid() == 0 else None
+    return _unprivileged(component, CANDIDATES) if os.geteuid() == 0 else None
 
 
 def give(path: Path, account: Account | None) -> None:
@@ -37,13 +37,13 @@ def give(path: Path, account: Account | None) -> None:
         os.chown(path, account.uid, account.gid)
 
 
-def _refuse_foreign(data: Path, owner: int, part: str) -> None:
+def _refuse_foreign(data: Path, owner: int, component: str) -> None:
     if owner != os.geteuid():
         reason = f"{data} belongs to uid {owner}, not to you; set BEACON_HOME to a directory of yours"
-        raise DevstackError(part, reason)
+        raise DevstackError(component, reason)
 
 
-def _unprivileged(part: str, names: Iterable[str]) -> Account:
+def _unprivileged(component: str, names: Iterable[str]) -> Account:
     for name in names:
         try:
             entry = pwd.getpwnam(name)
@@ -53,4 +53,4 @@ def _unprivileged(part: str, names: Iterable[str]) -> Account:
             return Account(entry.pw_uid, entry.pw_gid)
     known = " or ".join(CANDIDATES)
     reason = f"it does not run as root, and there is no account {known}; start as another user"
-    raise DevstackError(part, reason)
+    raise DevstackError(component, reason)

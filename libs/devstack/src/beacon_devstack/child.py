@@ -17,12 +17,12 @@ from beacon_devstack.errors import DevstackError
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 LOG_LIMIT_BYTES = 16 * 1024 * 1024
-TROUBLE = re.compile(r"\w*Error\b|\bFATAL\b|\bcannot\b|\berror:", re.ASCII)
+ERROR_LINE = re.compile(r"\w*Error\b|\bFATAL\b|\bcannot\b|\berror:", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to start and how it likes to be stopped."""
+    """What to start, and how to stop it."""
 
     name: str
     argv: Sequence[str]
@@ -38,7 +38,7 @@ class ChildSpec:
 
 
 class Child:
-    """A process of ours. It dies when we die (Linux), even by kill -9."""
+    """A child process. On Linux it ends with this process, even when this one is killed."""
 
     def __init__(self, spec: ChildSpec) -> None:
         self.spec = spec
@@ -68,7 +68,7 @@ class Child:
         with self._open_log() as log:
             self._log_start = log.tell()
             self._group_ended = False
-            # Of its own session: Ctrl-C at the terminal reaches us alone, and we stop the parts in order.
+            # A session of its own: Ctrl-C reaches only this process, which stops the children in order.
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
@@ -89,7 +89,7 @@ class Child:
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """Ask, wait for the grace, then insist. Idempotent; nothing of the child's group is left."""
+        """Signal, wait for the grace period, then kill, with the whole process group. Idempotent."""
         if self._process is None:
             return
         if self.running:
@@ -109,7 +109,7 @@ class Child:
             await self.wait()
 
     def since_start(self, limit: int = 8192) -> str:
-        """The end of what it logged since it was started last."""
+        """The end of its log since the last start."""
         try:
             with self.spec.log.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
@@ -118,11 +118,11 @@ class Child:
         except FileNotFoundError:
             return ""
 
-    def death(self, what: str) -> DevstackError:
+    def exit_error(self, event: str) -> DevstackError:
         """The error for a child that ended before or while it was needed."""
-        telling = _most_telling(self.since_start())
-        said = f": {telling}" if telling else ""
-        return DevstackError(self.spec.name, f"{what} (exit code {self.returncode}){said}", self.spec.log)
+        line = _error_line(self.since_start())
+        cause = f": {line}" if line else ""
+        return DevstackError(self.spec.name, f"{event} (exit code {self.returncode}){cause}", self.spec.log)
 
     def _launch_order(self) -> str:
         account = self.spec.account
@@ -157,7 +157,7 @@ class Child:
             os.kill(self.pid, number)
 
     def _end_group(self) -> None:
-        # Once: later the number may be somebody else's.
+        # Once: the system may give the number to another process later.
         if self._group_ended:
             return
         self._group_ended = True
@@ -165,8 +165,8 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
 
 
-def _most_telling(log: str) -> str:
-    """The last line that speaks of trouble, since clean-up may have its say after it; else the last line."""
+def _error_line(log: str) -> str:
+    """The last line that reports an error, because clean-up may log after it; else the last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    telling = [line for line in lines if TROUBLE.search(line)]
-    return (telling or lines or [""])[-1]
+    errors = [line for line in lines if ERROR_LINE.search(line)]
+    return (errors or lines or [""])[-1]

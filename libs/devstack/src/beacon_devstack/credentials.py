@@ -1,33 +1,20 @@
-"""What a running system tells its owner: where it is, and the keys to it."""
+"""Reads and writes `credentials.json`, which exists while the system is ready."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 
+from beacon_contracts.credentials import Credentials
 from beacon_devstack.home import Home, write_private
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What `credentials.json` holds while the system is ready."""
+def read_credentials(home: Home) -> Credentials | None:
+    """Those of the system that is ready in this home; None when none is."""
+    try:
+        kept = json.loads(home.credentials.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Credentials(**{field.name: str(kept[field.name]) for field in fields(Credentials)})
 
-    runner_url: str
-    router_url: str
-    portal_url: str
-    user_key: str
-    admin_key: str
-    service_token: str
 
-    def __repr__(self) -> str:
-        return f"Credentials({self.runner_url}, …)"
-
-    @classmethod
-    def of(cls, home: Home) -> "Credentials | None":
-        """Those of the system that is ready there; None when none is."""
-        try:
-            kept = json.loads(home.credentials.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        return cls(**{field.name: str(kept[field.name]) for field in fields(cls)})
-
-    def write(self, home: Home) -> None:
-        write_private(home.credentials, asdict(self))
+def write_credentials(home: Home, credentials: Credentials) -> None:
+    write_private(home.credentials, asdict(credentials))

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from beacon_contracts.credentials import Credentials
 from beacon_contracts.jobs import ExecutionState, ExecutionView, JobAccepted, JobState, JobView
-from beacon_devstack.credentials import Credentials
 from beacon_devstack.errors import DevstackError
 
 QUESTIONS = {

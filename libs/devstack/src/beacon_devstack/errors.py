@@ -1,21 +1,21 @@
-"""What can go wrong while the stack starts or runs, in sentences for the person at the terminal."""
+"""Errors of the stack, with messages for the terminal."""
 
 from pathlib import Path
 
 
 class DevstackError(Exception):
-    """A part of the stack cannot run; says which one, why, and where its log is."""
+    """A component of the stack cannot run: which one, why, and its log."""
 
-    def __init__(self, part: str, reason: str, log: Path | None = None) -> None:
-        self.part = part
+    def __init__(self, component: str, reason: str, log: Path | None = None) -> None:
+        self.component = component
         self.reason = reason
         self.log = log
         where = f" (log: {log})" if log is not None else ""
-        super().__init__(f"{part}: {reason}{where}")
+        super().__init__(f"{component}: {reason}{where}")
 
 
 class PortTakenError(DevstackError):
-    """A port that was asked for by number belongs to somebody else."""
+    """A configured port is used by another process."""
 
 
 class AlreadyRunningError(DevstackError):

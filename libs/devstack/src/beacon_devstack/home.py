@@ -1,4 +1,4 @@
-"""Where the stack keeps its things: one directory, one owner at a time."""
+"""The directory of a stack: its layout, and a lock that admits one owner at a time."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ class Home:
 
     @classmethod
     def at(cls, path: Path | str) -> "Home":
-        """Make the directory ready. Others may pass through it: Postgres may run as another account."""
+        """Create the directory. It is searchable by others, because Postgres may run as another account."""
         home = cls(Path(path).expanduser().resolve())
         try:
             home.path.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -53,15 +53,15 @@ class Home:
     def secrets(self) -> Path:
         return self.path / "secrets.json"
 
-    def log_of(self, part: str) -> Path:
-        return self.logs / f"{part}.log"
+    def log_of(self, component: str) -> Path:
+        return self.logs / f"{component}.log"
 
-    def pid_file_of(self, part: str) -> Path:
-        return self.run / f"{part}.pid"
+    def pid_file_of(self, component: str) -> Path:
+        return self.run / f"{component}.pid"
 
     @contextmanager
     def held(self, info: Mapping[str, Any]) -> Iterator["HeldHome"]:
-        """Own this home until the end of the block; a kill -9 lets go of it by itself."""
+        """Hold the lock of this home for the block; the system releases it if the process is killed."""
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             try:
@@ -69,21 +69,21 @@ class Home:
             except BlockingIOError as error:
                 raise AlreadyRunningError("beacon", _running_sentence(self, _read_info(lock))) from error
             held = HeldHome(self, lock)
-            held.tell(info)
+            held.publish(info)
             yield held
-            held.tell({})
+            held.publish({})
         finally:
             os.close(lock)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldHome:
-    """A home that is ours, with what a second start is told about the first."""
+    """A locked home; `publish` stores what a second start reports about the first."""
 
     home: Home
     lock: int
 
-    def tell(self, info: Mapping[str, Any]) -> None:
+    def publish(self, info: Mapping[str, Any]) -> None:
         text = json.dumps(dict(info)).encode()
         os.ftruncate(self.lock, 0)
         os.pwrite(self.lock, text, 0)
@@ -100,9 +100,7 @@ def _read_info(lock: int) -> dict[str, Any]:
 def _running_sentence(home: Home, info: Mapping[str, Any]) -> str:
     who = f" as pid {info['pid']}" if "pid" in info else ""
     where = f", at {info['portal_url']}" if info.get("portal_url") else ", still starting"
-    return (
-        f"one is running already on {home.path}{who}{where}; stop it, or set BEACON_HOME to another directory"
-    )
+    return f"Beacon is already running on {home.path}{who}{where}; stop it, or set another BEACON_HOME"
 
 
 def write_private(path: Path, value: Mapping[str, Any]) -> None:

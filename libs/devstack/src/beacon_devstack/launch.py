@@ -1,7 +1,7 @@
-"""Becomes the child it is told to start: `python -I launch.py <spec as JSON>`.
+"""Replaces itself by the given program: `python -I launch.py <spec as JSON>`.
 
 A script of its own, on the standard library alone, so that the parent does nothing between fork and exec.
-It leaves its pid behind, gives up root, asks the kernel to be told when the parent dies, and execs.
+It writes its pid file, drops root, asks the kernel for a signal when the parent dies, and execs.
 """
 
 import ctypes
@@ -24,12 +24,12 @@ CAP_DAC_OVERRIDE = 1
 CAP_DAC_READ_SEARCH = 2
 
 # Postgres refuses root, yet a home below a private directory (/root, umask 077) is closed to other accounts.
-# The least that opens the way is tried first: nothing, searching directories, passing by file modes.
-LADDER: tuple[tuple[int, ...], ...] = ((), (CAP_DAC_READ_SEARCH,), (CAP_DAC_OVERRIDE,))
+# The smallest set that suffices is used: none, searching directories, ignoring file modes.
+CAPABILITY_STEPS: tuple[tuple[int, ...], ...] = ((), (CAP_DAC_READ_SEARCH,), (CAP_DAC_OVERRIDE,))
 
 
 def main(spec: dict[str, Any]) -> NoReturn:
-    _leave_pid(spec["pid_file"])
+    _write_pid_file(spec["pid_file"])
     # Python ignores these two; an ignored signal would stay ignored in the child.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -41,7 +41,7 @@ def main(spec: dict[str, Any]) -> NoReturn:
     _exec_where_reachable(spec)
 
 
-def _leave_pid(path: str) -> None:
+def _write_pid_file(path: str) -> None:
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib doubles the start-up time
         file.write(f"{os.getpid()}\n")
@@ -50,7 +50,7 @@ def _leave_pid(path: str) -> None:
 
 def _exec_where_reachable(spec: dict[str, Any]) -> NoReturn:
     paths = [*spec["must_reach"], spec["argv"][0]]
-    for capabilities in LADDER:
+    for capabilities in CAPABILITY_STEPS:
         if capabilities and not _raise_ambient(capabilities):
             continue
         if _reachable(paths):
@@ -61,13 +61,13 @@ def _exec_where_reachable(spec: dict[str, Any]) -> NoReturn:
                 continue
     sys.stderr.write(
         f"the account with uid {os.getuid()} cannot reach {spec['argv'][0]} or {spec['must_reach']}: "
-        "put the project and BEACON_HOME where other accounts may look, or do not start it as root\n"
+        "put the project and BEACON_HOME where other accounts have access, or do not start as root\n"
     )
     sys.exit(EXIT_UNREACHABLE)
 
 
 def _exec(argv: list[str]) -> NoReturn:
-    os.execv(argv[0], argv)  # noqa: S606 - becoming the child is this file's purpose
+    os.execv(argv[0], argv)  # noqa: S606 - the purpose of this file
 
 
 def _reachable(paths: Sequence[str]) -> bool:
@@ -101,7 +101,7 @@ def _raise_ambient(capabilities: Sequence[int]) -> bool:
 
 
 def _permitted() -> int:
-    """The low 32 permitted capabilities: kept until exec, so that the next rung stays possible."""
+    """The low 32 permitted capabilities: kept until exec, so that the next step remains possible."""
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)()
     if ctypes.CDLL(None, use_errno=True).capget(header, data) != 0:
@@ -110,7 +110,7 @@ def _permitted() -> int:
 
 
 def _die_with_parent(spec: dict[str, Any]) -> None:
-    """After giving up root: a change of credentials would clear it."""
+    """After dropping root, because a change of credentials clears the setting."""
     if sys.platform != "linux":
         return
     _prctl(PR_SET_PDEATHSIG, spec["death_signal"])

@@ -1,4 +1,4 @@
-"""Which processes make up the system, with which environments: decided before anything starts."""
+"""The processes of the system and their environments, computed before anything starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from beacon_config import BeaconConfig
 from beacon_config.topology import BackendConfig, backend_url_variable
-from beacon_devstack.part import PartSpec
 from beacon_devstack.ports import LOOPBACK
+from beacon_devstack.process import ProcessSpec
 from beacon_devstack.secret_store import Secrets
 from beacon_devstack.settings import StackSettings
 
@@ -24,17 +24,17 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    migrate: PartSpec
-    bootstrap: PartSpec
-    gpusims: tuple[PartSpec, ...]
-    router: PartSpec
-    runner: PartSpec
+    migrate: ProcessSpec
+    bootstrap: ProcessSpec
+    gpusims: tuple[ProcessSpec, ...]
+    router: ProcessSpec
+    runner: ProcessSpec
 
 
 def simulated_backends(
     config: BeaconConfig, environment: Mapping[str, str]
 ) -> dict[str, dict[str, BackendConfig]]:
-    """The backends to simulate, by region: those on this machine that nobody gave another address."""
+    """The backends to simulate, by region: those on loopback without an address in the environment."""
     regions: dict[str, dict[str, BackendConfig]] = {}
     for name, backend in config.backends.items():
         if not environment.get(backend_url_variable(name)) and _on_loopback(backend.url.host or ""):
@@ -63,13 +63,13 @@ def make_plan(
     stores = {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
     keys = {"BEACON_BOOTSTRAP_USER_KEY": secrets.user_key, "BEACON_BOOTSTRAP_ADMIN_KEY": secrets.admin_key}
     return Plan(
-        migrate=PartSpec("migrate", "beacon_runner", {**shared, **stores}, ("migrate",)),
-        bootstrap=PartSpec("bootstrap", "beacon_runner", {**shared, **stores, **keys}, ("bootstrap",)),
+        migrate=ProcessSpec("migrate", "beacon_runner", {**shared, **stores}, ("migrate",)),
+        bootstrap=ProcessSpec("bootstrap", "beacon_runner", {**shared, **stores, **keys}, ("bootstrap",)),
         gpusims=tuple(
             _gpusim(region, backends, ports.gpusim[region], settings)
             for region, backends in simulated.items()
         ),
-        router=PartSpec(
+        router=ProcessSpec(
             "router",
             "beacon_router",
             {
@@ -82,7 +82,7 @@ def make_plan(
             },
             url=router_url,
         ),
-        runner=PartSpec(
+        runner=ProcessSpec(
             "runner",
             "beacon_runner",
             {
@@ -100,9 +100,9 @@ def make_plan(
 
 def _gpusim(
     region: str, backends: Mapping[str, BackendConfig], port: int, settings: StackSettings
-) -> PartSpec:
-    """One simulated endpoint stands for all backends of its region."""
-    return PartSpec(
+) -> ProcessSpec:
+    """One simulator serves all backends of its region."""
+    return ProcessSpec(
         f"gpusim-{region.lower()}",
         "beacon_gpusim",
         {
@@ -122,7 +122,7 @@ def _gpusim(
 def _backend_urls(
     simulated: Mapping[str, Mapping[str, BackendConfig]], ports: Mapping[str, int]
 ) -> dict[str, str]:
-    """The same paths as in the configuration, on the ports that were free."""
+    """The paths of the configuration, on the chosen ports."""
     return {
         backend_url_variable(name): urlsplit(str(backend.url))
         ._replace(netloc=f"{LOOPBACK}:{ports[region]}")

@@ -1,4 +1,4 @@
-"""Loopback ports: any free one, or a clear sentence about who holds the one that was asked for."""
+"""Loopback ports: any free one, or an error that names the process which holds the given one."""
 
 import random
 import socket
@@ -10,13 +10,13 @@ from beacon_devstack.errors import PortTakenError
 
 LOOPBACK = "127.0.0.1"
 
-# Below those that systems give to outgoing connections: one of them could take a port between our choice and
-# the server's start, or while a server is restarted.
+# Below the range of outgoing connections, one of which could take a port between our choice and the start of
+# the server, or during a restart.
 QUIET_PORTS = range(20_000, 32_000)
 TRIES = 100
 
 
-def choose_port(wanted: int, *, part: str, setting: str, host: str = LOOPBACK) -> int:
+def choose_port(wanted: int, *, component: str, setting: str, host: str = LOOPBACK) -> int:
     """`wanted` itself when it is free, any free port for 0; raises PortTakenError otherwise."""
     if wanted == 0:
         wanted = next((port for port in random.sample(QUIET_PORTS, TRIES) if _is_free(port, host)), 0)
@@ -26,9 +26,11 @@ def choose_port(wanted: int, *, part: str, setting: str, host: str = LOOPBACK) -
         try:
             probe.bind((host, wanted))
         except PermissionError as error:
-            raise PortTakenError(part, f"port {wanted} needs privileges; set {setting} above 1023") from error
+            raise PortTakenError(
+                component, f"port {wanted} needs privileges; set {setting} above 1023"
+            ) from error
         except OSError as error:
-            raise PortTakenError(part, taken_sentence(wanted, setting=setting, host=host)) from error
+            raise PortTakenError(component, taken_sentence(wanted, setting=setting, host=host)) from error
         return int(probe.getsockname()[1])
 
 
@@ -44,13 +46,13 @@ def _is_free(port: int, host: str) -> bool:
 
 def taken_sentence(port: int, *, setting: str, host: str = LOOPBACK) -> str:
     return (
-        f"port {port} on {host} is taken{_by_whom(port)}; "
+        f"port {port} on {host} is taken{_holder(port)}; "
         f"stop what uses it, or set {setting} to another port (0 = any free one)"
     )
 
 
-def _by_whom(port: int) -> str:
-    # Without privileges the owner of a port may be hidden; the sentence then stays general.
+def _holder(port: int) -> str:
+    # Without privileges the holder of a port may be hidden; the message then does not name it.
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             address = connection.laddr

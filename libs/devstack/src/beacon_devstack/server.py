@@ -1,4 +1,4 @@
-"""What the embedded servers have in common: an account, a port, a child that answers, and an end."""
+"""Base class of the embedded servers: account, port, start, readiness probe and stop."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from beacon_devstack.account import Account, server_account
 from beacon_devstack.child import Child, ChildSpec
 from beacon_devstack.errors import DevstackError, PortTakenError
 from beacon_devstack.home import Home
-from beacon_devstack.orphans import end_servers_in
 from beacon_devstack.ports import choose_port, taken_sentence
+from beacon_devstack.stale_processes import end_servers_in
 from beacon_devstack.waiting import until_answers
 from beacon_lifecycle import Clock, SystemClock
 
 PORT_TRIES = 5
-READY_WITHIN_S = 120.0  # recovery after a kill -9 with much unwritten work takes its time
+READY_WITHIN_S = 120.0  # recovery after a kill -9 can take long
 
 
 class EmbeddedServer(ABC):
@@ -24,7 +24,7 @@ class EmbeddedServer(ABC):
     name: str
     program: str  # the process name
     port_setting: str
-    port_taken_mark: str  # what the server logs when somebody was quicker with its port
+    port_taken_mark: str  # what the server logs when another process took its port
 
     def __init__(
         self,
@@ -67,22 +67,22 @@ class EmbeddedServer(ABC):
 
     async def start(self) -> None:
         """Return when the server answers and has read its data."""
-        account = server_account(self.data, part=self.name)
+        account = server_account(self.data, component=self.name)
         await end_servers_in(self.data, self.program)
         await self.prepare(account)
         for tries_left in reversed(range(PORT_TRIES)):
             wanted = self.port or self._wanted_port
-            self.port = choose_port(wanted, part=self.name, setting=self.port_setting)
+            self.port = choose_port(wanted, component=self.name, setting=self.port_setting)
             if await self._answers_on_port(account):
                 return
             if self._wanted_port or not tries_left:
                 sentence = taken_sentence(self.port, setting=self.port_setting)
                 raise PortTakenError(self.name, sentence, self.child.spec.log)
-            self.port = 0  # somebody was quicker; any other port will do
+            self.port = 0  # another process took it: choose any other port
 
     async def wait(self) -> None:
         await self.child.wait()
-        raise self.child.death("it ended unexpectedly")
+        raise self.child.exit_error("it ended unexpectedly")
 
     async def stop(self) -> None:
         if self._child is not None:

@@ -1,4 +1,4 @@
-"""The Postgres and Redis that the system works on: those given by address, embedded ones otherwise."""
+"""Postgres and Valkey for the system: those given by address, otherwise embedded ones."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +14,7 @@ from beacon_devstack.secret_store import Secrets
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where they are; an embedded server is there only when we started it."""
+    """Their addresses, and the embedded servers that were started."""
 
     database_url: str
     redis_url: str
@@ -53,7 +53,7 @@ async def running_servers(
     *,
     postgres_settings: Mapping[str, str] = DURABLE_POSTGRES,
 ) -> AsyncIterator[Servers]:
-    """Start what has no address. The caller holds the home."""
+    """Start the servers that have no address. The caller holds the home."""
     async with AsyncExitStack() as running:
         postgres = redis = None
         if settings.database_url is None:

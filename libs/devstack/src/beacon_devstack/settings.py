@@ -1,4 +1,4 @@
-"""What the environment says about the stack, read once."""
+"""Settings of the stack, read from the environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ CONFIG = Path("config/beacon.toml")
 
 @dataclass(frozen=True, slots=True)
 class StackSettings:
-    """Ports of 0 mean any free one. `inherited` is what every part's environment starts from."""
+    """Port 0 means any free port. `inherited` is the base of every process's environment."""
 
     config: Path
     servers: ServerSettings = field(default_factory=ServerSettings)

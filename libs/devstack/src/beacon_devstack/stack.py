@@ -8,23 +8,24 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from beacon_config import BeaconConfig, ConfigError, load_config
-from beacon_devstack.credentials import Credentials
+from beacon_contracts.credentials import Credentials
+from beacon_devstack.credentials import write_credentials
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import HeldHome, Home
-from beacon_devstack.orphans import end_recorded
-from beacon_devstack.part import Part, PartSpec, run_to_end
 from beacon_devstack.plan import Plan, Ports, make_plan, simulated_backends
 from beacon_devstack.ports import choose_port
+from beacon_devstack.process import ProcessSpec, ServiceProcess, run_to_end
 from beacon_devstack.secret_store import Secrets
 from beacon_devstack.servers import Servers, running_servers
 from beacon_devstack.settings import ROUTER_PORT, RUNNER_PORT, StackSettings
+from beacon_devstack.stale_processes import end_recorded_processes
 from beacon_lifecycle import Clock, SystemClock
 
 Result = TypeVar("Result")
 
 
-class Watched(Protocol):
-    """A process of the stack: `wait` raises when it ends by itself."""
+class Waitable(Protocol):
+    """A process of the stack: `wait` raises when it ends unexpectedly."""
 
     async def wait(self) -> None: ...
 
@@ -32,7 +33,7 @@ class Watched(Protocol):
 class Stack:
     """`async with Stack(home, settings) as stack`: ready inside the block, nothing left after it.
 
-    `parts` are Beacon's own processes by name, `servers` the embedded ones; each can be killed and restarted.
+    `processes` are Beacon's by name, `servers` the embedded ones; each can be killed and restarted.
     """
 
     def __init__(
@@ -40,14 +41,14 @@ class Stack:
         home: Home,
         settings: StackSettings,
         *,
-        tell: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
         self.home = home
         self.settings = settings
         self.secrets = Secrets.of(home)
-        self.parts: dict[str, Part] = {}
-        self._tell = tell
+        self.processes: dict[str, ServiceProcess] = {}
+        self._report = report
         self._clock = clock or SystemClock()
         self._running = AsyncExitStack()
         self._servers: Servers | None = None
@@ -60,10 +61,10 @@ class Stack:
 
     @property
     def credentials(self) -> Credentials:
-        runner_url = self.parts["runner"].url
+        runner_url = self.processes["runner"].url
         return Credentials(
             runner_url=runner_url,
-            router_url=self.parts["router"].url,
+            router_url=self.processes["router"].url,
             portal_url=f"{runner_url}/",
             user_key=self.secrets.user_key,
             admin_key=self.secrets.admin_key,
@@ -84,11 +85,11 @@ class Stack:
         await self._running.aclose()
 
     async def wait(self) -> None:
-        """Never returns: raises what ended when one of the processes did."""
-        await _all_of(process.wait() for process in self._processes())
+        """Never returns; raises the error of the first process that ends."""
+        await _all_of(process.wait() for process in self._all_processes())
 
     async def while_alive(self, work: Awaitable[Result]) -> Result:
-        """The result of `work`; if a process ends before it is there, its error."""
+        """The result of `work`, or the error of a process that ends before it."""
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(self.wait(), name="stack:watch")
@@ -102,24 +103,28 @@ class Stack:
         config = _load(self.settings)
         held = self._running.enter_context(self.home.held({"pid": os.getpid()}))
         self.home.credentials.unlink(missing_ok=True)
-        if ended := await end_recorded(self.home.run, marker="beacon_"):
-            self._tell(f"ended {ended} processes that a killed run had left")
+        if ended := await end_recorded_processes(self.home.run, marker="beacon_"):
+            self._report(f"ended {ended} processes of an earlier run that was killed")
         plan = await self._prepared(config)
         await self._serve(plan)
         self._publish(held)
 
     async def _prepared(self, config: BeaconConfig) -> Plan:
-        """Ports first, since their errors are the quick ones; then the servers."""
+        """Choose the ports first, because that fails fast; then start the servers."""
         settings = self.settings
         ports = Ports(
-            runner=choose_port(settings.runner_port, part="runner", setting=RUNNER_PORT, host=settings.host),
-            router=choose_port(settings.router_port, part="router", setting=ROUTER_PORT, host=settings.host),
+            runner=choose_port(
+                settings.runner_port, component="runner", setting=RUNNER_PORT, host=settings.host
+            ),
+            router=choose_port(
+                settings.router_port, component="router", setting=ROUTER_PORT, host=settings.host
+            ),
             gpusim={
-                region: choose_port(0, part="gpusim", setting="")
+                region: choose_port(0, component="gpusim", setting="")
                 for region in simulated_backends(config, settings.inherited)
             },
         )
-        self._tell("starting Postgres and Redis")
+        self._report("starting Postgres and Valkey")
         self._servers = await self._running.enter_async_context(
             running_servers(self.home, self.secrets, settings.servers)
         )
@@ -133,37 +138,37 @@ class Stack:
         )
 
     async def _serve(self, plan: Plan) -> None:
-        """Stopped in the opposite order: the runner hands back its work while the router still answers."""
+        """Stopped in reverse order: the runner releases its jobs while the router still answers."""
         gpus = [self._add(spec) for spec in plan.gpusims]
         router = self._add(plan.router)
         runner = self._add(plan.runner)
-        self._tell("migrating, and starting the router and simulated GPUs")
-        await _all_of([self._migrate(plan), *(part.start() for part in (*gpus, router))])
-        self._tell("starting the runner")
+        self._report("migrating, and starting the router and simulated GPUs")
+        await _all_of([self._migrate(plan), *(process.start() for process in (*gpus, router))])
+        self._report("starting the runner")
         await runner.start()
 
     async def _migrate(self, plan: Plan) -> None:
         for spec in (plan.migrate, plan.bootstrap):
             await run_to_end(spec, self.home)
 
-    def _add(self, spec: PartSpec) -> Part:
-        part = Part(spec, self.home, clock=self._clock)
-        self.parts[part.name] = part
-        self._running.push_async_callback(part.stop)
-        return part
+    def _add(self, spec: ProcessSpec) -> ServiceProcess:
+        process = ServiceProcess(spec, self.home, clock=self._clock)
+        self.processes[process.name] = process
+        self._running.push_async_callback(process.stop)
+        return process
 
     def _publish(self, held: HeldHome) -> None:
         credentials = self.credentials
-        credentials.write(self.home)
+        write_credentials(self.home, credentials)
         self._running.callback(self.home.credentials.unlink, missing_ok=True)
-        held.tell({"pid": os.getpid(), "portal_url": credentials.portal_url})
+        held.publish({"pid": os.getpid(), "portal_url": credentials.portal_url})
 
-    def _processes(self) -> Iterable[Watched]:
-        return [*self.servers.embedded, *self.parts.values()]
+    def _all_processes(self) -> Iterable[Waitable]:
+        return [*self.servers.embedded, *self.processes.values()]
 
 
 async def _all_of(work: Iterable[Awaitable[None]]) -> None:
-    """All at once; the first error ends the others and is raised itself."""
+    """Run all concurrently; the first error cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for number, one in enumerate(work):

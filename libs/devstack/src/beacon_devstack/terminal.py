@@ -1,11 +1,11 @@
-"""What the person at the terminal sees of the stack."""
+"""Terminal output of the stack."""
 
 import os
 
 from rich.console import Console
 from rich.markup import escape
 
-from beacon_devstack.credentials import Credentials
+from beacon_contracts.credentials import Credentials
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
 
@@ -24,9 +24,9 @@ class Terminal:
     def step(self, sentence: str) -> None:
         self.out.print(f"[bold]==>[/] {escape(sentence)}")
 
-    def log_line(self, part: str, line: str) -> None:
-        colour = COLOURS.get(part, "green")
-        self.out.print(f"[{colour}]{part:<{WIDTH}}[/] {escape(line)}")
+    def log_line(self, component: str, line: str) -> None:
+        colour = COLOURS.get(component, "green")
+        self.out.print(f"[{colour}]{component:<{WIDTH}}[/] {escape(line)}")
 
     def ready(self, credentials: Credentials, home: Home) -> None:
         rows = {
@@ -44,11 +44,11 @@ class Terminal:
 
     def failure(self, error: DevstackError) -> None:
         where = f"\n    its log: {error.log}" if error.log is not None else ""
-        self._errors.print(f"[bold red]{escape(error.part)}:[/] {escape(error.reason)}{escape(where)}")
+        self._errors.print(f"[bold red]{escape(error.component)}:[/] {escape(error.reason)}{escape(where)}")
 
 
 def _console(*, stderr: bool) -> Console:
-    """As wide as the terminal; in a file or a pipe as wide as an answer needs."""
+    """The width of the terminal, or a fixed width for files and pipes."""
     console = Console(stderr=stderr, highlight=False, soft_wrap=True)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPE_WIDTH

@@ -1,4 +1,4 @@
-"""`beacon up` and `beacon demo`: the stack in one terminal, until a signal or until the demo is over."""
+"""`beacon up` and `beacon demo`: the stack in one terminal, until a signal or the end of the demo."""
 
 import asyncio
 import os
@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from beacon_devstack.credentials import Credentials
+from beacon_devstack.credentials import read_credentials
 from beacon_devstack.demo import WITHIN_S, show_matrix
 from beacon_devstack.errors import AlreadyRunningError, DevstackError
-from beacon_devstack.follow import LogFollower
 from beacon_devstack.home import Home
+from beacon_devstack.log_tail import LogTail
 from beacon_devstack.settings import StackSettings
 from beacon_devstack.stack import Stack
 from beacon_devstack.terminal import Terminal
@@ -38,8 +38,8 @@ async def _up(terminal: Terminal, home: Path | None) -> None:
     async with _stack(terminal, _home(home)) as stack:
         terminal.ready(stack.credentials, stack.home)
         clock = SystemClock()
-        logs = {name: stack.home.log_of(name) for name in stack.parts}
-        follower = LogFollower(logs, terminal.log_line, clock=clock)
+        logs = {name: stack.home.log_of(name) for name in stack.processes}
+        follower = LogTail(logs, terminal.log_line, clock=clock)
         await follower.start()
         try:
             await stack.wait()
@@ -58,17 +58,17 @@ async def _demo(terminal: Terminal, home: Path | None) -> None:
             await stack.while_alive(demo)
             terminal.step("stopping")
     except AlreadyRunningError:
-        running = Credentials.of(place)
+        running = read_credentials(place)
         if running is None:
             raise
-        terminal.step(f"one is running already at {running.portal_url}, so it does the work")
+        terminal.step(f"using the system that is already running at {running.portal_url}")
         await show_matrix(running, terminal.out, log=log, within_s=within_s)
 
 
 @asynccontextmanager
 async def _stack(terminal: Terminal, home: Home) -> AsyncIterator[Stack]:
     settings = StackSettings.from_environment(os.environ)
-    async with Stack(home, settings, tell=terminal.step) as stack:
+    async with Stack(home, settings, report=terminal.step) as stack:
         yield stack
 
 

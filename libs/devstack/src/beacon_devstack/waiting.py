@@ -1,4 +1,4 @@
-"""Waiting for a child to answer: polled with a deadline, cut short when the child dies."""
+"""Polls a child until it is ready, it ends, or a deadline passes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,14 +13,14 @@ POLL_S = 0.05
 async def until_answers(
     child: Child, probe: Callable[[], Awaitable[str | None]], *, within_s: float, clock: Clock
 ) -> None:
-    """Return when `probe` gives None; what it gives instead is the reason for not being ready yet."""
+    """Return when `probe` returns None; otherwise it returns the reason for not being ready."""
     deadline = clock.now() + within_s
     while True:
         reason = await probe()
         if reason is None:
             return
         if not child.running:
-            raise child.death("it ended while starting")
+            raise child.exit_error("it ended while starting")
         if clock.now() > deadline:
             raise DevstackError(
                 child.spec.name, f"not ready after {within_s:.0f} s: {reason}", child.spec.log

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from beacon_contracts.api_keys import is_api_key
+
 
 class DatabaseSettings(BaseSettings):
     """All that `migrate` needs."""
@@ -20,10 +22,19 @@ class DatabaseSettings(BaseSettings):
 
 
 class BootstrapSettings(DatabaseSettings):
-    """The two keys of a first start; one that is left out is made up and printed."""
+    """The two keys of a first start; a key that is not given is generated and printed."""
 
     user_key: Annotated[SecretStr | None, Field(validation_alias="BEACON_BOOTSTRAP_USER_KEY")] = None
     admin_key: Annotated[SecretStr | None, Field(validation_alias="BEACON_BOOTSTRAP_ADMIN_KEY")] = None
+
+    @field_validator("user_key", "admin_key")
+    @classmethod
+    def _has_key_format(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and not is_api_key(key.get_secret_value()):
+            raise ValueError(
+                "must be bk_ and 43 random letters, digits, - or _; leave it out to generate one"
+            )
+        return key
 
 
 class RunnerSettings(DatabaseSettings):

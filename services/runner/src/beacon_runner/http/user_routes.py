@@ -19,6 +19,7 @@ from beacon_contracts.accounts import (
     UserPage,
     UserView,
 )
+from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import KEY, USER, KeyId, UserId, decode_id, encode_id
 from beacon_contracts.problem import FieldProblem
 from beacon_http.replies import view_response
@@ -27,7 +28,7 @@ from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.cursors import PageSize
 from beacon_runner.http.openapi import problems
 from beacon_runner.http.scopes import locked
-from beacon_runner.postgres.users import Key, User, Users, new_key
+from beacon_runner.postgres.users import Key, User, Users
 
 UserPath = Annotated[str, Path(examples=["user_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
 KeyPath = Annotated[str, Path(examples=["key_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
@@ -72,7 +73,7 @@ def user_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
     async def add_user(new: NewUser) -> Response:
         """A new user with a first key, which is shown this once."""
         user = await users.add(new.name, new.tier)
-        key = new_key()
+        key = new_api_key()
         await users.add_key(user.id, key, [Scope.USER], name="first")
         return view_response(UserCreated(**user_view(user).model_dump(), key=key), 201)
 
@@ -118,7 +119,7 @@ def key_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
     )
     async def add_key(user_id: UserPath, new: NewKey) -> Response:
         """A further key, which is shown this once."""
-        user, key = await users.get(_user(user_id)), new_key()
+        user, key = await users.get(_user(user_id)), new_api_key()
         made = await users.add_key(
             user.id, key, sorted(set(new.scopes)), name=new.name, expires_at=_future(new.expires_at)
         )

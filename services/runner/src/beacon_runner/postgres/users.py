@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from secrets import token_urlsafe
 from typing import Any
 
 from beacon_contracts.accounts import Scope
@@ -14,7 +13,6 @@ from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("users")
-_PREFIX = "bk_"
 _HINT = 8
 
 
@@ -70,10 +68,6 @@ class NoSuchKeyError(Exception):
 
 class NotEnoughCreditError(Exception):
     """The balance would fall below zero, or grow beyond what an account can hold."""
-
-
-def new_key() -> str:
-    return _PREFIX + token_urlsafe(32)
 
 
 def hash_of(key: str) -> bytes:

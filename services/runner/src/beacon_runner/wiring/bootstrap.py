@@ -1,13 +1,14 @@
-"""The first user and the first operator of a new installation; running it again changes nothing."""
+"""Creates the first user and the first operator of an installation. Idempotent."""
 
 from contextlib import suppress
 
 from pydantic import SecretStr
 
 from beacon_contracts.accounts import Scope
+from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import KeyTakenError, Users, new_key
+from beacon_runner.postgres.users import KeyTakenError, Users
 
 USER = "demo"
 ADMIN = "admin"
@@ -16,13 +17,12 @@ ADMIN = "admin"
 async def bootstrap(
     database_url: str, user_key: SecretStr | None, admin_key: SecretStr | None
 ) -> dict[str, str]:
-    """Keys that were made up here, by user: those that were not given and not there."""
+    """Returns the generated keys by user: for users without a key, where none is given."""
     database = Database(database_url, size=1, name="beacon-bootstrap")
     await database.open()
     try:
         users = Users(database)
-        # The owner of the machine has no limits to run into; `beacon users add` makes users who have.
-        made = await _ensure(users, USER, Tier.ADMIN, [Scope.USER], user_key)
+        made = await _ensure(users, USER, Tier.CREATOR, [Scope.USER], user_key)
         return made | await _ensure(users, ADMIN, Tier.ADMIN, [Scope.ADMIN, Scope.USER], admin_key)
     finally:
         await database.close()
@@ -38,6 +38,6 @@ async def _ensure(
         return {}
     if any(key.revoked_at is None for key in await users.keys(user.id)):
         return {}
-    key = new_key()
+    key = new_api_key()
     await users.add_key(user.id, key, scopes, name="bootstrap")
     return {name: key}

@@ -1,4 +1,4 @@
-"""Ends what a killed earlier run of the same home left running. Call it only while holding the home."""
+"""Ends processes of an earlier run that was killed. Call it only while holding the home."""
 
 import asyncio
 import signal
@@ -13,11 +13,11 @@ POLL_S = 0.05
 
 
 async def end_servers_in(data: Path, name: str) -> int:
-    """End the servers called `name` that work in this data directory; they stay in it all their life."""
+    """End the servers called `name` whose working directory is this data directory."""
     return await _end([process for process in psutil.process_iter() if _works_in(process, data, name)])
 
 
-async def end_recorded(run: Path, *, marker: str) -> int:
+async def end_recorded_processes(run: Path, *, marker: str) -> int:
     """End the children that left pid files behind and have `marker` in their command lines."""
     left = _pid_files(run)
     count = await _end([process for file in left for process in _recorded(file, marker)])
@@ -40,7 +40,7 @@ def _works_in(process: psutil.Process, data: Path, name: str) -> bool:
 def _recorded(file: Path, marker: str) -> list[psutil.Process]:
     with suppress(psutil.Error, OSError, ValueError):
         process = psutil.Process(int(file.read_text(encoding="ascii")))
-        # A number that now belongs to a younger process was used again.
+        # A process that is younger than the file has reused the number.
         if process.create_time() <= file.stat().st_mtime + 1 and any(
             marker in word for word in process.cmdline()
         ):
@@ -49,7 +49,7 @@ def _recorded(file: Path, marker: str) -> list[psutil.Process]:
 
 
 async def _end(processes: Sequence[psutil.Process]) -> int:
-    """SIGINT, and SIGKILL after the grace; returns how many there were, when all are gone."""
+    """Send SIGINT, and SIGKILL after the grace period; returns the number of processes."""
     for number in (signal.SIGINT, signal.SIGKILL):
         for process in processes:
             with suppress(psutil.Error):
@@ -70,7 +70,7 @@ async def _all_gone(processes: Sequence[psutil.Process]) -> bool:
 
 
 def _alive(process: psutil.Process) -> bool:
-    """A zombie is gone for our purpose: it holds nothing, and its parent may never reap it."""
+    """A zombie counts as ended: it holds nothing, and its parent may never reap it."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

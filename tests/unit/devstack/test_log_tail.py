@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from beacon_devstack.follow import LogFollower
+from beacon_devstack.log_tail import LogTail
 from beacon_lifecycle import ManualClock
 
 
-def follower(tmp_path: Path, shown: list[tuple[str, str]]) -> LogFollower:
+def follower(tmp_path: Path, shown: list[tuple[str, str]]) -> LogTail:
     logs = {"runner": tmp_path / "runner.log", "router": tmp_path / "router.log"}
-    return LogFollower(logs, lambda part, line: shown.append((part, line)), clock=ManualClock())
+    return LogTail(logs, lambda component, line: shown.append((component, line)), clock=ManualClock())
 
 
 def write(path: Path, text: str) -> None:

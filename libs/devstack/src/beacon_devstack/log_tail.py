@@ -1,4 +1,4 @@
-"""Shows what the parts write to their logs, line by line, as it comes."""
+"""Shows new lines of several log files as they are written."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -10,13 +10,13 @@ EVERY_S = 0.2
 CHUNK_BYTES = 256 * 1024
 
 
-class LogFollower:
-    """Reads several log files from where they are now; `show` gets the part and one whole line."""
+class LogTail:
+    """Reads log files from their current ends; `show` gets the component and a complete line."""
 
     name = "logs"
 
     def __init__(self, logs: Mapping[str, Path], show: Callable[[str, str], None], *, clock: Clock) -> None:
-        self._tails = [_Tail(part, path) for part, path in logs.items()]
+        self._tails = [_Tail(component, path) for component, path in logs.items()]
         self._show = show
         self._clock = clock
         self._tasks = TaskSet("logs")
@@ -25,16 +25,16 @@ class LogFollower:
         self._tasks.spawn("follow", self._run())
 
     async def stop(self) -> None:
-        """Show what came last, and end."""
+        """Show the last lines, and end."""
         await self._tasks.close()
         self.run_once()
 
     def run_once(self) -> int:
-        """Show what is new; returns the number of lines."""
+        """Show new lines; returns how many."""
         lines = 0
         for tail in self._tails:
             for line in tail.new_lines():
-                self._show(tail.part, line)
+                self._show(tail.component, line)
                 lines += 1
         return lines
 
@@ -45,10 +45,10 @@ class LogFollower:
 
 
 class _Tail:
-    """One file; a line that is not whole yet waits for its end."""
+    """One file; an incomplete line is kept until it is complete."""
 
-    def __init__(self, part: str, path: Path) -> None:
-        self.part = part
+    def __init__(self, component: str, path: Path) -> None:
+        self.component = component
         self._path = path
         self._offset = path.stat().st_size if path.exists() else 0
         self._rest = b""
@@ -64,7 +64,7 @@ class _Tail:
         try:
             with self._path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
-                    self._offset = 0  # a new file took its place
+                    self._offset = 0  # the file was replaced
                 file.seek(self._offset)
                 chunk = file.read(CHUNK_BYTES)
         except FileNotFoundError:

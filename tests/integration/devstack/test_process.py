@@ -10,8 +10,8 @@ import pytest
 
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
-from beacon_devstack.orphans import end_recorded
-from beacon_devstack.part import Part, PartSpec, run_to_end
+from beacon_devstack.process import ProcessSpec, ServiceProcess, run_to_end
+from beacon_devstack.stale_processes import end_recorded_processes
 from beacon_lifecycle import SystemClock
 from tests.fixtures.waiting import PATIENCE_S
 
@@ -27,56 +27,56 @@ def port() -> int:
         return int(probe.getsockname()[1])
 
 
-def gpusim(home: Home, port: int, **settings: str) -> Part:
+def gpusim(home: Home, port: int, **settings: str) -> ServiceProcess:
     told = {**os.environ, "GPUSIM_PORT": str(port), **settings}
-    spec = PartSpec("gpusim-us", "beacon_gpusim", told, url=f"http://127.0.0.1:{port}")
-    return Part(spec, home, clock=SystemClock())
+    spec = ProcessSpec("gpusim-us", "beacon_gpusim", told, url=f"http://127.0.0.1:{port}")
+    return ServiceProcess(spec, home, clock=SystemClock())
 
 
 async def test_a_part_is_ready_when_its_start_returns_and_gone_when_its_stop_does(
     home: Home, port: int
 ) -> None:
-    part = gpusim(home, port)
-    await part.start()
-    async with httpx.AsyncClient(base_url=part.url, timeout=PATIENCE_S) as http:
+    process = gpusim(home, port)
+    await process.start()
+    async with httpx.AsyncClient(base_url=process.url, timeout=PATIENCE_S) as http:
         assert (await http.get("/healthz")).status_code == 200
-    await part.stop()
-    await part.stop()
-    assert part.child.returncode == 0
-    assert not psutil.pid_exists(part.child.pid)
+    await process.stop()
+    await process.stop()
+    assert process.child.returncode == 0
+    assert not psutil.pid_exists(process.child.pid)
     assert "listening" in home.log_of("gpusim-us").read_text(encoding="utf-8")
 
 
 async def test_a_killed_part_is_reported_with_its_log_and_starts_again(home: Home, port: int) -> None:
-    part = gpusim(home, port)
-    await part.start()
-    await part.kill()
+    process = gpusim(home, port)
+    await process.start()
+    await process.kill()
     with pytest.raises(DevstackError, match="gpusim-us: it ended unexpectedly") as caught:
-        await part.wait()
+        await process.wait()
     assert caught.value.log == home.log_of("gpusim-us")
-    await part.start()
-    await part.stop()
+    await process.start()
+    await process.stop()
 
 
 async def test_a_part_that_cannot_start_says_why_in_its_last_line(home: Home, port: int) -> None:
-    part = gpusim(home, port, BEACON_CONFIG=str(home.path / "missing.toml"))
+    process = gpusim(home, port, BEACON_CONFIG=str(home.path / "missing.toml"))
     with pytest.raises(DevstackError, match=r"ended while starting .*missing\.toml: there is no such file"):
-        await part.start()
+        await process.start()
 
 
 async def test_a_task_that_fails_is_an_error_of_its_part(home: Home) -> None:
-    spec = PartSpec("migrate", "beacon_runner", {"PATH": os.defpath}, ("migrate",))
+    spec = ProcessSpec("migrate", "beacon_runner", {"PATH": os.defpath}, ("migrate",))
     with pytest.raises(DevstackError, match=r"migrate: it failed \(exit code 2\)") as caught:
         await run_to_end(spec, home)
     assert caught.value.log == home.log_of("migrate")
 
 
 async def test_a_part_left_by_a_killed_run_is_ended_and_a_stranger_is_not(home: Home, port: int) -> None:
-    part = gpusim(home, port)
-    await part.start()
+    process = gpusim(home, port)
+    await process.start()
     stranger = home.run / "stranger.pid"
     stranger.write_text(f"{os.getpid()}\n", encoding="ascii")
     os.utime(stranger, (1, 1))  # older than this process: the number was somebody else's then
-    assert await end_recorded(home.run, marker="beacon_gpusim") == 1
-    assert await part.child.wait() == 0
+    assert await end_recorded_processes(home.run, marker="beacon_gpusim") == 1
+    assert await process.child.wait() == 0
     assert not list(home.run.iterdir())

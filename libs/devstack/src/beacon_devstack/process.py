@@ -1,4 +1,4 @@
-"""One of Beacon's own processes: started as a module, ready when its /readyz says so."""
+"""One of Beacon's processes: started as a module, ready when /readyz answers 200."""
 
 import ssl
 import sys
@@ -14,12 +14,14 @@ from beacon_lifecycle import Clock
 
 READY_WITHIN_S = 120.0
 STOP_WITHIN_S = 30.0
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the usual one reads all certificates for each client
+_NO_TLS = ssl.SSLContext(
+    ssl.PROTOCOL_TLS_CLIENT
+)  # the default context reads all certificates for each client
 
 
 @dataclass(frozen=True, slots=True)
-class PartSpec:
-    """`python -m <module> <arguments>` with this environment, and where it answers once it serves."""
+class ProcessSpec:
+    """`python -m <module> <arguments>` with this environment, and the address that it serves."""
 
     name: str
     module: str
@@ -40,10 +42,10 @@ class PartSpec:
         )
 
 
-class Part:
-    """A part that serves until it is stopped; `kill` and `start` play a crash and a restart."""
+class ServiceProcess:
+    """A process that serves until it is stopped; `kill` and `start` simulate a crash and a restart."""
 
-    def __init__(self, spec: PartSpec, home: Home, *, clock: Clock) -> None:
+    def __init__(self, spec: ProcessSpec, home: Home, *, clock: Clock) -> None:
         self.name = spec.name
         self.url = spec.url
         self.child = spec.child(home)
@@ -64,7 +66,7 @@ class Part:
 
     async def wait(self) -> None:
         await self.child.wait()
-        raise self.child.death("it ended unexpectedly")
+        raise self.child.exit_error("it ended unexpectedly")
 
     async def stop(self) -> None:
         await self.child.stop()
@@ -73,13 +75,13 @@ class Part:
         await self.child.kill()
 
 
-async def run_to_end(spec: PartSpec, home: Home) -> None:
-    """A part with one thing to do; raises when it could not."""
+async def run_to_end(spec: ProcessSpec, home: Home) -> None:
+    """Run a one-off command; raises if it fails."""
     child = spec.child(home)
     await child.start()
     try:
         if await child.wait() != 0:
-            raise child.death("it failed")
+            raise child.exit_error("it failed")
     finally:
         await child.stop()
 
