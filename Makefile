@@ -65,7 +65,7 @@ test-docker: setup ## Run all tests on the stock Postgres and Valkey images (nee
 	@echo "==> testing on containers"
 	@BEACON_TEST_SERVERS=docker $(PY) -m pytest $(PYTEST_PARALLEL) $(ARGS)
 
-check: setup ## Lint, format, types, import contracts, deployment files
+check: setup ## Lint, format, types, import contracts, class names, deployment files
 	@echo "==> ruff"
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -73,6 +73,8 @@ check: setup ## Lint, format, types, import contracts, deployment files
 	@$(PY) -m mypy $(SOURCES)
 	@echo "==> import contracts"
 	@$(BIN)/lint-imports --no-logo
+	@echo "==> class names"
+	@$(PY) -m infra.class_names
 	@echo "==> deployment files"
 	@$(PY) -m infra.check
 

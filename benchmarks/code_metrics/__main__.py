@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.code_metrics import source
 from benchmarks.code_metrics.statements import distinct, round_trips
 from benchmarks.code_metrics.system import WINDOW_S, Trace, TracedSystem, traced_system
+from infra.class_names import duplicate_class_names
 
 MODEL, REGION = "llama3.2-1b", "US"
 REPETITIONS = 30
@@ -113,7 +114,7 @@ async def measure(tree: Path, *, show: bool) -> list[tuple[str, str]]:
         ("one warm POST /inference: classes of records constructed", str(len(inference.records))),
         ("scheduling policy: lines / files", f"{lines:,} / {files}"),
         ("product code (services + libs): lines", f"{source.product_lines(tree):,}"),
-        ("public class names defined twice", str(len(source.duplicate_class_names(tree)))),
+        ("public class names defined twice", str(len(duplicate_class_names(tree)))),
         ("uses of other packages' internals", str(len(source.internal_uses(tree)))),
     ]
 

@@ -2,13 +2,10 @@
 
 import ast
 import json
-import re
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 PRODUCT = {".py", ".sql", ".lua", ".js"}
-PUBLIC_CLASS = re.compile(r"^class ([A-Z]\w*)", re.MULTILINE)
 # The policy: which request runs next on a free slot. First the files of today, then those that they replaced.
 POLICY = (
     ("services/router/src/beacon_router/scheduling", "policy placement fairness starvation"),
@@ -31,16 +28,6 @@ def policy_size(tree: Path) -> tuple[int, int]:
         if files:
             return sum(_lines(file) for file in files), len(files)
     return 0, 0
-
-
-def duplicate_class_names(tree: Path) -> list[str]:
-    counts = Counter(
-        name
-        for file in _product_files(tree)
-        if file.suffix == ".py"
-        for name in PUBLIC_CLASS.findall(file.read_text(encoding="utf-8"))
-    )
-    return sorted(name for name, count in counts.items() if count > 1)
 
 
 def internal_uses(tree: Path) -> list[str]:

@@ -98,7 +98,7 @@ class InferenceAttemptView(ResponseModel):
     timing: Timing
 
 
-class Eta(ResponseModel):
+class EtaView(ResponseModel):
     p50_s: float
     p90_s: float
 
@@ -116,7 +116,7 @@ class InferenceView(ResponseModel):
     output: Any = None
     failure: Failure | None = None
     position: int | None = None
-    eta: Eta | None = None
+    eta: EtaView | None = None
     waiting_for: str | None = None
     timing: Timing = Timing()
     tries: list[InferenceAttemptView] = Field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from beacon_contracts.inference import Eta
+from beacon_contracts.inference import EtaView
 from beacon_contracts.model import ResponseModel
 from beacon_contracts.tiers import Tier
 
@@ -51,7 +51,7 @@ class RegionStatus(ResponseModel):
     cancelled: int
     by_model: dict[str, int] = Field(default_factory=dict)
     by_tier: dict[Tier, int] = Field(default_factory=dict)
-    estimated_wait: dict[str, Eta] = Field(default_factory=dict)
+    estimated_wait: dict[str, EtaView] = Field(default_factory=dict)
     slots: int
     busy: int
     healthy: bool

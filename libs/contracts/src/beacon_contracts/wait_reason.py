@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from beacon_contracts.inference import Eta, InferenceState
+from beacon_contracts.inference import EtaView, InferenceState
 from beacon_contracts.jobs import JobState
 from beacon_contracts.model import ResponseModel
 from beacon_contracts.tiers import JobClass
@@ -16,7 +16,7 @@ class ExecutionWait(ResponseModel):
     region: str
     state: InferenceState
     position: int | None = None
-    eta: Eta | None = None
+    eta: EtaView | None = None
     waiting_for: str | None = None
 
 

@@ -1,7 +1,7 @@
 """What the router says of itself, from the scheduler's snapshot and the shell's own counts."""
 
 from beacon_config import BeaconConfig
-from beacon_contracts.inference import Eta
+from beacon_contracts.inference import EtaView
 from beacon_contracts.router_status import (
     BackendStatus,
     BreakerStatus,
@@ -93,7 +93,8 @@ class StatusReader:
             by_model=region.by_model,
             by_tier={_TIERS[rank]: count for rank, count in enumerate(region.by_rank) if count},
             estimated_wait={
-                model: Eta(p50_s=eta.p50_s, p90_s=eta.p90_s) for model, eta in region.estimated_wait.items()
+                model: EtaView(p50_s=eta.p50_s, p90_s=eta.p90_s)
+                for model, eta in region.estimated_wait.items()
             },
             slots=sum(backend.slots for backend in region.backends),
             busy=sum(backend.busy for backend in region.backends),
