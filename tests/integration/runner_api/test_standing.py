@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beacon_contracts.ids import decode_job_id, encode_execution_id
-from beacon_contracts.inference import Eta, InferenceState, InferenceView
+from beacon_contracts.inference import EtaView, InferenceState, InferenceView
 from beacon_contracts.router_status import QueueStatus, RegionStatus
 from beacon_contracts.tiers import Tier
 from beacon_redis import RedisAddress
@@ -31,7 +31,7 @@ def says(model: str, wait_s: float) -> RouterStatus:
         completed=0,
         failed=0,
         cancelled=0,
-        estimated_wait={model: Eta(p50_s=wait_s, p90_s=2 * wait_s)},
+        estimated_wait={model: EtaView(p50_s=wait_s, p90_s=2 * wait_s)},
         slots=4,
         busy=4,
         healthy=True,
@@ -91,7 +91,7 @@ async def test_at_the_router_its_place_is_the_routers(api: ApiBed) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(SONG)
     await api.claim()
-    eta = Eta(p50_s=12.0, p90_s=20.0)
+    eta = EtaView(p50_s=12.0, p90_s=20.0)
     api.router.known = dict([stands(job_id, InferenceState.QUEUED, position=3, eta=eta, waiting_for="us-1")])
     assert await numbers(anna, job_id) == (3, 12)
     why = await anna.get(f"/api/v1/jobs/{job_id}/why")
@@ -109,7 +109,7 @@ async def test_a_matrix_of_which_something_runs_does_not_wait(api: ApiBed) -> No
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(MATRIX)
     await api.claim()
-    waits = {"eta": Eta(p50_s=9.0, p90_s=9.0)}
+    waits = {"eta": EtaView(p50_s=9.0, p90_s=9.0)}
     api.router.known = dict(
         [
             stands(job_id, InferenceState.QUEUED, 0, position=5, **waits),
@@ -165,7 +165,7 @@ async def test_a_watched_job_tells_how_its_place_changes(api: ApiBed, positions:
     assert await told(anna, job_id) == [("QUEUE_POSITION", 2), ("QUEUE_POSITION", 1)]
 
     (claimed,) = await api.claim()
-    eta = Eta(p50_s=1.0, p90_s=2.0)
+    eta = EtaView(p50_s=1.0, p90_s=2.0)
     api.router.known = dict([stands(job_id, InferenceState.QUEUED, position=1, eta=eta)])
     await api.clock.advance(4)
     assert await look()
