@@ -1,6 +1,6 @@
 """How much, how long, how often: the numbers of runner and router."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -38,6 +38,7 @@ class RetentionConfig(Section):
 
 
 class RouterConfig(Section):
+    fairness: Literal["fair", "fifo"] = "fair"
     patience: Annotated[float, Field(ge=0, le=1_000)] = 5.0
     batch_limit: Annotated[int, Field(ge=1, le=1_000)] = 3
     attempts: Annotated[int, Field(ge=1, le=100)] = 3

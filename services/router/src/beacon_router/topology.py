@@ -7,6 +7,7 @@ from beacon_config.topology import BackendConfig
 from beacon_contracts.tiers import Tier
 from beacon_router.scheduling import (
     BackendSpec,
+    Fairness,
     GroupSpec,
     ModelSpec,
     Policy,
@@ -57,6 +58,7 @@ def policy_of(config: BeaconConfig) -> Policy:
         batch_limit=config.router.batch_limit,
         tiers=tuple(TierRule(rule.starvation_bound_s, rule.starvation_weight) for rule in rules),
         patience=config.router.patience,
+        fairness=Fairness(config.router.fairness),
     )
 
 

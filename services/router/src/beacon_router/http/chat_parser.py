@@ -1,6 +1,7 @@
 """From an OpenAI request to an ask of the same queues."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 from uuid import uuid4
 
@@ -90,10 +91,12 @@ class ChatReader:
                 raise ChatError(400, "unknown_region", f"there is no region {asked_for[:60]!r}")
             return region
         now = self._clock.now()
-        return min(
-            self._healthy(model),
-            key=lambda place: self._scheduler.eta_of_new(now, model, place, caller.tier.rank).p50_s,
-        )
+
+        def wait_s(place: str) -> float:
+            eta = self._scheduler.eta_of_new(now, model, place, caller.tier.rank)
+            return inf if eta is None else eta.p50_s
+
+        return min(self._healthy(model), key=wait_s)
 
     def _healthy(self, model: str) -> list[str]:
         up = [

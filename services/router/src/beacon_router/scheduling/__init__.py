@@ -1,4 +1,4 @@
-"""The router's pure scheduling core: docs/scheduling.md states its rules and bounds."""
+"""Which inference runs next: docs/scheduling.md states the rules and bounds."""
 
 from beacon_router.scheduling.decisions import (
     Decision,
@@ -23,6 +23,7 @@ from beacon_router.scheduling.snapshot import (
 )
 from beacon_router.scheduling.topology import (
     BackendSpec,
+    Fairness,
     GroupSpec,
     LimitName,
     ModelSpec,
@@ -40,6 +41,7 @@ __all__ = [
     "DuplicateRequestError",
     "Eta",
     "Expired",
+    "Fairness",
     "GroupSpec",
     "Health",
     "Holdup",

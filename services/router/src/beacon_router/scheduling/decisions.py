@@ -1,4 +1,4 @@
-"""What goes into the scheduler and what comes out of it."""
+"""The inputs and outputs of the scheduler."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ RequestId = NewType("RequestId", str)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One inference that wants a slot. `start_by` is a moment of the same clock as every `now`."""
+    """One inference that needs a slot. `start_by` is a moment of the same clock as every `now`."""
 
     id: RequestId
     model: str
@@ -19,7 +19,10 @@ class Request:
     front: bool = False
     start_by: float | None = None
     size: float | None = None
-    """How much work it is, in whatever its model counts, above 0 and at most 1e12; None: not known."""
+    """The amount of work in the unit of its model, above 0 and at most 1e12; None: not known."""
+    user: str = ""
+    weight: float = 1.0
+    """Of the user's share of GPU time in the tier; above 0."""
 
 
 class Health(StrEnum):
@@ -48,10 +51,7 @@ class Reason(StrEnum):
 
 
 class Start(NamedTuple):
-    """Run this request on this backend now; its slot, group and limit are already counted.
-
-    A named tuple, because one is made in every decision and a frozen dataclass takes three times as long.
-    """
+    """Run this request on this backend now; its slot, group and limit are already counted."""
 
     id: RequestId
     backend: str
@@ -59,12 +59,12 @@ class Start(NamedTuple):
     needs_load: bool
     reason: Reason
     moved: bool
-    """True when `region` is not the region that was asked for."""
+    """True when `region` is not the requested region."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Its `start_by` passed before a slot was free. The scheduler has forgotten it."""
+    """Its `start_by` passed before a slot was free. It is no longer queued."""
 
     id: RequestId
 
@@ -81,10 +81,10 @@ class Eta:
 
 
 class Holdup(StrEnum):
-    """The one thing that a waiting request waits for most directly."""
+    """The most direct reason why a request waits."""
 
     BEHIND = "behind"
-    """Slots are busy and others go first."""
+    """Slots are busy and other requests are before it."""
     BACKENDS_FULL = "backends_full"
     """It is next; every slot that could serve it is busy."""
     REGION_FULL = "region_full"
@@ -92,11 +92,11 @@ class Holdup(StrEnum):
     MODEL_LIMIT = "model_limit"
     EXCLUSIVE = "exclusive"
     """Another run of the same model is in progress in the region."""
-    STANDS_ASIDE = "stands_aside"
-    """A slot is free, but a load is not worth it yet: a backend that holds its model should be free soon."""
+    WARM_WAIT = "stands_aside"
+    """A slot is free, but a backend that has its model loaded is expected to be free soon."""
     BREAKER_OPEN = "breaker_open"
     NO_BACKEND = "no_backend"
-    """Nothing that is configured can serve it where it may run."""
+    """No configured backend can serve it where it may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +106,29 @@ class Why:
     holdup: Holdup
     region: str
     ahead: int
+    """Requests that start before it, of those that compete for the same backends."""
     backends: tuple[str, ...] = ()
     limit: str | None = None
 
     def __str__(self) -> str:
         named = ", ".join(self.backends) or "no backend"
         cause = _CAUSES[self.holdup].format(ahead=self.ahead, named=named, limit=self.limit)
+        if self.holdup in _CAPACITY:
+            cause = f"behind {self.ahead} others, and {cause}" if self.ahead else f"next, but {cause}"
         return f"{cause} in {self.region}"
 
 
 _CAUSES = {
-    Holdup.BEHIND: "behind {ahead} of those that want {named}",
-    Holdup.BACKENDS_FULL: "next, but every slot of {named} is busy",
-    Holdup.REGION_FULL: "next, but as much runs as the concurrency allows",
-    Holdup.GROUP_CAP: "next, but {limit} is used up",
-    Holdup.MODEL_LIMIT: "next, but {limit} is used up",
-    Holdup.EXCLUSIVE: "next, but another run of the exclusive model is in progress",
-    Holdup.STANDS_ASIDE: "waits for {named} with its model loaded rather than for a load",
+    Holdup.BEHIND: "behind {ahead} of the requests for {named}",
+    Holdup.BACKENDS_FULL: "every slot of {named} is busy",
+    Holdup.REGION_FULL: "as many requests run as the concurrency allows",
+    Holdup.GROUP_CAP: "{limit} is used up",
+    Holdup.MODEL_LIMIT: "{limit} is used up",
+    Holdup.EXCLUSIVE: "another run of the exclusive model is in progress",
+    Holdup.WARM_WAIT: "waits for {named} with its model loaded rather than for a load",
     Holdup.BREAKER_OPEN: "the breaker of {named} is open",
     Holdup.NO_BACKEND: "no backend can serve it",
 }
+_CAPACITY = frozenset(
+    {Holdup.BACKENDS_FULL, Holdup.REGION_FULL, Holdup.GROUP_CAP, Holdup.MODEL_LIMIT, Holdup.EXCLUSIVE}
+)

@@ -1,141 +1,118 @@
-"""Carries decisions out: which region and fleet is asked, who gets the slot, and what is free again after."""
+"""Carries choices out: which region is served next, what starts, and what a finished run releases."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from math import inf
 
+from beacon_router.scheduling import transitions
+from beacon_router.scheduling.backend_set import BackendSet
+from beacon_router.scheduling.backend_state import RegionState, RunningRequest
+from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Decision, Expired, RequestId, Start
-from beacon_router.scheduling.estimates import Estimator
-from beacon_router.scheduling.fleet import Fleet, Pick
-from beacon_router.scheduling.floor import Floor
-from beacon_router.scheduling.lanes import Lane, Ticket
+from beacon_router.scheduling.forecast.calibration import Calibration
 from beacon_router.scheduling.limits import Limit
-from beacon_router.scheduling.machines import Region, Run
-from beacon_router.scheduling.queues import Queues
+from beacon_router.scheduling.policy import Choice, choose
+from beacon_router.scheduling.queues import RequestQueues
+from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
 
 
 class Dispatcher:
-    __slots__ = ("_dispatches", "_estimator", "_floor", "_freed", "_queues", "_stirred", "runs")
+    __slots__ = ("_calibration", "_dirty", "_dispatches", "_freed", "_queues", "_state", "runs")
 
-    def __init__(self, floor: Floor, queues: Queues, estimator: Estimator) -> None:
-        self.runs: dict[RequestId, Run] = {}
-        self._floor = floor
+    def __init__(self, state: ClusterState, queues: RequestQueues, calibration: Calibration) -> None:
+        self.runs: dict[RequestId, RunningRequest] = {}
+        self._state = state
         self._queues = queues
-        self._estimator = estimator
+        self._calibration = calibration
         self._dispatches = 0
-        self._stirred: dict[Region, None] = {}
+        self._dirty: dict[RegionState, None] = {}
         """Regions in which something may be able to start."""
         self._freed: dict[Limit, None] = {}
-        """Limits of which a token came back since the last `next`."""
+        """Limits of which a token was released since the last `next`."""
 
-    def stir(self, lane: Lane) -> None:
-        """Look at the lane when asked next: who comes first in it may have changed."""
-        for fleet in lane.fleets:
-            self._stirred[fleet.region] = None
+    def mark_dirty(self, queue: RequestQueue) -> None:
+        """The first request of the queue may have changed."""
+        for backend_set in queue.sets:
+            self._dirty[backend_set.region] = None
 
-    def stir_regions(self, regions: Iterable[Region]) -> None:
-        """Look at these regions when asked next."""
-        self._stirred.update(dict.fromkeys(regions))
+    def mark_regions_dirty(self, regions: Iterable[RegionState]) -> None:
+        self._dirty.update(dict.fromkeys(regions))
 
-    def forget(self, ticket: Ticket, lane: Lane) -> None:
+    def remove(self, queued: QueuedRequest) -> None:
         """It no longer waits, and has not started."""
-        self._queues.leave(ticket, lane)
-        self.stir(lane)
+        self.mark_dirty(self._queues.leave(queued))
 
     def next(self, now: float) -> list[Decision]:
         decisions: list[Decision] = []
-        if self._queues.deadlines:
-            for ticket, lane in self._queues.expired(now):
-                self.forget(ticket, lane)
-                decisions.append(Expired(ticket.request.id))
-        for fleet in self._floor.patience.over(now):
-            self._stirred[fleet.region] = None
-        stirred, waiting = self._stirred, self._queues.tickets
-        regions = self._in_turn() if waiting and len(stirred) > 1 else list(stirred)
-        while regions and waiting:
+        for queued in self._queues.expired(now):
+            self.remove(queued)
+            decisions.append(Expired(queued.request.id))
+        self.mark_regions_dirty(each.region for each in self._sets() if each.wake_at <= now)
+        regions = self._in_turn() if len(self._dirty) > 1 else list(self._dirty)
+        while regions:
             region = regions.pop(0)
-            if self._dispatch(now, region, decisions):
+            choice = self._choose(now, region)
+            if choice is not None:
+                decisions.append(self._start(now, choice))
                 regions.append(region)
-        stirred.clear()
+        self._dirty.clear()
         self._freed.clear()
         return decisions
 
-    def free(self, now: float, run: Run) -> None:
+    def next_wakeup(self) -> float:
+        """When a wait that the policy decided on ends; infinity: none."""
+        return min((each.wake_at for each in self._sets()), default=inf)
+
+    def end(self, run: RunningRequest) -> None:
         """A run ended: its slot and tokens are free."""
-        fleet = run.backend.fleet
-        region = fleet.region
         del self.runs[run.request.id]
-        run.backend.vacate(now, run)
-        region.room += 1
-        fleet.pool.changes += 1
-        self._stirred[region] = None
-        guard = region.guards.get(run.request.model)
-        if guard is not None:
-            guard.running -= 1
-            guard.reopen()
+        transitions.end(run)
+        run.backend.backend_set.domain.changes += 1
+        self._dirty[run.backend.region] = None
         for limit in run.limits:
-            limit.used -= 1
             self.token_freed(limit)
 
-    def token_freed(self, limit: Limit) -> None:
-        if limit.full:
-            return
-        self._freed[limit] = None
-        self.stir_regions(limit.regions)
-        if limit.model is not None:
-            for region in limit.regions:
-                region.guards[limit.model].reopen()
+    def durations_changed(self) -> None:
+        """Waits for a warm backend depend on the expected durations."""
+        waits = (each.region for each in self._sets() if each.wake_at < inf)
+        self.mark_regions_dirty(waits)
 
-    def _in_turn(self) -> list[Region]:
-        """The regions to look at; a token that was freed goes to the one that has gone longest without."""
-        regions = [region for region in self._floor.regions.values() if region in self._stirred]
+    def token_freed(self, limit: Limit) -> None:
+        if not limit.full:
+            self._freed[limit] = None
+            self.mark_regions_dirty(limit.regions)
+
+    def _sets(self) -> Iterator[BackendSet]:
+        for region in self._state.regions.values():
+            yield from region.sets
+
+    def _in_turn(self) -> list[RegionState]:
+        """The regions to serve; a token that was released goes to the one that has gone longest without."""
+        regions = [region for region in self._state.regions.values() if region in self._dirty]
         if self._freed:
-            regions.sort(key=lambda region: [limit.served.get(region, 0) for limit in self._freed])
+            regions.sort(key=lambda region: [limit.served.get(region.name, 0) for limit in self._freed])
         return regions
 
-    def _dispatch(self, now: float, region: Region, decisions: list[Decision]) -> bool:
-        """Start one there; True if another one may be able to start, too."""
-        if not region.room:
-            return False
-        fleets = region.fleets
-        pick = fleets[0].pick(now) if len(fleets) == 1 else _pick(now, fleets)
-        if pick is None:
-            return False
-        decisions.append(self._start(now, pick))
-        return region.room > 0
+    @staticmethod
+    def _choose(now: float, region: RegionState) -> Choice | None:
+        """The choice of the backend set that has gone longest without a dispatch."""
+        sets = region.sets
+        for backend_set in sets if len(sets) == 1 else sorted(sets, key=lambda each: each.served_at):
+            choice = choose(backend_set, now)
+            if choice is not None:
+                return choice
+        return None
 
-    def _start(self, now: float, pick: Pick) -> Start:
+    def _start(self, now: float, choice: Choice) -> Start:
         self._dispatches += 1
-        lane, backend = pick.lane, pick.backend
-        fleet, ticket = backend.fleet, lane.head
-        region = fleet.region
-        request = ticket.request
-        if ticket.foretold is not None:
-            self._estimator.started(now, ticket.foretold, lane)
-        fleet.take(pick, self._dispatches)
-        self._queues.leave(ticket, lane)
-        run = Run(request, backend, now)
-        self._occupy(region, run)
-        moved = region.name != request.region
-        return Start(request.id, backend.name, region.name, run.loading, pick.reason, moved)
-
-    def _occupy(self, region: Region, run: Run) -> None:
-        request = run.request
+        queued, queue = choice.candidate.queued, choice.candidate.queue
+        request = queued.request
+        shares = self._state.shares.get((queue.region, request.rank))
+        run = transitions.start(now, choice, self._dispatches, shares)
+        self._queues.started(queued)
         self.runs[request.id] = run
-        run.backend.occupy(run)
-        region.room -= 1
-        guard = region.guards.get(request.model)
-        if guard is not None:
-            guard.running += 1
-            if guard.limit is not None:
-                run.limits += (guard.limit,)
-        for limit in run.limits:
-            limit.used += 1
-            limit.served[region] = self._dispatches
-
-
-def _pick(now: float, fleets: list[Fleet]) -> Pick | None:
-    """The choice of the fleet that has gone longest without a dispatch."""
-    for fleet in sorted(fleets, key=lambda fleet: fleet.served_at):
-        pick = fleet.pick(now)
-        if pick is not None:
-            return pick
-    return None
+        if queued.predicted is not None:
+            self._calibration.learn(queue.kind, request.rank, queued.predicted, now)
+        region = run.backend.region.name
+        return Start(
+            request.id, run.backend.name, region, run.loading, choice.reason, region != request.region
+        )

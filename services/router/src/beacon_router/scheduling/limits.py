@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from beacon_router.scheduling.topology import LimitName
 
 if TYPE_CHECKING:
-    from beacon_router.scheduling.machines import Backend, Region
+    from beacon_router.scheduling.backend_state import BackendState, RegionState
 
 
 class Limit:
@@ -17,20 +17,37 @@ class Limit:
         self.name = name
         self.cap = cap
         self.model = model
-        """The model it limits; None for a group of backends."""
+        """The model it limits; None for a group of backends or the slots of one."""
         self.held = cap
         self.used = 0
-        self.backends: list[Backend] = []
+        self.backends: list[BackendState] = []
         """Those whose runs need a token: all of the group, or all that serve the model."""
-        self.regions: dict[Region, None] = {}
-        self.served: dict[Region, int] = {}
-        """The number of the dispatch that last took a token: who has gone longest without goes first."""
+        self.regions: dict[RegionState, None] = {}
+        self.served: dict[str, int] = {}
+        """By region, the number of the dispatch that last took a token."""
 
     @property
     def full(self) -> bool:
         return self.used >= self.held
 
-    def concerns(self, backend: "Backend") -> None:
+    def add_backend(self, backend: "BackendState") -> None:
         """Runs on this backend may need a token."""
         self.backends.append(backend)
-        self.regions[backend.fleet.region] = None
+        self.regions[backend.region] = None
+
+
+class ModelGate:
+    """Whether a model may start another run in a region."""
+
+    __slots__ = ("exclusive", "limit", "running")
+
+    def __init__(self, *, exclusive: bool, limit: Limit | None) -> None:
+        self.exclusive = exclusive
+        self.limit = limit
+        self.running = 0
+
+    @property
+    def closed(self) -> bool:
+        if self.exclusive and self.running:
+            return True
+        return self.limit is not None and self.limit.full

@@ -1,4 +1,4 @@
-"""The scheduler's state for status pages: plain values, nothing that changes underneath."""
+"""The scheduler's state for status pages: plain values that do not change afterwards."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class BackendSnapshot:
     """Most recently used last."""
     last_model: str | None
     batch: int
-    """Affinity picks in a row so far, of the backends of its region with the same models."""
+    """Affinity starts since the last start in order, of the backends of its region with the same models."""
     used_at: int
     """The number of its last dispatch."""
 
@@ -49,7 +49,7 @@ class RegionSnapshot:
     """Waiting in the region's own queues."""
     by_rank: tuple[int, ...]
     estimated_wait: dict[str, Eta]
-    """What the next request of the lowest tier would wait, per model that the region serves."""
+    """Of a new request of the lowest tier, per model that a backend of the region can run now."""
     backends: tuple[BackendSnapshot, ...]
 
 

@@ -1,6 +1,7 @@
-"""What there is to schedule on, and the rules: built once by the shell, never changed."""
+"""Regions, backends, models and the settings of the policy. Built once, never changed."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NewType
 
 LimitName = NewType("LimitName", str)
@@ -115,7 +116,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class TierRule:
-    """How long a tier's head may wait before it goes before the rest, and its share when many do."""
+    """How long a request of the tier waits until the tier starves, and the weight of its turns then."""
 
     starvation_bound_s: float
     weight: int
@@ -130,23 +131,36 @@ DEFAULT_TIERS = (
 )
 
 
+class Fairness(StrEnum):
+    """The order of the users of a tier."""
+
+    FAIR = "fair"
+    """The user who has had the least GPU time, by weight, first."""
+    FIFO = "fifo"
+    """Arrival, whoever the user is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`tiers` is indexed by rank. docs/scheduling.md explains every rule and what follows from its number.
 
-    `batch_limit`: picks of one fleet that go before others because their model is loaded, between two that
-    do not. `express_limit`: picks in a row of one fleet from the retry queues and the paid front while a head
-    of the main queue is past its bound. `patience`: a head waits for a backend that holds its model for up to
-    this many times the loads that this saves.
+    `batch_limit`: starts of a backend set before others because their model is loaded, between two in order.
+    `bypass_limit`: starts in a row from the retry queues and the paid front while a tier starves.
+    `patience`: loads for which a request waits for a warm backend while the free slot has other work.
+    `retry_elsewhere_s`: for so long a retry does not go back to a region where it failed.
     """
 
     batch_limit: int = 3
     tiers: tuple[TierRule, ...] = DEFAULT_TIERS
-    express_limit: int = 3
+    bypass_limit: int = 3
     patience: float = 5.0
+    fairness: Fairness = Fairness.FAIR
+    retry_elsewhere_s: float = 2.0
 
     def __post_init__(self) -> None:
-        if min(self.batch_limit, self.express_limit, self.patience) < 0 or not self.tiers:
-            raise ValueError("limits are not negative and there is at least one tier")
+        if min(self.batch_limit, self.bypass_limit, self.patience, self.retry_elsewhere_s) < 0:
+            raise ValueError("batch_limit, bypass_limit, patience and retry_elsewhere_s must not be negative")
+        if not self.tiers:
+            raise ValueError("at least one tier is needed")
         if any(tier.weight < 1 or tier.starvation_bound_s < 0 for tier in self.tiers):
             raise ValueError("a tier's weight is at least 1 and its bound is not negative")

@@ -74,7 +74,7 @@ class Admission:
 
     def _drain_s(self, now: float, ask: Ask) -> float:
         eta = self._scheduler.eta_of_new(now, ask.model, ask.region, ask.tier.rank)
-        return _bounded(eta.p50_s * _DRAIN_SHARE)
+        return _bounded(math.inf if eta is None else eta.p50_s * _DRAIN_SHARE)
 
 
 def _bounded(seconds: float) -> float:

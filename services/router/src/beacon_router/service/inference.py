@@ -125,7 +125,15 @@ class Inference:
         """What the scheduler needs to know of it."""
         ask = self.ask
         return Request(
-            ask.id, ask.model, ask.region, ask.tier.rank, ask.pinned, self.front, ask.start_by, ask.size
+            ask.id,
+            ask.model,
+            ask.region,
+            ask.tier.rank,
+            ask.pinned,
+            self.front,
+            ask.start_by,
+            ask.size,
+            user=ask.user_id,
         )
 
     def call(self, attempt: int) -> BackendCall:

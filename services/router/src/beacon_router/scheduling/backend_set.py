@@ -1,0 +1,124 @@
+"""Backends of one region that serve the same models, and the queues that they take from."""
+
+from collections.abc import Iterable
+from itertools import chain
+from math import inf
+from typing import TYPE_CHECKING
+
+from beacon_router.scheduling.backend_state import BackendState, RegionState
+from beacon_router.scheduling.decisions import Health
+from beacon_router.scheduling.head_index import HeadIndex
+from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
+from beacon_router.scheduling.stride import StrideScheduler
+from beacon_router.scheduling.topology import Policy
+
+if TYPE_CHECKING:
+    from beacon_router.scheduling.domains import CompetitionDomain
+
+
+class BackendSet:
+    """The view of the policy: `policy.choose` reads it, in the live scheduler and in a forecast."""
+
+    __slots__ = (
+        "backends",
+        "batch",
+        "by_model",
+        "bypass",
+        "bypass_run",
+        "domain",
+        "free",
+        "models",
+        "moved",
+        "policy",
+        "region",
+        "served_at",
+        "stride",
+        "tiers",
+        "urgency",
+        "wake_at",
+    )
+
+    def __init__(self, region: RegionState, models: frozenset[str], policy: Policy) -> None:
+        self.region = region
+        self.models = models
+        self.policy = policy
+        self.domain: CompetitionDomain
+        """Set when the domains are made."""
+        self.backends: list[BackendState] = []
+        self.free: dict[BackendState, None] = {}
+        """Those with a free slot, the one that has been idle longest first."""
+        self.batch = 0
+        """Starts before others because of a loaded model, since the last start in order."""
+        self.bypass_run = 0
+        """Starts in a row from the retry queues and the paid front."""
+        self.stride = StrideScheduler([tier.weight for tier in policy.tiers])
+        median = sorted(tier.weight for tier in policy.tiers)[len(policy.tiers) // 2]
+        self.urgency = [max(1.0, tier.weight / median) for tier in policy.tiers]
+        """Per tier, by what factor its requests wait less for a warm backend."""
+        self.served_at = 0
+        """The number of its last dispatch."""
+        self.wake_at = inf
+        """When to choose again although nothing has changed: a warm wait or a retry's wait ends."""
+        self.bypass: dict[QueueKind, dict[RequestQueue, None]] = {
+            kind: {} for kind in QueueKind if kind is not QueueKind.MAIN
+        }
+        """Queues with waiting requests, by kind,"""
+        self.tiers = tuple(HeadIndex() for _ in policy.tiers)
+        """by tier those of this region,"""
+        self.moved: tuple[dict[RequestQueue, None], ...] = tuple({} for _ in policy.tiers)
+        """and those of regions without a healthy backend,"""
+        self.by_model: dict[str, dict[RequestQueue, None]] = {model: {} for model in models}
+        """and by model, the main queues."""
+
+    def activate(self, queue: RequestQueue) -> None:
+        """Requests wait in a queue that this set may take from, and its first one may have changed."""
+        if queue.kind is not QueueKind.MAIN:
+            self.bypass[queue.kind][queue] = None
+            return
+        self.by_model[queue.model][queue] = None
+        if queue.region == self.region.name:
+            self.tiers[queue.rank].add(queue)
+        else:
+            self.moved[queue.rank][queue] = None
+
+    def deactivate(self, queue: RequestQueue) -> None:
+        """The queue is empty, or this set may no longer take from it."""
+        if queue.kind is not QueueKind.MAIN:
+            self.bypass[queue.kind].pop(queue, None)
+        else:
+            self.by_model[queue.model].pop(queue, None)
+            self.tiers[queue.rank].discard(queue)
+            self.moved[queue.rank].pop(queue, None)
+
+    def heads(self, rank: int) -> Iterable[RequestQueue]:
+        """Queues of the tier whose model may start a run, among them the one with the first request."""
+        tier, moved = self.tiers[rank], self.moved[rank]
+        if not self.region.gates:
+            first = tier.first()
+            return moved if first is None else (first, *moved)
+        first = tier.first()
+        if first is not None and not self.region.closed(first.model) and not moved:
+            return (first,)
+        return [queue for queue in (*tier, *moved) if not self.region.closed(queue.model)]
+
+    def usable(self) -> list[BackendState]:
+        """Backends that could start a run now, the one that has been idle longest first; those with a
+        half-open breaker only if no other is free."""
+        free = [backend for backend in self.free if backend.short_of is None]
+        closed = [backend for backend in free if backend.health is Health.CLOSED]
+        return closed or free
+
+    def open(self, queues: Iterable[RequestQueue]) -> Iterable[RequestQueue]:
+        """Those of these queues whose model may start a run."""
+        region = self.region
+        if not region.gates:
+            return queues
+        return [queue for queue in queues if not region.closed(queue.model)]
+
+    def queues(self) -> Iterable[RequestQueue]:
+        """All queues with waiting requests that this set may take from."""
+        yield from chain(*self.bypass.values(), *self.by_model.values())
+
+    @property
+    def waiting(self) -> int:
+        return sum(queue.size for queue in self.queues())

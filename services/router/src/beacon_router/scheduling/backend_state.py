@@ -1,0 +1,228 @@
+"""What the scheduler knows of backends and regions: runs, loaded models, health."""
+
+from collections import defaultdict
+from math import inf
+from typing import TYPE_CHECKING
+
+from beacon_router.scheduling.decisions import Health, Outcome, Request, RequestId
+from beacon_router.scheduling.durations import BackendDurations, Durations
+from beacon_router.scheduling.limits import Limit, ModelGate
+from beacon_router.scheduling.topology import BackendSpec
+
+if TYPE_CHECKING:
+    from beacon_router.scheduling.backend_set import BackendSet
+
+_LATE = 0.3
+"""What remains of a run that takes longer than expected, as a share of the expected time."""
+
+
+class RunningRequest:
+    """A request that has a slot."""
+
+    __slots__ = (
+        "backend",
+        "began",
+        "charged_s",
+        "ends",
+        "limits",
+        "loading",
+        "queue_region",
+        "request",
+        "started",
+    )
+
+    def __init__(self, request: Request, backend: "BackendState", started: float, queue_region: str) -> None:
+        self.request = request
+        self.backend = backend
+        self.started = started
+        self.queue_region = queue_region
+        """The region whose queue it waited in: its user is charged there."""
+        self.loading = request.model not in backend.loaded
+        self.limits = backend.limits
+        """Those of which it holds a token."""
+        self.began = started
+        """When the run without the load began."""
+        self.charged_s = backend.runs_s.of_size(request.model, request.size)
+        self.ends = started + self.charged_s
+        """When it is expected to end."""
+        if self.loading:
+            self.ends += backend.loads_s.of(request.model)
+
+    def fork(self, backend: "BackendState", limits: tuple[Limit, ...]) -> "RunningRequest":
+        """An independent copy for a forecast."""
+        copy = RunningRequest.__new__(RunningRequest)
+        copy.request, copy.backend, copy.limits = self.request, backend, limits
+        copy.started, copy.began, copy.ends = self.started, self.began, self.ends
+        copy.loading, copy.charged_s, copy.queue_region = self.loading, self.charged_s, self.queue_region
+        return copy
+
+    def likely_end(self, now: float) -> float:
+        """When a run that has taken this long already ends."""
+        model, size, runs_s = self.request.model, self.request.size, self.backend.runs_s
+        return max(self.ends, now + _LATE * runs_s.uncertainty(model, size) * runs_s.of_size(model, size))
+
+    def loaded(self, now: float) -> None:
+        """Its model is loaded: what remains is the run."""
+        self.loading = False
+        self.began = now
+        self.ends = now + self.backend.runs_s.of_size(self.request.model, self.request.size)
+
+
+class BackendState:
+    __slots__ = (
+        "backend_set",
+        "health",
+        "limits",
+        "loaded",
+        "loads_s",
+        "name",
+        "probe",
+        "runs",
+        "runs_s",
+        "slot_tokens",
+        "slots",
+        "spec",
+        "used_at",
+    )
+
+    def __init__(
+        self, spec: BackendSpec, backend_set: "BackendSet", limits: tuple[Limit, ...], durations: Durations
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.slots = spec.slots
+        self.backend_set = backend_set
+        self.limits = limits
+        """Any run needs a token of each: its group's, and that of its slots if other routers use them."""
+        self.slot_tokens = limits[-1] if spec.shared else None
+        self.loads_s = BackendDurations(durations.loads)
+        self.runs_s = BackendDurations(durations.runs)
+        self.health = Health.CLOSED
+        self.probe: RequestId | None = None
+        self.runs: dict[RequestId, RunningRequest] = {}
+        self.loaded: list[str] = []
+        """Most recently used last."""
+        self.used_at = 0
+        """The number of its last dispatch."""
+
+    def fork(self, backend_set: "BackendSet", limits: tuple[Limit, ...]) -> "BackendState":
+        """An independent copy for a forecast, without runs; durations are shared and only read."""
+        copy = BackendState.__new__(BackendState)
+        copy.spec, copy.name, copy.slots, copy.backend_set = self.spec, self.name, self.slots, backend_set
+        copy.limits, copy.slot_tokens = limits, limits[-1] if self.spec.shared else None
+        copy.loads_s, copy.runs_s = self.loads_s, self.runs_s
+        copy.health, copy.probe, copy.runs = self.health, self.probe, {}
+        copy.loaded, copy.used_at = self.loaded.copy(), self.used_at
+        return copy
+
+    @property
+    def region(self) -> "RegionState":
+        return self.backend_set.region
+
+    @property
+    def free_at(self) -> float:
+        """When a slot is expected to be free; 0 when one is."""
+        if len(self.runs) < self.slots:
+            return 0.0
+        return min((run.ends for run in self.runs.values()), default=inf)
+
+    @property
+    def short_of(self) -> Limit | None:
+        """The limit of which there is no token left."""
+        for limit in self.limits:
+            if limit.used >= limit.held:
+                return limit
+        return None
+
+    @property
+    def has_slot(self) -> bool:
+        """A slot is free and the breaker lets work through; tokens are another matter."""
+        return self in self.backend_set.free
+
+    def refresh(self) -> None:
+        """Runs or the breaker have changed: the backend may have a free slot or none."""
+        admits = self.health is Health.CLOSED or (self.health is Health.HALF_OPEN and self.probe is None)
+        if admits and len(self.runs) < self.slots:
+            self.backend_set.free[self] = None
+        else:
+            self.backend_set.free.pop(self, None)
+
+    def occupy(self, run: RunningRequest) -> None:
+        self.runs[run.request.id] = run
+        if self.health is Health.HALF_OPEN:
+            self.probe = run.request.id
+        self.touch(run.request.model)
+        del self.backend_set.free[self]
+        self.refresh()  # behind those that have been idle for longer
+
+    def vacate(self, run: RunningRequest) -> None:
+        del self.runs[run.request.id]
+        if self.probe == run.request.id:
+            self.probe = None
+        self.refresh()
+
+    def touch(self, model: str) -> None:
+        """The model is in use: loaded, most recently used; the oldest is evicted if there is no room."""
+        loaded = self.loaded
+        if loaded and loaded[-1] == model:
+            return
+        if model in loaded:
+            loaded.remove(model)
+        else:
+            self.region.holders[model][self] = None
+            if len(loaded) == self.spec.loaded_models:
+                self.unload(loaded[0])
+        loaded.append(model)
+
+    def model_loaded(self, now: float, model: str) -> None:
+        """The model is loaded: what remains of the runs that waited for it is the run."""
+        self.touch(model)
+        for run in self.runs.values():
+            if run.loading and run.request.model == model:
+                run.loaded(now)
+
+    def unload(self, model: str) -> None:
+        self.loaded.remove(model)
+        del self.region.holders[model][self]
+
+    def __repr__(self) -> str:
+        health = "" if self.health is Health.CLOSED else f", breaker {self.health.replace('_', ' ')}"
+        loaded = " and ".join(self.loaded) or "nothing"
+        return f"{self.name} ({len(self.runs)} of {self.slots} busy, loaded: {loaded}{health})"
+
+
+class RegionState:
+    __slots__ = ("concurrency", "gates", "holders", "name", "outcomes", "running", "sets")
+
+    def __init__(self, name: str, concurrency: int) -> None:
+        self.name = name
+        self.concurrency = concurrency
+        self.running = 0
+        self.gates: dict[str, ModelGate] = {}
+        """Of the models that are exclusive or have a limit."""
+        self.holders: defaultdict[str, dict[BackendState, None]] = defaultdict(dict)
+        """Backends by the models that they have loaded."""
+        self.sets: list[BackendSet] = []
+        self.outcomes = dict.fromkeys(Outcome, 0)
+
+    @property
+    def full(self) -> bool:
+        return self.running >= self.concurrency
+
+    def closed(self, model: str) -> bool:
+        """The model may not start another run here now."""
+        gate = self.gates.get(model)
+        return gate is not None and gate.closed
+
+    def healthy_for(self, model: str) -> bool:
+        """A backend with a closed breaker serves the model here."""
+        return any(
+            backend.health is Health.CLOSED
+            for backend_set in self.sets
+            if model in backend_set.models
+            for backend in backend_set.backends
+        )
+
+    def __repr__(self) -> str:
+        backends = ", ".join(repr(backend) for each in self.sets for backend in each.backends)
+        return f"{self.name} runs {self.running} of {self.concurrency} on {backends or 'no backend'}"

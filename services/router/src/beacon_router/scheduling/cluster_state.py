@@ -1,0 +1,114 @@
+"""Builds the state of a topology: regions, backend sets, limits, shares; and which sets serve which queue."""
+
+from beacon_router.scheduling.backend_set import BackendSet
+from beacon_router.scheduling.backend_state import BackendState, RegionState
+from beacon_router.scheduling.domains import CompetitionDomain, linked
+from beacon_router.scheduling.durations import Durations
+from beacon_router.scheduling.fair_share import ArrivalOrder, FairShares
+from beacon_router.scheduling.limits import Limit, ModelGate
+from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
+from beacon_router.scheduling.topology import (
+    BackendSpec,
+    Fairness,
+    LimitName,
+    Policy,
+    RegionSpec,
+    Topology,
+    model_limit,
+)
+
+
+class ClusterState:
+    def __init__(self, topology: Topology, policy: Policy) -> None:
+        self.topology = topology
+        self.policy = policy
+        self.durations = Durations(topology.models)
+        self.models = {model.name: model for model in topology.models}
+        self.limits = _limits(topology)
+        self.regions = {spec.name: self._region(spec) for spec in topology.regions}
+        self.shares: dict[tuple[str, int], FairShares] = {}
+        """By region and rank; empty where `fairness` is FIFO."""
+        if policy.fairness is Fairness.FAIR:
+            self.shares = {
+                (region, rank): FairShares() for region in self.regions for rank in range(len(policy.tiers))
+            }
+        self.arrival_order = ArrivalOrder()
+        self.backends: dict[str, BackendState] = {}
+        for spec in topology.backends:
+            self._add_backend(spec)
+        self.domains = [domain for region in self.regions.values() for domain in _domains(region)]
+        self._domains = {
+            (domain.region.name, model): domain for domain in self.domains for model in domain.models
+        }
+        self._unserved = {name: CompetitionDomain(region, []) for name, region in self.regions.items()}
+
+    def domain(self, region: str, model: str) -> CompetitionDomain:
+        return self._domains.get((region, model)) or self._unserved[region]
+
+    def sets(self, region: str, model: str) -> list[BackendSet]:
+        """The backend sets of a region that serve a model."""
+        return [backend_set for backend_set in self.regions[region].sets if model in backend_set.models]
+
+    def shares_of(self, kind: QueueKind, region: str, rank: int) -> FairShares | ArrivalOrder:
+        """By which a queue orders its users."""
+        fair = self.shares.get((region, rank)) if kind is QueueKind.MAIN else None
+        return self.arrival_order if fair is None else fair
+
+    def eligible_sets(self, queue: RequestQueue) -> tuple[BackendSet, ...]:
+        """The backend sets that may take from a queue, as the breakers are now."""
+        home = self.sets(queue.region, queue.model)
+        if queue.kind is QueueKind.GLOBAL_RETRY:
+            return tuple(home + self._sets_elsewhere(queue))
+        if not queue.pinned and not self.regions[queue.region].healthy_for(queue.model):
+            return tuple(home + self._sets_elsewhere(queue))
+        return tuple(home)
+
+    def healthy_outside(self, regions: frozenset[str], model: str) -> bool:
+        """A healthy backend of another region serves the model."""
+        return any(region.healthy_for(model) for name, region in self.regions.items() if name not in regions)
+
+    def avoided(self, model: str, failed_in: str, tried: frozenset[str]) -> frozenset[str]:
+        """The regions that a retry avoids: all that it was tried in, if one that serves the model is left."""
+        left = set(self.regions) - tried - {failed_in}
+        return (
+            tried | {failed_in}
+            if any(self.sets(region, model) for region in left)
+            else frozenset({failed_in})
+        )
+
+    def _sets_elsewhere(self, queue: RequestQueue) -> list[BackendSet]:
+        others = (region for region in self.regions if region != queue.region)
+        return [backend_set for region in others for backend_set in self.sets(region, queue.model)]
+
+    def _region(self, spec: RegionSpec) -> RegionState:
+        slots = sum(backend.slots for backend in self.topology.backends if backend.region == spec.name)
+        region = RegionState(spec.name, slots if spec.concurrency is None else spec.concurrency)
+        for model in self.topology.models:
+            limit = self.limits.get(model_limit(model.name))
+            if model.exclusive or limit is not None:
+                region.gates[model.name] = ModelGate(exclusive=model.exclusive, limit=limit)
+        return region
+
+    def _add_backend(self, spec: BackendSpec) -> None:
+        region = self.regions[spec.region]
+        backend_set = next((found for found in region.sets if found.models == spec.models), None)
+        if backend_set is None:
+            backend_set = BackendSet(region, spec.models, self.policy)
+            region.sets.append(backend_set)
+        limits = tuple(self.limits[name] for name in spec.limits)
+        backend = BackendState(spec, backend_set, limits, self.durations)
+        backend_set.backends.append(backend)
+        backend.refresh()
+        self.backends[spec.name] = backend
+        for limit in self.limits.values():
+            if limit in limits or limit.model in spec.models:
+                limit.add_backend(backend)
+
+
+def _limits(topology: Topology) -> dict[LimitName, Limit]:
+    models = {model_limit(model.name): model.name for model in topology.models}
+    return {name: Limit(name, cap, models.get(name)) for name, cap in topology.limits.items()}
+
+
+def _domains(region: RegionState) -> list[CompetitionDomain]:
+    return [CompetitionDomain(region, sets) for sets in linked(region.sets)]

@@ -1,0 +1,45 @@
+"""Backend sets that compete for the same requests, directly or through others."""
+
+from collections import deque
+
+from beacon_router.scheduling.backend_set import BackendSet
+from beacon_router.scheduling.backend_state import RegionState
+from beacon_router.scheduling.decisions import Request
+from beacon_router.scheduling.request_queue import RequestQueue
+
+_REMEMBERED = 256
+Arrival = tuple[float, Request, RequestQueue]
+
+
+class CompetitionDomain:
+    """The backend sets of a region that are linked by models they share; requests for its models compete.
+
+    A domain without backend sets has the requests for models that its region does not serve.
+    """
+
+    __slots__ = ("arrivals", "changes", "models", "region", "sets")
+
+    def __init__(self, region: RegionState, sets: list[BackendSet]) -> None:
+        self.region = region
+        self.sets = sets
+        for backend_set in sets:
+            backend_set.domain = self
+        self.models = frozenset[str]().union(*(backend_set.models for backend_set in sets))
+        self.arrivals: deque[Arrival] = deque(maxlen=_REMEMBERED)
+        """The last arrivals, which a forecast expects to come again."""
+        self.changes = 0
+        """Counts arrivals, departures and freed slots: an old forecast is recognised by it."""
+
+    def queues(self) -> dict[RequestQueue, None]:
+        """All queues with waiting requests that its sets may take from."""
+        return dict.fromkeys(queue for backend_set in self.sets for queue in backend_set.queues())
+
+
+def linked(sets: list[BackendSet]) -> list[list[BackendSet]]:
+    """Sets grouped so that those with a model in common, directly or through others, are together."""
+    groups: list[list[BackendSet]] = []
+    for backend_set in sets:
+        touching = [group for group in groups if any(backend_set.models & other.models for other in group)]
+        groups = [group for group in groups if group not in touching]
+        groups.append([backend_set, *(other for group in touching for other in group)])
+    return groups

@@ -1,0 +1,126 @@
+"""Position and expected wait of requests: by a simulation of the policy, kept while little has changed."""
+
+from beacon_router.scheduling.backend_set import BackendSet
+from beacon_router.scheduling.cluster_state import ClusterState
+from beacon_router.scheduling.decisions import Eta, Health, RequestId
+from beacon_router.scheduling.domains import CompetitionDomain
+from beacon_router.scheduling.forecast.calibration import Calibration
+from beacon_router.scheduling.forecast.positions import requests_ahead
+from beacon_router.scheduling.forecast.simulation import PolicySimulation
+from beacon_router.scheduling.queues import RequestQueues
+from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
+
+_FRESH_S, _FRESH_SHARE = 0.05, 0.02
+"""A simulation is valid for so long, and for such a share of the time and dispatches that it covers."""
+_LONG = 50
+"""A simulation of so many dispatches is costly."""
+
+
+class Estimator:
+    __slots__ = ("_calibration", "_queues", "_simulations", "_state", "tiers")
+
+    def __init__(self, state: ClusterState, queues: RequestQueues, calibration: Calibration) -> None:
+        self.tiers = len(state.policy.tiers)
+        self._state = state
+        self._queues = queues
+        self._calibration = calibration
+        self._simulations: dict[CompetitionDomain, PolicySimulation] = {}
+
+    def of_waiting(self, now: float, queued: QueuedRequest) -> Eta | None:
+        """None when nothing that could start it can run."""
+        queue = queued.queue
+        domains = dict.fromkeys(each.domain for each in queue.sets if can_run(each, queue.model))
+        if not domains:
+            return None
+        ahead = requests_ahead(queued, self._state.durations)
+        starts_at = min(self._start_in(now, domain, queued, ahead) for domain in domains)
+        expected_s = max(0.0, starts_at - now)
+        if queued.predicted is None:
+            queued.predicted = (now, expected_s)
+        return self._eta(queue.kind, queued.request.rank, expected_s)
+
+    def of_new(self, now: float, model: str, region: str, rank: int) -> Eta | None:
+        """Of a new request of a user without waiting ones; None when nothing can run it."""
+        sets = self._state.sets(region, model)
+        if not any(backend.health is not Health.OPEN for each in sets for backend in each.backends):
+            return None
+        simulation = self._simulation(now, sets[0].domain)
+        starts_at = simulation.clear_at[rank]
+        if starts_at is None:
+            starts_at = simulation.later(self._waiting_up_to(sets[0].domain, rank))
+        if model in sets[0].region.gates:
+            starts_at = max(starts_at, self._gate_opens_at(now, sets, model))
+        return self._eta(QueueKind.MAIN, rank, max(0.0, starts_at - now))
+
+    def position(self, now: float, queued: QueuedRequest) -> int:
+        """1 for the request that the policy would start next, of those that compete for the same backends."""
+        queue = queued.queue
+        for backend_set in queue.sets:
+            starts = self._simulation(now, backend_set.domain, queued.seq).starts
+            if queued.request.id in starts:
+                return 1 + self._waiting_before(starts, queued)
+        return 1 + requests_ahead(queued, self._state.durations)
+
+    def forget(self) -> None:
+        """Backends or capacities changed."""
+        self._simulations.clear()
+
+    def _waiting_before(self, starts: dict[RequestId, float], queued: QueuedRequest) -> int:
+        before = 0
+        for request in starts:
+            if request == queued.request.id:
+                break
+            before += request in self._queues.waiting
+        return before
+
+    def _eta(self, kind: QueueKind, rank: int, expected_s: float) -> Eta:
+        return Eta(expected_s, self._calibration.p90_s(kind, rank, expected_s))
+
+    def _start_in(self, now: float, domain: CompetitionDomain, queued: QueuedRequest, ahead: int) -> float:
+        simulation = self._simulation(now, domain, queued.seq)
+        starts_at = simulation.starts.get(queued.request.id)
+        return simulation.later(ahead) if starts_at is None else starts_at
+
+    def _waiting_up_to(self, domain: CompetitionDomain, rank: int) -> int:
+        return sum(queue.size for queue in domain.queues() if queue.rank <= rank)
+
+    @staticmethod
+    def _gate_opens_at(now: float, sets: list[BackendSet], model: str) -> float:
+        """When all waiting runs of an exclusive or limited model are over."""
+        gate = sets[0].region.gates[model]
+        parallel = 1 if gate.exclusive or gate.limit is None else max(1, gate.limit.held)
+        run_s = sets[0].backends[0].runs_s.of(model)
+        waiting = sum(queue.size for queue in sets[0].by_model[model])
+        if gate.running + waiting < parallel:
+            return now
+        return now + (gate.running + waiting) / parallel * run_s
+
+    def _simulation(self, now: float, domain: CompetitionDomain, last_seq: int = 0) -> PolicySimulation:
+        """The kept one while it is fresh enough for a request of this number, else a new one."""
+        kept = self._simulations.get(domain)
+        if kept is None or not _fresh(now, domain.changes - kept.changes, kept, last_seq):
+            kept = PolicySimulation(now, domain, self._state.shares, self._queues.last_seq)
+            self._simulations[domain] = kept
+        return kept
+
+
+def can_run(backend_set: BackendSet, model: str) -> bool:
+    """A healthy backend of this set could run the model, with the tokens that this router holds."""
+    if backend_set.region.concurrency < 1:
+        return False
+    gate = backend_set.region.gates.get(model)
+    limits = () if gate is None or gate.limit is None else (gate.limit,)
+    return any(
+        all(limit.held > 0 for limit in (*backend.limits, *limits))
+        for backend in backend_set.backends
+        if backend.health is not Health.OPEN
+    )
+
+
+def _fresh(now: float, changes: int, kept: PolicySimulation, last_seq: int) -> bool:
+    """Nothing has changed, or little for those that take part; long simulations are repeated less often."""
+    age_s = now - kept.made_at
+    if age_s <= _FRESH_S:
+        return changes == 0 or kept.dispatches >= _LONG
+    few = changes <= _FRESH_SHARE * kept.dispatches
+    return last_seq <= kept.last_seq and few and age_s <= _FRESH_SHARE * (kept.ended_at - kept.made_at)

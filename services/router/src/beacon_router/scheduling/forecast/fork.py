@@ -1,0 +1,91 @@
+"""An independent copy of the state of a competition domain: the view of a forecast."""
+
+from beacon_router.scheduling.backend_set import BackendSet
+from beacon_router.scheduling.backend_state import BackendState, RegionState, RunningRequest
+from beacon_router.scheduling.domains import CompetitionDomain
+from beacon_router.scheduling.fair_share import FairShares, UserShares
+from beacon_router.scheduling.limits import Limit, ModelGate
+from beacon_router.scheduling.request_queue import RequestQueue
+from beacon_router.scheduling.topology import LimitName
+
+
+class ForkedDomain:
+    """Queues, backends, limits and shares, copied so that nothing done here changes the live state.
+
+    Runs of other domains do not end here: their part of a limit or of the region's concurrency is left out.
+    """
+
+    def __init__(self, domain: CompetitionDomain, shares: dict[tuple[str, int], FairShares]) -> None:
+        self._live_shares = shares
+        self._limits: dict[LimitName, Limit] = {}
+        self._queues: dict[RequestQueue, RequestQueue] = {}
+        self.shares: dict[tuple[str, int], FairShares] = {}
+        live = domain.region
+        running = sum(len(backend.runs) for each in domain.sets for backend in each.backends)
+        self.region = RegionState(live.name, max(1, live.concurrency - live.running + running))
+        for model, gate in live.gates.items():
+            limit = None if gate.limit is None else self._limit(gate.limit)
+            self.region.gates[model] = ModelGate(exclusive=gate.exclusive, limit=limit)
+        self._sets = {backend_set: self._set(backend_set) for backend_set in domain.sets}
+        self.sets = list(self._sets.values())
+        for queue in domain.queues():
+            self.queue(queue)
+
+    @property
+    def runs(self) -> list[RunningRequest]:
+        return [run for each in self.sets for backend in each.backends for run in backend.runs.values()]
+
+    def queue(self, live: RequestQueue) -> RequestQueue:
+        """The copy of a queue."""
+        copy = self._queues.get(live)
+        if copy is None:
+            copy = self._queues[live] = live.fork(self._shares(live))
+            copy.sets = tuple(self._sets[each] for each in live.sets if each in self._sets)
+            if copy.size:
+                for backend_set in copy.sets:
+                    backend_set.activate(copy)
+        return copy
+
+    def shares_of(self, region: str, rank: int) -> FairShares | None:
+        live = self._live_shares.get((region, rank))
+        if live is not None and (region, rank) not in self.shares:
+            self.shares[region, rank] = live.fork()
+        return self.shares.get((region, rank))
+
+    def _shares(self, live: RequestQueue) -> UserShares:
+        if not isinstance(live.shares, FairShares):
+            return live.shares
+        return self.shares_of(live.region, live.rank) or live.shares
+
+    def _limit(self, live: Limit) -> Limit:
+        if live.name not in self._limits:
+            copy = self._limits[live.name] = Limit(live.name, live.cap, live.model)
+            copy.held, copy.served = live.held - live.used, live.served.copy()  # and those of the runs copied
+        return self._limits[live.name]
+
+    def _set(self, live: BackendSet) -> BackendSet:
+        copy = BackendSet(self.region, live.models, live.policy)
+        copy.batch, copy.bypass_run, copy.served_at = live.batch, live.bypass_run, live.served_at
+        copy.stride = live.stride.fork()
+        self.region.sets.append(copy)
+        backends = {backend: self._backend(backend, copy) for backend in live.backends}
+        copy.backends = list(backends.values())
+        copy.free = {backends[backend]: None for backend in live.free}
+        return copy
+
+    def _backend(self, live: BackendState, backend_set: BackendSet) -> BackendState:
+        limits = tuple(self._limit(limit) for limit in live.limits)
+        copy = live.fork(backend_set, limits)
+        for model in copy.loaded:
+            self.region.holders[model][copy] = None
+        for run in live.runs.values():
+            forked = run.fork(copy, tuple(self._limit(limit) for limit in run.limits))
+            copy.runs[run.request.id] = forked
+            self.region.running += 1
+            for limit in forked.limits:
+                limit.used += 1
+                limit.held += 1
+            gate = self.region.gates.get(run.request.model)
+            if gate is not None:
+                gate.running += 1
+        return copy

@@ -1,0 +1,152 @@
+"""What the policy would start, if runs took their expected time and the last arrivals came again."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+from math import inf
+
+from beacon_router.scheduling import transitions
+from beacon_router.scheduling.backend_state import RunningRequest
+from beacon_router.scheduling.decisions import Health, RequestId
+from beacon_router.scheduling.domains import Arrival, CompetitionDomain
+from beacon_router.scheduling.fair_share import FairShares
+from beacon_router.scheduling.forecast.fork import ForkedDomain
+from beacon_router.scheduling.policy import Choice, choose
+from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
+from beacon_router.scheduling.topology import Fairness
+
+MAX_DISPATCHES = 200
+"""A simulation ends after so many; later starts are expected at the same pace."""
+_MAX_EVENTS = 5 * MAX_DISPATCHES
+_GROUP = 16
+"""Past arrivals whose rate is taken together."""
+_MIN_ARRIVALS = 8
+"""Fewer past arrivals say nothing of the next ones."""
+_SIMULATED_SEQ = 1 << 60
+"""Simulated arrivals are numbered from here on."""
+_Event = RunningRequest | Arrival | None
+
+
+class PolicySimulation:
+    """Its cost depends on the number of queues, users and dispatches, not on the length of the queues."""
+
+    def __init__(
+        self, now: float, domain: CompetitionDomain, shares: dict[tuple[str, int], FairShares], last_seq: int
+    ) -> None:
+        self.made_at = now
+        self.ended_at = now
+        self.last_seq = last_seq
+        """The newest request that takes part."""
+        self.changes = domain.changes
+        self.starts: dict[RequestId, float] = {}
+        """The moments at which waiting requests start, in this order."""
+        self.dispatches = 0
+        ranks = range(len(domain.sets[0].policy.tiers)) if domain.sets else range(0)
+        self.clear_at: list[float | None] = [None for _ in ranks]
+        """Per tier, when a request of a user who has none would start."""
+        self._fork = ForkedDomain(domain, shares)
+        self._events: list[tuple[float, int, _Event]] = []
+        self._pushed = 0
+        self._waiting = sum(queue.size for queue in domain.queues())
+        self._arrivals = repeated(domain, now)
+        self._run(now)
+
+    def later(self, ahead: int) -> float:
+        """When a request starts that the simulation did not reach, with so many waiting ones before it."""
+        pace_s = (self.ended_at - self.made_at) / max(1, len(self.starts))
+        return max(self.ended_at, self.made_at + pace_s * (ahead + 1))
+
+    def _run(self, now: float) -> None:
+        for each in self._fork.sets:
+            for backend in each.backends:
+                if backend.health is Health.HALF_OPEN:
+                    backend.health, backend.probe = Health.CLOSED, None  # the probe is expected to succeed
+                    backend.refresh()
+        for run in self._fork.runs:
+            self._push(run.likely_end(now), run)
+        self._dispatch(now)
+        self._next_arrival()
+        while self._events and self._pushed < _MAX_EVENTS and self._goes_on():
+            now, _, event = heappop(self._events)
+            if isinstance(event, RunningRequest):
+                transitions.end(event)
+            elif event is not None:
+                self._arrive(now, event)
+            self._dispatch(now)
+        self.ended_at = now
+
+    def _goes_on(self) -> bool:
+        """Until all that wait have started and a new request of any tier would."""
+        return (self._waiting > 0 or None in self.clear_at) and self.dispatches < MAX_DISPATCHES
+
+    def _dispatch(self, now: float) -> None:
+        while self.dispatches < MAX_DISPATCHES and (choice := self._choose(now)) is not None:
+            self._start(now, choice)
+        wake_at = min((each.wake_at for each in self._fork.sets), default=inf)
+        if wake_at < inf:
+            self._push(wake_at, None)
+
+    def _choose(self, now: float) -> Choice | None:
+        for backend_set in sorted(self._fork.sets, key=lambda each: each.served_at):
+            choice = choose(backend_set, now)
+            if choice is not None:
+                self._note_clear(now, choice)
+                return choice
+        if not self._fork.region.full and any(each.usable() for each in self._fork.sets):
+            self._clear(now, len(self.clear_at))
+        return None
+
+    def _note_clear(self, now: float, choice: Choice) -> None:
+        """A request of a higher tier, or of a new user of this tier, would have started instead."""
+        candidate = choice.candidate
+        if candidate.queue.kind is QueueKind.MAIN and not choice.jumps:
+            fair = choice.backend.backend_set.policy.fairness is Fairness.FAIR
+            self._clear(now, candidate.rank + fair)
+
+    def _clear(self, now: float, ranks: int) -> None:
+        for rank in range(ranks):
+            if self.clear_at[rank] is None:
+                self.clear_at[rank] = now
+
+    def _start(self, now: float, choice: Choice) -> None:
+        self.dispatches += 1
+        request, queue = choice.candidate.queued.request, choice.candidate.queue
+        number = _SIMULATED_SEQ + self.dispatches
+        run = transitions.start(now, choice, number, self._fork.shares_of(queue.region, request.rank))
+        if choice.candidate.seq < _SIMULATED_SEQ:
+            self.starts[request.id] = now
+            self._waiting -= 1
+        self._push(run.ends, run)
+
+    def _arrive(self, now: float, arrival: Arrival) -> None:
+        _, request, live = arrival
+        queue, number = self._fork.queue(live), _SIMULATED_SEQ + self._pushed
+        again = replace(request, id=RequestId(f"arrival {number}"))
+        queue.push(QueuedRequest(again, number, now, queue))
+        self._next_arrival()
+
+    def _next_arrival(self) -> None:
+        arrival = next(self._arrivals, None)
+        if arrival is not None:
+            self._push(arrival[0], arrival)
+
+    def _push(self, at: float, event: _Event) -> None:
+        self._pushed += 1
+        heappush(self._events, (at, self._pushed, event))
+
+
+def repeated(domain: CompetitionDomain, now: float) -> Iterator[Arrival]:
+    """The past arrivals again, the latest first: a burst goes on for as long as it has lasted."""
+    past = [arrival for arrival in reversed(domain.arrivals) if arrival[0] < now]
+    if len(past) < _MIN_ARRIVALS:
+        return
+    at = now
+    while True:
+        end = now
+        for first in range(0, len(past), _GROUP):
+            group = past[first : first + _GROUP]
+            begin = group[-1][0]
+            for _, request, queue in group:
+                at += (end - begin) / len(group)
+                yield at, request, queue
+            end = begin

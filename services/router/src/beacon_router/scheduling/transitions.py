@@ -1,0 +1,43 @@
+"""Starts and ends of runs on the state, for the live scheduler and for forecasts."""
+
+from beacon_router.scheduling.backend_state import RunningRequest
+from beacon_router.scheduling.fair_share import FairShares
+from beacon_router.scheduling.policy import Choice, record
+from beacon_router.scheduling.request_queue import QueueKind
+
+
+def start(now: float, choice: Choice, number: int, shares: FairShares | None) -> RunningRequest:
+    """The request leaves its queue and occupies a slot, tokens and the model gate; its user is charged."""
+    candidate, backend = choice.candidate, choice.backend
+    backend_set, region = backend.backend_set, backend.region
+    record(backend_set, choice)
+    backend_set.served_at = backend.used_at = number
+    run = RunningRequest(candidate.queued.request, backend, now, candidate.queue.region)
+    if shares is not None:
+        in_turn = candidate.queue.kind is QueueKind.MAIN and not choice.jumps
+        shares.started(run.request.user, run.charged_s / run.request.weight, in_turn=in_turn)
+    candidate.queue.remove(candidate.queued)
+    backend.occupy(run)
+    region.running += 1
+    gate = region.gates.get(candidate.model)
+    if gate is not None:
+        gate.running += 1
+        if gate.limit is not None:
+            run.limits += (gate.limit,)
+    for limit in run.limits:
+        limit.used += 1
+        limit.served[region.name] = number
+    return run
+
+
+def end(run: RunningRequest) -> None:
+    """Release the slot, the tokens and the model gate."""
+    backend = run.backend
+    region = backend.region
+    backend.vacate(run)
+    region.running -= 1
+    gate = region.gates.get(run.request.model)
+    if gate is not None:
+        gate.running -= 1
+    for limit in run.limits:
+        limit.used -= 1

@@ -1,0 +1,128 @@
+"""Deliberately broken schedulers: one small fault each, which the invariants or the reference must notice."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from beacon_router.scheduling import placement, policy, transitions
+from beacon_router.scheduling.backend_state import BackendState, RegionState
+from beacon_router.scheduling.dispatch import Dispatcher
+from beacon_router.scheduling.fair_share import FairShares
+from beacon_router.scheduling.limits import Limit, ModelGate
+from beacon_router.scheduling.policy import Choice, Situation
+from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
+from beacon_router.scheduling.stride import StrideScheduler
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+Rule = Callable[[Situation], Choice | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    name: str
+    break_it: Patch
+
+
+def _without(rule: Rule) -> Patch:
+    """The rule never applies."""
+    rules = tuple(each for each in policy.RULES if each is not rule)
+    return lambda patch: patch.setattr(policy, "RULES", rules)
+
+
+def _swapped(first: Rule, second: Rule) -> Patch:
+    order = {first: second, second: first}
+    rules = tuple(order.get(each, each) for each in policy.RULES)
+    return lambda patch: patch.setattr(policy, "RULES", rules)
+
+
+def _with(rule: Rule, broken: Rule) -> Patch:
+    rules = tuple(broken if each is rule else each for each in policy.RULES)
+    return lambda patch: patch.setattr(policy, "RULES", rules)
+
+
+def _setattr(owner: Any, name: str, value: Any) -> Patch:
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+def _returns_at_once(situation: Situation) -> Choice | None:
+    for queue in situation.view.bypass[QueueKind.GLOBAL_RETRY]:
+        queue.elsewhere = False
+    return policy.global_retry(situation)
+
+
+def _starvation_of_starving_tiers_only(situation: Situation) -> Choice | None:
+    situation.firsts = {
+        rank: first for rank, first in situation.firsts.items() if rank in situation.starving
+    } or situation.firsts
+    return policy.starvation(situation)
+
+
+def _endless_batch(situation: Situation) -> Choice | None:
+    choice = policy.affinity(situation)
+    return None if choice is None else replace(choice, jumps=False)
+
+
+def _no_charge(self: FairShares, user: str, seconds: float, *, in_turn: bool) -> None:
+    _started(self, user, 0.0 * seconds, in_turn=in_turn)
+
+
+def _no_correction(self: FairShares, user: str, seconds: float) -> None:
+    _ended(self, user, 0.0 * seconds)
+
+
+def _credit_for_idle_users(self: FairShares, user: str) -> None:
+    self._times.setdefault(user, 0.0)
+
+
+def _last_of_a_user(self: RequestQueue) -> QueuedRequest | None:
+    head = _head(self)
+    fifo = None if head is None else self._fifo(self.shares.user_of(head.request))
+    return list(fifo)[-1] if fifo else None
+
+
+def _counts_a_bypass_never(view: Any, choice: Choice) -> None:
+    _record(view, choice)
+    view.bypass_run = 0
+
+
+def _never_moved(self: Dispatcher, now: float, choice: Choice) -> Any:
+    return _start(self, now, choice)._replace(moved=False)
+
+
+_started, _ended, _head = FairShares.started, FairShares.ended, RequestQueue.head
+_record, _start = policy.record, Dispatcher._start
+
+MUTANTS = (
+    Mutant("1 a retry returns to its region at once", _with(policy.global_retry, _returns_at_once)),
+    Mutant("1 no global retry", _without(policy.global_retry)),
+    Mutant("2 no region retry", _without(policy.region_retry)),
+    Mutant("2 paid front before region retry", _swapped(policy.region_retry, policy.paid_front)),
+    Mutant("3 no paid front", _without(policy.paid_front)),
+    Mutant("4 no starvation rule", _without(policy.starvation)),
+    Mutant("4 higher tiers take no turns", _with(policy.starvation, _starvation_of_starving_tiers_only)),
+    Mutant("4 turns are not taken", _setattr(StrideScheduler, "take", lambda self, rank: None)),
+    Mutant("4 bypass without a limit", _setattr(transitions, "record", _counts_a_bypass_never)),
+    Mutant("5 no affinity", _without(policy.affinity)),
+    Mutant("5 a batch without a limit", _with(policy.affinity, _endless_batch)),
+    Mutant("6 users are not charged", _setattr(FairShares, "started", _no_charge)),
+    Mutant("6 charges are not corrected", _setattr(FairShares, "ended", _no_correction)),
+    Mutant("6 idle users keep their credit", _setattr(FairShares, "_activate", _credit_for_idle_users)),
+    Mutant("6 a user's last request first", _setattr(RequestQueue, "head", _last_of_a_user)),
+    Mutant("6 no warm wait", _setattr(policy, "warm_wait_until", lambda *_, **__: None)),
+    Mutant("6 a warm wait of any length", _setattr(placement, "_IDLE_LOADS", 50.0)),
+    Mutant("a model on any free backend", _setattr(policy, "place", lambda model, free: free[-1])),
+    Mutant(
+        "one slot too many",
+        _setattr(BackendState, "slots", property(lambda self: self.spec.slots + 1, lambda self, value: None)),
+    ),
+    Mutant("one token too many", _setattr(BackendState, "short_of", property(lambda self: None))),
+    Mutant("limits of models are not kept", _setattr(Limit, "full", property(lambda self: False))),
+    Mutant(
+        "exclusive models in parallel",
+        _setattr(ModelGate, "closed", property(lambda self: self.limit is not None and self.limit.full)),
+    ),
+    Mutant("no concurrency of a region", _setattr(RegionState, "full", property(lambda self: False))),
+    Mutant("moved is never stated", _setattr(Dispatcher, "_start", _never_moved)),
+)

@@ -1,0 +1,309 @@
+"""The state of the scheduler kept in the plainest way, for the invariants and the reference model.
+
+It shares nothing with the scheduler but the types of facts and decisions, and the moving averages.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from beacon_router.scheduling import (
+    BackendSpec,
+    Fairness,
+    Health,
+    LimitName,
+    Outcome,
+    Policy,
+    Request,
+    RequestId,
+    Start,
+    Topology,
+    model_limit,
+)
+from beacon_router.scheduling.durations import BackendDurations, Durations
+
+SetKey = tuple[str, frozenset[str]]
+
+
+class Queue(IntEnum):
+    GLOBAL_RETRY = 0
+    REGION_RETRY = 1
+    FRONT = 2
+    MAIN = 3
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    request: Request
+    queue: Queue
+    region: str
+    """Where it wants to run; in the global retry queue, where it failed."""
+    arrived: float
+    number: int
+    """Of its arrival in this queue."""
+    avoided: frozenset[str] = frozenset()
+    """Of a global retry: the regions that do not take it at first."""
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    request: Request
+    backend: str
+    began: float
+    ends: float
+    loading: bool
+    queue_region: str
+    charged_s: float
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    spec: BackendSpec
+    loads_s: BackendDurations
+    runs_s: BackendDurations
+    health: Health = Health.CLOSED
+    loaded: list[str] = field(default_factory=list)
+    probe: RequestId | None = None
+    in_line: int | None = None
+    """Its place among those with a slot, since when it has had one or last started a run; None without."""
+    runs: dict[RequestId, Running] = field(default_factory=dict)
+
+    @property
+    def backend_set(self) -> SetKey:
+        return (self.spec.region, self.spec.models)
+
+    @property
+    def has_slot(self) -> bool:
+        if self.health is Health.OPEN or len(self.runs) >= self.spec.slots:
+            return False
+        return self.health is Health.CLOSED or self.probe is None
+
+
+class ReferenceState:
+    def __init__(self, topology: Topology, policy: Policy) -> None:
+        self.policy = policy
+        self.topology = topology
+        self.models = {model.name: model for model in topology.models}
+        self.caps = topology.limits
+        self.held = dict(self.caps)
+        self.durations = Durations(topology.models)
+        self.machines = {spec.name: self._machine(spec) for spec in topology.backends}
+        self.concurrency = {
+            region.name: sum(spec.slots for spec in topology.backends if spec.region == region.name)
+            if region.concurrency is None
+            else region.concurrency
+            for region in topology.regions
+        }
+        self.waiting: dict[RequestId, Waiting] = {}
+        self.running: dict[RequestId, Running] = {}
+        self.times: dict[tuple[str, int, str], float] = {}
+        """Virtual times by region, rank and user,"""
+        self.floors: dict[tuple[str, int], float] = {}
+        """and what the tier has reached."""
+        self._numbers = 0
+        for machine in self.machines.values():
+            self._line_up(machine)
+
+    # Facts
+
+    def joins(
+        self, now: float, request: Request, queue: Queue, region: str, avoided: frozenset[str] = frozenset()
+    ) -> Waiting:
+        self._numbers += 1
+        waiting = Waiting(request, queue, region, now, self._numbers, avoided)
+        if queue is Queue.MAIN:
+            self._activate(region, request)
+        self.waiting[request.id] = waiting
+        return waiting
+
+    def submitted(self, now: float, request: Request) -> None:
+        self.joins(now, request, Queue.FRONT if request.front else Queue.MAIN, request.region)
+
+    def retried(self, now: float, request: Request, failed_in: str) -> None:
+        queue = Queue.REGION_RETRY if request.pinned else Queue.GLOBAL_RETRY
+        avoided = frozenset() if request.pinned else frozenset({failed_in})
+        self.joins(now, request, queue, request.region if request.pinned else failed_in, avoided)
+
+    def moved_to_front(self, request: RequestId) -> None:
+        waiting = self.waiting[request]
+        if waiting.queue is Queue.MAIN:
+            self.leaves(request)
+            self.joins(waiting.arrived, waiting.request, Queue.FRONT, waiting.region)
+
+    def leaves(self, request: RequestId) -> Waiting:
+        return self.waiting.pop(request)
+
+    def starts(self, now: float, start: Start, *, in_turn: bool = False) -> Waiting:
+        waiting = self.waiting[start.id]
+        machine = self.machines[start.backend]
+        model = waiting.request.model
+        loading = model not in machine.loaded
+        run_s = machine.runs_s.of_size(model, waiting.request.size)
+        ends = now + run_s + (machine.loads_s.of(model) if loading else 0.0)
+        run = Running(waiting.request, start.backend, now, ends, loading, waiting.region, run_s)
+        self._charge(waiting.region, waiting.request, run_s, in_turn=in_turn)
+        self.leaves(start.id)
+        self.running[start.id] = machine.runs[start.id] = run
+        if machine.health is Health.HALF_OPEN:
+            machine.probe = start.id
+        self._touch(machine, model)
+        machine.in_line = None
+        self._line_up(machine)
+        return waiting
+
+    def finished(
+        self, now: float, request: RequestId, outcome: Outcome, load_s: float | None, run_s: float | None
+    ) -> Running:
+        run = self.running.pop(request)
+        machine = self.machines[run.backend]
+        del machine.runs[request]
+        if machine.probe == request:
+            machine.probe = None
+        if load_s is not None:
+            machine.loads_s.add(run.request.model, load_s)
+        if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
+            took_s = now - run.began if run_s is None else run_s
+            machine.runs_s.add(run.request.model, took_s, run.request.size)
+        took_s = (0.0 if run.loading else now - run.began) if run_s is None else run_s
+        key = self._share_key(run.queue_region, run.request)
+        self.times[key] += (took_s - run.charged_s) / run.request.weight
+        self._line_up(machine)
+        return run
+
+    def model_loaded(self, now: float, backend: str, model: str) -> None:
+        machine = self.machines[backend]
+        self._touch(machine, model)
+        for run in machine.runs.values():
+            if run.loading and run.request.model == model:
+                run.loading = False
+                run.began = now
+                run.ends = now + machine.runs_s.of_size(model, run.request.size)
+
+    def model_lost(self, backend: str, model: str | None) -> None:
+        machine = self.machines[backend]
+        machine.loaded = [held for held in machine.loaded if model is not None and held != model]
+
+    def health_is(self, backend: str, health: Health) -> None:
+        machine = self.machines[backend]
+        machine.health = health
+        machine.probe = None
+        self._line_up(machine)
+
+    # Questions
+
+    def may_run_in(self, waiting: Waiting, region: str) -> bool:
+        model = waiting.request.model
+        if waiting.queue is Queue.GLOBAL_RETRY or region == waiting.region:
+            return True
+        return not waiting.request.pinned and not self.healthy(waiting.region, model)
+
+    def healthy(self, region: str, model: str) -> bool:
+        return any(
+            machine.health is Health.CLOSED and machine.spec.region == region and model in machine.spec.models
+            for machine in self.machines.values()
+        )
+
+    def shut(self, region: str, model: str) -> bool:
+        """The model is exclusive and runs there, or its own limit is used up."""
+        spec = self.models[model]
+        if spec.exclusive and any(run.request.model == model for run in self.runs_in(region)):
+            return True
+        return spec.limit is not None and self.used(model_limit(model)) >= self.held[model_limit(model)]
+
+    def runs_in(self, region: str) -> list[Running]:
+        return [run for run in self.running.values() if self.machines[run.backend].spec.region == region]
+
+    def used(self, limit: LimitName) -> int:
+        return sum(limit in self.limits_of(run.backend, run.request.model) for run in self.running.values())
+
+    def limits_of(self, backend: str, model: str) -> list[LimitName]:
+        names = [*self.machines[backend].spec.limits, model_limit(model)]
+        return [name for name in names if name in self.caps]
+
+    def usable(self, machine: Machine) -> bool:
+        """Something could start on it: a slot, a token of each of its limits, and room in its region."""
+        region = machine.spec.region
+        if not machine.has_slot or len(self.runs_in(region)) >= self.concurrency[region]:
+            return False
+        return all(self.used(limit) < self.held[limit] for limit in machine.spec.limits)
+
+    def avoids(self, waiting: Waiting, region: str) -> bool:
+        """A retry that should not go back to this region yet, if it has not waited for long."""
+        model = waiting.request.model
+        others = (other for other in self.concurrency if other not in waiting.avoided)
+        return region in waiting.avoided and any(self.healthy(other, model) for other in others)
+
+    def place_of(self, waiting: Waiting) -> tuple[int, float, int]:
+        """By tier, then virtual time of the user, then arrival."""
+        request = waiting.request
+        lag = 0.0
+        if self.policy.fairness is Fairness.FAIR:
+            key = self._share_key(waiting.region, request)
+            lag = self.times[key] - self.floors.get(key[:2], 0.0)
+        return (request.rank, lag, waiting.number)
+
+    def firsts(self, waiting: Iterable[Waiting]) -> dict[int, Waiting]:
+        """Of each tier the first of these in the main queue."""
+        found: dict[int, Waiting] = {}
+        for one in sorted((one for one in waiting if one.queue is Queue.MAIN), key=self.place_of):
+            found.setdefault(one.request.rank, one)
+        return found
+
+    def starving(self, firsts: dict[int, Waiting], now: float) -> list[int]:
+        bounds = [tier.starvation_bound_s for tier in self.policy.tiers]
+        return [rank for rank, first in firsts.items() if first.arrived + bounds[rank] <= now]
+
+    def runnable(self, machine: Machine) -> list[Waiting]:
+        """All that this machine could run now, if it had a slot."""
+        region = machine.spec.region
+        return [
+            one
+            for one in self.waiting.values()
+            if one.request.model in machine.spec.models
+            and self.may_run_in(one, region)
+            and not self.shut(region, one.request.model)
+        ]
+
+    def holders(self, region: str, model: str) -> list[Machine]:
+        return [
+            machine
+            for machine in self.machines.values()
+            if machine.spec.region == region and model in machine.loaded
+        ]
+
+    def _share_key(self, region: str, request: Request) -> tuple[str, int, str]:
+        return (region, request.rank, request.user)
+
+    def _activate(self, region: str, request: Request) -> None:
+        """A user without waiting or running requests starts at the floor."""
+        key = self._share_key(region, request)
+        waits = any(
+            one.queue is Queue.MAIN and self._share_key(one.region, one.request) == key
+            for one in self.waiting.values()
+        )
+        runs = any(self._share_key(run.queue_region, run.request) == key for run in self.running.values())
+        if not waits and not runs:
+            self.times[key] = max(self.floors.get(key[:2], 0.0), self.times.get(key, 0.0))
+
+    def _charge(self, region: str, request: Request, run_s: float, *, in_turn: bool) -> None:
+        key = self._share_key(region, request)
+        self._activate(region, request)
+        if in_turn:
+            self.floors[key[:2]] = max(self.floors.get(key[:2], 0.0), self.times[key])
+        self.times[key] += run_s / request.weight
+
+    def _machine(self, spec: BackendSpec) -> Machine:
+        return Machine(spec, BackendDurations(self.durations.loads), BackendDurations(self.durations.runs))
+
+    def _line_up(self, machine: Machine) -> None:
+        """Last of those with a free slot, if it has one and is not among them."""
+        if not machine.has_slot:
+            machine.in_line = None
+        elif machine.in_line is None:
+            self._numbers += 1
+            machine.in_line = self._numbers
+
+    @staticmethod
+    def _touch(machine: Machine, model: str) -> None:
+        machine.loaded = [held for held in machine.loaded if held != model] + [model]
+        machine.loaded = machine.loaded[-machine.spec.loaded_models :]

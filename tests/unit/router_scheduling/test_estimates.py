@@ -1,0 +1,237 @@
+"""Waits are estimated by a simulation of the scheduler's own policy."""
+
+from random import Random
+
+import pytest
+
+from beacon_router.scheduling import (
+    BackendSpec,
+    Fairness,
+    Health,
+    Holdup,
+    ModelSpec,
+    Outcome,
+    Policy,
+    RegionSpec,
+    Request,
+    RequestId,
+    Scheduler,
+    Topology,
+)
+from beacon_router.scheduling.forecast.calibration import RunningQuantile
+
+MODELS = (
+    ModelSpec("a", expected_load_s=2.0, expected_run_s=10.0),
+    ModelSpec("b", expected_load_s=2.0, expected_run_s=10.0),
+    ModelSpec("alone", expected_load_s=2.0, expected_run_s=10.0, exclusive=True),
+)
+NAMES = frozenset(model.name for model in MODELS)
+
+
+def _scheduler(
+    gpus: int = 1, *, regions: tuple[str, ...] = ("US",), fairness: Fairness = Fairness.FAIR
+) -> Scheduler:
+    backends = tuple(
+        BackendSpec(f"{region}-{number}", region, NAMES) for region in regions for number in range(gpus)
+    )
+    topology = Topology(tuple(RegionSpec(region) for region in regions), backends, MODELS)
+    return Scheduler(topology, Policy(fairness=fairness))
+
+
+def _submit(
+    scheduler: Scheduler,
+    name: str,
+    model: str = "a",
+    rank: int = 4,
+    *,
+    front: bool = False,
+    size: float | None = None,
+    user: str = "",
+) -> None:
+    scheduler.submit(0.0, Request(RequestId(name), model, "US", rank, front=front, size=size, user=user))
+    scheduler.next(0.0)
+
+
+def _p50(scheduler: Scheduler, name: str, now: float = 0.0) -> float:
+    eta = scheduler.eta(now, RequestId(name))
+    assert eta is not None
+    return eta.p50_s
+
+
+def _p50_of_new(scheduler: Scheduler, now: float) -> float:
+    eta = scheduler.eta_of_new(now, "a", "US", 4)
+    assert eta is not None
+    return eta.p50_s
+
+
+def test_the_queue_is_simulated_run_by_run() -> None:
+    scheduler = _scheduler()
+    for name in ("first", "second", "third"):
+        _submit(scheduler, name)
+
+    assert _p50(scheduler, "second") == pytest.approx(12.0)  # the load and the run of the first
+    assert _p50(scheduler, "third") == pytest.approx(22.0)
+    assert scheduler.eta(0.0, RequestId("first")) is None
+
+
+def _run(scheduler: Scheduler, number: int, size: float | None, run_s: float) -> None:
+    request = Request(RequestId(f"seen {number}"), "a", "US", 4, size=size)
+    scheduler.submit(0.0, request)
+    scheduler.next(0.0)
+    scheduler.finished(0.0, request.id, Outcome.COMPLETED, run_s=run_s)
+
+
+def test_waits_behind_large_requests_are_foretold_as_longer_once_sizes_have_been_seen() -> None:
+    scheduler = _scheduler()
+    for number in range(40):
+        size = (1.0, 3.0)[number % 2]
+        _run(scheduler, number, size, 4.0 * size)
+    scheduler.model_loaded(0.0, "US-0", "a")
+    for name, told in (("running", 1.0), ("small", 1.0), ("large", 3.0), ("unknown", None), ("last", 1.0)):
+        _submit(scheduler, name, size=told)
+
+    assert _p50(scheduler, "small") == pytest.approx(4.0, rel=0.1)
+    assert _p50(scheduler, "large") == pytest.approx(8.0, rel=0.1)
+    assert _p50(scheduler, "unknown") == pytest.approx(20.0, rel=0.1)
+    assert _p50(scheduler, "last") == pytest.approx(28.0, rel=0.1)
+
+
+def test_a_run_of_a_known_size_that_is_late_is_expected_to_end_sooner_than_one_of_any_size() -> None:
+    told, silent = _scheduler(), _scheduler()
+    chance = Random(1)
+    for number in range(40):
+        size = chance.uniform(5.0, 15.0)
+        run_s = size * chance.uniform(0.9, 1.1)
+        _run(told, number, size, run_s)
+        _run(silent, number, None, run_s)
+    for name in ("late", "waiting"):
+        _submit(told, name, size=10.0)
+        _submit(silent, name)
+
+    assert _p50(told, "waiting", now=30.0) < 0.5 * _p50(silent, "waiting", now=30.0)
+
+
+def test_more_slots_shorten_the_wait() -> None:
+    one, two = _scheduler(1), _scheduler(2)
+    for scheduler in (one, two):
+        for number in range(5):
+            _submit(scheduler, f"r{number}")
+
+    assert _p50(two, "r4") < 0.6 * _p50(one, "r4")
+
+
+def test_a_batch_of_the_loaded_model_and_a_load_come_before_the_other_model() -> None:
+    scheduler = _scheduler()
+    _submit(scheduler, "running")
+    _submit(scheduler, "other model", "b")
+    for number in range(2):
+        _submit(scheduler, f"same model {number}")
+
+    assert _p50(scheduler, "same model 0") == pytest.approx(12.0)
+    assert _p50(scheduler, "other model") == pytest.approx(32.0)
+
+
+def test_who_pays_or_has_a_better_tier_is_told_less() -> None:
+    scheduler = _scheduler()
+    _submit(scheduler, "running")
+    for number in range(4):
+        _submit(scheduler, f"free {number}", "b")
+    _submit(scheduler, "admin", "b", rank=0)
+    _submit(scheduler, "paid", "b", front=True)
+
+    assert _p50(scheduler, "paid") < _p50(scheduler, "admin") < _p50(scheduler, "free 0")
+
+
+def test_an_exclusive_model_runs_one_at_a_time_in_the_forecast() -> None:
+    scheduler = _scheduler(gpus=4)
+    for number in range(3):
+        _submit(scheduler, f"r{number}", "alone")
+
+    assert _p50(scheduler, "r1") == pytest.approx(12.0)
+    assert _p50(scheduler, "r2") == pytest.approx(22.0, abs=2.5)
+
+
+def test_a_retry_waits_for_the_region_that_is_free_first() -> None:
+    scheduler = _scheduler(regions=("US", "EU", "ASIA"))
+    for region, run in (("EU", "long"), ("ASIA", "short")):
+        scheduler.submit(0.0, Request(RequestId(run), "a", region, 0))
+    scheduler.next(0.0)
+    scheduler.retry(8.0, Request(RequestId("again"), "a", "US", 0), failed_in="US")
+    scheduler.model_loaded(8.0, "EU-0", "a")
+
+    assert [start.id for start in scheduler.next(8.0)] == []
+    assert _p50(scheduler, "again", now=8.0) == pytest.approx(2.0)  # then it may return to the region
+    scheduler.set_health(8.0, "US-0", Health.OPEN)
+    assert _p50(scheduler, "again", now=8.0) == pytest.approx(4.0)
+
+
+def test_waits_in_a_long_queue_grow_with_the_position() -> None:
+    scheduler = _scheduler(gpus=2)
+    for number in range(2_000):
+        _submit(scheduler, f"r{number}", "ab"[number % 2])
+
+    waits = [_p50(scheduler, f"r{number}") for number in (10, 100, 500, 1_000, 1_999)]
+
+    assert waits == sorted(waits)
+    assert waits[-1] == pytest.approx(10 * 2_000 / 2, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("fairness", "behind_three_s"), [(Fairness.FAIR, 11.0), (Fairness.FIFO, 41.0)], ids=str
+)
+def test_a_new_request_is_estimated_by_its_place_in_the_order(
+    fairness: Fairness, behind_three_s: float
+) -> None:
+    scheduler = _scheduler(fairness=fairness)
+    assert _p50_of_new(scheduler, 0.0) == 0.0
+    _submit(scheduler, "running")
+    assert _p50_of_new(scheduler, 1.0) == pytest.approx(11.0)
+    for number in range(3):
+        _submit(scheduler, f"r{number}")
+    assert _p50_of_new(scheduler, 1.0) == pytest.approx(behind_three_s)
+
+
+def test_a_running_quantile_comes_near_the_true_one() -> None:
+    chance = Random(1)
+    p90 = RunningQuantile(0.9, guess=5.0)
+    for _ in range(3_000):
+        p90.add(chance.random())
+
+    assert p90.value == pytest.approx(0.9, abs=0.06)
+
+
+def test_there_is_no_estimate_while_nothing_can_run() -> None:
+    scheduler = _scheduler()
+    scheduler.set_health(0.0, "US-0", Health.OPEN)
+    _submit(scheduler, "r0")
+
+    assert scheduler.eta(0.0, RequestId("r0")) is None
+    assert scheduler.eta_of_new(0.0, "a", "US", 4) is None
+    why = scheduler.why(0.0, RequestId("r0"))
+    assert why is not None
+    assert why.holdup is Holdup.BREAKER_OPEN
+    assert scheduler.position(RequestId("r0")) == 1
+
+
+def test_positions_follow_the_fair_order_of_users() -> None:
+    scheduler = _scheduler()
+    _submit(scheduler, "running")
+    for number in range(300):
+        _submit(scheduler, f"bulk {number}", user="bulk")
+    for number in range(3):
+        _submit(scheduler, f"small {number}", user="small")
+
+    positions = [scheduler.position(RequestId(f"small {number}")) or 0 for number in range(3)]
+    assert positions == sorted(positions)
+    assert 0 < positions[0] < positions[-1] <= 8
+    assert scheduler.position(RequestId("bulk 299")) == 303
+
+
+def test_only_the_next_request_is_reported_as_next() -> None:
+    scheduler = _scheduler(gpus=2)
+    for number in range(4):
+        _submit(scheduler, f"r{number}", "alone")
+
+    reasons = [str(scheduler.why(0.0, RequestId(f"r{number}"))) for number in (1, 2, 3)]
+    assert [reason.startswith("next") for reason in reasons] == [True, False, False]
+    assert reasons[2].startswith("behind 2")

@@ -1,0 +1,162 @@
+"""When a free GPU loads another model, and when a request waits for a warm one."""
+
+import pytest
+
+from beacon_router.scheduling import (
+    BackendSpec,
+    Health,
+    Holdup,
+    ModelSpec,
+    Outcome,
+    Policy,
+    RegionSpec,
+    Request,
+    RequestId,
+    Scheduler,
+    Start,
+    Topology,
+)
+
+LOAD_S, RUN_S = 5.0, 6.0
+PATIENCE = 5.0
+FREE, ADMIN = 4, 0
+BATCH = 3
+
+
+class Gpus:
+    """GPUs that each hold one of the models a, b and c; time goes on by hand."""
+
+    def __init__(self, number: int, patience: float = PATIENCE) -> None:
+        models = tuple(ModelSpec(name, expected_load_s=LOAD_S, expected_run_s=RUN_S) for name in "abc")
+        names = frozenset("abc")
+        backends = tuple(BackendSpec(f"gpu-{one}", "US", names) for one in range(number))
+        self.scheduler = Scheduler(Topology((RegionSpec("US"),), backends, models), Policy(patience=patience))
+        self.now = 0.0
+
+    def ask(self, name: str, model: str, rank: int = FREE) -> list[str]:
+        """Somebody comes; who starts then, and where."""
+        self.scheduler.submit(self.now, Request(RequestId(name), model, "US", rank))
+        return self.next()
+
+    def end(self, name: str) -> list[str]:
+        self.scheduler.finished(self.now, RequestId(name), Outcome.COMPLETED, run_s=RUN_S)
+        return self.next()
+
+    def next(self) -> list[str]:
+        starts = [start for start in self.scheduler.next(self.now) if isinstance(start, Start)]
+        self.reasons = [start.reason for start in starts]
+        return [f"{start.id} on {start.backend}" for start in starts]
+
+
+@pytest.fixture
+def one_busy_and_one_just_used() -> Gpus:
+    """gpu-0 runs a and is expected to be free at 17; gpu-1 has run b until 11."""
+    gpus = Gpus(2)
+    gpus.ask("a1", "a")
+    gpus.ask("b1", "b")
+    gpus.now = 11.0
+    assert gpus.end("a1") == []
+    assert gpus.ask("a2", "a") == ["a2 on gpu-0"]
+    assert gpus.end("b1") == []
+    return gpus
+
+
+def test_nobody_waits_where_nothing_is_in_use() -> None:
+    gpus = Gpus(3)
+
+    assert gpus.ask("a1", "a") == ["a1 on gpu-0"]
+    assert gpus.ask("a2", "a") == ["a2 on gpu-1"]
+    assert gpus.ask("b1", "b") == ["b1 on gpu-2"]
+
+
+def test_what_no_gpu_holds_is_loaded_at_once(one_busy_and_one_just_used: Gpus) -> None:
+    assert one_busy_and_one_just_used.ask("c1", "c") == ["c1 on gpu-1"]
+
+
+def test_one_waits_for_the_gpu_that_holds_its_model(one_busy_and_one_just_used: Gpus) -> None:
+    gpus = one_busy_and_one_just_used
+    assert gpus.ask("a3", "a") == []
+    why = gpus.scheduler.why(gpus.now, RequestId("a3"))
+    assert why is not None
+    assert why.holdup is Holdup.WARM_WAIT
+
+    gpus.now = 17.0
+    assert gpus.end("a2") == ["a3 on gpu-0"]
+
+
+def test_a_warm_wait_ends_when_the_breaker_of_the_other_gpu_opens(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a")
+
+    gpus.scheduler.set_health(gpus.now, "gpu-0", Health.OPEN)
+    assert gpus.next() == ["a3 on gpu-1"]
+
+
+def test_a_warm_wait_ends_when_the_other_gpu_loses_the_model(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a")
+
+    gpus.scheduler.model_lost(gpus.now, "gpu-0")
+    assert gpus.next() == ["a3 on gpu-1"]
+
+
+def test_a_load_starts_when_the_backlog_takes_longer_than_two_loads(
+    one_busy_and_one_just_used: Gpus,
+) -> None:
+    gpus = one_busy_and_one_just_used
+    assert gpus.ask("a3", "a") == []
+
+    assert gpus.ask("a4", "a") == ["a3 on gpu-1"]  # 6 s until the slot is free, and a run of 6 s
+
+
+def test_the_wait_ends_when_the_warm_slot_is_late(one_busy_and_one_just_used: Gpus) -> None:
+    gpus = one_busy_and_one_just_used
+    gpus.ask("a3", "a")
+
+    wakeup = gpus.scheduler.next_wakeup()
+    assert wakeup is not None
+    assert wakeup == pytest.approx(17.0 + 2 * LOAD_S)
+    gpus.now = wakeup
+    assert gpus.next() == ["a3 on gpu-1"]
+
+
+def test_without_patience_nobody_waits_beside_a_free_gpu() -> None:
+    gpus = Gpus(2, patience=0.0)
+    gpus.ask("a1", "a")
+    gpus.ask("b1", "b")
+    gpus.now = 11.0
+    gpus.end("b1")
+
+    assert gpus.ask("a2", "a") == ["a2 on gpu-1"]
+
+
+@pytest.mark.parametrize("tier", [FREE, FREE - 1, ADMIN], ids=["same tier", "next tier", "highest tier"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_at_most_three_of_the_loaded_model_go_before_the_first_of_the_line(number: int, tier: int) -> None:
+    """However many wait for what the GPUs hold, and whoever waits for the other model."""
+    gpus = Gpus(number)
+    running = [gpus.ask(f"running {one}", "a")[0] for one in range(number)]
+    for one in range(5):
+        gpus.ask(f"earlier {one}", "a")
+    gpus.ask("other", "b", tier)
+    for one in range(5 * number):
+        gpus.ask(f"later {one}", "a")
+
+    before: list[str] = []
+    while not any(start.startswith("other") for start in running):
+        gpus.now += RUN_S
+        started = gpus.end(_name(running.pop(0)))
+        running += started
+        before += started
+
+    in_line = 5 if tier == FREE else 0
+    assert len(before) - 1 == in_line + BATCH
+
+
+def _name(start: str) -> str:
+    """Of a start as `Gpus` tells it."""
+    return start.split(" on ", maxsplit=1)[0]
