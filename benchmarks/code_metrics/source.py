@@ -8,7 +8,7 @@ from pathlib import Path
 PRODUCT = {".py", ".sql", ".lua", ".js"}
 # The policy: which request runs next on a free slot. First the files of today, then those that they replaced.
 POLICY = (
-    ("services/router/src/beacon_router/scheduling", "policy placement fairness starvation"),
+    ("services/router/src/beacon_router/scheduling", "policy placement fair_share stride"),
     (
         "services/router/src/beacon_router/core",
         "asides bounds crowd dispatch fleet heads limits patience placing pools queues rehearsed_choice turns",  # noqa: E501

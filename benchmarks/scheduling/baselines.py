@@ -1,13 +1,13 @@
-"""Simpler policies with the scheduler's doors, for comparison. All prefer a free GPU that holds the model."""
+"""Simpler policies with the interface of the scheduler. All prefer a free GPU that has the model loaded."""
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from beacon_router.scheduling import Decision, Eta, Outcome, Reason, Request, RequestId, Start, Topology
 
 
-class Machine:
+class Gpu:
     __slots__ = ("free", "loaded", "name", "used_at")
 
     def __init__(self, name: str) -> None:
@@ -21,32 +21,32 @@ class Baseline(ABC):
     """Every backend is one GPU that holds one model and serves all; each region has its own queue."""
 
     def __init__(self, topology: Topology) -> None:
-        self._machines: dict[str, list[Machine]] = {region.name: [] for region in topology.regions}
+        self._gpus: dict[str, list[Gpu]] = {region.name: [] for region in topology.regions}
         for backend in topology.backends:
-            self._machines[backend.region].append(Machine(backend.name))
-        self._running: dict[RequestId, tuple[str, Machine]] = {}
-        self._stirred: set[str] = set()
+            self._gpus[backend.region].append(Gpu(backend.name))
+        self._running: dict[RequestId, tuple[str, Gpu]] = {}
+        self._dirty: set[str] = set()
 
     def submit(self, now: float, request: Request) -> None:
         del now
         self._put(request)
-        self._stirred.add(request.region)
+        self._dirty.add(request.region)
 
     def finished(
         self, now: float, request: RequestId, outcome: Outcome, *, load_s: float | None, run_s: float | None
     ) -> None:
         del now, outcome, load_s, run_s
-        region, machine = self._running.pop(request)
-        machine.free = True
-        self._stirred.add(region)
+        region, gpu = self._running.pop(request)
+        gpu.free = True
+        self._dirty.add(region)
 
     def model_loaded(self, now: float, backend: str, model: str) -> None:
-        """Nothing to learn."""
+        """Already known from the start."""
         del now, backend, model
 
     def next(self, now: float) -> list[Decision]:
-        decisions: list[Decision] = [start for region in self._stirred for start in self._starts(now, region)]
-        self._stirred.clear()
+        decisions: list[Decision] = [start for region in self._dirty for start in self._starts(now, region)]
+        self._dirty.clear()
         return decisions
 
     def next_wakeup(self) -> float | None:
@@ -54,20 +54,20 @@ class Baseline(ABC):
         return None
 
     def eta(self, now: float, request: RequestId) -> Eta | None:
-        """Nothing is foretold."""
+        """These have no estimates."""
         del now, request
         return None
 
     def _starts(self, now: float, region: str) -> Iterator[Start]:
-        while free := [machine for machine in self._machines[region] if machine.free]:
+        while free := [gpu for gpu in self._gpus[region] if gpu.free]:
             request = self._take(region)
             if request is None:
                 return
-            machine = min(free, key=lambda one: (one.loaded != request.model, one.used_at))
-            loads = machine.loaded != request.model
-            machine.free, machine.loaded, machine.used_at = False, request.model, now
-            self._running[request.id] = (region, machine)
-            yield Start(request.id, machine.name, region, loads, Reason.ORDER, moved=False)
+            gpu = min(free, key=lambda one: (one.loaded != request.model, one.used_at))
+            loads = gpu.loaded != request.model
+            gpu.free, gpu.loaded, gpu.used_at = False, request.model, now
+            self._running[request.id] = (region, gpu)
+            yield Start(request.id, gpu.name, region, loads, Reason.ORDER, moved=False)
 
     @abstractmethod
     def _put(self, request: Request) -> None: ...
@@ -108,7 +108,7 @@ class StrictPriority(Baseline):
 
 
 class PerModelFifo(Baseline):
-    """A FIFO for each model; the models that have work take turns."""
+    """A FIFO per model; models are served round-robin."""
 
     def __init__(self, topology: Topology) -> None:
         super().__init__(topology)
@@ -126,4 +126,37 @@ class PerModelFifo(Baseline):
         request = queue.popleft()
         if queue:
             ring[model] = queue
+        return request
+
+
+class LeastAttained(Baseline):
+    """The user with the least GPU time so far: the ideal fair server, if loads take no time."""
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(topology)
+        self._expected = {model.name: model.expected_run_s for model in topology.models}
+        self._queues: dict[str, dict[str, deque[Request]]] = {region.name: {} for region in topology.regions}
+        self._used: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._charged: dict[RequestId, tuple[tuple[str, str], float]] = {}
+
+    def finished(
+        self, now: float, request: RequestId, outcome: Outcome, *, load_s: float | None, run_s: float | None
+    ) -> None:
+        super().finished(now, request, outcome, load_s=load_s, run_s=run_s)
+        user, charged_s = self._charged.pop(request)
+        self._used[user] += (run_s or 0.0) - charged_s
+
+    def _put(self, request: Request) -> None:
+        self._queues[request.region].setdefault(request.user, deque()).append(request)
+
+    def _take(self, region: str) -> Request | None:
+        queues = self._queues[region]
+        if not queues:
+            return None
+        user = min(queues, key=lambda one: (self._used[region, one], one))
+        request = queues[user].popleft()
+        if not queues[user]:
+            del queues[user]
+        self._charged[request.id] = ((region, user), self._expected[request.model])
+        self._used[region, user] += self._expected[request.model]
         return request

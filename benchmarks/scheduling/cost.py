@@ -1,13 +1,15 @@
-"""What a decision costs in CPU, and a waiting request in memory, however many wait."""
+"""CPU time of a decision and memory of a waiting request, by the number of waiting requests."""
 
 import gc
 import tracemalloc
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from random import Random
 from time import thread_time_ns
 from typing import Final
 
+from beacon_lifecycle import tune_gc
 from beacon_router.scheduling import (
     BackendSpec,
     ModelSpec,
@@ -19,26 +21,46 @@ from beacon_router.scheduling import (
     Start,
     Topology,
 )
+from benchmarks.harness.statistics import Round
 
-SIZES = (100, 1_000, 10_000, 100_000)
-GPUS, MODELS, TIERS = 10, 50, 5
-FREE = 5
+SIZES: Final = (100, 1_000, 10_000, 100_000)
+GPUS, MODELS, TIERS, USERS = 10, 50, 5, 1_000
+IDLE_GPUS = 5
 LOAD_S, RUN_S = 10.0, 0.001
-"""So short a run that however many may stand aside for its end."""
+"""Runs so short that any number of requests waits for a warm backend."""
 BATCH = 50
-CALM_S, STARVING_S = 1e-6, 1.0
-"""How far time goes on between two decisions: nobody is ever past the bound, or soon every tier is."""
+YOUNG_OBJECTS = 5_000
+"""The garbage collector's setting in the router."""
+CALM_STEP_S, STARVING_STEP_S = 1e-6, 1.0
+"""Time between two decisions: no request is ever past its bound, or soon one of every tier is."""
 
 
-class JobRunner:
-    """A scheduler with so many waiting requests, over all models and tiers; as many come as are served."""
+@dataclass(frozen=True, slots=True)
+class Costs:
+    decisions: dict[str, list[Round]]
+    """By kind, per round, CPU microseconds per decision by number of waiting requests."""
+    bytes_each: float
+    """Of a waiting request."""
+
+
+def measure_costs(rounds: int, decisions: int, seed: int) -> Costs:
+    bytes_each = bytes_per_waiting(SIZES[-1], seed)
+    benches = Benches(seed)
+    tune_gc(young=YOUNG_OBJECTS)
+    found = [benches.round(number, decisions) for number in range(rounds)]
+    return Costs({kind: [each[kind] for each in found] for kind in KINDS}, bytes_each)
+
+
+class DecisionBench:
+    """A scheduler with so many waiting requests of 1,000 users, over all models and tiers; as many arrive as
+    start."""
 
     def __init__(self, waiting: int, step_s: float, seed: int, gpus: int = GPUS) -> None:
         models = tuple(ModelSpec(name, expected_load_s=LOAD_S, expected_run_s=RUN_S) for name in _models())
         names = frozenset(_models())
         backends = tuple(BackendSpec(f"gpu-{number}", "US", names) for number in range(gpus))
         self.scheduler = Scheduler(Topology((RegionSpec("US"),), backends, models))
-        self._requests = _requests(Random(seed), self._asked_for(Random(seed)))
+        self._requests = _requests(Random(seed), self._requested_models(Random(seed)))
         self._step_s = step_s
         self._now = 0.0
         self._running: list[RequestId] = []
@@ -52,7 +74,7 @@ class JobRunner:
             self.scheduler.submit(self._now, next(self._requests))
 
     def cost(self, decisions: int) -> float:
-        """CPU microseconds per decision: a slot frees, and the scheduler says who gets it."""
+        """CPU microseconds per decision: a slot frees, and the scheduler chooses what it starts."""
         batches = decisions // BATCH
         return sum(self._batch_ns() for _ in range(batches)) / 1000 / (batches * BATCH)
 
@@ -63,12 +85,11 @@ class JobRunner:
         return thread_time_ns() - before
 
     def _prepare(self) -> None:
-        """Before anybody waits."""
+        """Before the first arrival."""
 
-    def _asked_for(self, chance: Random) -> Iterator[str]:
-        """The models of those who come."""
+    def _requested_models(self, random: Random) -> Iterator[str]:
         while True:
-            yield chance.choice(_models())
+            yield random.choice(_models())
 
     def _decide(self, decisions: int) -> None:
         scheduler, running, completed = self.scheduler, self._running, Outcome.COMPLETED
@@ -84,16 +105,16 @@ class JobRunner:
         ]
 
 
-class AsideBench(JobRunner):
-    """Every model is held by a GPU that is busy, others are free: everybody stands aside for the first.
+class WarmWaitBench(DecisionBench):
+    """Every model is loaded on a busy GPU, other GPUs are idle: all requests wait for the warm ones.
 
-    So a slot that frees takes two decisions: who gets it, and that nobody takes one of the others.
+    A slot that frees takes two decisions: what it starts, and that the idle ones start nothing.
     """
 
     def __init__(self, waiting: int, step_s: float, seed: int) -> None:
-        super().__init__(waiting, step_s, seed, gpus=MODELS + FREE)
+        super().__init__(waiting, step_s, seed, gpus=MODELS + IDLE_GPUS)
         if len(self._running) != MODELS:
-            raise RuntimeError(f"{len(self._running)} run: not everybody stands aside")
+            raise RuntimeError(f"{len(self._running)} run: not all requests wait for a warm GPU")
 
     def submit(self, number: int) -> None:
         for _ in range(number):
@@ -109,38 +130,21 @@ class AsideBench(JobRunner):
             self.scheduler.submit(self._now, Request(RequestId(model), model, "US", 0))
         self._next()
 
-    def _asked_for(self, chance: Random) -> Iterator[str]:
-        """Of each as many as are served, so that no GPU runs out of work."""
-        del chance
+    def _requested_models(self, random: Random) -> Iterator[str]:
+        """As many of each as are served, so that every GPU has work."""
+        del random
         return cycle(_models())
 
 
-class ArrivalBench(AsideBench):
-    """The same; here a decision is that somebody who has come does not start."""
-
-    def _batch_ns(self) -> int:
-        used = 0
-        for _ in range(BATCH):
-            JobRunner.submit(self, 1)
-            before = thread_time_ns()
-            started = self.scheduler.next(self._now)
-            after = thread_time_ns()
-            used += after - before - (thread_time_ns() - after)  # to ask for the time takes some, too
-            if started:
-                raise RuntimeError("somebody started who was to stand aside")
-        return used
-
-
-KINDS: Final[dict[str, tuple[type[JobRunner], float]]] = {
-    "calm": (JobRunner, CALM_S),
-    "starving": (JobRunner, STARVING_S),
-    "aside": (AsideBench, 0.0),
-    "aside, arrivals": (ArrivalBench, 0.0),
+KINDS: Final[dict[str, tuple[type[DecisionBench], float]]] = {
+    "no tier starves": (DecisionBench, CALM_STEP_S),
+    "all tiers starve": (DecisionBench, STARVING_STEP_S),
+    "warm waiting": (WarmWaitBench, 0.0),
 }
 
 
 class Benches:
-    """Every kind with every number of waiting requests, ready to be measured round by round."""
+    """Every kind with every number of waiting requests, measured in shuffled rounds."""
 
     def __init__(self, seed: int, sizes: Sequence[int] = SIZES) -> None:
         self._seed = seed
@@ -152,19 +156,19 @@ class Benches:
         for prepared in self._benches.values():
             prepared.cost(BATCH * GPUS)
 
-    def round(self, number: int, decisions: int) -> dict[str, dict[str, float]]:
+    def round(self, number: int, decisions: int) -> dict[str, Round]:
         """By kind, CPU microseconds per decision by number of waiting requests."""
         order = list(self._benches)
         Random(self._seed + number).shuffle(order)
         found: dict[str, dict[str, float]] = {kind: {} for kind in KINDS}
         for kind, size in order:
             found[kind][str(size)] = self._benches[kind, size].cost(decisions)
-        return found
+        return dict(found)
 
 
 def bytes_per_waiting(waiting: int, seed: int) -> float:
-    """All that the core holds for one, the request itself and its id included."""
-    bench = JobRunner(GPUS, CALM_S, seed)
+    """All memory of the scheduler for one, the request itself and its id included."""
+    bench = DecisionBench(GPUS, CALM_STEP_S, seed)
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -175,9 +179,11 @@ def bytes_per_waiting(waiting: int, seed: int) -> float:
     return grown / waiting
 
 
-def _requests(chance: Random, models: Iterator[str]) -> Iterator[Request]:
+def _requests(random: Random, models: Iterator[str]) -> Iterator[Request]:
+    users = [f"user_{number:026d}" for number in range(USERS)]
     for number, model in enumerate(models):
-        yield Request(RequestId(f"req_{number:026d}"), model, "US", chance.randrange(TIERS))
+        name, user = RequestId(f"req_{number:026d}"), random.choice(users)
+        yield Request(name, model, "US", random.randrange(TIERS), user=user)
 
 
 def _models() -> list[str]:

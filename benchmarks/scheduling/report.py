@@ -1,66 +1,182 @@
-"""Writes what was found as a page of tables and a picture."""
+"""Writes the measurements as a page of tables and a chart."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.harness.statistics import Spread, ratio, values_of
+from beacon_router.scheduling import Policy
+from beacon_router.scheduling.starvation_bounds import dispatches_until_served
+from benchmarks.harness.statistics import Round, Spread, ratio, values_of
 from benchmarks.harness.table import DASH, TIMES, markdown_table, number, spread
-from benchmarks.scheduling.cores import Costs
-from benchmarks.scheduling.figures import Figures, Foretold
-from benchmarks.scheduling.findings import BEACON, Found
-from benchmarks.scheduling.goals import goals_table, smallest
-from benchmarks.scheduling.knowable import KNOWN, Knowable
-from benchmarks.scheduling.picture import waits_picture
+from benchmarks.scheduling.chart import waits_chart
+from benchmarks.scheduling.cost import Costs
+from benchmarks.scheduling.figures import EtaAccuracy, Figures
+from benchmarks.scheduling.flood import FloodFigures
+from benchmarks.scheduling.measurements import BEACON, FIFO, STRICT, LoadFigures
 from benchmarks.scheduling.workload import TIERS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+_NEGLIGIBLE_S = 0.1
 
 
 def write_report(
-    found: Sequence[Found], costs: Mapping[str, Costs], measured: str, folder: Path = RESULTS
+    found: Sequence[LoadFigures],
+    flood: Mapping[str, FloodFigures],
+    costs: Costs,
+    measured: str,
+    folder: Path = RESULTS,
 ) -> list[Path]:
     folder.mkdir(exist_ok=True)
-    page, drawing = folder / "scheduling.md", folder / "scheduling.svg"
-    page.write_text(text(found, costs, measured), encoding="utf-8")
-    drawing.write_text(waits_picture(found), encoding="utf-8")
-    return [page, drawing]
+    page, chart = folder / "scheduling.md", folder / "scheduling.svg"
+    page.write_text(_page(found, flood, costs, measured), encoding="utf-8")
+    chart.write_text(waits_chart([each for each in found if each.eta is not None]), encoding="utf-8")
+    return [page, chart]
 
 
-def text(found: Sequence[Found], costs: Mapping[str, Costs], measured: str) -> str:
+def _page(
+    found: Sequence[LoadFigures], flood: Mapping[str, FloodFigures], costs: Costs, measured: str
+) -> str:
+    prose = Path(__file__).with_name("introduction.md").read_text(encoding="utf-8")
     parts = [
-        "# Which inference runs next: Beacon's policy against simpler ones",
-        _prose("introduction"),
-        "## Goals",
-        goals_table(found, costs),
-        "![p95 wait per tier and policy](scheduling.svg)",
-        "## Policies",
-        policies_table(found),
-        "## Promises to those who wait longest",
-        promises_table(found),
-        "## Waits foretold",
-        foretold_table(found),
-        "## What a decision costs",
-        costs_table(costs),
-        _prose("reading"),
+        "# Scheduling policy compared with simpler ones",
+        prose,
         measured,
+        "## Loads, waits and patience",
+        _loads_table(found),
+        "![p95 wait per tier and policy](scheduling.svg)",
+        "## One user floods a tier",
+        _flood_table(flood),
+        "## Estimates, starvation bound, violations",
+        _promises_table([each for each in found if each.eta is not None]),
+        "## Cost of a decision",
+        _costs_table(costs),
+        "## All policies",
+        _policies_table(found),
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def policies_table(found: Sequence[Found]) -> str:
+def _loads_table(found: Sequence[LoadFigures]) -> str:
     header = (
-        "arrivals, policy",
-        *(f"{tier} p50 / p95 / p99" for tier in TIERS),
-        "makespan, s",
+        "arrivals, load",
+        "lost to loads, of FIFO's",
+        "p95 of the two top tiers, of strict priority's",
+        "mean s until the run begins",
+        "of the best `patience`",
+        'loads, of `fairness = "fifo"`',
+    )
+    goal = ("goal", "at most 0.30; 0.40 with FIFO at 90%", "at most 2 at 90 and 110%", "", "at most 1.05")
+    return markdown_table(header, [(*goal, "at most 1.05"), *(_load_row(each) for each in found)])
+
+
+def _load_row(each: LoadFigures) -> list[str]:
+    ours, strict = each.policies[BEACON], each.policies[STRICT]
+    best = min(each.by_patience, key=lambda patience: each.by_patience[patience])
+    return [
+        f"{each.scenario}, {each.load}",
+        f"{ours.lost_s / each.policies[FIFO].lost_s:.2f}",
+        f"{number(ours.top_p95)} s: {_times(ours.top_p95, strict.top_p95)}",
+        number(ours.start_s),
+        f"{ours.start_s / each.by_patience[best]:.2f} ({best:g})",
+        DASH if each.fifo_loads is None else f"{ours.loads / each.fifo_loads:.2f}",
+    ]
+
+
+def _times(ours_s: float, other_s: float) -> str:
+    return DASH if other_s < _NEGLIGIBLE_S else f"{ours_s / other_s:.1f}{TIMES}"
+
+
+def _flood_table(flood: Mapping[str, FloodFigures]) -> str:
+    *_, ideal = flood.values()
+    rows = [
+        [
+            name,
+            f"{each.jain:.3f}",
+            str(each.dispatches_before_small),
+            number(each.small_wait_s),
+            f"{each.small_wait_s / ideal.small_wait_s:.2f}",
+            str(each.loads),
+        ]
+        for name, each in flood.items()
+    ]
+    header = (
+        "policy",
+        "Jain's index",
+        "dispatches before the first small user's",
+        "mean wait of the small users, s",
+        "of the ideal server's",
+        "loads",
+    )
+    return markdown_table(header, [("goal", "at least 0.95", "at most 3", "", "at most 2", ""), *rows])
+
+
+def _promises_table(found: Sequence[LoadFigures]) -> str:
+    """Cells of a tier: the worst wait, then the dispatches past the bound of those allowed."""
+    header = (
+        "arrivals, load",
+        *TIERS,
+        "under p90",
+        "error of the mean wait",
+        "with sizes: under p90",
+        "error of the mean wait",
+        "FIFO violations",
+    )
+    goal = ("goal", *["within"] * len(TIERS), "85 to 95 %", "at most 15 %", "85 to 95 %", "at most 15 %", "0")
+    return markdown_table(header, [goal, *(_promises_row(each) for each in found)])
+
+
+def _promises_row(each: LoadFigures) -> list[str]:
+    ours, dispatches = each.policies[BEACON], each.dispatches or {}
+    allowed = {tier: dispatches_until_served(Policy(), rank) for rank, tier in enumerate(TIERS)}
+    return [
+        f"{each.scenario}, {each.load}",
+        *(
+            f"{number(ours.worst[tier])} s; {dispatches.get(tier, 0)} of {allowed[tier]}"
+            if tier in ours.worst
+            else DASH
+            for tier in TIERS
+        ),
+        *_eta(each.eta),
+        *_eta(each.eta_with_sizes),
+        str(ours.fifo_violations),
+    ]
+
+
+def _eta(eta: EtaAccuracy | None) -> list[str]:
+    return [DASH] * 2 if eta is None else [f"{eta.under_p90:.0%}", f"{eta.of_the_mean_wait:.0%}"]
+
+
+def _costs_table(costs: Costs) -> str:
+    rows = [
+        [
+            f"{int(size):,} waiting, {kind}",
+            spread(Spread.of(values_of(rounds, size))),
+            spread(ratio(rounds, size, _smallest(rounds))) + TIMES,
+        ]
+        for kind, rounds in costs.decisions.items()
+        for size in sorted(rounds[0], key=int)
+    ]
+    goal = ["goal", "at most 40", "flat"]
+    table = markdown_table(("", "CPU per decision, µs", "of the smallest's"), [goal, *rows])
+    return f"{table}\n\nMemory per waiting request: {number(costs.bytes_each)} bytes (at most 1,024)."
+
+
+def _smallest(rounds: Sequence[Round]) -> str:
+    return min(rounds[0], key=int)
+
+
+def _policies_table(found: Sequence[LoadFigures]) -> str:
+    header = (
+        "arrivals, load, policy",
+        *(f"{tier} p95, s" for tier in TIERS),
+        "s until the run begins",
         "GPUs busy",
-        "switches",
+        "loads",
         "lost to loads, GPU s",
-        "Jain",
     )
     rows = [
-        _policy_row(f"{scenario.name}, {name}", figures)
-        for scenario in found
-        for name, figures in scenario.policies.items()
+        _policy_row(f"{each.scenario}, {each.load}, {name}", figures)
+        for each in found
+        for name, figures in each.policies.items()
     ]
     return markdown_table(header, rows)
 
@@ -68,94 +184,9 @@ def policies_table(found: Sequence[Found]) -> str:
 def _policy_row(label: str, figures: Figures) -> list[str]:
     return [
         label,
-        *(_waits(figures, tier) for tier in TIERS),
-        number(figures.makespan_s),
+        *(number(figures.p95[tier]) if tier in figures.p95 else DASH for tier in TIERS),
+        number(figures.start_s),
         f"{figures.busy:.0%}",
-        f"{figures.switches:,}",
+        f"{figures.loads:,}",
         number(figures.lost_s),
-        f"{figures.fairness:.2f}",
     ]
-
-
-def _waits(figures: Figures, tier: str) -> str:
-    waits = figures.waits.get(tier)
-    if waits is None:
-        return DASH
-    return " / ".join(number(seconds) for seconds in (waits.p50, waits.p95, waits.p99))
-
-
-def promises_table(found: Sequence[Found]) -> str:
-    """Cells: the worst wait in seconds, then dispatches seen past the bound, of those allowed."""
-    rows = [
-        [
-            scenario.name,
-            *(
-                f"{number(scenario.policies[BEACON].waits[tier].worst)} s; "
-                f"{scenario.seen.get(tier, 0)} of {scenario.allowed[tier]}"
-                if tier in scenario.policies[BEACON].waits
-                else DASH
-                for tier in TIERS
-            ),
-        ]
-        for scenario in found
-    ]
-    return markdown_table(("arrivals", *TIERS), rows)
-
-
-def foretold_table(found: Sequence[Found]) -> str:
-    """Cells of what could be known: the median error, then the largest share of waits that can be near."""
-    header = (
-        "arrivals",
-        "waits",
-        "under p90",
-        "error, of the mean wait",
-        "error, of each wait",
-        "of the sample",
-        "sizes told: under p90",
-        "of the mean wait",
-        "of each wait",
-        *(f"by one who knows {known}" for known in KNOWN),
-    )
-    rows = [
-        [
-            scenario.name,
-            f"{scenario.foretold.count:,}",
-            f"{scenario.foretold.covered:.0%}",
-            f"{scenario.foretold.of_the_mean_wait:.0%}",
-            f"{scenario.foretold.of_each_wait:.0%}",
-            DASH if scenario.sample is None else f"{scenario.sample.of_each_wait:.0%}",
-            *_with_sizes(scenario.told.foretold),
-            *(_known(scenario.knowable.get(known)) for known in KNOWN),
-        ]
-        for scenario in found
-        if scenario.foretold is not None
-    ]
-    return markdown_table(header, rows)
-
-
-def _with_sizes(eta: Foretold | None) -> list[str]:
-    if eta is None:
-        return [DASH] * 3
-    return [f"{share:.0%}" for share in (eta.covered, eta.of_the_mean_wait, eta.of_each_wait)]
-
-
-def _known(by_one: Knowable | None) -> str:
-    return DASH if by_one is None else f"{by_one.error:.0%}; {by_one.near:.0%}"
-
-
-def costs_table(costs: Mapping[str, Costs]) -> str:
-    rows = [
-        [
-            f"{core}, {int(size):,} waiting, {kind}",
-            spread(Spread.of(values_of(rounds, size))),
-            spread(ratio(rounds, size, smallest(rounds))) + TIMES,
-        ]
-        for core, of_core in costs.items()
-        for kind, rounds in of_core.decisions.items()
-        for size in sorted(rounds[0], key=int)
-    ]
-    return markdown_table(("", "CPU per decision, µs", "of the smallest's"), rows)
-
-
-def _prose(name: str) -> str:
-    return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8").strip()

@@ -1,16 +1,15 @@
-"""What is simulated: regions of GPUs, and requests that keep them as busy as asked for."""
+"""What is simulated: three regions of GPUs, and arrivals that keep them as busy as required."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from beacon_router.scheduling import BackendSpec, ModelSpec, RegionSpec, Scheduler, Topology
+from beacon_router.scheduling import BackendSpec, ModelSpec, RegionSpec, Topology
 from benchmarks.scheduling.figures import offered_load
-from benchmarks.scheduling.simulator import Simulator
+from benchmarks.scheduling.simulator import PolicyUnderTest, Simulator
 from benchmarks.scheduling.traces import read_trace, trace_files
 from benchmarks.scheduling.workload import (
     Arrival,
-    Askers,
-    People,
+    WorkloadGenerator,
     bursty,
     model_catalogue,
     poisson,
@@ -18,11 +17,9 @@ from benchmarks.scheduling.workload import (
 )
 
 GPUS, MODELS = 8, 12
-"""GPUs in a region, and models that all of them serve, one loaded at a time."""
-LOAD = 0.9
-"""The share of GPU time, loads included, that is in use under Beacon's policy."""
+"""GPUs of a region, and models that all of them serve, one loaded at a time."""
 RATE = 2.0
-_ROUNDS = 6
+_ROUNDS, _TOLERANCE = 7, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +28,32 @@ class Scenario:
     topology: Topology
     arrivals: list[Arrival]
 
+    def at_load(self, load: float, make: Callable[[Topology], PolicyUnderTest]) -> "Scenario":
+        """The same requests, arriving so fast that this policy uses this share of the GPU time."""
+        arrivals = self.arrivals
+        for _ in range(_ROUNDS):
+            records = Simulator(self.topology, make(self.topology)).run(arrivals)
+            found = offered_load(records, len(self.topology.backends))
+            if abs(found - load) < _TOLERANCE:
+                break
+            arrivals = stretched(arrivals, found / load)
+        return Scenario(self.name, self.topology, arrivals)
 
-def all_scenarios(traces: str | None, seed: int, seconds: float) -> Iterator[Scenario]:
+
+def all_scenarios(traces: str | None, seed: int, requests: int) -> Iterator[Scenario]:
     """Two generated ones, and one for each trace in the directory."""
     models = model_catalogue(MODELS, seed)
     for name, moments in (("Poisson", poisson), ("bursts", bursty)):
-        askers = Askers(People(), models, seed)
-        yield _scenario(name, models, [askers.ask(moment) for moment in moments(RATE, seconds, seed)])
+        generator = WorkloadGenerator(models, seed)
+        arrivals = [generator.arrival(moment) for moment in moments(RATE, requests / RATE, seed)]
+        yield Scenario(name, topology_for(arrivals, models), arrivals)
     for path in trace_files(traces):
-        yield _scenario(path.stem, models, read_trace(path, Askers(People(), models, seed)))
+        arrivals = read_trace(path, WorkloadGenerator(models, seed))[:requests]
+        yield Scenario(path.stem, topology_for(arrivals, models), arrivals)
 
 
-def place(arrivals: Sequence[Arrival], catalogue: Sequence[ModelSpec]) -> Topology:
-    """Every region that is asked for, with the same GPUs, which serve every model that is asked for."""
+def topology_for(arrivals: Sequence[Arrival], catalogue: Sequence[ModelSpec]) -> Topology:
+    """Every requested region, with the same GPUs, which serve every requested model."""
     known = {model.name: model for model in catalogue}
     wanted = sorted({arrival.model for arrival in arrivals})
     regions = sorted({arrival.region for arrival in arrivals})
@@ -56,19 +66,3 @@ def place(arrivals: Sequence[Arrival], catalogue: Sequence[ModelSpec]) -> Topolo
             for number in range(1, GPUS + 1)
         ),
     )
-
-
-def _scenario(name: str, catalogue: Sequence[ModelSpec], arrivals: list[Arrival]) -> Scenario:
-    topology = place(arrivals, catalogue)
-    return Scenario(name, topology, as_busy_as(LOAD, topology, arrivals))
-
-
-def as_busy_as(load: float, topology: Topology, arrivals: list[Arrival]) -> list[Arrival]:
-    """The same requests, arriving so fast that the GPUs are in use for this share of the time."""
-    for _ in range(_ROUNDS):
-        seen = Simulator(topology, Scheduler(topology), foretell=False).run(arrivals)
-        load_now = offered_load(seen, len(topology.backends))
-        if abs(load_now - load) < 0.005:
-            break
-        arrivals = stretched(arrivals, load_now / load)
-    return arrivals

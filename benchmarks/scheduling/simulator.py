@@ -1,9 +1,9 @@
-"""Runs a workload through a policy in virtual time and writes down what happened to each request."""
+"""Runs a workload through a policy in virtual time and records what happens to each request."""
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
 from typing import Protocol
 
 from beacon_router.scheduling import Decision, Eta, Expired, Outcome, Request, RequestId, Start, Topology
@@ -22,13 +22,11 @@ class PolicyUnderTest(Protocol):
 
 
 @dataclass(slots=True)
-class Seen:
-    """What one request went through."""
-
+class RequestRecord:
     arrival: Arrival
+    backend: str = ""
     started_s: float = -1.0
     load_s: float = 0.0
-    reason: str = ""
     eta: Eta | None = None
 
     @property
@@ -41,110 +39,80 @@ class Seen:
 
 
 class Simulator:
-    def __init__(self, topology: Topology, policy: PolicyUnderTest, *, foretell: bool = True) -> None:
+    def __init__(self, topology: Topology, policy: PolicyUnderTest, *, estimate: bool = False) -> None:
         self._policy = policy
-        self._foretell = foretell
+        self._estimate = estimate
         self._loads = {model.name: model.expected_load_s for model in topology.models}
         self._loaded: dict[str, str] = {}
-        self._events: list[tuple[float, int, str, str]] = []
+        self._free_slots = {backend.name: backend.slots for backend in topology.backends}
+        self._events: list[tuple[float, int, str, RequestId]] = []
         self._number = 0
-        self._arrived = 0
         self._wake: float | None = None
-        self._backend_of: dict[str, str] = {}
-        self.requests: dict[str, Seen] = {}
+        self._records: dict[RequestId, RequestRecord] = {}
+        self._started: list[RequestRecord] = []
 
-    def run(self, arrivals: Sequence[Arrival]) -> list[Seen]:
-        """Everything arrives, everything runs to its end."""
-        for arrival in arrivals:
-            self.arrive(arrival)
-        self.finish()
-        return list(self.requests.values())
+    def run(self, arrivals: Sequence[Arrival]) -> list[RequestRecord]:
+        """Everything arrives, everything runs to its end; in the order of the starts."""
+        for number, arrival in enumerate(arrivals, start=1):
+            self._run_until(arrival.arrival_s)
+            self._arrive(RequestId(f"r{number}"), arrival)
+        self._run_until(inf)
+        if len(self._started) < len(arrivals):
+            raise AssertionError(f"{len(arrivals) - len(self._started)} requests never started")
+        return self._started
 
-    def finish(self) -> None:
-        """Nobody comes any more."""
-        self._until(float("inf"))
-
-    def twins(self) -> "Iterator[Simulator]":
-        """Copies that play on by themselves, as many as are taken; what has ended is not copied."""
-        running = {subject for _, _, kind, subject in self._events if kind != "wake"}
-        live = {name: seen for name, seen in self.requests.items() if seen.started_s < 0 or name in running}
-        everybody, self.requests = self.requests, live
-        try:
-            image = pickle.dumps(self)
-        finally:
-            self.requests = everybody
-        while True:
-            twin = pickle.loads(image)
-            assert isinstance(twin, Simulator)
-            yield twin
-
-    def redraw(self, now: float, run_s: Callable[[str, float], float]) -> None:
-        """Another run time for all who wait or run, by their model and how long they have run by now."""
-        for seen in self.requests.values():
-            began = now if seen.started_s < 0 else min(now, seen.started_s + seen.load_s)
-            seen.arrival = replace(seen.arrival, run_s=run_s(seen.arrival.model, now - began))
-        self._events = [
-            (self.requests[subject].ended_s if kind == "finished" else at, number, kind, subject)
-            for at, number, kind, subject in self._events
-        ]
-        heapify(self._events)
-
-    def arrive(self, arrival: Arrival) -> RequestId:
-        """Everything up to the moment of this arrival happens, then it arrives."""
+    def _arrive(self, name: RequestId, arrival: Arrival) -> None:
         now = arrival.arrival_s
-        self._until(now)
-        self._arrived += 1
-        request = RequestId(f"r{self._arrived}")
-        self.requests[request] = Seen(arrival)
-        asked = Request(request, arrival.model, arrival.region, arrival.rank, size=arrival.size)
-        self._policy.submit(now, asked)
-        self._carry_out(now)
-        if self._foretell:
-            self.requests[request].eta = self._policy.eta(now, request)
-        return request
+        self._records[name] = RequestRecord(arrival)
+        self._policy.submit(
+            now,
+            Request(
+                name, arrival.model, arrival.region, arrival.rank, size=arrival.size, user=arrival.tenant
+            ),
+        )
+        self._dispatch(now)
+        if self._estimate:
+            self._records[name].eta = self._policy.eta(now, name)
 
-    def _until(self, moment: float) -> None:
+    def _run_until(self, moment: float) -> None:
         while self._events and self._events[0][0] <= moment:
-            now, _, kind, subject = heappop(self._events)
+            now, _, kind, name = heappop(self._events)
             if kind == "wake":
-                self._carry_out(now)
+                self._dispatch(now)
                 continue
-            seen = self.requests[subject]
+            record = self._records[name]
             if kind == "loaded":
-                self._policy.model_loaded(now, self._backend_of[subject], seen.arrival.model)
+                self._policy.model_loaded(now, record.backend, record.arrival.model)
                 continue
+            self._free_slots[record.backend] += 1
             self._policy.finished(
-                now,
-                RequestId(subject),
-                Outcome.COMPLETED,
-                load_s=seen.load_s or None,
-                run_s=seen.arrival.run_s,
+                now, name, Outcome.COMPLETED, load_s=record.load_s or None, run_s=record.arrival.run_s
             )
-            self._carry_out(now)
+            self._dispatch(now)
 
-    def _carry_out(self, now: float) -> None:
+    def _dispatch(self, now: float) -> None:
         for decision in self._policy.next(now):
-            if isinstance(decision, Expired):
-                continue
-            self._start(now, decision)
+            if not isinstance(decision, Expired):
+                self._start(now, decision)
         wake = self._policy.next_wakeup()
         if wake is not None and wake != self._wake:
             self._wake = wake
-            self._push(wake, "wake", "")
+            self._push(wake, "wake", RequestId(""))
 
     def _start(self, now: float, start: Start) -> None:
-        seen = self.requests[start.id]
-        assert seen.started_s < 0
-        seen.started_s = now
-        seen.reason = start.reason
-        if self._loaded.get(start.backend) != seen.arrival.model:
+        record = self._records[start.id]
+        if record.started_s >= 0 or not self._free_slots[start.backend]:
+            raise AssertionError(f"{start.id} started twice, or {start.backend} is busy")
+        self._free_slots[start.backend] -= 1
+        record.started_s, record.backend = now, start.backend
+        self._started.append(record)
+        if self._loaded.get(start.backend) != record.arrival.model:
             assert start.needs_load
-            seen.load_s = self._loads[seen.arrival.model]
-            self._loaded[start.backend] = seen.arrival.model
-            self._backend_of[start.id] = start.backend
-            self._push(now + seen.load_s, "loaded", start.id)
-        self._push(seen.ended_s, "finished", start.id)
+            record.load_s = self._loads[record.arrival.model]
+            self._loaded[start.backend] = record.arrival.model
+            self._push(now + record.load_s, "loaded", start.id)
+        self._push(record.ended_s, "finished", start.id)
 
-    def _push(self, at: float, kind: str, subject: str) -> None:
+    def _push(self, at: float, kind: str, name: RequestId) -> None:
         self._number += 1
-        heappush(self._events, (at, self._number, kind, subject))
+        heappush(self._events, (at, self._number, kind, name))

@@ -1,14 +1,14 @@
-"""Arrivals from CSV files. What a file does not say is drawn from seeded random numbers."""
+"""Arrivals from CSV files. Columns that a file lacks are drawn from seeded random numbers."""
 
 import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.scheduling.workload import TIERS, Arrival, Askers
+from benchmarks.scheduling.workload import TIERS, Arrival, WorkloadGenerator
 
 SECONDS_PER_TOKEN = 0.03
 SECONDS_PER_CONTEXT_TOKEN = 0.00025
-"""What a run takes where a file counts tokens and not seconds."""
+"""The run time where a file has tokens instead of seconds."""
 
 
 def trace_files(directory: str | None) -> list[Path]:
@@ -16,17 +16,17 @@ def trace_files(directory: str | None) -> list[Path]:
     return sorted(Path(directory).glob("*.csv")) if directory else []
 
 
-def read_trace(path: Path, askers: Askers) -> list[Arrival]:
+def read_trace(path: Path, generator: WorkloadGenerator) -> list[Arrival]:
     """Rows of `arrival_s, tenant, model, tier, region, run_s, size`, in order of arrival."""
     with path.open(encoding="utf-8", newline="") as lines:
-        rows = [_arrival(row, askers) for row in csv.DictReader(lines)]
+        rows = [_arrival(row, generator) for row in csv.DictReader(lines)]
     if not rows:
         raise ValueError(f"{path.name} has no arrivals")
     return sorted(rows, key=lambda arrival: arrival.arrival_s)
 
 
-def _arrival(row: Mapping[str, str], askers: Askers) -> Arrival:
-    drawn = askers.ask(float(row["arrival_s"]), _run_s(row))
+def _arrival(row: Mapping[str, str], generator: WorkloadGenerator) -> Arrival:
+    drawn = generator.arrival(float(row["arrival_s"]), _run_s(row))
     tier = row.get("tier") or drawn.tier
     if tier not in TIERS:
         raise ValueError(f"no tier {tier!r}")

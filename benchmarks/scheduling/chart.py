@@ -6,18 +6,18 @@ from xml.sax.saxutils import escape
 
 from benchmarks.harness.picture import STYLE
 from benchmarks.scheduling.figures import Figures
-from benchmarks.scheduling.findings import BEACON, Found
+from benchmarks.scheduling.measurements import BEACON, LoadFigures
 from benchmarks.scheduling.workload import TIERS
 
 WIDTH, LABELS, RIGHT = 860, 150, 30
 TOP, HEAD, ROW, GAP, FOOT = 92, 22, 24, 14, 34
-SUBTITLE = "seconds, each line ten times; GPUs 90 % loaded under Beacon"
+SUBTITLE = "seconds, logarithmic; GPUs 90 % loaded under Beacon"
 COLOURS = ("#cf222e", "#bf8700", "#1a7f37", "#0969da", "#8250df")
-LEAST, MOST = -1, 4
+MIN_DECADE, MAX_DECADE = -1, 4
 """A tenth of a second to ten thousand."""
 
 
-def waits_picture(found: Sequence[Found]) -> str:
+def waits_chart(found: Sequence[LoadFigures]) -> str:
     rows = sum(len(scenario.policies) for scenario in found)
     height = TOP + rows * ROW + len(found) * (HEAD + GAP) + FOOT
     title = "p95 wait per tier, by scheduling policy"
@@ -32,7 +32,7 @@ def waits_picture(found: Sequence[Found]) -> str:
     ]
     y = TOP
     for scenario in found:
-        parts.append(f'<text class="quiet" x="12" y="{y + 14}">{escape(scenario.name)}</text>')
+        parts.append(f'<text class="quiet" x="12" y="{y + 14}">{escape(scenario.scenario)}</text>')
         y += HEAD
         for name, figures in scenario.policies.items():
             parts += _row(name, figures, y)
@@ -54,7 +54,7 @@ def _legend() -> list[str]:
 
 def _grid(height: int) -> list[str]:
     lines = []
-    for decade in range(LEAST, MOST + 1):
+    for decade in range(MIN_DECADE, MAX_DECADE + 1):
         x, label = _x(10.0**decade), f"{10.0**decade:,g}" if decade < 4 else "10,000"
         lines += [
             f'<line class="grid" x1="{x:.1f}" y1="{TOP - 12}" x2="{x:.1f}" y2="{height - FOOT}"/>',
@@ -65,8 +65,8 @@ def _grid(height: int) -> list[str]:
 
 def _row(name: str, figures: Figures, y: int) -> list[str]:
     middle = y + ROW / 2 - 4
-    low, high = (end(_x(waits.p95) for waits in figures.waits.values()) for end in (min, max))
-    points = {tier: _x(waits.p95) for tier, waits in figures.waits.items()}
+    points = {tier: _x(p95_s) for tier, p95_s in figures.p95.items()}
+    low, high = min(points.values()), max(points.values())
     weight = ' font-weight="600"' if name == BEACON else ""
     return [
         f'<text x="{LABELS - 12}" y="{middle + 5}" text-anchor="end"{weight}>{escape(name)}</text>',
@@ -80,6 +80,6 @@ def _row(name: str, figures: Figures, y: int) -> list[str]:
 
 
 def _x(seconds: float) -> float:
-    inside = min(max(seconds, 10.0**LEAST), 10.0**MOST)
-    share = (math.log10(inside) - LEAST) / (MOST - LEAST)
+    inside = min(max(seconds, 10.0**MIN_DECADE), 10.0**MAX_DECADE)
+    share = (math.log10(inside) - MIN_DECADE) / (MAX_DECADE - MIN_DECADE)
     return LABELS + share * (WIDTH - LABELS - RIGHT)
