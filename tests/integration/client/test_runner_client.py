@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import orjson
 import pytest
+from structlog.contextvars import bound_contextvars
 
 from beacon_client import Beacon, BeaconError, BeaconUnreachable, RunnerClient
 from beacon_contracts.jobs import GenerationJob, JobState
 from beacon_lifecycle.clock import SystemClock
-from beacon_telemetry import log_context
 from tests.integration.client.documents import ACCEPTED, execution, job, summary
 from tests.integration.client.small_runner import (
     SmallRunner,
@@ -57,7 +57,7 @@ async def test_a_submission_carries_the_key_and_a_fresh_idempotency_key(
     runner: SmallRunner, client: RunnerClient
 ) -> None:
     runner.on("POST /api/v1/jobs", ACCEPTED)
-    with log_context(request_id="req-1"):
+    with bound_contextvars(request_id="req-1"):
         accepted = await client.submit(CAT)
     await client.submit({"kind": "generation", "model": "flux", "prompt": "a cat"})
     first, second = runner.calls

@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 from aiohttp import web
+from structlog.contextvars import bound_contextvars
 
 from beacon_contracts.inference import InferenceRequest, InferenceState, StepMeta
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
 from beacon_runner.ports.router import RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.router_client import RouterClient, RouterTimeouts
-from beacon_telemetry import log_context
 from tests.integration.runner_router_client.router_stub import RouterStub, cut, refuse, router_stub, view_of
 
 ONE_SECOND_WAITS = RouterTimeouts(wait_s=1, exchange_s=60.0, connect_s=60.0, short_s=60.0, max_tries=4)
@@ -63,7 +63,7 @@ async def test_a_result_comes_back_by_the_first_call_when_it_is_quick(router: Ro
 
 async def test_the_request_arrives_whole(router: RouterStub) -> None:
     async with RouterClient([router.url], "secret") as client, asyncio.TaskGroup() as tasks:
-        with log_context(job_id="job_a", request_id="req-9"):
+        with bound_contextvars(job_id="job_a", request_id="req-9"):
             tasks.create_task(client.infer(request()))
         await router.until(lambda: "exe_a.0.0" in router.known)
         await router.finish("exe_a.0.0")

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from beacon_telemetry import (
     HttpMetrics,
     HttpMetricsMiddleware,
-    metrics_endpoint,
     metrics_route,
     new_registry,
 )
@@ -144,9 +143,3 @@ async def test_the_endpoint_shows_the_registry_and_only_that() -> None:
     assert "beacon_jobs" in names
     assert "process_cpu_seconds" in names
     assert "beacon_jobs" not in {family.name for family in REGISTRY.collect()}
-
-
-async def test_the_endpoint_can_be_added_to_fastapi() -> None:
-    app = FastAPI()
-    app.add_route("/metrics", metrics_endpoint(new_registry()))
-    assert await call(app, "/metrics") == [200]

@@ -14,8 +14,9 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from structlog.contextvars import bound_contextvars
 
-from beacon_telemetry import RequestContextMiddleware, log_context, outgoing_headers, request_id
+from beacon_telemetry import RequestContextMiddleware, outgoing_headers
 
 Lines = Callable[[], list[dict[str, Any]]]
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -23,9 +24,9 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 async def show(_request: Request) -> Response:
     structlog.get_logger("app").info("inside")
-    with log_context(job_id="j-9"):
+    with bound_contextvars(job_id="j-9"):
         inner = outgoing_headers()
-    return JSONResponse({"request_id": request_id(), "outgoing": outgoing_headers(), "inner": inner})
+    return JSONResponse({"outgoing": outgoing_headers(), "inner": inner})
 
 
 async def fail(_request: Request) -> Response:
@@ -75,7 +76,6 @@ async def get(path: str, **headers: str) -> httpx.Response:
 async def test_an_id_is_taken_bound_and_sent_back(json_lines: Lines) -> None:
     response = await get("/show", x_request_id="r-1", x_job_id="j-1", traceparent=TRACE)
     assert response.headers["x-request-id"] == "r-1"
-    assert response.json()["request_id"] == "r-1"
     assert response.json()["outgoing"] == {"X-Request-Id": "r-1", "X-Job-Id": "j-1", "traceparent": TRACE}
     assert response.json()["inner"]["X-Job-Id"] == "j-9"
     inside, access = json_lines()
@@ -86,7 +86,7 @@ async def test_an_id_is_taken_bound_and_sent_back(json_lines: Lines) -> None:
 async def test_a_missing_id_is_made_and_differs_each_time(json_lines: Lines) -> None:
     first, second = await get("/show"), await get("/show")
     assert len(first.headers["x-request-id"]) == 32
-    assert first.headers["x-request-id"] == first.json()["request_id"]
+    assert first.headers["x-request-id"] == first.json()["outgoing"]["X-Request-Id"]
     assert first.headers["x-request-id"] != second.headers["x-request-id"]
 
 
@@ -164,7 +164,9 @@ async def test_nothing_of_a_request_is_left_for_the_next_in_the_same_context(jso
 
 async def test_requests_side_by_side_keep_their_own_ids(json_lines: Lines) -> None:
     responses = await asyncio.gather(*(get("/show", x_request_id=f"r-{n}") for n in range(20)))
-    assert [response.json()["request_id"] for response in responses] == [f"r-{n}" for n in range(20)]
+    assert [response.json()["outgoing"]["X-Request-Id"] for response in responses] == [
+        f"r-{n}" for n in range(20)
+    ]
 
 
 def test_web_sockets_carry_ids_too(json_lines: Lines) -> None:
@@ -185,4 +187,3 @@ def test_a_web_socket_that_is_not_accepted_is_logged_as_refused(json_lines: Line
 def test_outside_a_request_there_is_nothing_to_carry() -> None:
     structlog.contextvars.clear_contextvars()
     assert outgoing_headers() == {}
-    assert request_id() is None

@@ -14,48 +14,38 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class HttpMetrics:
-    """What the registry has of HTTP: requests, their durations, connections and those that were refused."""
+    """HTTP metrics: requests, durations, open connections and refused connections."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         self._requests = Counter(
-            f"{prefix}_http_requests", "Requests answered", ("route", "method", "status"), registry=registry
+            f"{prefix}_http_requests", "Requests", ("route", "method", "status"), registry=registry
         )
         self._durations = Histogram(
             f"{prefix}_http_request_duration_seconds",
-            "Time from request to the last byte of the answer",
+            "Time from the request to the last byte of the response",
             ("route", "method"),
             buckets=_BUCKETS,
             registry=registry,
         )
         self._connections = Gauge(f"{prefix}_http_connections", "Connections open", registry=registry)
         self._refused = Counter(
-            f"{prefix}_http_connections_refused", "Connections beyond the bound", registry=registry
+            f"{prefix}_http_connections_refused", "Connections beyond the limit", registry=registry
         )
-        # `labels()` takes a lock and makes strings; the set of routes is small and fixed.
-        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        requests, durations = self._series_of(route, method, status)
-        requests.inc()
-        durations.observe(seconds)
+    def record(self, route: str, method: str, status: int, seconds: float) -> None:
+        self._requests.labels(route, method, status).inc()
+        self._durations.labels(route, method).observe(seconds)
 
     def count_connections(self, count: Callable[[], float]) -> None:
-        """`count` is asked at every scrape."""
+        """`count` is called at every scrape."""
         self._connections.set_function(count)
 
     def connection_refused(self) -> None:
         self._refused.inc()
 
-    def _series_of(self, route: str, method: str, status: int) -> tuple[Counter, Histogram]:
-        series = self._series.get((route, method, status))
-        if series is None:
-            series = self._requests.labels(route, method, status), self._durations.labels(route, method)
-            self._series[route, method, status] = series
-        return series
-
 
 class HttpMetricsMiddleware:
-    """Counts what an ASGI application answers."""
+    """Records the requests of an ASGI application."""
 
     def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
         self._app = app
@@ -65,9 +55,9 @@ class HttpMetricsMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = 500  # what the client gets when the app raises before it answers
+        status = 500  # the response when the app raises before it starts one
 
-        async def watch(message: Message) -> None:
+        async def record_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -75,16 +65,16 @@ class HttpMetricsMiddleware:
 
         started = perf_counter()
         try:
-            await self._app(scope, receive, watch)
+            await self._app(scope, receive, record_status)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-            self._metrics.answered(route_template(scope), method, status, perf_counter() - started)
+            self._metrics.record(route_template(scope), method, status, perf_counter() - started)
 
 
 def route_template(scope: Scope) -> str:
-    """`/jobs/{id}` for `/jobs/17`: one of a fixed set, whatever clients ask for.
+    """`/jobs/{id}` for `/jobs/17`: one of a fixed set, for any path that clients request.
 
-    Read after the app has run, when the router has left its choice in the scope.
+    Called after the app, when the scope has the matched route.
     """
     mount = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :] if _mounted(scope) else ""
     template = _matched_path(scope)

@@ -1,42 +1,53 @@
-"""One log pipeline per process: structlog and the standard library's loggers meet in it, on stdout."""
+"""One log format per process for structlog's loggers and those of the standard library, on stdout."""
 
 import logging
 import sys
 from collections.abc import Callable, MutableMapping
-from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import orjson
 import structlog
+from structlog.stdlib import ProcessorFormatter
 from structlog.typing import Processor
 
 from beacon_telemetry.redaction import redact
 
 LogFormat = Literal["console", "json"]
 
-# One line per outgoing call or accepted connection: ours are written by the middleware instead.
-_CHATTY = ("httpx", "httpcore", "aiohttp.access", "uvicorn.access", "asyncio")
+# They log each request or connection, which the middleware of this package logs as well.
+_VERBOSE_LIBRARIES = ("httpx", "httpcore", "aiohttp.access", "uvicorn.access", "asyncio")
 
 
 def configure_logging(service: str, fmt: LogFormat = "console", level: str | int = "info") -> None:
-    """Send every log line of this process through one pipeline; call it once, before anything logs."""
+    """Configure all loggers of this process; call it once, before the first log line."""
     minimum = _level_number(level)
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        _add_service(service),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            _add_names(service),
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.StackInfoRenderer(),
-            structlog.processors.format_exc_info,
-            redact,
-            _renderer(fmt),
-        ],
+        processors=[*shared, ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(minimum),
-        logger_factory=_Stdout,
+        logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    _route_standard_library(minimum)
+    handler = _StdoutHandler()
+    handler.setFormatter(
+        ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                ProcessorFormatter.remove_processors_meta,
+                structlog.processors.StackInfoRenderer(),
+                structlog.processors.format_exc_info,
+                redact,
+                _renderer(fmt),
+            ],
+        )
+    )
+    _configure_standard_library(handler, minimum)
 
 
 def _level_number(level: str | int) -> int:
@@ -48,52 +59,35 @@ def _level_number(level: str | int) -> int:
     return number
 
 
-class _Stdout:
-    """Writes lines to whatever stdout is now; a reader that went away never breaks the work."""
-
-    def __init__(self, name: str = "") -> None:
-        self.name = name
-
-    def msg(self, line: str) -> None:
-        with suppress(OSError, ValueError):
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-
-    debug = info = warning = warn = error = critical = fatal = exception = log = msg
-
-
-class _StandardLibraryHandler(logging.Handler):
-    """Hands records of ordinary loggers (uvicorn, asyncpg, alembic) to the pipeline."""
+class _StdoutHandler(logging.StreamHandler[TextIO]):
+    """Writes to the current stdout, and drops lines while it is closed: no reader is no reason to fail."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        logger = structlog.get_logger(record.name)
-        logger.log(_known_level(record.levelno), record.getMessage(), exc_info=record.exc_info)
+        self.stream = sys.stdout
+        super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
 
 
-def _known_level(number: int) -> int:
-    """The nearest of the five levels below: libraries invent their own, such as uvicorn's TRACE."""
-    return max(logging.DEBUG, min(number // 10 * 10, logging.CRITICAL))
-
-
-def _route_standard_library(minimum: int) -> None:
+def _configure_standard_library(handler: logging.Handler, minimum: int) -> None:
     root = logging.getLogger()
-    root.handlers = [_StandardLibraryHandler()]
+    root.handlers = [handler]
     root.setLevel(minimum)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
         logger = logging.getLogger(name)
         logger.handlers = []
-        logger.setLevel(logging.NOTSET)  # whoever set one before: the root's decides
-        # Without a handler in sight uvicorn skips its own access lines, which ours replace.
+        logger.setLevel(logging.NOTSET)  # the level of the root logger applies
+        # Without a handler uvicorn does not format access lines.
         logger.propagate = name != "uvicorn.access"
-    for name in _CHATTY:
+    for name in _VERBOSE_LIBRARIES:
         logging.getLogger(name).setLevel(max(minimum, logging.WARNING))
 
 
-def _add_names(service: str) -> Processor:
-    def add(logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _add_service(service: str) -> Processor:
+    def add(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event["service"] = service
-        if logger is not None and logger.name:
-            event["logger"] = logger.name
         return event
 
     return add
@@ -111,7 +105,7 @@ def _to_json(event: MutableMapping[str, Any], default: Callable[[Any], Any]) -> 
     try:
         return orjson.dumps(event, default=default, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:
-        # A value that JSON cannot hold (an int of 100 bits, a lone surrogate) must not lose the line.
+        # A value that JSON cannot represent (an int of 100 bits, a lone surrogate) must not lose the line.
         return orjson.dumps({str(name): _plain(value) for name, value in event.items()}).decode()
 
 

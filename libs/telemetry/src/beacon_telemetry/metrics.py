@@ -1,6 +1,4 @@
-"""Prometheus exposition of a registry that the process owns; nothing uses the global one."""
-
-from collections.abc import Awaitable, Callable
+"""Prometheus exposition of a registry of the process; the global registry is not used."""
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -10,7 +8,7 @@ from starlette.routing import Route
 
 
 def new_registry() -> CollectorRegistry:
-    """A registry that already has the process's own figures: CPU, memory, open files, garbage collection."""
+    """A registry with the metrics of the process: CPU, memory, open files, garbage collection."""
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -18,15 +16,11 @@ def new_registry() -> CollectorRegistry:
     return registry
 
 
-def metrics_endpoint(registry: CollectorRegistry) -> Callable[[Request], Awaitable[Response]]:
-    """A Starlette or FastAPI endpoint that answers with the registry's text, in the format asked for."""
+def metrics_route(registry: CollectorRegistry) -> Route:
+    """`GET /metrics`, in the format that the Accept header names."""
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), headers={"content-type": content_type})
 
-    return metrics
-
-
-def metrics_route(registry: CollectorRegistry, path: str = "/metrics") -> Route:
-    return Route(path, metrics_endpoint(registry), methods=["GET"], include_in_schema=False)
+    return Route("/metrics", metrics, methods=["GET"], include_in_schema=False)

@@ -11,7 +11,7 @@ from beacon_telemetry.context import JOB_ID_HEADER, REQUEST_ID_HEADER, TRACE_HEA
 
 log = structlog.get_logger("beacon.access")
 
-QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+_QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 _REQUEST_ID = REQUEST_ID_HEADER.lower().encode()
 _JOB_ID = JOB_ID_HEADER.lower().encode()
@@ -21,21 +21,18 @@ _SAFE_TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class RequestContextMiddleware:
-    """Takes or makes `X-Request-Id`, sends it back, and takes `X-Job-Id` and `traceparent` for the logs."""
+    """Accepts or creates `X-Request-Id` and returns it; logs it with `X-Job-Id` and `traceparent`."""
 
-    def __init__(
-        self, app: ASGIApp, *, access_log: bool = True, quiet_paths: frozenset[str] = QUIET_PATHS
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, access_log: bool = True) -> None:
         self._app = app
         self._access_log = access_log
-        self._quiet_paths = quiet_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        response = _Response(send, bind_request(scope["headers"]).encode())
-        if not self._access_log or scope["path"] in self._quiet_paths:
+        response = _Response(send, _bind_request(scope["headers"]).encode())
+        if not self._access_log or scope["path"] in _QUIET_PATHS:
             await self._app(scope, receive, response.send)
             return
         started = perf_counter()
@@ -45,9 +42,9 @@ class RequestContextMiddleware:
             _write_access_line(scope, response.status, perf_counter() - started)
 
 
-def bind_request(headers: list[tuple[bytes, bytes]]) -> str:
-    """Every log line of this task carries the request's ids from now on; returns the one to send back."""
-    # A server may start a pipelined request inside the context of the one before it.
+def _bind_request(headers: list[tuple[bytes, bytes]]) -> str:
+    """Bind the ids of a request to the log context of this task; returns the request id."""
+    # A server may start a pipelined request in the context of the previous one.
     structlog.contextvars.clear_contextvars()
     fields = _fields_of(headers)
     structlog.contextvars.bind_contextvars(**fields)
@@ -55,7 +52,7 @@ def bind_request(headers: list[tuple[bytes, bytes]]) -> str:
 
 
 class _Response:
-    """Adds the request id to the response's headers and keeps its status."""
+    """Adds the request id to the headers of the response and stores its status."""
 
     __slots__ = ("_request_id", "_send", "status")
 
@@ -71,13 +68,13 @@ class _Response:
             headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != _REQUEST_ID]
             message["headers"] = [*headers, (_REQUEST_ID, self._request_id)]
         elif kind == "websocket.close" and self.status is None:
-            self.status = 403  # what a server answers when a socket is closed before it was accepted
+            self.status = 403  # the response to a WebSocket that is closed before it is accepted
         await self._send(message)
 
 
 def _fields_of(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The ids in the request's headers; what is too long or not plain text is not taken over."""
-    fields = {"request_id": request_id_of(headers)}
+    """The ids in the headers of a request; values that are too long or not printable are ignored."""
+    fields = {"request_id": _request_id(headers)}
     for name, value in headers:
         if name == _JOB_ID and _SAFE_ID.fullmatch(value):
             fields["job_id"] = value.decode()
@@ -86,8 +83,8 @@ def _fields_of(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return fields
 
 
-def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:
-    """The id that the client sent, or a new one: no secret, so it is not worth a call to the kernel."""
+def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
+    """The id that the client sent, or a new one. It is no secret, so `random` suffices."""
     for name, value in headers:
         if name == _REQUEST_ID and _SAFE_ID.fullmatch(value):
             return value.decode()
