@@ -1,4 +1,4 @@
-"""Events of a job, numbered per job so that a reconnecting client misses none."""
+"""What happened to a job, numbered per job so that a late or reconnecting client misses nothing."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -36,7 +36,7 @@ class JobEvent(ResponseModel):
 
 
 class EventPage(ResponseModel):
-    """Events so far; `more` while the job can have further ones."""
+    """What happened so far; `more` while the job can still have events after these."""
 
     events: list[JobEvent]
     more: bool

@@ -1,4 +1,4 @@
-"""Failures of jobs, executions, attempts and requests to the router."""
+"""Why something did not work: the same shape in jobs, executions, attempts and the router's answers."""
 
 from enum import StrEnum
 from typing import Any
@@ -7,7 +7,7 @@ from beacon_contracts.model import ResponseModel
 
 
 class FailureStage(StrEnum):
-    """The stage in which an execution failed."""
+    """Where on its way an execution failed."""
 
     ADMISSION = "admission"
     QUEUE = "queue"

@@ -1,4 +1,4 @@
-"""For operators: queue depths, dead letters, pauses."""
+"""What an operator sees and does: queue depths, dead letters, pauses."""
 
 from datetime import datetime
 from typing import Annotated
@@ -65,13 +65,13 @@ class DeadLetterPage(ResponseModel):
 
 
 class DeadLetterChoice(RequestModel):
-    """The given dead letters, or all of them."""
+    """Which dead letters: those given, or all of them, said explicitly."""
 
     job_ids: Annotated[list[Annotated[Text, Field(max_length=80)]], Field(max_length=10_000)] | None = None
     all: bool = False
 
 
 class AffectedCount(ResponseModel):
-    """The number of changed items."""
+    """How many were changed."""
 
     count: int

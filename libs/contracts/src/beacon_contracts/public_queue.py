@@ -1,4 +1,4 @@
-"""The public view of the queue: counts, positions and models of all users' jobs."""
+"""The queue as everybody may see it: counts, places, models; of others' jobs no more than that."""
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from beacon_contracts.tiers import Tier
 
 
 class PublicJob(ResponseModel):
-    """`position` numbers the list, running jobs first."""
+    """`position` numbers the list: what runs comes first."""
 
     id: str
     status: JobState
@@ -18,7 +18,7 @@ class PublicJob(ResponseModel):
 
 
 class PublicQueue(ResponseModel):
-    """`queue_length` counts waiting and running jobs; `jobs` has the first of them."""
+    """`queue_length` counts all jobs that wait or run; `jobs` are the first of them."""
 
     queue_length: int
     current_job: str | None = None
@@ -26,7 +26,7 @@ class PublicQueue(ResponseModel):
 
 
 class ExploredJob(PublicJob):
-    """`priority` is the tier. `name` is set for the caller's own jobs only."""
+    """`priority` is the tier. `name` is told of one's own jobs only."""
 
     duration: float | None = None
     priority: Tier
@@ -48,7 +48,7 @@ class QueueCounts(ResponseModel):
 
 
 class RunnerStatus(ResponseModel):
-    """`estimated_wait` is in seconds, for a new job, by model."""
+    """`estimated_wait` are seconds that a new job for the model would wait."""
 
     status: str
     scheduler: SchedulerView
@@ -57,7 +57,7 @@ class RunnerStatus(ResponseModel):
 
 
 class Generate(RequestModel):
-    """A generation job in short form."""
+    """A generation in its shortest form."""
 
     prompt: str = Field(min_length=1, max_length=100_000, pattern=r"^[^\x00]*$")
     model: Name

@@ -1,4 +1,4 @@
-"""The state of a router: queues, runs, backends and limits, for the runner and status pages."""
+"""What the router says of itself: queues, runs, backends, caps. The runner and status pages read it."""
 
 from pydantic import Field
 
@@ -38,7 +38,7 @@ class RunningInference(ResponseModel):
 
 
 class RegionStatus(ResponseModel):
-    """Queue sizes and runs of a region, and the estimated wait of a new request by model."""
+    """Sizes of the region's queues, what runs there now, and what a new request would wait per model."""
 
     region: str
     concurrency: int
@@ -59,7 +59,7 @@ class RegionStatus(ResponseModel):
 
 
 class LimitStatus(ResponseModel):
-    """A limit that is shared by backends or routers."""
+    """A cap that several backends, or several routers, share."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""Why a job waits: the jobs ahead of it, or the region, backend, limit or breaker that blocks it."""
+"""Why a job waits: which queue and who is ahead, or which region, backend, cap or breaker holds it."""
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from beacon_contracts.tiers import JobClass
 
 
 class ExecutionWait(ResponseModel):
-    """One execution that has been sent to the router and has not ended."""
+    """One execution that is at the router and not done."""
 
     execution_id: str
     model: str
@@ -21,7 +21,7 @@ class ExecutionWait(ResponseModel):
 
 
 class WhyView(ResponseModel):
-    """`summary` is one sentence; `reasons` are the causes."""
+    """`summary` is one sentence; `reasons` are the facts behind it, in words."""
 
     job_id: str
     status: JobState
