@@ -65,7 +65,7 @@ class Fairness:
         self._transport = open_transport(self._config)
         await self._transport.start()
         self._filler = Filler(self._config, self._database, self._transport)
-        claims = PostgresClaims(self._database, max_deliveries=self._config.runner.max_deliveries)
+        claims = PostgresClaims(self._database)
         executor = RouterExecutor(self._router, timeout_s=60)
         self._services = build_worker(self._transport, claims, executor)
         for service in self._services:

@@ -33,9 +33,6 @@ class CountingClaims:
     async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
         return await self._claims.claim(messages, worker)
 
-    async def confirm(self, message: Message, job: ClaimedJob, worker: str) -> bool:
-        return await self._claims.confirm(message, job, worker)
-
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         applied = await self._claims.record(reports)
         ended = [report.claimed.id for report in reports if report.verdict is not None]
@@ -66,7 +63,7 @@ class BeaconDrain:
 
     async def drain(self, count: int) -> float:
         self._progress.wanted = count
-        claims = PostgresClaims(self._database, max_deliveries=self._config.runner.max_deliveries)
+        claims = PostgresClaims(self._database)
         services = build_worker(self._transport, CountingClaims(claims, self._progress), self._executor())
         if self._options.get("outbox"):
             services += self._relay()

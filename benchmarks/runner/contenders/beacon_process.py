@@ -69,7 +69,7 @@ def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
 
 def _worker(settings: RunnerSettings, transport: Transport, router: InferencePort) -> list[Service]:
     database = Database(settings.database_url, size=WORKER_POOL)
-    claims = PostgresClaims(database, max_deliveries=transport.config.runner.max_deliveries)
+    claims = PostgresClaims(database)
     executor = RouterExecutor(router, timeout_s=transport.config.runner.execution_timeout_s)
     return [
         Resource("worker-database", open_it=database.open, close_it=database.close),

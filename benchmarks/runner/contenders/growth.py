@@ -34,7 +34,7 @@ class Growth:
         await self._database.open()
         self._transport = open_transport(self._config)
         self._filler = Filler(self._config, self._database, self._transport)
-        self._claims = PostgresClaims(self._database, max_deliveries=5)
+        self._claims = PostgresClaims(self._database)
         self._empty_bytes = await self._redis_bytes()
 
     async def fill(self, count: int) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
-from beacon_runner.domain.plan import Due
+from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.worker.outcomes import Outcome
 
@@ -66,7 +66,7 @@ class InstantExecutor:
         )
         self.failed = asyncio.Event()
 
-    def start(self, job: ClaimedJob, started: Due, done: Callable[[Outcome], None]) -> None:  # noqa: ARG002
+    def start(self, job: ClaimedJob, started: PendingExecution, done: Callable[[Outcome], None]) -> None:  # noqa: ARG002
         self._body(started.execution.input["prompt"])
         done(self._outcome)
 

@@ -59,7 +59,7 @@ class Recovery:
     async def recover(self, seed: int) -> float:
         async def send(sent: float) -> None:
             await self._filler.submit(1, new_users(1), repr(sent))
-            self._transport.bell.ring()
+            self._transport.outbox_notifier.notify()
 
         return await recover(send, PROCESS, "worker", "shipped", "hang", seed=seed)
 
@@ -68,7 +68,7 @@ class Recovery:
         await self._database.close()
 
     async def _until_live(self, count: int) -> None:
-        self._transport.bell.ring()
+        self._transport.outbox_notifier.notify()
         await until(lambda: self._live(count), 0.01)
 
     async def _live(self, count: int) -> bool:

@@ -13,12 +13,13 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.job_ids import new_job_ids
 from beacon_runner.domain.lanes import lane_at_submission
+from beacon_runner.domain.submissions import NewJob
 from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.new_ids import new_job_ids
 from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.submissions import NewJob, Submissions
+from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.wiring.loops import Transport
 from beacon_telemetry import new_registry
 
@@ -59,9 +60,9 @@ class Filler:
     def __init__(self, config: BeaconConfig, database: Database, transport: Transport) -> None:
         self._config = config
         self._admission = Admission(config)
-        self._submissions = Submissions(database)
+        self._submissions = PostgresSubmissions(database, SystemClock(), 10_000_000)
         self._publisher = OutboxPublisher(PostgresOutbox(database), transport.queue, transport.metrics)
-        self._desk = transport.desk
+        self._admin = transport.queue_admin
 
     async def submit(self, count: int, users: Sequence[UserId], prompt: str = "x") -> None:
         """So many jobs, the users in turn."""
@@ -83,7 +84,7 @@ class Filler:
 
     async def publish(self) -> None:
         """Everything in the outbox goes to Redis, which a relay has opened before."""
-        await self._desk.open()
+        await self._admin.open()
         while (await self._publisher.run_once()).count:
             pass
 

@@ -11,12 +11,14 @@ from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
+from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin, scripts
 from beacon_runner.redis_queue.keys import HASH_TAG
+from beacon_runner.redis_queue.redis_queue import payload_of
+from beacon_runner.redis_queue.scripts import Operation
 
 
-def message(lane: str = "anna", job_class: JobClass = JobClass.LOW, *, ticket: int = 1) -> Message:
-    return Message(JobId(new_uuid()), ticket, 0, 1, job_class, lane)
+def message(lane: str = "anna", job_class: JobClass = JobClass.LOW, *, generation: int = 1) -> Message:
+    return Message(JobId(new_uuid()), generation, 0, 1, job_class, lane)
 
 
 def entry(wanted: Message, **more: Any) -> OutboxEntry:
@@ -53,6 +55,13 @@ class QueueBed:
 
     async def claim(self, limit: int = 100, worker: str = "w1") -> Sequence[Message]:
         return await self.queue.claim(tuple(JobClass), limit, worker)
+
+    async def extend(self, worker: str, *messages: Message) -> list[str]:
+        """As the heartbeat does; the ids of the messages that another worker has leased."""
+        pairs = [value for one in messages for value in (one.id, payload_of(one))]
+        arguments: list[str | int] = [*self.layout.arguments, 60_000, worker, *pairs]
+        lost, *_ = await scripts.run(self.redis, Operation.EXTEND, self.layout.shared, arguments)
+        return list(lost)
 
     async def loads(self, lane: str) -> tuple[int, int]:
         """The counters of a lane: pending, running."""

@@ -150,10 +150,10 @@ async def test_a_due_retry_without_a_lane_gets_the_least_loaded(bed: QueueBed) -
 
 async def test_dead_letters_are_mirrored_once_a_job(bed: QueueBed) -> None:
     one, other = message(), message()
-    dead = [OutboxEntry(Topic.DEAD, letter, reason="poison") for letter in (one, other)]
+    dead = [OutboxEntry(Topic.DEAD, letter) for letter in (one, other)]
     assert await bed.queue.push(dead) == 2
     assert await bed.queue.push(dead) == 0
-    await bed.queue.push([OutboxEntry(Topic.DEAD, replace(one, ticket=5))])
+    await bed.queue.push([OutboxEntry(Topic.DEAD, replace(one, generation=5))])
     assert (await bed.desk.stats()).dead == 2
     assert await bed.desk.forget_dead([]) == 0
     assert await bed.desk.forget_dead([one.job]) == 1

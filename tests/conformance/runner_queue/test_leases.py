@@ -63,7 +63,7 @@ async def test_what_is_paid_for_while_a_worker_has_it_goes_back_to_the_front(bed
     await bed.add(reclaimed)
     await bed.queue.ack(await bed.claim(1))  # the ordinary one
     await bed.laid_out(lease_s=0.001).claim(1)
-    assert await bed.queue.move(reclaimed, front=True)
+    assert await bed.add(reclaimed, front=True) == 1
     await until(lambda: bed.queue.reclaim(100), "the lease has ended")
     await bed.add(message("dan", JobClass.HIGH))
     assert (await bed.claim(1))[0].job == reclaimed.job
@@ -82,7 +82,7 @@ async def test_only_its_holder_can_return_a_message(bed: QueueBed) -> None:
     await bed.add(one)
     await bed.claim(worker="w1")
     assert await bed.queue.nack([one], "w2") == 0
-    assert await bed.queue.extend([one], "w2") == [one]
+    assert await bed.extend("w2", one) == [one.id]
     assert await bed.queue.nack([one], "w1") == 1
 
 
@@ -90,7 +90,7 @@ async def test_a_heartbeat_keeps_a_lease_alive(bed: QueueBed) -> None:
     one = message()
     await bed.add(one)
     await bed.laid_out(lease_s=0.001).claim()
-    assert await bed.queue.extend([one], "w1") == []
+    assert await bed.extend("w1", one) == []
     assert await bed.queue.reclaim(100) == []
 
 
@@ -99,7 +99,7 @@ async def test_a_worker_keeps_what_redis_forgot_or_gave_up_on(bed: QueueBed) -> 
     await bed.add(given_up)
     await bed.laid_out(lease_s=0.001).claim()
     await until(lambda: bed.queue.reclaim(100), "the lease has ended")
-    assert await bed.queue.extend([forgotten, given_up], "w1") == []
+    assert await bed.extend("w1", forgotten, given_up) == []
     assert await bed.claim(worker="w2") == []
     assert (await bed.loads("anna"), await bed.loads("bea")) == ((0, 1), (0, 1))
     assert await bed.queue.ack([forgotten, given_up]) == 2
@@ -112,8 +112,8 @@ async def test_what_another_worker_has_taken_is_lost(bed: QueueBed) -> None:
     await bed.laid_out(lease_s=0.001).claim(worker="w1")
     await until(lambda: bed.queue.reclaim(100), "the lease has ended")
     await bed.claim(worker="w2")
-    assert await bed.queue.extend([one], "w1") == [one]
-    assert await bed.queue.extend([one], "w2") == []
+    assert await bed.extend("w1", one) == [one.id]
+    assert await bed.extend("w2", one) == []
 
 
 async def test_removal_takes_only_what_nobody_has_started(bed: QueueBed) -> None:
@@ -122,7 +122,7 @@ async def test_removal_takes_only_what_nobody_has_started(bed: QueueBed) -> None
     await bed.claim()
     await bed.add(waiting)
     await bed.add(skipped, front=True)
-    assert await bed.queue.remove([leased, waiting, skipped]) == 2
+    assert await bed.desk.discard([leased, waiting, skipped]) == 2
     assert await bed.claim() == []
     assert await bed.queue.ack([leased]) == 1
     assert await bed.keys() == set()
@@ -133,7 +133,7 @@ async def test_redis_knows_what_it_holds(bed: QueueBed) -> None:
     await bed.add(leased)
     await bed.claim()
     await bed.add(waiting)
-    newer = replace(waiting, ticket=2)
+    newer = replace(waiting, generation=2)
     asked = [LiveMessage(one, None) for one in (waiting, absent, leased, newer)]
     assert await bed.queue.find_inconsistent(asked) == [absent, newer]
     assert await bed.queue.find_inconsistent([replace(one, front=True) for one in asked[:1]]) == [waiting]

@@ -1,5 +1,7 @@
 """Who is served first: front, then lanes in turn, arrival inside a lane, classes in the pool's order."""
 
+from dataclasses import replace
+
 from beacon_contracts.tiers import JobClass
 from tests.conformance.runner_queue.bed import QueueBed, message
 
@@ -58,7 +60,7 @@ async def test_a_paused_class_is_skipped_until_it_resumes(bed: QueueBed) -> None
 async def test_a_promoted_message_leaves_its_old_class(bed: QueueBed) -> None:
     moved, stays = message(), message()
     await bed.add(moved, stays)
-    assert await bed.queue.move(moved, job_class=JobClass.MEDIUM)
+    assert await bed.add(replace(moved, job_class=JobClass.MEDIUM)) == 1
     assert await bed.queue.claim([JobClass.LOW], 10, "w") == [stays]
     (claimed,) = await bed.queue.claim([JobClass.MEDIUM], 10, "w")
     assert claimed.id == moved.id
@@ -68,13 +70,13 @@ async def test_a_promoted_message_leaves_its_old_class(bed: QueueBed) -> None:
 async def test_a_message_never_moves_down_or_twice(bed: QueueBed) -> None:
     one = message("a", JobClass.MEDIUM)
     await bed.add(one)
-    assert not await bed.queue.move(one, job_class=JobClass.LOW)
-    assert await bed.queue.move(one, job_class=JobClass.HIGH)
-    assert not await bed.queue.move(one, job_class=JobClass.HIGH)
-    assert await bed.queue.move(one, front=True)
-    assert not await bed.queue.move(one, front=True)
+    assert await bed.add(replace(one, job_class=JobClass.LOW)) == 0
+    assert await bed.add(replace(one, job_class=JobClass.HIGH)) == 1
+    assert await bed.add(replace(one, job_class=JobClass.HIGH)) == 0
+    assert await bed.add(one, front=True) == 1
+    assert await bed.add(one, front=True) == 0
     assert [found.id for found in await bed.claim()] == [one.id]
-    assert not await bed.queue.move(one, front=True)
+    assert await bed.add(one, front=True) == 0
 
 
 async def test_a_skip_that_comes_through_the_outbox_moves_the_message_that_is_there(bed: QueueBed) -> None:

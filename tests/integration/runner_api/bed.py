@@ -26,7 +26,6 @@ from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.ports.router import CancelResult, RouterStatus
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.submissions import NewJob
 from beacon_runner.postgres.users import Users
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.watchers import Watchers
@@ -149,17 +148,6 @@ class Caller:
         return await self.get(f"/api/v1/jobs/{job_id}")
 
 
-@dataclass(frozen=True)
-class Heard:
-    """Notes that something was stored, and brings nothing anywhere."""
-
-    rung: list[None]
-    carries: int = 0
-
-    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None:
-        self.rung.append(None)
-
-
 @asynccontextmanager
 async def served(
     bed: ApiBed,
@@ -214,7 +202,6 @@ async def api_bed(
         watchers=watchers,
         tickets=Tickets(redis),
         ring=lambda: rung.append(None),
-        announce=Heard(rung),
         registry=registry,
         access_log=False,
         priorities=priorities,

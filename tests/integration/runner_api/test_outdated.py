@@ -10,7 +10,16 @@ from tests.integration.runner_api.bed import GENERATION, api_bed
 from tests.integration.runner_api.test_auth import doors
 
 JOB = "job_" + "0" * 26
-EARLIER = "0011"  # its rows have lanes and batches written out: the next version's jobs do not fit in
+MAKE_OUTDATED = """
+    ALTER TABLE jobs RENAME COLUMN generation TO ticket;
+    ALTER TABLE outbox RENAME COLUMN generation TO ticket;
+    UPDATE alembic_version SET version_num = '0000';
+"""
+MAKE_CURRENT = """
+    ALTER TABLE jobs RENAME COLUMN ticket TO generation;
+    ALTER TABLE outbox RENAME COLUMN ticket TO generation;
+    UPDATE alembic_version SET version_num = '0001';
+"""
 
 SUBMISSIONS: list[tuple[str, Any, dict[str, str]]] = [
     ("/api/v1/jobs", GENERATION, {}),
@@ -62,23 +71,22 @@ async def test_every_route_with_a_key_says_that_nothing_was_ever_migrated(
 async def test_submissions_to_an_earlier_version_wait_for_the_migration(
     empty_database_url: str, redis_url: str, path: str, body: Any, headers: dict[str, str]
 ) -> None:
-    await migrate.upgrade(empty_database_url, EARLIER)
+    await migrate.upgrade(empty_database_url)
     async with api_bed(empty_database_url, redis_url) as api:
+        await api.store.database.execute(MAKE_OUTDATED)
         for caller in (await api.user(), await api.admin()):  # with limits, and without
             must_say_so(await caller.http.post(path, json=body, headers=headers))
-        await migrate.upgrade(empty_database_url)
+        await api.store.database.execute(MAKE_CURRENT)
         for caller in (await api.user("carl"), await api.user("dora")):
             await caller.post(path, body, 202, **headers)
 
 
-@pytest.mark.parametrize("version", ["0001", EARLIER])
-async def test_no_route_breaks_on_an_earlier_version(
-    empty_database_url: str, redis_url: str, version: str
-) -> None:
-    """Each of them either can do its work there, or says why not; after the migration each can."""
-    await migrate.upgrade(empty_database_url, version)
+async def test_no_route_breaks_on_an_earlier_version(empty_database_url: str, redis_url: str) -> None:
+    """Each route works there or reports the missing migration; after the migration each works."""
+    await migrate.upgrade(empty_database_url)
     async with api_bed(empty_database_url, redis_url) as api:
         root = await api.admin()
+        await api.store.database.execute(MAKE_OUTDATED)
 
         async def ask() -> list[httpx.Response]:
             return [await root.http.request(method, path, json=body) for method, path, body in OTHERS]
@@ -86,7 +94,7 @@ async def test_no_route_breaks_on_an_earlier_version(
         for answer in await ask():
             if answer.status_code >= 500:
                 must_say_so(answer)
-        await migrate.upgrade(empty_database_url)
+        await api.store.database.execute(MAKE_CURRENT)
         assert {answer.status_code for answer in await ask()} <= {200, 201, 202, 400, 404, 409}
 
 
@@ -94,8 +102,9 @@ async def test_ready_is_told_what_to_do(empty_database_url: str, redis_url: str)
     async with api_bed(empty_database_url, redis_url) as api:
         parts = (await api.caller(None).get("/readyz", 503))["parts"]
         assert (parts["postgres"], parts["migrations"]) == ("ok", "never run: `beacon-runner migrate`")
-        await migrate.upgrade(empty_database_url, EARLIER)
-        parts = (await api.caller(None).get("/readyz", 503))["parts"]
-        assert parts["migrations"] == f"at {EARLIER}, this needs {head()}: `beacon-runner migrate`"
         await migrate.upgrade(empty_database_url)
+        await api.store.database.execute(MAKE_OUTDATED)
+        parts = (await api.caller(None).get("/readyz", 503))["parts"]
+        assert parts["migrations"] == f"at 0000, this needs {head()}: `beacon-runner migrate`"
+        await api.store.database.execute(MAKE_CURRENT)
         assert (await api.caller(None).get("/readyz"))["ready"] is True

@@ -13,6 +13,7 @@ from beacon_contracts.tiers import Tier
 from beacon_runner.domain.stage_result import ClaimedJob, Dead
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.postgres.cancels import PostgresCancels
+from beacon_runner.worker.run import build_run
 from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller, api_bed
 from tests.integration.runner_store.bed import MAX_DELIVERIES, POLICY, judged
 from tests.integration.runner_store.statements import DUE_NOW, LONG_AGO, TRY_NOW
@@ -299,8 +300,11 @@ async def test_a_poisonous_job_that_never_ran_gives_the_money_back(api: ApiBed) 
     await skip(anna, job_id)
     await api.publish()
     messages = await api.queue.claim(["high"], 1, "w1")  # type: ignore[list-item]
-    for _ in range(MAX_DELIVERIES + 1):
+    for _ in range(MAX_DELIVERIES):
         await api.store.claims.claim(messages, "w1")
+    (claimed,) = await api.store.claims.claim(messages, "w1")
+    run = build_run(messages[0], claimed, 0.0, max_deliveries=MAX_DELIVERIES)
+    await api.store.claims.record([run.take_report()])
     assert (await anna.job(job_id))["status"] == "failed"
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 

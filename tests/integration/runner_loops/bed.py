@@ -20,18 +20,19 @@ from beacon_lifecycle import Clock, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.domain.plan import Due
+from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.domain.submissions import NewJob
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.maintenance.publisher import OutboxPublisher
-from beacon_runner.maintenance.redis_mirror import Mirror
+from beacon_runner.maintenance.redis_mirror import RedisMirror
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.job_commands import JobControl
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile
-from beacon_runner.postgres.submissions import NewJob, Submissions
+from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.wiring.loops import Transport, build_worker
 from beacon_runner.worker.outcomes import Outcome
 from tests.fixtures.waiting import until
@@ -69,7 +70,7 @@ def failed(*, retryable: bool = True, code: str = "backend_error") -> Failure:
 @dataclass
 class Running:
     job: ClaimedJob
-    due: Due
+    due: PendingExecution
     done: Callable[[Outcome], None]
     given_up: bool = False
 
@@ -81,11 +82,13 @@ class Running:
 class ScriptedExecutor:
     """Keeps what was started until the test ends it; `at_once` answers immediately instead."""
 
-    at_once: Callable[[ClaimedJob, Due], Outcome] | None = None
+    at_once: Callable[[ClaimedJob, PendingExecution], Outcome] | None = None
     runs: list[Running] = field(default_factory=list)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def start(self, job: ClaimedJob, started: Due, done: Callable[[Outcome], None]) -> Running | None:
+    def start(
+        self, job: ClaimedJob, started: PendingExecution, done: Callable[[Outcome], None]
+    ) -> Running | None:
         run = Running(job, started, done)
         self.runs.append(run)
         if self.at_once is not None:
@@ -116,7 +119,7 @@ class LoopBed:
         await database.open()
         address = RedisAddress(redis_url)
         transport = Transport(config, address, CollectorRegistry(), clock or SystemClock())
-        await transport.desk.open()  # as a relay has done
+        await transport.queue_admin.open()  # as a relay has done
         try:
             yield cls(config, database, transport)
         finally:
@@ -129,7 +132,7 @@ class LoopBed:
 
     @property
     def claims(self) -> PostgresClaims:
-        return PostgresClaims(self.database, max_deliveries=self.config.runner.max_deliveries)
+        return PostgresClaims(self.database)
 
     @property
     def outbox(self) -> PostgresOutbox:
@@ -144,8 +147,8 @@ class LoopBed:
         return PostgresPauses(self.database)
 
     @property
-    def mirror(self) -> Mirror:
-        return Mirror(self.live, self.pauses, self.transport.desk, page=2)
+    def mirror(self) -> RedisMirror:
+        return RedisMirror(self.live, self.pauses, self.transport.queue_admin, page=2)
 
     @property
     def control(self) -> JobControl:
@@ -162,7 +165,6 @@ class LoopBed:
         tier: Tier = Tier.FREE,
         user: UserId | None = None,
         body: Any = None,
-        submissions: Submissions | None = None,
     ) -> list[JobId]:
         owner = user or UserId(new_uuid())
         admission = Admission(self.config)
@@ -178,7 +180,7 @@ class LoopBed:
             )
             for _ in range(count)
         ]
-        await (submissions or Submissions(self.database)).submit(jobs)
+        await PostgresSubmissions(self.database, SystemClock(), 1_000_000).submit(jobs)
         return [job.id for job in jobs]
 
     async def queued(self, count: int = 1, **more: Any) -> list[JobId]:

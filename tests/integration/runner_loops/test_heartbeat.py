@@ -107,7 +107,7 @@ async def test_a_worker_that_is_not_alive_claims_nothing(database_url: str, redi
             await until(lambda: _heard(bed), "the worker listens")
             await clock.advance(2)  # the slow poll looks as well
             assert (await bed.job(second))["state"] == "queued"
-            assert (await bed.transport.desk.stats()).leased == 0
+            assert (await bed.transport.queue_admin.stats()).leased == 0
 
 
 async def test_a_blocked_event_loop_keeps_its_jobs(database_url: str, redis_url: str) -> None:

@@ -66,7 +66,7 @@ async def test_promoting_twice_changes_nothing_more(bed: LoopBed) -> None:
     assert (await promoter(bed).run_once()).count == 1
     assert (await promoter(bed).run_once()).count == 0
     await bed.publish()
-    stats = await bed.transport.desk.stats()
+    stats = await bed.transport.queue_admin.stats()
     assert stats.waiting == {JobClass.HIGH: 1, JobClass.MEDIUM: 0, JobClass.LOW: 0}
 
 
@@ -116,7 +116,7 @@ async def test_two_relays_at_once_promote_each_job_once(bed: LoopBed) -> None:
     assert sum(one.count for one in rounds) == 40
     await asyncio.gather(*(bed.publisher.run_once() for _ in range(4)))
     await bed.publish()
-    stats = await bed.transport.desk.stats()
+    stats = await bed.transport.queue_admin.stats()
     assert stats.waiting == {JobClass.HIGH: 0, JobClass.MEDIUM: 40, JobClass.LOW: 0}
     claimed = await bed.queue.claim(list(JobClass), 100, "w")
     assert {message.job for message in claimed} == set(jobs)

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from beacon_contracts.tiers import JobClass, Tier
-from beacon_runner.maintenance.metrics_collector import AgeReader, GaugeReader
+from beacon_runner.maintenance.metrics_collector import MetricsCollector, QueueAgeCollector
 from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed
 
 COMMITTED_LATE = """
-INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane)
+INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane)
 SELECT id, user_id, 1, 0, 1, class, lane FROM jobs WHERE id = $1
 """
 
@@ -72,7 +72,7 @@ async def test_lag_and_depth_are_metrics(bed: LoopBed) -> None:
     await bed.queued(2)
     await bed.submit(3)
     metrics = bed.transport.metrics
-    await GaugeReader(bed.outbox, bed.transport.desk, metrics).run_once()
+    await MetricsCollector(bed.outbox, bed.transport.queue_admin, metrics).run_once()
     assert metrics.outbox_entries._value.get() == 3
     assert metrics.outbox_lag._value.get() > 0
     assert metrics.waiting.labels(JobClass.LOW)._value.get() == 2
@@ -86,6 +86,6 @@ async def test_the_age_of_the_oldest_that_waits_is_a_metric_of_each_class(bed: L
     aged = "UPDATE jobs SET queued_at = now() - interval '1 hour' WHERE id = ANY ($1::uuid[])"
     await bed.database.execute(aged, [oldest, running])
     metrics = bed.transport.metrics
-    await AgeReader(bed.live, metrics).run_once()
+    await QueueAgeCollector(bed.live, metrics).run_once()
     assert metrics.oldest.labels(JobClass.LOW)._value.get() >= 3600
     assert metrics.oldest.labels(JobClass.HIGH)._value.get() == 0

@@ -31,12 +31,12 @@ async def test_a_failed_job_waits_in_the_retry_set_until_it_is_due(bed: LoopBed)
         await until(lambda: _outbox(bed), "the retry is in the outbox")
     await bed.database.execute(MAKE_DUE)
     await bed.publish()
-    assert (await bed.transport.desk.stats()).retry == 1
+    assert (await bed.transport.queue_admin.stats()).retry == 1
     handler = RetryHandler(bed.queue, bed.transport.metrics)
     assert await handler.run_once() == RunResult(1)
     assert await handler.run_once() == RunResult(0)
     (message,) = await bed.queue.claim(ALL_CLASSES, 5, "w")
-    assert (message.job, message.ticket, message.attempt) == (job, 2, 2)
+    assert (message.job, message.generation, message.attempt) == (job, 2, 2)
 
 
 async def _outbox(bed: LoopBed) -> int:

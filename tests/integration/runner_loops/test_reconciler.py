@@ -70,7 +70,7 @@ async def test_who_shares_a_lane_comes_back_in_the_order_of_arrival(
     await flush(bed)
     assert await sweep(reconciler) == 12
     await bed.publish()
-    (lane,) = (await bed.transport.desk.stats()).lanes
+    (lane,) = (await bed.transport.queue_admin.stats()).lanes
     assert lane.pending == 12
     claimed = await bed.queue.claim(ALL_CLASSES, 100, "w")
     assert [message.job for message in claimed] == [*jobs[:5], *jobs[6:], jobs[5]]
@@ -101,7 +101,7 @@ async def test_waiting_retries_and_paid_skips_come_back_as_such(bed: LoopBed, re
     await flush(bed)
     assert await sweep(reconciler) == 3
     await bed.publish()
-    stats = await bed.transport.desk.stats()
+    stats = await bed.transport.queue_admin.stats()
     assert (sum(stats.waiting.values()), sum(stats.front.values()), stats.retry) == (2, 1, 1)
 
 
@@ -157,7 +157,7 @@ async def test_dead_letters_are_mirrored_again(bed: LoopBed, reconciler: Reconci
     await flush(bed)
     await sweep(reconciler)
     await bed.publish()
-    assert (await bed.transport.desk.stats()).dead == 1
+    assert (await bed.transport.queue_admin.stats()).dead == 1
 
 
 async def test_the_mirror_of_dead_letters_is_compared_with_the_table(
@@ -170,12 +170,12 @@ async def test_the_mirror_of_dead_letters_is_compared_with_the_table(
     await bed.publish()
     purged, forgotten, *_ = jobs
     await bed.database.execute("DELETE FROM dead_letters WHERE job_id = $1", purged)
-    await bed.transport.desk.forget_dead([forgotten])
+    await bed.transport.queue_admin.forget_dead([forgotten])
     await clock.advance(60)
     await sweep(reconciler)
     await bed.publish()
-    assert set(await bed.transport.desk.dead()) == set(jobs) - {purged}
-    assert (await bed.transport.desk.stats()).dead == 4
+    assert set(await bed.transport.queue_admin.dead()) == set(jobs) - {purged}
+    assert (await bed.transport.queue_admin.stats()).dead == 4
 
 
 async def test_a_paused_class_stays_paused_when_redis_was_emptied(
@@ -199,7 +199,7 @@ async def test_nothing_is_claimed_from_an_emptied_redis_before_its_pauses_are_ba
 ) -> None:
     """Between FLUSHALL and the next look at it, new messages of a paused class were handed out."""
     await bed.pauses.pause(JobClass.LOW)
-    await bed.transport.desk.pause(JobClass.LOW)
+    await bed.transport.queue_admin.pause(JobClass.LOW)
     await flush(bed)
     await bed.queued(tier=Tier.FREE)
     (open_one,) = await bed.queued(tier=Tier.ADMIN)
@@ -220,21 +220,21 @@ async def test_a_pause_in_the_middle_of_a_comparison_is_not_undone(bed: LoopBed)
         async def paused(self) -> frozenset[JobClass]:
             found = await super().paused()
             await self.pause(JobClass.HIGH)
-            await bed.transport.desk.pause(JobClass.HIGH)
+            await bed.transport.queue_admin.pause(JobClass.HIGH)
             return found
 
     await replace(bed.mirror, pauses=Overtaken(bed.database)).restore_pauses()
-    assert await bed.transport.desk.paused() == {JobClass.HIGH}
+    assert await bed.transport.queue_admin.paused() == {JobClass.HIGH}
 
 
 async def test_a_pause_that_redis_did_not_hear_of_is_told_at_the_next_sweep(
     bed: LoopBed, reconciler: Reconciler, clock: ManualClock
 ) -> None:
     await bed.pauses.pause(JobClass.HIGH)
-    await bed.transport.desk.pause(JobClass.LOW)  # and this resume was not heard
+    await bed.transport.queue_admin.pause(JobClass.LOW)  # and this resume was not heard
     await clock.advance(60)
     await sweep(reconciler)
-    assert (await bed.transport.desk.stats()).paused == {JobClass.HIGH}
+    assert (await bed.transport.queue_admin.stats()).paused == {JobClass.HIGH}
 
 
 async def test_a_promotion_or_a_payment_that_redis_lost_is_made_again(
@@ -258,13 +258,13 @@ async def test_a_lane_that_somebody_deleted_is_filled_again(
     bed: LoopBed, reconciler: Reconciler, clock: ManualClock
 ) -> None:
     jobs = await bed.queued(3)
-    (lane,) = [load.lane for load in (await bed.transport.desk.stats()).lanes]
+    (lane,) = [load.lane for load in (await bed.transport.queue_admin.stats()).lanes]
     await bed.transport.redis.delete(f"jobs:low:{lane}")
     await clock.advance(60)
     await sweep(reconciler)
     assert {message.job for message in await bed.queue.claim(ALL_CLASSES, 9, "w")} == set(jobs)
-    assert await bed.transport.desk.reset_lanes() == []
-    assert bed.transport.metrics.astray._value.get() == 3
+    assert await bed.transport.queue_admin.reset_lanes() == []
+    assert bed.transport.metrics.queue_repaired._value.get() == 3
 
 
 async def _state(bed: LoopBed, job: JobId, state: JobState) -> bool:
@@ -272,4 +272,4 @@ async def _state(bed: LoopBed, job: JobId, state: JobState) -> bool:
 
 
 async def _leased(bed: LoopBed) -> bool:
-    return (await bed.transport.desk.stats()).leased == 1
+    return (await bed.transport.queue_admin.stats()).leased == 1

@@ -38,15 +38,15 @@ async def test_the_bell_is_heard_in_another_process(redis_url: str) -> None:
     async with listening(redis_url, heard) as told, RedisAddress(redis_url).open() as redis:
         bell = OutboxNotifier(redis)
         await bell.start()
-        bell.ring()
+        bell.notify()
         await asyncio.wait_for(told.wait(), PATIENCE_S)
         await bell.stop()
 
 
 async def test_the_bell_wakes_a_publisher_of_its_own_process_without_redis() -> None:
     bell, wakeup = OutboxNotifier(RedisAddress("redis://127.0.0.1:1/0").open()), WakeEvent()
-    bell.also_wake(wakeup)
-    bell.ring()
+    bell.add_local(wakeup)
+    bell.notify()
     await asyncio.wait_for(wakeup.wait(3600, ManualClock()), PATIENCE_S)
 
 
@@ -76,7 +76,7 @@ async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(
         async with bed.worker(executor):
             await until(lambda: _subscribed(bed), "relay and worker listen")
             (job,) = await bed.submit()
-            bed.transport.bell.ring()
+            bed.transport.outbox_notifier.notify()
             assert await bed.ended(job) == ["completed"]
         for service in reversed(relay):
             await service.stop()

@@ -8,7 +8,7 @@ from typing import Any
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_runner.postgres.job_queries import Reader
-from beacon_runner.worker.outcomes import NotTaken, Outcome
+from beacon_runner.worker.outcomes import NotAccepted, Outcome
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
     LoopBed,
@@ -70,7 +70,7 @@ async def test_a_partial_job_is_terminal_only_when_all_has_ended(bed: LoopBed) -
         second.done(completed())
         assert await bed.ended(job) == ["partial"]
     await bed.publish()
-    assert (await bed.transport.desk.stats()).dead == 1
+    assert (await bed.transport.queue_admin.stats()).dead == 1
 
 
 async def test_only_the_failed_executions_run_again(bed: LoopBed) -> None:
@@ -105,13 +105,13 @@ async def test_retries_are_used_up_and_then_it_is_dead(bed: LoopBed) -> None:
 
 
 async def test_a_router_that_is_busy_costs_no_attempt(bed: LoopBed) -> None:
-    answers: Iterator[Outcome] = iter([NotTaken(30.0, "queue full"), completed()])
+    answers: Iterator[Outcome] = iter([NotAccepted(30.0, "queue full"), completed()])
     executor = ScriptedExecutor(at_once=lambda *_: next(answers))
     (job,) = await bed.queued()
     async with bed.worker(executor):
         await until(lambda: _next_attempt(bed, job), "the job waits for the router")
         row = await bed.job(job)
-        assert (row["state"], row["attempt"], row["ticket"]) == ("queued", 1, 2)
+        assert (row["state"], row["attempt"], row["generation"]) == ("queued", 1, 2)
         await make_due(bed)
         assert await bed.ended(job) == ["completed"]
     assert [run.due.attempt for run in executor.runs] == [1, 1]
@@ -126,14 +126,15 @@ async def test_a_router_that_is_busy_for_long_is_told_of_once(bed: LoopBed) -> N
         for turn, reason in enumerate(["away", "away", "away", "full", "full"], start=1):
             run = (await executor.started(turn))[-1]
             await until(partial(_execution_states, bed, job, "running"), "its start is recorded")
-            run.done(NotTaken(0.1, reason))
+            run.done(NotAccepted(0.1, reason))
             row = await until(partial(_postponed, bed, job, turn), "the job waits for the router")
-            delays.append(row["postponed"]["delay_s"])
+            delays.append(row["deferred"]["delay_s"])
             await make_due(bed)
         (*_, last) = await executor.started(6)
         last.done(completed())
         assert await bed.ended(job) == ["completed"]
     assert await told_of(bed, job) == [
+        "JOB_QUEUED",
         "EXECUTION_START",
         "WAITING",
         "WAITING",
@@ -151,7 +152,7 @@ async def test_what_the_router_did_not_take_is_not_said_to_run(bed: LoopBed) -> 
     async with bed.worker(executor):
         (run,) = await executor.started(1)
         await until(lambda: bed.executions(job), "its start is recorded")
-        run.done(NotTaken(30.0, "queue full"))
+        run.done(NotAccepted(30.0, "queue full"))
         await until(lambda: _next_attempt(bed, job), "the job waits for the router")
         (shown,) = await Reader(bed.database).executions(job)
         newest = shown.newest
@@ -165,7 +166,7 @@ async def test_what_the_router_did_not_take_is_not_said_to_run(bed: LoopBed) -> 
 async def test_results_count_even_when_the_rest_of_the_matrix_has_to_wait(bed: LoopBed) -> None:
     executor = ScriptedExecutor(
         at_once=lambda job, due: (
-            NotTaken(30.0, "full") if due.execution.ordinal > 0 and job.ticket == 1 else completed()
+            NotAccepted(30.0, "full") if due.execution.ordinal > 0 and job.generation == 1 else completed()
         )
     )
     (job,) = await bed.queued(body=matrix(questions=3))
@@ -214,7 +215,7 @@ async def _attempt(bed: LoopBed, job: JobId, attempt: int) -> bool:
 
 async def _postponed(bed: LoopBed, job: JobId, times: int) -> Any:
     row = await bed.job(job)
-    return row if (row["postponed"] or {}).get("times") == times else None
+    return row if (row["deferred"] or {}).get("times") == times else None
 
 
 async def _next_attempt(bed: LoopBed, job: JobId) -> Any:

@@ -13,12 +13,11 @@ from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import Due
+from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob, Deferred, StageReport
-from beacon_runner.migrations import migrate
 from beacon_runner.postgres.claims import PostgresClaims
-from beacon_runner.worker.build_run import open_run
 from beacon_runner.worker.outcomes import Outcome
+from beacon_runner.worker.run import build_run
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.bed import (
     ALL_CLASSES,
@@ -42,7 +41,7 @@ async def test_a_message_that_is_out_of_date_is_dropped(bed: LoopBed) -> None:
     async with bed.worker(executor):
         await bed.nothing_left()
     assert executor.runs == []
-    assert bed.transport.metrics.stale._value.get() == 1
+    assert bed.transport.metrics.stale_claims._value.get() == 1
 
 
 async def test_a_job_cancelled_while_it_runs_stays_cancelled(bed: LoopBed) -> None:
@@ -102,7 +101,7 @@ class Noticing(PostgresClaims):
     """Notes that a report could not be written now."""
 
     def __init__(self, bed: LoopBed) -> None:
-        super().__init__(bed.database, max_deliveries=bed.config.runner.max_deliveries)
+        super().__init__(bed.database)
         self.waits = asyncio.Event()
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
@@ -113,19 +112,17 @@ class Noticing(PostgresClaims):
             raise
 
 
-async def test_a_verdict_that_an_earlier_version_cannot_hold_waits_for_the_migration(
-    bed: LoopBed, database_url: str
-) -> None:
+async def test_results_wait_while_the_schema_is_outdated(bed: LoopBed) -> None:
     """Nothing is wrong with the job: it is neither ended as one that cannot be recorded, nor run again."""
     executor, claims = ScriptedExecutor(), Noticing(bed)
     (job,) = await bed.queued(body=pipeline())
     async with bed.worker(executor, claims):
         (first,) = await executor.started(1)
         await until(lambda: bed.executions(job), "its start is written")
-        await migrate.downgrade(database_url, "0011")
+        await bed.database.execute("ALTER TABLE jobs RENAME COLUMN deferred TO postponed")
         first.done(completed({"enhanced_prompt": "a bright city"}))
         await asyncio.wait_for(claims.waits.wait(), PATIENCE_S)
-        await migrate.upgrade(database_url)
+        await bed.database.execute("ALTER TABLE jobs RENAME COLUMN postponed TO deferred")
         await until(bed.publish, "the next step is in the outbox")
         (_, second) = await executor.started(2)
         second.done(completed({"generated_text": "!"}))
@@ -166,10 +163,9 @@ class LosingAnswers:
 
 
 async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps(bed: LoopBed) -> None:
-    await bed.claims.claim([], "first")  # begins the era, without which nobody can claim
     (job,) = await bed.queued()
     flapping = LosingAnswers(bed.database)
-    claims = PostgresClaims(flapping, max_deliveries=bed.config.runner.max_deliveries)  # type: ignore[arg-type]
+    claims = PostgresClaims(flapping)  # type: ignore[arg-type]
     for _ in range(bed.config.runner.max_deliveries + 1):
         messages = await bed.queue.claim(ALL_CLASSES, 1, "unlucky")
         flapping.losing = True
@@ -203,11 +199,11 @@ async def test_a_job_that_comes_forward_between_crashes_is_no_poison(bed: LoopBe
     for ordinal in range(questions):
         messages = await bed.queue.claim(ALL_CLASSES, 1, "victim")
         (claimed,) = await bed.claims.claim(messages, "victim")
-        run = open_run(messages[0], claimed, NOW)
-        started = run.next_due(1)
+        run = build_run(messages[0], claimed, NOW, max_deliveries=3)
+        started = run.start_next(1)
         assert started is not None
         assert started.execution.ordinal == ordinal
-        run.finished(started, completed(), NOW, NOW)
+        run.finish(started, completed(), NOW, NOW)
         await bed.claims.record([run.take_report()])
         await bed.queue.nack(messages, "victim")  # it died, and the reaper came
     async with bed.worker(ScriptedExecutor()):
@@ -233,8 +229,8 @@ async def test_a_failure_that_is_told_twice_counts_once(bed: LoopBed) -> None:
         await bed.ended(first.job.id)
         await until(lambda: _leased(bed, 1), "the first is done with")
         await bed.queue.ack([message for message in messages if message.job == first.job.id])
-        assert (await bed.transport.desk.stats()).leased == 1
-        assert await bed.transport.desk.reset_lanes() == []
+        assert (await bed.transport.queue_admin.stats()).leased == 1
+        assert await bed.transport.queue_admin.reset_lanes() == []
         second.done(completed())
         await bed.ended(*jobs)
         await bed.nothing_left()
@@ -275,7 +271,9 @@ async def test_a_job_that_cannot_be_begun_costs_the_others_nothing(bed: LoopBed)
 
 async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(bed: LoopBed) -> None:
     class Stumbling(ScriptedExecutor):
-        def start(self, job: ClaimedJob, started: Due, done: Callable[[Outcome], None]) -> Running | None:
+        def start(
+            self, job: ClaimedJob, started: PendingExecution, done: Callable[[Outcome], None]
+        ) -> Running | None:
             if started.execution.ordinal == 1 and started.attempt == 1:
                 raise ValueError("what is this?")
             return super().start(job, started, done)
@@ -353,7 +351,7 @@ async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(bed: LoopBed)
         first.done(completed("kept"))
     assert second.given_up
     row = await bed.job(job)
-    assert (row["state"], row["attempt"], row["deliveries"], row["ticket"]) == ("queued", 1, 0, 1)
+    assert (row["state"], row["attempt"], row["deliveries"], row["generation"]) == ("queued", 1, 0, 1)
     assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 5, "next")] == [job]
     assert (await bed.executions(job))[0]["output"] == "kept"
     await bed.queue.nack([live.message for live in await bed.live.live_page(None, 5)], "next")
@@ -377,15 +375,15 @@ async def test_a_worker_told_to_stop_waits_for_what_is_about_to_end(bed: LoopBed
 
 
 async def _waiting(bed: LoopBed) -> int:
-    return sum((await bed.transport.desk.stats()).waiting.values())
+    return sum((await bed.transport.queue_admin.stats()).waiting.values())
 
 
 async def _leased(bed: LoopBed, count: int) -> bool:
-    return (await bed.transport.desk.stats()).leased == count
+    return (await bed.transport.queue_admin.stats()).leased == count
 
 
 async def _fence_lost(bed: LoopBed) -> bool:
-    return bool(bed.transport.metrics.fences_lost._value.get())
+    return bool(bed.transport.metrics.fence_conflicts._value.get())
 
 
 async def _second_stage(bed: LoopBed, *jobs: JobId) -> bool:

@@ -14,8 +14,10 @@ from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.ports.reconcile import LiveMessage
-from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
-from beacon_runner.redis_queue.repair import LostAndFound
+from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin, scripts
+from beacon_runner.redis_queue.redis_queue import payload_of
+from beacon_runner.redis_queue.repair import QueueRepair
+from beacon_runner.redis_queue.scripts import Operation
 from tests.integration.runner_queue.model import QueueModel
 
 T = TypeVar("T")
@@ -39,10 +41,10 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self._loop = asyncio.Runner()
         self._redis = RedisAddress(redis_url).open()
-        layout = Layout()
+        layout = self._layout = Layout()
         self._queue = RedisQueue(self._redis, layout, lease_s=3600)
         self._desk = RedisQueueAdmin(self._redis, layout)
-        self._places = LostAndFound(self._redis, layout)
+        self._places = QueueRepair(self._redis, layout)
         self._model = QueueModel()
         self._do(self._redis.flushdb())
         self._do(self._desk.open())
@@ -90,7 +92,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(chosen=some_messages)
     def remove(self, chosen: list[Message]) -> None:
         ids = [message.id for message in chosen]
-        assert self._do(self._queue.remove(chosen)) == self._model.remove(ids)
+        assert self._do(self._desk.discard(chosen)) == self._model.remove(ids)
 
     @rule(chosen=some_messages, worker=workers)
     def nack(self, chosen: list[Message], worker: str) -> None:
@@ -99,8 +101,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(chosen=some_messages, worker=workers)
     def extend(self, chosen: list[Message], worker: str) -> None:
-        lost = self._do(self._queue.extend(chosen, worker))
-        assert [message.id for message in lost] == self._model.extend(chosen, worker)
+        pairs: list[str | int] = [value for message in chosen for value in (message.id, payload_of(message))]
+        arguments = [*self._layout.arguments, 60_000, worker, *pairs]
+        lost, *_ = self._do(scripts.run(self._redis, Operation.EXTEND, self._layout.shared, arguments))
+        assert lost == self._model.extend(chosen, worker)
 
     @rule(limit=st.integers(1, 8))
     def all_leases_end(self, limit: int) -> None:
@@ -110,11 +114,6 @@ class QueueMachine(RuleBasedStateMachine):
         reclaimed = self._do(self._queue.reclaim(limit))
         assert sorted(message.id for message in reclaimed) == leased[:limit]
         self._model.nack(leased[:limit], None)
-
-    @rule(message=messages, job_class=st.none() | job_classes, front=st.booleans())
-    def move(self, message: Message, job_class: JobClass | None, front: bool) -> None:
-        moved = self._do(self._queue.move(message, job_class=job_class, front=front))
-        assert moved == self._model.raise_to(message.id, job_class, front=front)
 
     @rule(job_class=job_classes, paused=st.booleans())
     def pause_or_resume(self, job_class: JobClass, paused: bool) -> None:
@@ -132,7 +131,7 @@ class QueueMachine(RuleBasedStateMachine):
         stats = self._do(self._desk.stats())
         assert dict(stats.waiting) == self._model.waiting()
         assert stats.leased == len(self._model.leased_ids())
-        assert self._do(self._places.all_in_place())
+        assert self._do(self._places.is_consistent())
         names = [f"queue:{lane}:{what}" for lane in LANES for what in ("pending", "running")]
         counters = [int(value or 0) for value in self._do(self._redis.mget(names))]
         assert counters == [count for lane in LANES for count in self._model.loads(lane)]

@@ -10,10 +10,12 @@ from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import JobClass, Tier
+from beacon_lifecycle import SystemClock
 from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.messages import Message, OutboxEntry
-from beacon_runner.domain.plan import due, stage_plan
+from beacon_runner.domain.plan import pending_executions, stage_plan
 from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, StageReport
+from beacon_runner.domain.submissions import NewJob
 from beacon_runner.domain.verdict import RetryPolicy, decide
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
@@ -22,7 +24,7 @@ from beacon_runner.postgres.job_commands import JobControl
 from beacon_runner.postgres.job_queries import ExecutionRecord, JobRecord, Reader
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
-from beacon_runner.postgres.submissions import NewJob, Submissions
+from beacon_runner.postgres.submissions import PostgresSubmissions
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 USER = UserId(new_uuid())
@@ -75,11 +77,11 @@ class Bed:
 
     @property
     def claims(self) -> PostgresClaims:
-        return PostgresClaims(self.database, max_deliveries=MAX_DELIVERIES)
+        return PostgresClaims(self.database)
 
     @property
-    def submissions(self) -> Submissions:
-        return Submissions(self.database)
+    def submissions(self) -> PostgresSubmissions:
+        return PostgresSubmissions(self.database, SystemClock(), 1_000_000)
 
     @property
     def control(self) -> JobControl:
@@ -94,7 +96,7 @@ class Bed:
         return PostgresReconcile(self.database)
 
     @property
-    def attic(self) -> PostgresRetention:
+    def retention(self) -> PostgresRetention:
         return PostgresRetention(self.database)
 
     @property
@@ -145,7 +147,7 @@ class Bed:
         for _ in range(POLICY.retries + 1):
             claimed = await self.claim()
             plan = stage_plan(claimed.spec, claimed.stage, claimed.context)
-            left = due(plan, claimed.known)
+            left = pending_executions(plan, claimed.recorded_executions)
             await self.run(claimed, *(outcomes[one.execution.ordinal] for one in left))
             if (await self.job(job)).head.finished_at is not None:
                 await self.published()
@@ -201,7 +203,7 @@ def report_of(execution: Any, attempt: int, outcome: str) -> ExecutionReport:
 
 def run_reports(claimed: ClaimedJob, outcomes: Sequence[str]) -> tuple[ExecutionReport, ...]:
     plan = stage_plan(claimed.spec, claimed.stage, claimed.context)
-    todo = due(plan, claimed.known)
+    todo = pending_executions(plan, claimed.recorded_executions)
     return tuple(
         report_of(one.execution, one.attempt, outcome) for one, outcome in zip(todo, outcomes, strict=True)
     )

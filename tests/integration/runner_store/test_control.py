@@ -221,7 +221,10 @@ async def test_requeueing_dead_letters_resets_attempts_and_runs_even_what_failed
     assert await bed.letters.requeue(None) == [jobs[2]]
     assert await bed.letters.count() == 0
     claimed = await bed.claim()
-    assert (claimed.attempt, [one.state for one in claimed.known]) == (1, [ExecutionState.PENDING])
+    assert (claimed.attempt, [one.state for one in claimed.recorded_executions]) == (
+        1,
+        [ExecutionState.PENDING],
+    )
     await bed.run(claimed, "fixed")
     assert (await bed.job(jobs[2])).head.state is JobState.COMPLETED
 

@@ -86,7 +86,7 @@ async def test_a_live_page_says_where_the_message_belongs(bed: Bed) -> None:
     await bed.published()
     rows = {row.message.job: row for row in await bed.live.live_page(None, 10)}
     assert rows[retrying].retry_at is not None
-    assert rows[retrying].message.ticket == 2
+    assert rows[retrying].message.generation == 2
     assert rows[processing].processing is True
     assert (rows[waiting].retry_at, rows[waiting].processing) == (None, False)
 
@@ -98,7 +98,7 @@ async def test_jobs_whose_message_is_still_in_the_outbox_are_not_called_lost(bed
     assert [message.job for message in await live(bed)] == [published]
 
 
-async def test_republishing_queues_what_is_still_live_under_the_same_ticket(bed: Bed) -> None:
+async def test_republishing_queues_what_is_still_live_under_the_same_generation(bed: Bed) -> None:
     waiting, done, retrying = [await bed.submit() for _ in range(3)]
     messages = {message.job: message for message in await bed.messages()}
     claimed = {one.id: one for one in await bed.claims.claim([messages[done], messages[retrying]], "w")}
@@ -128,7 +128,7 @@ async def test_promotion_raises_those_that_waited_long_and_moves_their_one_messa
         await bed.database.execute(AGE_JOB, job, timedelta(minutes=31))
     assert await bed.live.promote(JobClass.LOW, JobClass.MEDIUM, 1800, 10) == 1
     (entry,) = await bed.published()
-    assert (entry.message.job, entry.message.ticket, entry.message.job_class) == (old, 1, JobClass.MEDIUM)
+    assert (entry.message.job, entry.message.generation, entry.message.job_class) == (old, 1, JobClass.MEDIUM)
     record = await bed.job(old)
     assert (record.head.job_class, record.original_class) == (JobClass.MEDIUM, JobClass.LOW)
     assert record.promoted_at is not None
@@ -148,17 +148,17 @@ async def test_two_promoters_at_once_promote_each_job_once(bed: Bed) -> None:
     assert len(await bed.published()) == sum(counts)
 
 
-async def test_the_attic_is_swept_by_age_and_only_of_what_has_finished(bed: Bed) -> None:
+async def test_retention_deletes_by_age_and_only_what_has_finished(bed: Bed) -> None:
     finished, alive = await bed.dead(MATRIX, "a", "b", "c", "never"), await bed.submit()
     hour = RetentionConfig(hot_s=1, events_s=3600, idempotency_s=3600, jobs_s=7200)
-    assert (await bed.attic.sweep(hour, 100)).jobs == 0
+    assert (await bed.retention.sweep(hour, 100)).jobs == 0
     await bed.database.execute(AGE_JOB, finished, timedelta(minutes=90))
     await bed.database.execute(AGE_JOB, alive, timedelta(days=90))
     aged = (await bed.reader.page(USER, after=None, states=[JobState.PARTIAL], kind=None, limit=1))[0].id
-    assert (await bed.attic.sweep(hour, 100)).events == 1
-    assert await bed.events(aged) == ["JOB_QUEUED"]
+    assert (await bed.retention.sweep(hour, 100)).events == 2
+    assert await bed.events(aged) == []
     await bed.database.execute(AGE_JOB, aged, timedelta(minutes=90))
-    swept = await bed.attic.sweep(hour, 100)
+    swept = await bed.retention.sweep(hour, 100)
     assert (swept.jobs, swept.more) == (1, False)
     left = await bed.reader.page(USER, after=None, states=None, kind=None, limit=10)
     assert [head.state for head in left] == [JobState.QUEUED]
@@ -167,7 +167,7 @@ async def test_the_attic_is_swept_by_age_and_only_of_what_has_finished(bed: Bed)
 async def test_idempotency_keys_are_freed_when_they_are_old(bed: Bed) -> None:
     job = await bed.submit(idempotency_key="k", request_hash=b"h")
     await bed.database.execute(AGE_JOB, job, timedelta(days=2))
-    swept = await bed.attic.sweep(RetentionConfig(), 100)
+    swept = await bed.retention.sweep(RetentionConfig(), 100)
     assert swept.idempotency_keys == 1
     (answer,) = await bed.submissions.submit([new_job(idempotency_key="k", request_hash=b"other")])
     assert getattr(answer, "created", None) is True

@@ -13,10 +13,7 @@ from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
 # Statement, and how many parameters it has; all may be null for a generic plan.
 HOT = [
     ("claim", "claim"),
-    ("claim", "confirm"),
-    ("claim", "known"),
-    ("record", "record_single"),
-    ("record", "record_jobs"),
+    ("record", "record"),
     ("record", "recount"),
     ("record", "try_again"),
     ("outbox", "take"),

@@ -108,17 +108,6 @@ async def test_a_completed_execution_is_never_overwritten(bed: Bed) -> None:
     assert (execution.newest.state, execution.output) == (ExecutionState.COMPLETED, {"text": "first"})
 
 
-async def test_two_reports_of_one_job_in_one_write_are_applied_in_order(bed: Bed) -> None:
-    job = await bed.submit(MATRIX)
-    claimed = await bed.claim()
-    whole = judged(claimed, "a", "b", "c", "d")
-    progress = StageReport(claimed, whole.executions[:2])
-    rest = StageReport(claimed, whole.executions[2:], verdict=whole.verdict)
-    assert await bed.claims.record([progress, rest]) == {job}
-    head = (await bed.job(job)).head
-    assert (head.state, head.completed) == (JobState.COMPLETED, 4)
-
-
 async def test_retryable_failures_wait_for_their_turn_and_completed_ones_are_kept(bed: Bed) -> None:
     job = await bed.submit(MATRIX)
     await bed.run(await bed.claim(), "a", "later", "never", "d")
@@ -135,7 +124,7 @@ async def test_retryable_failures_wait_for_their_turn_and_completed_ones_are_kep
     }
     assert (record.head.completed, record.head.failed) == (2, 1)
     (entry,) = await bed.published()
-    assert (entry.topic, entry.message.ticket, entry.message.attempt) == (Topic.RETRY, 2, 2)
+    assert (entry.topic, entry.message.generation, entry.message.attempt) == (Topic.RETRY, 2, 2)
     assert entry.not_before == pytest.approx(record.next_attempt_at.timestamp(), abs=0.001)
 
 
@@ -173,7 +162,7 @@ async def test_a_postponed_job_is_charged_no_attempt(bed: Bed) -> None:
     claimed = await bed.claim()
     await bed.claims.record([StageReport(claimed, verdict=Deferred(5.0, "the router is full"))])
     record = await bed.job(job)
-    assert (record.head.state, record.head.attempt, record.ticket) == (JobState.QUEUED, 1, 2)
+    assert (record.head.state, record.head.attempt, record.generation) == (JobState.QUEUED, 1, 2)
     (entry,) = await bed.published()
     assert entry.topic is Topic.RETRY
     assert (await bed.events(job))[-1] == "WAITING"
@@ -188,9 +177,9 @@ async def test_permanent_failure_is_dead_at_once_and_mirrored(bed: Bed) -> None:
     head = (await bed.job(job)).head
     assert (head.state, head.failed) == (JobState.FAILED, 1)
     (entry,) = await bed.published()
-    assert (entry.topic, entry.reason) == (Topic.DEAD, "permanent_failure")
+    assert entry.topic is Topic.DEAD
     (letter,) = await bed.letters.page(None, 10)
-    assert (letter.job, letter.failure.code) == (job, "refused")
+    assert (letter.job, letter.reason, letter.failure.code) == (job, "permanent_failure", "refused")
 
 
 async def test_advancing_a_pipeline_is_one_write_result_next_stage_and_message(bed: Bed) -> None:
@@ -274,7 +263,9 @@ async def test_counts_add_up_whatever_the_order_of_writes(bed: Bed) -> None:
     reports = [judged(one, "a", "b", "never", "d") for one in claimed]
     pieces = [StageReport(one.claimed, (execution,)) for one in reports for execution in one.executions]
     await asyncio.gather(*(bed.claims.record([piece]) for piece in pieces))
-    await bed.claims.record([StageReport(one.claimed, verdict=one.verdict) for one in reports])
+    await bed.claims.record(
+        [StageReport(one.claimed, verdict=one.verdict, earlier=one.executions) for one in reports]
+    )
     for job in jobs:
         head = (await bed.job(job)).head
         assert (head.state, head.completed, head.failed) == (JobState.PARTIAL, 3, 1)

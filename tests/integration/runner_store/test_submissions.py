@@ -7,10 +7,10 @@ import pytest
 
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
+from beacon_runner.domain.job_ids import batch_of, new_job_ids
 from beacon_runner.domain.messages import Topic
+from beacon_runner.domain.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.postgres.group_commit import GroupCommit
-from beacon_runner.postgres.new_ids import batch_of, new_job_ids
-from beacon_runner.postgres.submissions import Answer, KeyTaken, NewJob, Submitted
 from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
 
 
@@ -20,7 +20,7 @@ async def test_jobs_are_stored_with_the_messages_that_queue_them_in_order(bed: B
     assert [answer.id for answer in answers if isinstance(answer, Submitted)] == [job.id for job in jobs]
     entries = await bed.published()
     assert [entry.message.job for entry in entries] == [job.id for job in jobs]
-    assert {(entry.topic, entry.message.ticket, entry.message.lane) for entry in entries} == {
+    assert {(entry.topic, entry.message.generation, entry.message.lane) for entry in entries} == {
         (Topic.JOBS, 1, USER.hex)
     }
 
@@ -98,11 +98,13 @@ async def test_a_batch_under_a_key_is_stored_once_as_a_whole(bed: Bed) -> None:
 
 
 async def test_a_write_that_fails_leaves_neither_jobs_nor_messages(bed: Bed) -> None:
-    twice = new_job()
+    stored = await bed.submit()
+    await bed.published()
     with pytest.raises(asyncpg.UniqueViolationError):
-        await bed.submissions.submit([new_job(), twice, twice])
+        await bed.submissions.submit([new_job(), new_job(id=stored)])
     assert await bed.published() == []
-    assert await bed.reader.page(USER, after=None, states=None, kind=None, limit=10) == []
+    jobs = await bed.reader.page(USER, after=None, states=None, kind=None, limit=10)
+    assert [job.id for job in jobs] == [stored]
 
 
 async def test_concurrent_requests_share_transactions_and_keep_their_own_errors(bed: Bed) -> None:

@@ -10,7 +10,7 @@ from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, KnownExecution, PlannedExecution
+from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, PlannedExecution, RecordedExecution
 
 JOB = JobId(UUID(int=7))
 USER = UserId(UUID(int=8))
@@ -27,7 +27,7 @@ def claimed(spec: dict[str, Any], **more: Any) -> ClaimedJob:
         "id": JOB,
         "user": USER,
         "fence": 1,
-        "ticket": 1,
+        "generation": 1,
         "stage": 0,
         "stages": len(spec.get("steps", [0])),
         "attempt": 1,
@@ -73,5 +73,5 @@ def failed(execution: PlannedExecution, *, retryable: bool, code: str = "boom") 
     return ExecutionReport(execution, ExecutionState.FAILED, 1, failure=found, started_at=NOW.timestamp())
 
 
-def known(ordinal: int, state: ExecutionState, attempt: int = 1, **more: Any) -> KnownExecution:
-    return KnownExecution(ordinal, state, attempt, **more)
+def known(ordinal: int, state: ExecutionState, attempt: int = 1, **more: Any) -> RecordedExecution:
+    return RecordedExecution(ordinal, state, attempt, **more)

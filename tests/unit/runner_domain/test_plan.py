@@ -2,7 +2,7 @@ import pytest
 
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.plan import PlanError, due, places, stage_plan
+from beacon_runner.domain.plan import PlanError, pending_executions, places, stage_plan
 from tests.unit.runner_domain.making import known, matrix_spec, pipeline_spec
 
 
@@ -61,7 +61,12 @@ def test_places_name_every_execution_of_every_stage_as_the_plans_do() -> None:
 
 def test_everything_is_due_at_the_first_delivery() -> None:
     plan = stage_plan(matrix_spec(), 0, {})
-    assert [(one.execution.ordinal, one.attempt) for one in due(plan, ())] == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert [(one.execution.ordinal, one.attempt) for one in pending_executions(plan, ())] == [
+        (0, 1),
+        (1, 1),
+        (2, 1),
+        (3, 1),
+    ]
 
 
 def test_what_has_ended_is_never_due_and_what_was_cut_off_goes_on_as_the_same_attempt() -> None:
@@ -72,4 +77,7 @@ def test_what_has_ended_is_never_due_and_what_was_cut_off_goes_on_as_the_same_at
         known(2, ExecutionState.PENDING, attempt=3),
         known(3, ExecutionState.FAILED),
     )
-    assert [(one.execution.ordinal, one.attempt) for one in due(plan, recorded)] == [(1, 2), (2, 3)]
+    assert [(one.execution.ordinal, one.attempt) for one in pending_executions(plan, recorded)] == [
+        (1, 2),
+        (2, 3),
+    ]

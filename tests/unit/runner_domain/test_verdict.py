@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.plan import due, stage_plan
+from beacon_runner.domain.plan import pending_executions, stage_plan
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -24,7 +24,7 @@ from beacon_runner.domain.verdict import (
     StageVerdict,
     UnfinishedStageError,
     decide,
-    postpone,
+    defer,
 )
 from tests.unit.runner_domain.making import (
     claimed,
@@ -74,14 +74,14 @@ def test_no_verdict_is_given_while_an_execution_is_open() -> None:
 
 def test_an_execution_waiting_for_its_retry_is_not_done() -> None:
     """83 seconds too early: in-progress retries were once counted as done."""
-    job = claimed(matrix_spec(), known=(known(3, ExecutionState.PENDING, attempt=2),))
+    job = claimed(matrix_spec(), recorded_executions=(known(3, ExecutionState.PENDING, attempt=2),))
     with pytest.raises(UnfinishedStageError):
         judge(job, reports_of(job, "ok", "ok", "ok", "ok")[:3])
 
 
 def test_results_of_earlier_deliveries_count() -> None:
     done = tuple(known(ordinal, ExecutionState.COMPLETED) for ordinal in range(3))
-    job = claimed(matrix_spec(), known=done)
+    job = claimed(matrix_spec(), recorded_executions=done)
     assert isinstance(judge(job, reports_of(job, "ok", "ok", "ok", "ok")[3:]), Finished)
 
 
@@ -135,8 +135,10 @@ def test_a_step_that_completed_hands_its_result_to_the_next() -> None:
 
 
 def test_a_step_whose_result_was_recorded_before_a_crash_is_not_run_again() -> None:
-    job = claimed(pipeline_spec(), known=(known(0, ExecutionState.COMPLETED, output={"text": "x"}),))
-    assert due(stage_plan(job.spec, 0, {}), job.known) == []
+    job = claimed(
+        pipeline_spec(), recorded_executions=(known(0, ExecutionState.COMPLETED, output={"text": "x"}),)
+    )
+    assert pending_executions(stage_plan(job.spec, 0, {}), job.recorded_executions) == []
     assert judge(job, []) == NextStage({"enhance": {"text": "x"}})
 
 
@@ -187,13 +189,13 @@ def test_every_ended_stage_has_exactly_one_right_verdict(
 def test_a_router_that_cannot_take_it_is_asked_less_and_less_often() -> None:
     job, waits = claimed(matrix_spec()), []
     for _ in range(10):
-        verdict = postpone(job, 2.0, "full", POLICY, 0.0, progressed=False)
+        verdict = defer(job, 2.0, "full", POLICY, 0.0, progressed=False)
         waits.append(verdict.delay_s)
-        job = replace(job, postponed=verdict)
+        job = replace(job, deferred=verdict)
     assert waits == [2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
-    assert postpone(job, 90.0, "full", POLICY, 0.0, progressed=False).delay_s == 90.0  # as it was asked for
-    assert 60.0 < postpone(job, 2.0, "full", POLICY, 0.9, progressed=False).delay_s <= 75.0  # spread
-    anew = postpone(job, 2.0, "full", POLICY, 0.0, progressed=True)
+    assert defer(job, 90.0, "full", POLICY, 0.0, progressed=False).delay_s == 90.0  # as it was asked for
+    assert 60.0 < defer(job, 2.0, "full", POLICY, 0.9, progressed=False).delay_s <= 75.0  # spread
+    anew = defer(job, 2.0, "full", POLICY, 0.0, progressed=True)
     assert (anew.delay_s, anew.times) == (2.0, 1)
 
 
@@ -204,7 +206,7 @@ def test_the_last_delay_repeats_when_there_are_more_retries_than_delays() -> Non
 
 def test_a_known_permanent_failure_is_kept_when_the_rest_comes_in_later() -> None:
     refused = known(0, ExecutionState.FAILED, failure=failure(retryable=False))
-    job = claimed(matrix_spec(), attempt=2, known=(refused,))
+    job = claimed(matrix_spec(), attempt=2, recorded_executions=(refused,))
     verdict = judge(job, reports_of(job, "never", "ok", "ok", "ok")[1:])
     assert isinstance(verdict, Dead)
     assert verdict.state is JobState.PARTIAL

@@ -17,15 +17,14 @@ from beacon_runner.domain.stage_result import (
     Dead,
     Deferred,
     Finished,
-    KnownExecution,
     NextStage,
+    RecordedExecution,
     RetryLater,
 )
 from beacon_runner.domain.verdict import RetryPolicy
-from beacon_runner.worker.build_run import open_run
-from beacon_runner.worker.executor import Patience, request_of
-from beacon_runner.worker.outcomes import NotTaken
-from beacon_runner.worker.run import JobRun
+from beacon_runner.worker.executor import RetryDelays, request_of
+from beacon_runner.worker.outcomes import NotAccepted
+from beacon_runner.worker.run import JobRun, build_run
 
 AT, LATER = 1_767_225_600.0, 1_767_312_000.0
 DONE = InferenceView(
@@ -57,7 +56,7 @@ def claimed(**changes: Any) -> ClaimedJob:
         "id": JobId(new_uuid()),
         "user": UserId(new_uuid()),
         "fence": 7,
-        "ticket": 1,
+        "generation": 1,
         "stage": 0,
         "stages": 1,
         "attempt": 1,
@@ -72,42 +71,45 @@ def claimed(**changes: Any) -> ClaimedJob:
 
 def opened(**changes: Any) -> JobRun:
     job = claimed(**changes)
-    return open_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT)
+    return build_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT, max_deliveries=3)
 
 
 def start(run: JobRun, parallelism: int = 10) -> list[Any]:
     started = []
-    while (due := run.next_due(parallelism)) is not None:
+    while (due := run.start_next(parallelism)) is not None:
         started.append(due)
     return started
 
 
 def verdict(run: JobRun) -> Any:
-    return run.judge(RetryPolicy(), 0.0)
+    return run.decide(RetryPolicy(), 0.0)
 
 
 def test_no_more_run_at_once_than_may() -> None:
     run = opened()
     first = start(run, 2)
     assert [due.execution.ordinal for due in first] == [0, 1]
-    run.finished(first[0], DONE, AT, LATER)
+    run.finish(first[0], DONE, AT, LATER)
     assert [due.execution.ordinal for due in start(run, 2)] == [2]
 
 
 def test_only_what_has_not_ended_is_started() -> None:
     known = (
-        KnownExecution(0, ExecutionState.COMPLETED, 1),
-        KnownExecution(1, ExecutionState.PENDING, 2),
+        RecordedExecution(0, ExecutionState.COMPLETED, 1),
+        RecordedExecution(1, ExecutionState.PENDING, 2),
     )
-    assert [(due.execution.ordinal, due.attempt) for due in start(opened(known=known))] == [(1, 2), (2, 1)]
+    assert [(due.execution.ordinal, due.attempt) for due in start(opened(recorded_executions=known))] == [
+        (1, 2),
+        (2, 1),
+    ]
 
 
 def test_a_start_and_an_end_that_meet_become_one_write() -> None:
     run = opened()
-    due = run.next_due(1)
+    due = run.start_next(1)
     assert due is not None
-    run.went_on(due, AT)
-    run.finished(due, DONE, AT, LATER)
+    run.mark_running(due, AT)
+    run.finish(due, DONE, AT, LATER)
     (report,) = run.take_report().executions
     assert (report.state, report.start_reported) == (ExecutionState.COMPLETED, False)
     assert (report.started_at, report.finished_at) == (AT, LATER)
@@ -115,11 +117,11 @@ def test_a_start_and_an_end_that_meet_become_one_write() -> None:
 
 def test_an_end_after_its_start_was_written_says_so() -> None:
     run = opened()
-    due = run.next_due(1)
+    due = run.start_next(1)
     assert due is not None
-    run.went_on(due, AT)
+    run.mark_running(due, AT)
     assert [report.state for report in run.take_report().executions] == [ExecutionState.RUNNING]
-    run.finished(due, DONE, AT, LATER)
+    run.finish(due, DONE, AT, LATER)
     (report,) = run.take_report().executions
     assert report.start_reported
     assert run.take_report().executions == ()
@@ -128,7 +130,7 @@ def test_an_end_after_its_start_was_written_says_so() -> None:
 def test_an_empty_output_is_completed_and_the_region_it_ran_in_is_kept() -> None:
     run = opened()
     for due in start(run):
-        run.finished(due, DONE, AT, LATER)
+        run.finish(due, DONE, AT, LATER)
     assert isinstance(verdict(run), Finished)
     report = run.take_report().executions[0]
     assert (report.output, report.actual_region, report.backend) == ("", "EU", "eu-1")
@@ -138,9 +140,9 @@ def test_an_empty_output_is_completed_and_the_region_it_ran_in_is_kept() -> None
 def test_a_result_that_cannot_be_stored_fails_its_execution_alone(output: Any) -> None:
     run = opened()
     first, *others = start(run)
-    run.finished(first, DONE.model_copy(update={"output": output}), AT, LATER)
+    run.finish(first, DONE.model_copy(update={"output": output}), AT, LATER)
     for due in others:
-        run.finished(due, DONE, AT, LATER)
+        run.finish(due, DONE, AT, LATER)
     judged = verdict(run)
     assert isinstance(judged, Dead)
     assert (judged.state, judged.failure.code) == (JobState.PARTIAL, NOT_RECORDABLE)
@@ -157,7 +159,7 @@ def test_a_result_that_is_too_large_cannot_be_stored() -> None:
 def test_a_failure_can_be_read_by_the_database_whatever_its_text() -> None:
     run = opened()
     (first, *_) = start(run)
-    run.finished(first, BROKEN.model_copy(update={"message": "bad\0byte"}), AT, LATER)
+    run.finish(first, BROKEN.model_copy(update={"message": "bad\0byte"}), AT, LATER)
     (report,) = run.take_report().executions
     assert report.failure is not None
     assert report.failure.message == "bad\ufffdbyte"
@@ -173,10 +175,10 @@ def test_a_job_that_nobody_understands_is_over_before_it_begins() -> None:
 def test_a_failure_names_its_item() -> None:
     run = opened()
     first, *others = start(run)
-    run.finished(first, BROKEN, AT, LATER)
+    run.finish(first, BROKEN, AT, LATER)
     for due in others:
-        run.finished(due, DONE, AT, LATER)
-    assert run.settled
+        run.finish(due, DONE, AT, LATER)
+    assert run.is_settled
     judged = verdict(run)
     assert isinstance(judged, RetryLater)
     assert judged.failure.item == "q0"
@@ -185,11 +187,11 @@ def test_a_failure_names_its_item() -> None:
 def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
     run = opened()
     first, second = start(run, 2)
-    run.finished(first, NotTaken(9.0, "full"), AT, LATER)
-    settled = [run.settled]
+    run.finish(first, NotAccepted(9.0, "full"), AT, LATER)
+    settled = [run.is_settled]
     assert start(run, 2) == []
-    run.finished(second, DONE, AT, LATER)
-    assert [*settled, run.settled] == [False, True]
+    run.finish(second, DONE, AT, LATER)
+    assert [*settled, run.is_settled] == [False, True]
     assert verdict(run) == Deferred(9.0, "full")
     assert [report.execution.ordinal for report in run.take_report().executions] == [1]
 
@@ -198,10 +200,10 @@ def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
 def test_what_the_router_did_not_take_does_not_run(told: bool) -> None:
     run = opened()
     (first,) = start(run, 1)
-    run.went_on(first, AT)
+    run.mark_running(first, AT)
     if told:
         run.take_report()
-    run.finished(first, NotTaken(9.0, "full"), AT, LATER)
+    run.finish(first, NotAccepted(9.0, "full"), AT, LATER)
     report = run.take_report()
     states = [(one.execution.ordinal, one.state, one.attempt) for one in report.executions]
     assert states == ([(0, ExecutionState.PENDING, 1)] if told else [])
@@ -211,7 +213,7 @@ def test_what_the_router_did_not_take_does_not_run(told: bool) -> None:
 def test_a_step_that_ends_well_hands_its_output_on() -> None:
     run = opened(spec=PIPELINE, kind="pipeline", stages=2)
     (due,) = start(run)
-    run.finished(due, DONE.model_copy(update={"output": {"answer": "yes"}}), AT, LATER)
+    run.finish(due, DONE.model_copy(update={"output": {"answer": "yes"}}), AT, LATER)
     assert verdict(run) == NextStage({"one": {"answer": "yes"}})
 
 
@@ -225,7 +227,7 @@ def test_a_stage_that_cannot_be_planned_is_over_before_it_begins() -> None:
 
 def test_the_request_carries_name_fence_and_front() -> None:
     job = claimed()
-    run = open_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT)
+    run = build_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT, max_deliveries=3)
     _, second, _ = start(run)
     request = request_of(job, second, 60.0)
     assert request.request_id.endswith(".0.1")
@@ -234,17 +236,17 @@ def test_the_request_carries_name_fence_and_front() -> None:
     assert request.meta.attempt == 1
 
 
-def test_patience_has_bounds() -> None:
-    patience = Patience(shortest_s=0.5, longest_s=60)
-    assert [patience.bounded(delay) for delay in (0, 3, 9_999)] == [0.5, 3, 60]
+def test_retry_delays_have_bounds() -> None:
+    delays = RetryDelays(min_s=0.5, max_s=60)
+    assert [delays.bounded(delay) for delay in (0, 3, 9_999)] == [0.5, 3, 60]
 
 
 def test_after_a_cancel_at_the_router_nothing_more_is_started_until_the_record_was_heard() -> None:
     """Most often the whole job was cancelled, and what the worker starts then would run to its end."""
     run = opened()
-    first = run.next_due(1)
+    first = run.start_next(1)
     assert first is not None
-    run.finished(first, DONE.model_copy(update={"state": InferenceState.CANCELLED}), AT, AT)
-    assert run.next_due(1) is None
-    assert run.settled
-    assert isinstance(run.judge(RetryPolicy(), 0.0), Deferred)
+    run.finish(first, DONE.model_copy(update={"state": InferenceState.CANCELLED}), AT, AT)
+    assert run.start_next(1) is None
+    assert run.is_settled
+    assert isinstance(run.decide(RetryPolicy(), 0.0), Deferred)

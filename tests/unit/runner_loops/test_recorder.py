@@ -1,4 +1,4 @@
-"""Writes share what was noted meanwhile; a crowd gets a second writer, a run never two at once."""
+"""Reports that arrive during a write share the next one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -27,9 +27,6 @@ class GatedStore:
     async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
         raise AssertionError(f"{worker} does not claim {messages} here")
 
-    async def confirm(self, message: Message, job: ClaimedJob, worker: str) -> bool:
-        raise AssertionError(f"{worker} does not confirm {message} of {job} here")
-
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         jobs, gate = frozenset(report.job for report in reports), asyncio.Event()
         self.gates.append((jobs, gate))
@@ -50,54 +47,48 @@ def store() -> GatedStore:
 
 @pytest.fixture
 async def recorder(store: GatedStore) -> AsyncIterator[Recorder]:
-    recorder = Recorder(store, SystemClock(), LoopMetrics(CollectorRegistry()), crowd=3)
-    tasks = [asyncio.ensure_future(writer(_settle)) for writer in (recorder.run, recorder.help)]
+    recorder = Recorder(store, SystemClock(), LoopMetrics(CollectorRegistry()))
+    task = asyncio.ensure_future(recorder.run(_post_commit))
     yield recorder
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-async def _settle(runs: Sequence[JobRun], reports: Sequence[StageReport], applied: frozenset[JobId]) -> None:
+async def _post_commit(
+    runs: Sequence[JobRun], reports: Sequence[StageReport], applied: frozenset[JobId]
+) -> None:
     assert len(runs) == len(reports) == len(applied)
 
 
-def noted(recorder: Recorder, number: int) -> list[JobRun]:
+def added(recorder: Recorder, number: int) -> list[JobRun]:
     jobs = [claimed() for _ in range(number)]
     runs = [JobRun(Message(job.id, 1, 0, 1, JobClass.LOW, "lane"), job, ()) for job in jobs]
     for run in runs:
-        recorder.note(run)
+        recorder.add(run)
     return runs
 
 
-async def test_a_few_wait_for_the_write_under_way_and_a_crowd_does_not(
-    recorder: Recorder, store: GatedStore
-) -> None:
-    noted(recorder, 1)
+async def test_what_arrives_during_a_write_shares_the_next_one(recorder: Recorder, store: GatedStore) -> None:
+    added(recorder, 1)
     await store.writes(1)
-    noted(recorder, 2)
-    await asyncio.sleep(0)
+    added(recorder, 2)
+    added(recorder, 1)
     assert store.sizes() == [1]
-    noted(recorder, 1)
+    store.gates[0][1].set()
     await store.writes(2)
     assert store.sizes() == [1, 3]
-    for _, gate in store.gates:
-        gate.set()
-    async with patience("all is written"):
-        await recorder.idle()
-
-
-async def test_who_is_being_written_is_not_written_beside_it(recorder: Recorder, store: GatedStore) -> None:
-    (busy,) = noted(recorder, 1)
-    await store.writes(1)
-    recorder.note(busy)
-    others = noted(recorder, 2)
-    await store.writes(2)
-    assert store.gates[1][0] == {run.job.id for run in others}
     store.gates[1][1].set()
-    store.gates[0][1].set()
-    await store.writes(3)
-    assert store.gates[2][0] == {busy.job.id}
-    store.gates[2][1].set()
     async with patience("all is written"):
-        await recorder.idle()
+        await recorder.wait_idle()
+
+
+async def test_a_run_added_during_its_write_is_written_again(recorder: Recorder, store: GatedStore) -> None:
+    (busy,) = added(recorder, 1)
+    await store.writes(1)
+    recorder.add(busy)
+    store.gates[0][1].set()
+    await store.writes(2)
+    assert store.gates[1][0] == {busy.job.id}
+    store.gates[1][1].set()
+    async with patience("all is written"):
+        await recorder.wait_idle()

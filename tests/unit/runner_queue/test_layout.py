@@ -11,7 +11,7 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
 from beacon_runner.redis_queue import Layout
-from beacon_runner.redis_queue.position import Standing, place_of
+from beacon_runner.redis_queue.position import PositionReply, queue_place
 from beacon_runner.redis_queue.scripts import Operation, script_of
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
@@ -62,7 +62,7 @@ def test_every_operation_says_what_it_is_given_and_what_it_returns(operation: Op
     assert "-- include" not in text
 
 
-def standing(**changes: object) -> Standing:
+def standing(**changes: object) -> PositionReply:
     usual = {
         "place": "w",
         "job_class": "low",
@@ -73,27 +73,33 @@ def standing(**changes: object) -> Standing:
         "first": "0" * 32 + ":1",
         "last": "f" * 32 + ":1",
         "lanes": 1,
-        "lanes_looked_at": 1,
+        "lanes_read": 1,
         "others_before": 0,
     }
-    return Standing(**{**usual, **changes})  # type: ignore[arg-type]
+    return PositionReply(**{**usual, **changes})  # type: ignore[arg-type]
 
 
 MIDDLE = Message(JobId(UUID(int=0x7FFFFFFFFFFF << 80)), 1, 0, 1, JobClass.LOW, "anna")
 
 
-def test_lanes_that_were_not_looked_at_are_taken_to_be_like_the_others() -> None:
-    place = place_of(MIDDLE, standing(lanes=1_000, lanes_looked_at=200, others_before=600))
+def test_lanes_that_were_not_read_are_extrapolated() -> None:
+    place = queue_place(MIDDLE, standing(lanes=1_000, lanes_read=200, others_before=600))
     assert place is not None
     assert place.ahead == 3 + 3_000
 
 
 def test_a_place_deep_in_a_lane_follows_from_the_age_of_the_job() -> None:
-    place = place_of(MIDDLE, standing(ahead_in_lane=-1, length=100_001))
+    place = queue_place(MIDDLE, standing(ahead_in_lane=-1, length=100_001))
     assert place is not None
     assert place.ahead_in_lane == pytest.approx(50_000, abs=1)
 
 
+def test_a_message_whose_lane_is_empty_has_no_position() -> None:
+    """Its list was deleted: the script found neither the message nor a first and last one."""
+    reply = standing(ahead_in_lane=-1, length=0, first="", last="")
+    assert queue_place(MIDDLE, reply) is None
+
+
 @pytest.mark.parametrize("place", ["l", "k", "r"])
 def test_what_does_not_wait_in_a_lane_has_no_place(place: str) -> None:
-    assert place_of(MIDDLE, standing(place=place)) is None
+    assert queue_place(MIDDLE, standing(place=place)) is None

@@ -7,8 +7,9 @@ import orjson
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.postgres.new_ids import new_job_id
-from beacon_runner.postgres.submissions import NewJob, columns_of
+from beacon_runner.domain.job_ids import new_job_id
+from beacon_runner.domain.submissions import NewJob
+from beacon_runner.postgres.submissions import submit_params
 
 ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)
 
@@ -20,7 +21,7 @@ def new_job(name: str, user: UserId, lane: str = "queue_1") -> NewJob:
 def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> None:
     anna, bert = UserId(new_uuid()), UserId(new_uuid())
     jobs = [new_job("a", anna), new_job("b", anna), new_job("a", bert), new_job("a", anna)]
-    ids, places, specs, users, *_, names, stages, totals = columns_of(jobs)
+    ids, places, specs, _, _, users, *_, names, stages, totals = submit_params(jobs)
     assert ids == [job.id for job in jobs]
     assert places == "{1,2,3,1}"
     assert orjson.loads(specs) == [{"model": "flux"}] * 4
@@ -30,5 +31,5 @@ def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> Non
 def test_the_lane_of_a_user_is_not_written_out() -> None:
     anna, bert = UserId(new_uuid()), UserId(new_uuid())
     lanes = [anna.hex, bert.hex, "queue_1", ""]
-    *_, kept, _, _, _, _, _ = columns_of([new_job("a", anna, lane) for lane in lanes])
+    *_, kept, _, _, _, _, _ = submit_params([new_job("a", anna, lane) for lane in lanes])
     assert kept == [None, bert.hex, "queue_1", ""]

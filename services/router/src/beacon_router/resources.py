@@ -1,4 +1,4 @@
-"""Services without a task of their own that only have to be closed."""
+"""Things that only have to be closed, as services: they end after whatever uses them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -2,10 +2,13 @@
 WITH aged AS (
     SELECT
         id,
-        (
-            lpad(to_hex((extract(EPOCH FROM created_at - $2::interval) * 1000)::bigint), 12, '0')
-            || substr(replace(id::text, '-', ''), 13)
-        )::uuid AS older
+        CASE
+            WHEN finished_at IS NULL AND idempotency_key IS NULL THEN id
+            ELSE (
+                lpad(to_hex((extract(EPOCH FROM created_at - $2::interval) * 1000)::bigint), 12, '0')
+                || substr(replace(id::text, '-', ''), 13)
+            )::uuid
+        END AS older
     FROM jobs
     WHERE id = $1
 ), events AS (
@@ -17,7 +20,7 @@ WITH aged AS (
 )
 UPDATE jobs j
 SET
-    id = CASE WHEN j.finished_at IS NULL AND j.idempotency_key IS NULL THEN j.id ELSE a.older END,
+    id = a.older,
     created_at = j.created_at - $2::interval,
     queued_at = j.queued_at - $2::interval,
     finished_at = j.finished_at - $2::interval

@@ -1,4 +1,4 @@
-"""Authentication by the service token, compared in constant time."""
+"""Who may talk to the router: the service token, compared in constant time."""
 
 import hmac
 

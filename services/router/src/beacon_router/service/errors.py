@@ -1,15 +1,15 @@
-"""Reasons why the router refuses a request. They know nothing of HTTP."""
+"""Why the router does not take, or no longer has, an inference. They know nothing of HTTP."""
 
 from dataclasses import dataclass
 
 
 class DispatchError(Exception):
-    """`str(error)` is a sentence for the client."""
+    """`str(error)` is a sentence for the caller."""
 
 
 @dataclass(slots=True)
-class TemporaryRefusalError(DispatchError):
-    """Not accepted; the client may retry after `retry_after_s`."""
+class RefusedForNowError(DispatchError):
+    """Not accepted; asking again after `retry_after_s` makes sense."""
 
     reason: str
     retry_after_s: float
@@ -18,37 +18,37 @@ class TemporaryRefusalError(DispatchError):
         return self.reason
 
 
-class QueueFullError(TemporaryRefusalError):
-    """The maximum number of inferences waits."""
+class QueueFullError(RefusedForNowError):
+    """As many wait as may wait."""
 
 
-class MemoryFullError(TemporaryRefusalError):
-    """The bytes of all known inferences are at their limit."""
+class MemoryFullError(RefusedForNowError):
+    """The bytes of all that waits and runs are at their bound."""
 
 
-class NoBackendError(TemporaryRefusalError):
-    """No configured backend serves this model where it may run."""
+class NoBackendError(RefusedForNowError):
+    """Nothing that is configured can serve this model where it may run."""
 
 
-class BackendsDownError(TemporaryRefusalError):
-    """All backends that could serve it are unavailable."""
+class BackendsDownError(RefusedForNowError):
+    """Every backend that could serve it is failing."""
 
 
-class StoppingError(TemporaryRefusalError):
-    """The router is stopping."""
+class StoppingError(RefusedForNowError):
+    """The router is on its way out."""
 
 
 class UnknownInferenceError(DispatchError):
-    """Never seen, or its result has expired."""
+    """Never seen, or its result is no longer kept."""
 
 
 class StaleFenceError(DispatchError):
-    """A request with a higher fence has replaced this one."""
+    """Somebody with a newer lease has taken this inference over."""
 
 
 class RequestIdReusedError(DispatchError):
-    """The id is already used for another model or region."""
+    """The id names other work that is known already."""
 
 
 class StartByPassedError(DispatchError):
-    """The request arrived after its `start_by`."""
+    """It came after the moment by which it was to start."""

@@ -1,59 +1,33 @@
-"""Events of the RunController, for metrics, health checks and shared limits."""
+"""Who is told what happens: the metrics, in a running router."""
 
 from typing import Protocol
 
 from beacon_router.service.inference import Inference, Run
-from beacon_router.service.outcome import RunOutcome
+from beacon_router.service.outcome import RunEnd
 
 
-class RunObserver(Protocol):
-    def run_started(self, run: Run) -> None: ...
+class Observer(Protocol):
+    def started(self, run: Run) -> None: ...
 
-    def run_ended(self, run: Run, outcome: RunOutcome) -> None:
-        """Called before the freed slot is assigned again."""
-        ...
+    def run_ended(self, run: Run, end: RunEnd) -> None: ...
 
-    def inference_ended(self, inference: Inference) -> None: ...
-
-    def dispatched(self) -> None:
-        """All that can start now has started."""
-        ...
-
-
-class NullObserver:
-    """Base of observers that need only some of the events."""
-
-    def run_started(self, run: Run) -> None:
-        pass
-
-    def run_ended(self, run: Run, outcome: RunOutcome) -> None:
-        pass
-
-    def inference_ended(self, inference: Inference) -> None:
-        pass
-
-    def dispatched(self) -> None:
-        pass
+    def ended(self, inference: Inference) -> None: ...
 
 
 class Observers:
-    """Forwards each event to all observers."""
+    """Tells each in turn; nobody when there is none."""
 
-    def __init__(self, *observers: RunObserver) -> None:
+    def __init__(self, *observers: Observer) -> None:
         self._observers = observers
 
-    def run_started(self, run: Run) -> None:
+    def started(self, run: Run) -> None:
         for observer in self._observers:
-            observer.run_started(run)
+            observer.started(run)
 
-    def run_ended(self, run: Run, outcome: RunOutcome) -> None:
+    def run_ended(self, run: Run, end: RunEnd) -> None:
         for observer in self._observers:
-            observer.run_ended(run, outcome)
+            observer.run_ended(run, end)
 
-    def inference_ended(self, inference: Inference) -> None:
+    def ended(self, inference: Inference) -> None:
         for observer in self._observers:
-            observer.inference_ended(inference)
-
-    def dispatched(self) -> None:
-        for observer in self._observers:
-            observer.dispatched()
+            observer.ended(inference)

@@ -20,7 +20,8 @@ from tenacity import (
 
 from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.tiers import JobClass
-from beacon_lifecycle import CircuitBreaker, Clock, TaskSet
+from beacon_lifecycle import Clock, TaskSet
+from beacon_runner.domain.breaker import Breaker
 
 log = structlog.get_logger(__name__)
 
@@ -91,7 +92,7 @@ class PriorityService:
         self._asking: dict[UserId, asyncio.Task[None]] = {}
         self._overdue: set[UserId] = set()
         self._tasks = TaskSet("priorities")
-        self._breaker = CircuitBreaker(max_failures=self._patience.failures, open_s=self._patience.open_s)
+        self._breaker = Breaker(self._patience.failures, self._patience.open_s)
         self._lookups = Counter(
             "beacon_runner_priority_lookups",
             "Questions to the external priority service",
@@ -123,7 +124,7 @@ class PriorityService:
         """One question for each user at a time; none while another is overdue or the breaker is open."""
         if user in self._asking:
             return self._asking[user]
-        if self._overdue or not self._breaker.try_call(self._clock.now()):
+        if self._overdue or not self._breaker.allows(self._clock.now()):
             return None
         self._asking[user] = self._tasks.spawn(f"ask-{user}", self._look_up(user))
         return self._asking[user]
@@ -133,11 +134,11 @@ class PriorityService:
             async with asyncio.timeout(2 * self._patience.request_s):
                 self._remember(user, await self._answer(user))
         except (*_FAILURES, TimeoutError) as error:
-            self._breaker.record_failure(self._clock.now())
+            self._breaker.failed(self._clock.now())
             self._lookups.labels("failed").inc()
             log.warning("priority_service_failed", error=str(error) or type(error).__name__)
         else:
-            self._breaker.record_success()
+            self._breaker.succeeded()
             self._lookups.labels("answered").inc()
         finally:
             del self._asking[user]

@@ -20,24 +20,23 @@ from beacon_http.replies import Reply
 from beacon_runner.application.priorities import Priorities
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.domain.admission import Admission, RefusedJobError, Submission
+from beacon_runner.domain.job_ids import new_job_id, new_job_ids
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.plan import places
 from beacon_runner.domain.quotas import Allowance, LimitReached, out_of_reach
-from beacon_runner.domain.record import record
+from beacon_runner.domain.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.http.accepted_response import receipt, receipts
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.limit_errors import refused, to_be_split
 from beacon_runner.http.views import links_of
-from beacon_runner.postgres.intake import Intake
-from beacon_runner.postgres.new_ids import new_job_id, new_job_ids
-from beacon_runner.postgres.submissions import Answer, KeyTaken, NewJob, Submitted
+from beacon_runner.ports.submissions import SubmissionStore
 from beacon_runner.postgres.users import Principal
 
 _LONGEST_KEY = 200
 _BATCH: TypeAdapter[BatchSubmission] = TypeAdapter(BatchSubmission)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Sender:
     """Who submits, and what follows from it: the same for all jobs of a request."""
 
@@ -55,7 +54,7 @@ class SubmissionService:
     config: BeaconConfig
     admission: Admission
     keys: ApiKeyCache
-    intake: Intake
+    intake: SubmissionStore
     outlook: WaitEstimator
     priorities: Priorities
 

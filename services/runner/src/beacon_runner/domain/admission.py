@@ -1,6 +1,7 @@
 """Checks a submission against the configuration and brings it into the form that the engine runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from beacon_config import BeaconConfig
@@ -9,7 +10,6 @@ from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import GenerationJob, MatrixJob, ModelChoice, PipelineJob
 from beacon_contracts.problem import FieldProblem
 from beacon_runner.domain.json_limits import json_problems
-from beacon_runner.domain.record import record
 from beacon_runner.domain.template import MissingReferenceError, references, resolve
 
 Submission = MatrixJob | PipelineJob | GenerationJob
@@ -24,7 +24,7 @@ class RefusedJobError(Exception):
         self.problems = tuple(problems)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class AdmittedJob:
     """A job ready to be stored. `spec` needs no configuration: it holds all that running it takes."""
 

@@ -1,4 +1,4 @@
-"""Which events follow from a report: derived in one place, so that no writer forgets one."""
+"""The events of a report."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -31,27 +31,14 @@ _END_EVENTS = {
 
 
 def events_of(report: StageReport) -> list[EventDraft]:
-    """The report's own events and those that follow from it, in the order in which they happened."""
-    drafts = list(report.events)
+    """In the order in which they happened."""
+    drafts: list[EventDraft] = []
     step = step_name(report.claimed.spec, report.claimed.stage)
     for execution in report.executions:
         drafts += _execution_events(report.claimed, execution, step)
     if report.verdict is not None:
         drafts += _verdict_events(report.claimed, report.verdict, step)
     return drafts
-
-
-def events_at_once(job: JobId, report: ExecutionReport) -> list[EventDraft]:
-    """The events of a job whose one execution completed at the first try, in one report and without steps.
-
-    They follow from what is recorded of the job, so they need not be stored.
-    """
-    data = _identity(job, 0, report)
-    return [
-        EventDraft(EventType.EXECUTION_START, data, _moment(report.started_at)),
-        EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)),
-        EventDraft(EventType.JOB_COMPLETE),
-    ]
 
 
 def _execution_events(job: ClaimedJob, report: ExecutionReport, step: str | None) -> list[EventDraft]:
@@ -81,7 +68,7 @@ def _verdict_events(job: ClaimedJob, verdict: Verdict, step: str | None) -> Iter
             data = {"attempt": job.attempt, "delay_s": round(verdict.delay_s, 3), "failure": failure}
             yield EventDraft(EventType.JOB_RETRYING, data)
         case Deferred():
-            if job.postponed is None or verdict.times == 1 or job.postponed.reason != verdict.reason:
+            if job.deferred is None or verdict.times == 1 or job.deferred.reason != verdict.reason:
                 data = {"reason": verdict.reason, "delay_s": round(verdict.delay_s, 3)}
                 yield EventDraft(EventType.WAITING, data)
         case Dead():

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any
 
 from beacon_config.features import INPUT
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.record import record
-from beacon_runner.domain.stage_result import KnownExecution, PlannedExecution
+from beacon_runner.domain.stage_result import PlannedExecution, RecordedExecution
 from beacon_runner.domain.template import MissingReferenceError, render
 
 GENERATION_ITEM = "generation"
@@ -23,7 +23,7 @@ class PlanError(Exception):
         self.failure = failure
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Place:
     """An execution's name inside its job, known before anything is rendered or run."""
 
@@ -34,9 +34,9 @@ class Place:
     region: str
 
 
-@record
-class Due:
-    """An execution that is to run now, and as which attempt."""
+@dataclass(frozen=True, slots=True)
+class PendingExecution:
+    """An execution that has to run now, and the number of its attempt."""
 
     execution: PlannedExecution
     attempt: int
@@ -93,13 +93,15 @@ def unfinished(spec: Mapping[str, Any], stage: int, ended_ordinals: AbstractSet[
     return [place for place in places(spec) if place.stage == stage and place.ordinal not in ended_ordinals]
 
 
-def due(plan: Sequence[PlannedExecution], known: Sequence[KnownExecution]) -> list[Due]:
-    """What is left to run: all that has not ended. One that was cut off goes on as the same attempt."""
-    if not known:
-        return [Due(execution, 1) for execution in plan]
-    recorded = {one.ordinal: one for one in known}
+def pending_executions(
+    plan: Sequence[PlannedExecution], recorded_executions: Sequence[RecordedExecution]
+) -> list[PendingExecution]:
+    """The executions that have not ended. An interrupted one continues as the same attempt."""
+    recorded = {one.ordinal: one for one in recorded_executions}
     return [
-        Due(execution, recorded[execution.ordinal].attempt if execution.ordinal in recorded else 1)
+        PendingExecution(
+            execution, recorded[execution.ordinal].attempt if execution.ordinal in recorded else 1
+        )
         for execution in plan
         if execution.ordinal not in recorded or not ended(recorded[execution.ordinal].state)
     ]
@@ -117,12 +119,8 @@ def step_name(spec: Mapping[str, Any], stage: int) -> str | None:
     return str(spec["steps"][stage]["name"]) if "steps" in spec else None
 
 
-# Looked up: a call costs ten times as much. A spec that does not say it means any.
-_FAILOVERS: Mapping[str | None, Failover] = {None: Failover.ANY, **{one.value: one for one in Failover}}
-
-
 def _failover(spec: Mapping[str, Any]) -> Failover:
-    return _FAILOVERS[spec.get("failover")]
+    return Failover(spec.get("failover") or Failover.ANY)
 
 
 def _matrix_places(spec: Mapping[str, Any]) -> Iterator[Place]:

@@ -1,25 +1,21 @@
 """What a worker holds while it works on a job, and what it reports back."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
-from beacon_contracts.ids import JobId, UserId, timestamp_of
+from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.record import record
-
-ERA_BITS = 20  # of a fence count claims; the others name the era
-CLOCKS_DIFFER_S = 5.0
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PlannedExecution:
-    """One inference of a stage. `ordinal` is its place in the stage's plan and never changes."""
+    """One inference of a stage. `ordinal` is its index in the stage's plan and never changes."""
 
     ordinal: int
     item: str
@@ -30,13 +26,12 @@ class PlannedExecution:
     params: Mapping[str, Any]
 
 
-@record
-class KnownExecution:
-    """What earlier deliveries or attempts have recorded of an execution.
+@dataclass(frozen=True, slots=True)
+class RecordedExecution:
+    """An execution as earlier deliveries or attempts have recorded it.
 
-    `PENDING` means that it is to run (again) as `attempt`; `RUNNING` that a worker was lost in the middle of
-    `attempt`, which goes on. A terminal one is never run again by a worker: whoever queues a retry
-    (`RetryLater`, resume, retry-question) sets those that shall run to `PENDING` first.
+    `PENDING`: it has to run (again) as `attempt`. `RUNNING`: its worker died, and `attempt` continues.
+    A worker never repeats a terminal one: a retry (`RetryLater`, resume, retry-question) makes it `PENDING`.
     """
 
     ordinal: int
@@ -44,26 +39,29 @@ class KnownExecution:
     attempt: int
     failure: Failure | None = None
     output: Any = None  # of a pipeline's step only: later steps need it
-    told: bool = False  # that this attempt was handed to the router
+    start_reported: bool = False
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Deferred:
-    """The router could not take it now: no attempt is charged. `times` counts those in a row."""
+    """The router did not accept it now: no attempt is charged. `times` counts deferrals in a row."""
 
     delay_s: float
     reason: str
     times: int = 1
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A job that this worker alone may change while `fence` is the newest."""
+    """A job that only this worker may change while `fence` is the newest.
+
+    `deliveries` counts claims in a row without progress, this one included.
+    """
 
     id: JobId
     user: UserId
     fence: int
-    ticket: int
+    generation: int
     stage: int
     stages: int
     attempt: int
@@ -72,29 +70,22 @@ class ClaimedJob:
     context: Mapping[str, Any]
     tier: Tier
     front: bool
-    claimed_before: bool = False
-    postponed: Deferred | None = None
-    known: tuple[KnownExecution, ...] = ()
+    deliveries: int = 1
+    deferred: Deferred | None = None
+    recorded_executions: tuple[RecordedExecution, ...] = ()
 
     @property
     def may_be_running(self) -> bool:
-        """Whether somebody may have started it: by an earlier claim or grant, or by one that a crash forgot.
-
-        Each of them counts the fence up. They are forgotten only when an era of fences ends
-        (docs/decisions/0008), and the fence names the second in which the present one began: jobs that are
-        younger have lost none.
-        """
-        era_s = self.fence >> ERA_BITS
-        first = (era_s << ERA_BITS) + 1
-        return self.claimed_before or self.fence > first or timestamp_of(self.id) < era_s + CLOCKS_DIFFER_S
+        """Whether an earlier claim may have started it: every claim increments the fence, durably."""
+        return self.fence > 1
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ExecutionReport:
-    """The newest state of one execution; `RUNNING` when it has just started, `PENDING` when it was not taken.
+    """The newest state of one execution; `RUNNING` when it has started, `PENDING` when it was not accepted.
 
-    A terminal report of an execution whose start was never reported says both at once, which saves a write.
-    `stored` is the output as it is stored, where that is known already. The moments are in Unix time.
+    A terminal report of an execution whose start was not reported contains both, which saves a write.
+    `stored` is the output as JSON text, where it is known already. Times are Unix times.
     """
 
     execution: PlannedExecution
@@ -111,20 +102,20 @@ class ExecutionReport:
     stored: str | None = None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class NextStage:
     """The stage is complete; its result is in `context` under the step's name."""
 
     context: Mapping[str, Any]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Finished:
     state: JobState
     context: Mapping[str, Any]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RetryLater:
     """An attempt was used up; the unfinished retryable executions run again after the delay."""
 
@@ -132,9 +123,9 @@ class RetryLater:
     failure: Failure
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Dead:
-    """Nothing more will be tried by itself. `state` is partial when some executions completed."""
+    """Nothing more is retried automatically. `state` is partial when some executions completed."""
 
     state: JobState
     reason: str
@@ -142,39 +133,38 @@ class Dead:
     context: Mapping[str, Any]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Returned:
-    """The worker stops and gives the job back untouched: neither attempt nor delivery is charged.
+    """The worker stops and releases the job unchanged: neither attempt nor delivery is charged.
 
-    The message keeps its ticket: record this first, then `give_back` the message.
+    The message keeps its generation: record this first, then `nack` the message.
     """
 
 
 Verdict = NextStage | Finished | RetryLater | Deferred | Dead | Returned
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class EventDraft:
-    """An event that gets its number when it is stored, and its time too unless `at` says when it happened."""
+    """An event without its number, which it gets when it is stored; `at` is set if it happened earlier."""
 
     type: EventType
     data: Mapping[str, Any] = field(default_factory=dict)
     at: datetime | None = None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StageReport:
-    """Everything that one write says about one job: fenced, and applied whole or not at all.
+    """Everything that one write records about one job: fenced, and applied whole or not at all.
 
-    Events that follow from `executions` and `verdict` are added by the store (`domain/journal.py`);
-    `events` are those that only the worker knows of (`WAITING`, `QUEUE_POSITION`).
-    Without a verdict it is a note of progress, and the job stays with the worker.
+    `earlier` are the results that previous reports of this delivery have recorded; the counts need them.
+    Without a verdict it is a progress report, and the job stays with the worker.
     """
 
     claimed: ClaimedJob
     executions: tuple[ExecutionReport, ...] = ()
-    events: tuple[EventDraft, ...] = ()
     verdict: Verdict | None = None
+    earlier: tuple[ExecutionReport, ...] = ()
 
     @property
     def job(self) -> JobId:
@@ -183,3 +173,35 @@ class StageReport:
     @property
     def fence(self) -> int:
         return self.claimed.fence
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionCounts:
+    """How many executions of a job have ended, by state."""
+
+    completed: int
+    failed: int
+    cancelled: int
+
+
+def count_executions(report: StageReport) -> ExecutionCounts:
+    """The counts after the report is applied. Earlier stages, of one execution each, are complete."""
+    job = report.claimed
+    newest: dict[int, RecordedExecution | ExecutionReport] = {
+        recorded.ordinal: recorded for recorded in job.recorded_executions
+    }
+    for result in (*report.earlier, *report.executions):
+        newest[result.execution.ordinal] = result
+    completed, failed, cancelled = job.stage, 0, 0
+    for one in newest.values():
+        if one.state is ExecutionState.COMPLETED:
+            completed += 1
+        elif one.state is ExecutionState.FAILED:
+            failed += not (isinstance(report.verdict, RetryLater) and _is_retryable(one))
+        elif one.state is ExecutionState.CANCELLED:
+            cancelled += 1
+    return ExecutionCounts(completed, failed, cancelled)
+
+
+def _is_retryable(one: RecordedExecution | ExecutionReport) -> bool:
+    return one.failure is not None and one.failure.retryable

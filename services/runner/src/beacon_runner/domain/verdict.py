@@ -1,4 +1,4 @@
-"""What becomes of a job when a stage's executions have ended: next stage, done, retry or dead."""
+"""The verdict on a job at the end of a stage: next stage, finished, retry, deferred or dead."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,25 +13,23 @@ from beacon_runner.domain.stage_result import (
     Deferred,
     ExecutionReport,
     Finished,
-    KnownExecution,
     NextStage,
     PlannedExecution,
+    RecordedExecution,
     RetryLater,
 )
 
 PERMANENT = "permanent_failure"
 ATTEMPTS_USED_UP = "attempts_used_up"
-# By name: asking an enumeration for its member takes longer.
-_COMPLETED, _JOB_COMPLETED = ExecutionState.COMPLETED, JobState.COMPLETED
-_COMPLETED_PLAINLY = Finished(_JOB_COMPLETED, {})  # how all but pipelines end: one value for all of them
+POISON = "poison"
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A job is tried `retries` more times; the n-th retry waits for the n-th delay, the last one repeats.
+    """A job is retried `retries` times; the n-th retry waits for the n-th delay, the last one repeats.
 
-    One that the router could not take waits for as long as was asked for, and from the second time on at
-    least for `first_wait_s`, twice as long each time up to `longest_wait_s`: as long again as it has waited.
+    A job that the router did not accept waits for the requested delay, and from the second time in a row on
+    at least for `first_wait_s`, doubled each time up to `longest_wait_s`.
     """
 
     retries: int = 3
@@ -47,7 +45,7 @@ class RetryPolicy:
         return delay * (1.0 + self.jitter * chance)
 
     def wait_s(self, times: int, asked_s: float, chance: float) -> float:
-        """The wait after the router could not take it so many times in a row."""
+        """The wait after the router did not accept it `times` times in a row."""
         grown = self.first_wait_s * 2.0 ** min(times - 2, 16) if times > 1 else 0.0
         return max(asked_s, min(grown, self.longest_wait_s)) * (1.0 + self.wait_jitter * chance)
 
@@ -56,7 +54,7 @@ class UnfinishedStageError(Exception):
     """A verdict was asked for while executions of the stage had not ended."""
 
 
-Ended = KnownExecution | ExecutionReport
+Ended = RecordedExecution | ExecutionReport
 StageVerdict = NextStage | Finished | RetryLater | Dead
 
 
@@ -68,8 +66,6 @@ def decide(
     chance: float,
 ) -> StageVerdict:
     """The verdict on a stage in which everything has ended, in this delivery or in an earlier one."""
-    if len(plan) == len(reports) == 1 and reports[0].state is _COMPLETED:
-        return _complete(job, reports)
     outcomes = _outcomes(job, plan, reports)
     failures = [_failure(one) for one in outcomes if one.state is not ExecutionState.COMPLETED]
     if not failures:
@@ -78,7 +74,7 @@ def decide(
     if retryable and job.attempt < allowed_attempts(job.spec, job.stage, policy):
         return RetryLater(policy.delay_s(job.attempt, chance), retryable[0])
     state = dead_state(job, some_completed=len(failures) < len(plan))
-    # A retryable failure is shown when there is one: it tells the user that a resume makes sense.
+    # A retryable failure is preferred: it shows the user that a resume makes sense.
     if retryable:
         return Dead(state, ATTEMPTS_USED_UP, retryable[0], job.context)
     return Dead(state, PERMANENT, failures[0], job.context)
@@ -89,16 +85,30 @@ def dead_state(job: ClaimedJob, *, some_completed: bool) -> JobState:
     return JobState.PARTIAL if some_completed or job.stage > 0 else JobState.FAILED
 
 
-def postpone(
+def defer(
     job: ClaimedJob, asked_s: float, reason: str, policy: RetryPolicy, chance: float, *, progressed: bool
 ) -> Deferred:
-    """The verdict on a job that the router could not take all of; after some progress it counts anew."""
-    before = job.postponed.times if job.postponed is not None and not progressed else 0
+    """The verdict when the router did not accept all executions; after progress the count restarts."""
+    before = job.deferred.times if job.deferred is not None and not progressed else 0
     return Deferred(policy.wait_s(before + 1, asked_s, chance), reason, before + 1)
 
 
+def poison_verdict(job: ClaimedJob, max_deliveries: int) -> Dead | None:
+    """A job delivered too often in a row without progress is not run again: it may kill its workers."""
+    if job.deliveries <= max_deliveries:
+        return None
+    failure = Failure(
+        code=POISON,
+        stage=FailureStage.RUN,
+        retryable=False,
+        message=f"delivered to workers {max_deliveries} times without progress",
+    )
+    some_completed = any(one.state is ExecutionState.COMPLETED for one in job.recorded_executions)
+    return Dead(dead_state(job, some_completed=some_completed), POISON, failure, job.context)
+
+
 def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -> int:
-    """How often a stage may be tried: a pipeline's step says it itself."""
+    """How often a stage may be tried; the steps of a pipeline have their own number."""
     if "steps" in spec:
         return int(spec["steps"][stage]["attempts"])
     return policy.retries + 1
@@ -107,7 +117,7 @@ def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -
 def _outcomes(
     job: ClaimedJob, plan: Sequence[PlannedExecution], reports: Sequence[ExecutionReport]
 ) -> list[Ended]:
-    newest: dict[int, Ended] = {known.ordinal: known for known in job.known}
+    newest: dict[int, Ended] = {recorded.ordinal: recorded for recorded in job.recorded_executions}
     newest |= {report.execution.ordinal: report for report in reports}
     open_ordinals = [
         execution.ordinal
@@ -124,7 +134,7 @@ def _complete(job: ClaimedJob, outcomes: Sequence[Ended]) -> NextStage | Finishe
     context = job.context if step is None else {**job.context, step: outcomes[0].output}
     if job.stage + 1 < job.stages:
         return NextStage(context)
-    return Finished(_JOB_COMPLETED, context) if context else _COMPLETED_PLAINLY
+    return Finished(JobState.COMPLETED, context)
 
 
 def _failure(outcome: Ended) -> Failure:

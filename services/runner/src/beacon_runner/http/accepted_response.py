@@ -8,8 +8,8 @@ from beacon_contracts.ids import encode_job_id
 from beacon_contracts.jobs import JobState
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.domain.plan import first_asked
+from beacon_runner.domain.submissions import NewJob, Submitted
 from beacon_runner.http.views import links_of
-from beacon_runner.postgres.submissions import NewJob, Submitted
 
 _GAP = "{job_id}"
 

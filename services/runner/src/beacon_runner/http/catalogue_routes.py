@@ -31,7 +31,7 @@ from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.openapi import problems
 from beacon_runner.http.scopes import locked
 from beacon_runner.ports.router import RouterPort
-from beacon_runner.postgres.intake import Intake
+from beacon_runner.ports.submissions import SubmissionStore
 from beacon_runner.postgres.users import Principal, Users
 
 
@@ -40,7 +40,7 @@ class Catalogue:
     config: BeaconConfig
     admission: Admission
     router: RouterPort
-    intake: Intake
+    intake: SubmissionStore
     users: Users
     priorities: Priorities
 

@@ -1,1 +1,1 @@
-"""What runs by itself: each loop is a small class with `run_once`, and a ticker that only calls it."""
+"""Background loops: each is a small class with `run_once`, called by a `Loop`."""

@@ -1,4 +1,4 @@
-"""Reads what only the servers know, outbox lag, queue depth and queue age, for the metrics page."""
+"""Reads outbox lag, queue depth and queue age from the servers for /metrics."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,16 @@ from beacon_runner.ports.reconcile import ReconcileStore
 
 
 @dataclass(frozen=True, slots=True)
-class GaugeReader:
+class MetricsCollector:
     outbox: Outbox
-    desk: QueueAdmin
+    admin: QueueAdmin
     metrics: LoopMetrics
 
     async def run_once(self) -> RunResult:
         lag = await self.outbox.lag()
         self.metrics.outbox_entries.set(lag.entries)
         self.metrics.outbox_lag.set(lag.oldest_s)
-        stats = await self.desk.stats()
+        stats = await self.admin.stats()
         for job_class, depth in stats.waiting.items():
             self.metrics.waiting.labels(job_class).set(depth)
         places = {"retry": stats.retry, "dead": stats.dead, "leased": stats.leased, "overdue": stats.overdue}
@@ -30,8 +30,8 @@ class GaugeReader:
 
 
 @dataclass(frozen=True, slots=True)
-class AgeReader:
-    """Apart from the others: it asks Postgres alone."""
+class QueueAgeCollector:
+    """Separate from the others: it needs only Postgres."""
 
     live: ReconcileStore
     metrics: LoopMetrics

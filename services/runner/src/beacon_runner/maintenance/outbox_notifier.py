@@ -1,4 +1,4 @@
-"""Wakes the publisher after a commit: at once in the same process, over Redis in another. Best effort."""
+"""Wakes the publisher after a commit: directly in the same process, through Redis in another. Best effort."""
 
 import asyncio
 
@@ -13,44 +13,44 @@ log = structlog.get_logger(__name__)
 
 
 class OutboxNotifier:
-    """`ring` returns at once; rings that come while one is on its way share the next."""
+    """`notify` returns immediately; calls during a publication share the next one."""
 
-    name = "outbox-bell"
+    name = "outbox-notifier"
 
     def __init__(self, redis: Redis | RedisCluster) -> None:
         self._redis = redis
-        self._rung = asyncio.Event()
-        self._here: list[WakeEvent] = []
+        self._notified = asyncio.Event()
+        self._local: list[WakeEvent] = []
         self._tasks = TaskSet(self.name)
         self._stopping = False
 
-    def also_wake(self, wakeup: WakeEvent) -> None:
-        """A publisher of this process: with one here, others need not be told."""
-        self._here.append(wakeup)
+    def add_local(self, wakeup: WakeEvent) -> None:
+        """The wake event of a publisher in this process; then Redis is not used."""
+        self._local.append(wakeup)
 
-    def ring(self) -> None:
-        if self._here:
-            for wakeup in self._here:
+    def notify(self) -> None:
+        if self._local:
+            for wakeup in self._local:
                 wakeup.set()
         else:
-            self._rung.set()
+            self._notified.set()
 
     async def start(self) -> None:
         self._tasks.spawn("publish", self._publish())
 
     async def wait(self) -> None:
         await self._tasks.failed.wait()
-        raise RuntimeError("the outbox bell ended") from self._tasks.failure
+        raise RuntimeError("the outbox notifier ended") from self._tasks.failure
 
     async def stop(self) -> None:
-        self._stopping = True  # the client may take a cancellation for a timeout, and go on
+        self._stopping = True  # the client can mistake a cancellation for a timeout and continue
         await self._tasks.close()
 
     async def _publish(self) -> None:
         while not self._stopping:
-            await self._rung.wait()
-            self._rung.clear()
+            await self._notified.wait()
+            self._notified.clear()
             try:
                 await self._redis.publish(OUTBOX_CHANNEL, "")
             except REDIS_ERRORS as error:
-                log.debug("bell_not_heard", error=str(error))
+                log.debug("outbox_notify_failed", error=str(error))

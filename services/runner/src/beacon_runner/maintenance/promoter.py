@@ -1,4 +1,4 @@
-"""Raises jobs that have waited long to the next class, so that nobody waits forever behind better tiers."""
+"""Promotes jobs that have waited long to the next class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from beacon_runner.ports.promotions import PromotionStore
 
 @dataclass(frozen=True, slots=True)
 class Promoter:
-    """The store raises the job and writes an outbox row; pushing that row moves the one message there is."""
+    """The store changes the class and writes an outbox row; pushing that row moves the existing message."""
 
     promotions: PromotionStore
     steps: Sequence[Promotion]

@@ -1,4 +1,4 @@
-"""Carries outbox rows to Redis: at least once from Postgres, exactly once into the queue."""
+"""Publishes outbox rows to Redis: at least once; the queue ignores messages that it holds already."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from beacon_runner.ports.queue import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class OutboxPublisher:
-    """Rows are gone only after the push: dying in between pushes them again, and the queue knows them."""
+    """Rows are deleted after the push: after a crash in between they are pushed again."""
 
     outbox: Outbox
     queue: MessageQueue

@@ -1,4 +1,4 @@
-"""Returns messages of dead workers; the worker that claims one too often delivered ends it as poison."""
+"""Returns messages of dead workers to their lane."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Finds live jobs that Redis does not know and publishes them again; all of them when it came back empty."""
+"""Publishes live jobs again that Redis does not hold; all of them after Redis was emptied."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -7,7 +7,7 @@ import structlog
 
 from beacon_contracts.ids import new_uuid
 from beacon_lifecycle import Clock, RunResult
-from beacon_runner.maintenance.redis_mirror import Mirror
+from beacon_runner.maintenance.redis_mirror import RedisMirror
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.queue import MessageQueue
 from beacon_runner.ports.reconcile import LiveMessage, ReconcileStore
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class Sweep(Enum):
-    """Why the live jobs are being looked through."""
+    """Why the live jobs are compared with Redis."""
 
     REBUILD = auto()
     ROUTINE = auto()
@@ -24,18 +24,17 @@ class Sweep(Enum):
 
 @dataclass(slots=True)
 class Reconciler:
-    """A round asks for the epoch, which is cheap enough for each second, and looks at one page of a sweep.
+    """Each run reads the epoch and compares one page of live jobs with Redis.
 
-    The epoch is set when a rebuild has gone through all live jobs: a process that dies before leaves it
-    missing, and the next one starts over. Two rebuilds at once publish twice, and the queue knows the rest.
-    A rebuild leaves out what workers have: their heartbeats restore it, and the sweep after `lease_s` finds
-    what belonged to a worker that is dead. Pauses come before the jobs, and nothing is claimed before they
-    are there, so that none slips through.
+    The epoch is set when a rebuild has compared all live jobs: if the process dies before, the epoch stays
+    missing and the next process starts again. Two rebuilds at once publish twice; the queue ignores copies.
+    A rebuild skips jobs that workers hold: their heartbeats restore the leases, and the sweep after `lease_s`
+    finds jobs of dead workers. Pauses are restored before the jobs, and nothing is claimed until they are.
     """
 
     live: ReconcileStore
     queue: MessageQueue
-    mirror: Mirror
+    mirror: RedisMirror
     metrics: LoopMetrics
     clock: Clock
     lease_s: float = 10.0
@@ -53,16 +52,16 @@ class Reconciler:
             return RunResult(0)
         if self._after is None:
             await self.mirror.restore_pauses()
-        count = await self._look_at_page()
+        count = await self._compare_page()
         return RunResult(count, more=self._sweep is not None)
 
     async def _choose_sweep(self) -> None:
         server, epoch = await self.queue.identity(), await self.queue.epoch()
         if epoch is None and self._sweep is not Sweep.REBUILD:
-            log.warning("redis_is_empty", action="publish everything live again")
+            log.warning("redis_emptied", action="rebuild the queues")
             self._begin(Sweep.REBUILD)
         elif self._sweep is None and (server != self._server or self._due()):
-            # Another server, or the same one restarted: it may have lost the last second's writes.
+            # A replaced or restarted server may have lost its last writes.
             self._begin(Sweep.ROUTINE)
         self._server = server
 
@@ -72,11 +71,11 @@ class Reconciler:
     def _due(self) -> bool:
         return self.clock.now() >= self._next_sweep_at
 
-    async def _look_at_page(self) -> int:
+    async def _compare_page(self) -> int:
         rebuilding = self._sweep is Sweep.REBUILD
         page = await self.live.live_page(self._after, self.page, also_unpublished=rebuilding)
-        asked = [live for live in page if not (rebuilding and live.processing)]
-        missing = await self.queue.find_inconsistent(asked)
+        compared = [live for live in page if not (rebuilding and live.processing)]
+        missing = await self.queue.find_inconsistent(compared)
         count = await self.live.republish(missing) if missing else 0
         self._republished += count
         self.metrics.republished.inc(count)
@@ -89,12 +88,12 @@ class Reconciler:
     async def _end(self) -> None:
         pause_s = self.sweep_every_s
         if found := await self.queue.repair():
-            log.warning("messages_found_astray", count=found)
-            self.metrics.astray.inc(found)
-        await self.mirror.compare_letters()
+            log.warning("queue_repaired", count=found)
+            self.metrics.queue_repaired.inc(found)
+        await self.mirror.compare_dead_letters()
         if self._sweep is Sweep.REBUILD:
             pause_s = min(pause_s, self.lease_s)
             await self.queue.begin_epoch(new_uuid().hex)
         if self._republished:
-            log.warning("jobs_published_again", count=self._republished, sweep=self._sweep)
+            log.warning("jobs_republished", count=self._republished, sweep=self._sweep)
         self._sweep, self._next_sweep_at = None, self.clock.now() + pause_s

@@ -13,36 +13,36 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Mirror:
+class RedisMirror:
     live: ReconcileStore
     pauses: PauseStore
-    desk: QueueAdmin
+    admin: QueueAdmin
     page: int = 5_000
 
     async def restore_pauses(self) -> None:
-        # What is there is read first: what an operator pauses now is wanted before it is there.
-        there, wanted = await self.desk.paused(), await self.pauses.paused()
+        # Redis is read first: an operator's pause is written to Postgres before Redis.
+        there, wanted = await self.admin.paused(), await self.pauses.paused()
         for job_class in wanted - there:
-            await self.desk.pause(job_class)
+            await self.admin.pause(job_class)
         for job_class in there - wanted:
-            await self.desk.resume(job_class)
-        await self.desk.open()
+            await self.admin.resume(job_class)
+        await self.admin.open()
         if wanted != there:
             log.warning("pauses_restored", paused=sorted(wanted), before=sorted(there))
 
-    async def compare_letters(self) -> int:
-        """Publish letters that the mirror lacks and take out those that are no more; how many."""
-        mirrored = dict(await self.desk.dead())
+    async def compare_dead_letters(self) -> int:
+        """Publish dead letters that the mirror lacks and remove extra ones; how many."""
+        mirrored = dict(await self.admin.dead())
         missing: list[JobId] = []
         after: JobId | None = None
         while letters := await self.live.dead_page(after, self.page):
-            missing += [job for job, ticket in letters if mirrored.pop(job, None) != ticket]
+            missing += [job for job, generation in letters if mirrored.pop(job, None) != generation]
             after = letters[-1][0]
         extra = list(mirrored)
         if missing:
             await self.live.republish_dead(missing)
         if extra:
-            await self.desk.forget_dead(extra)
+            await self.admin.forget_dead(extra)
         if missing or extra:
-            log.warning("dead_letters_mirrored_again", missing=len(missing), extra=len(extra))
+            log.warning("dead_letter_mirror_repaired", missing=len(missing), extra=len(extra))
         return len(missing) + len(extra)

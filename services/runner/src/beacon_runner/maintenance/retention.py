@@ -1,4 +1,4 @@
-"""Removes what nobody asks for any more, in bounded steps."""
+"""Deletes what is past its retention, in bounded steps."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from beacon_runner.ports.retention import RetentionStore
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    attic: RetentionStore
+    store: RetentionStore
     retention: RetentionConfig
     batch: int = 1_000
 
     async def run_once(self) -> RunResult:
-        swept = await self.attic.sweep(self.retention, self.batch)
+        swept = await self.store.sweep(self.retention, self.batch)
         return RunResult(swept.events + swept.idempotency_keys + swept.jobs, more=swept.more)

@@ -1,4 +1,4 @@
-"""Moves retries whose moment has come to their lane."""
+"""Moves due retries to their lane."""
 
 from dataclasses import dataclass
 

@@ -13,10 +13,6 @@ class ClaimStore(Protocol):
         """Fence the jobs whose message is current; jobs with an outdated message are left out."""
         ...
 
-    async def confirm(self, message: Message, job: ClaimedJob, worker: str) -> bool:
-        """Claim a granted job for this worker; false, and nothing changed, if it is late."""
-        ...
-
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         """Apply each report whose fence is current, in one transaction; returns the applied jobs."""
         ...

@@ -1,6 +1,6 @@
 """The message queue between the outbox and the workers."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import JobId
@@ -14,17 +14,8 @@ class MessageQueue(Protocol):
         """Add messages by topic in one round trip; messages that Redis holds already change nothing."""
         ...
 
-    def begin_push(self, entry: OutboxEntry) -> Callable[[], Awaitable[int]] | None:
-        """Send one message with a grant without waiting; the returned function awaits the reply."""
-        ...
-
-    async def claim(
-        self, classes: Sequence[JobClass], limit: int, worker: str, pool: str = ""
-    ) -> Sequence[Message]:
-        """Lease up to `limit`: front first, then the lanes round-robin, class by class in the order given.
-
-        A pool that names itself and receives less than `limit` may be handed the next message directly.
-        """
+    async def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> Sequence[Message]:
+        """Lease up to `limit`: front first, then the lanes round-robin, class by class in the order given."""
         ...
 
     async def ack(self, messages: Sequence[Message]) -> int:
@@ -33,10 +24,6 @@ class MessageQueue(Protocol):
 
     async def notify_watchers(self, jobs: Sequence[JobId]) -> None:
         """Notify the watchers of these jobs."""
-        ...
-
-    async def extend(self, messages: Sequence[Message], worker: str) -> Sequence[Message]:
-        """Renew this worker's leases; returns the messages that another worker has leased."""
         ...
 
     async def nack(self, messages: Sequence[Message], worker: str) -> int:

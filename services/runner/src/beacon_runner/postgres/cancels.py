@@ -50,4 +50,4 @@ async def cancel_of(connection: "Connection", row: Any, age_s: float, most: int)
     """Starts are not always recorded, so all that has not ended may be running, up to a bound."""
     ended = await connection.fetch(_SQL["ended_ordinals"], row["id"], row["stage"])
     left = unfinished(row["spec"], row["stage"], {found["ordinal"] for found in ended})
-    return RouterCancel(JobId(row["id"]), row["lease"], tuple(left[:most]), age_s)
+    return RouterCancel(JobId(row["id"]), row["fence"], tuple(left[:most]), age_s)

@@ -81,7 +81,7 @@ class Credit:
 
 def _check_that_it_waits(row: Any) -> None:
     state = JobState(row["state"])
-    if state in WAITING and row["postponed"]:
+    if state in WAITING and row["deferred"]:
         raise WrongStateError(state, "it waits for its next attempt, not for its turn")
     if state not in WAITING:
         raise WrongStateError(state, f"a job that is {state} cannot go first any more")

@@ -98,7 +98,7 @@ class JobControl:
                 raise WrongStateError(state, f"a job that is {state} cannot be cancelled")
             (ended,) = await connection.fetch(_SQL["cancel"], job)
             await connection.execute(_SQL["cancel_executions"], job)
-            at_router = await self._at_router(connection, ended) if row["lease"] else None
+            at_router = await self._at_router(connection, ended) if row["fence"] else None
             held = state is JobState.PROCESSING
             if not held:  # otherwise the routers say whether it ran
                 await refund(connection, [job])
@@ -113,7 +113,7 @@ class JobControl:
             _SQL["tell_standing"],
             head.id,
             head.state,
-            seen.ticket,
+            seen.generation,
             event.type,
             position,
             encode_events([event]),
@@ -204,7 +204,7 @@ def _failure(row: Any) -> Failure | None:
 def _message(row: Any) -> Message:
     return Message(
         JobId(row["id"]),
-        row["ticket"],
+        row["generation"],
         row["stage"],
         row["attempt"],
         JobClass(row["class"]),

@@ -8,14 +8,11 @@ from typing import Any
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.inference import Failover, Timing
+from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
-from beacon_runner.domain.events import events_at_once
 from beacon_runner.domain.lanes import lane_of
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import places
-from beacon_runner.domain.stage_result import ExecutionReport, PlannedExecution
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
@@ -56,8 +53,8 @@ class JobRecord:
     original_class: JobClass
     lane: str
     front: bool
-    ticket: int
-    lease: int
+    generation: int
+    fence: int
     event_seq: int
     price_paid: int
     next_attempt_at: datetime | None
@@ -66,7 +63,7 @@ class JobRecord:
     @property
     def message(self) -> Message:
         head = self.head
-        return Message(head.id, self.ticket, head.stage, head.attempt, head.job_class, self.lane)
+        return Message(head.id, self.generation, head.stage, head.attempt, head.job_class, self.lane)
 
     def waits_for_its_turn(self, now: datetime) -> bool:
         """In a lane or in front; not while it waits for the moment of its next attempt."""
@@ -165,14 +162,8 @@ class Reader:
 
     async def events(self, job: JobRecord, after: int, limit: int) -> list[EventRecord]:
         """Those with numbers above `after`, at most `limit` rows of them."""
-        found = [_queued_event(job)] if after < 1 else []
         rows = await self._database.fetch(_SQL["events"], job.head.id, after, limit)
-        for row in rows:
-            found += _events(row)
-        if len(rows) < limit and _told_by_itself(job, rows[-1]["seq"] if rows else after):
-            executions = await self.executions(job.head.id)
-            found += _at_once(job, executions) if executions else []  # the job was removed meanwhile
-        return [event for event in found if event.seq > after]
+        return [event for row in rows for event in _events(row) if event.seq > after]
 
     async def live_jobs(self, jobs: Sequence[JobId]) -> list[LiveJob]:
         """Those of the jobs that live, in no order."""
@@ -226,8 +217,8 @@ def _record(row: Any) -> JobRecord:
         JobClass(row["original_class"]),
         lane_of(row["lane"], row["user_id"]),
         row["front"],
-        row["ticket"],
-        row["lease"],
+        row["generation"],
+        row["fence"],
         row["event_seq"],
         row["price_paid"],
         row["next_attempt_at"],
@@ -262,35 +253,6 @@ def _timing(row: Any) -> Timing | None:
         return None
     seconds = (round(row[name], 6) for name in ("queued_s", "load_s", "run_s"))
     return Timing(**dict(zip(("queued_s", "load_s", "run_s"), seconds, strict=True)))
-
-
-def _queued_event(job: JobRecord) -> EventRecord:
-    """The first event of every job follows from its row."""
-    data = {"tier": job.head.tier, "class": job.original_class, "executions": job.head.total}
-    return EventRecord(1, EventType.JOB_QUEUED, job.head.created_at, data)
-
-
-def _told_by_itself(job: JobRecord, last: int) -> bool:
-    """What a generation that completed in one go did last has no rows: it follows from its execution."""
-    head = job.head
-    return head.state is JobState.COMPLETED and head.kind == "generation" and last < job.event_seq
-
-
-def _at_once(job: JobRecord, executions: Sequence[ExecutionRecord]) -> list[EventRecord]:
-    at = job.head.finished_at or job.head.created_at
-    place, run = next(places(job.spec)), executions[0].newest
-    planned = PlannedExecution(0, place.item, place.model, place.region, Failover.ANY, {}, {})
-    report = ExecutionReport(
-        planned,
-        run.state,
-        run.attempt,
-        actual_region=run.actual_region,
-        backend=run.backend,
-        started_at=None if run.started_at is None else run.started_at.timestamp(),
-    )
-    drafts = events_at_once(job.head.id, report)
-    first = job.event_seq - len(drafts) + 1  # after what came before: a skip, a promotion
-    return [EventRecord(seq, one.type, one.at or at, one.data) for seq, one in enumerate(drafts, first)]
 
 
 def _events(row: Any) -> list[EventRecord]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.job_ids import batch_of
 from beacon_runner.domain.lanes import UNCHOSEN, lane_of
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.ports.outbox import OutboxLag
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.new_ids import batch_of
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("outbox")
@@ -28,9 +28,6 @@ class PostgresOutbox:
             rows = await connection.fetch(_SQL["take"], limit)
             yield [_entry(row) for row in sorted(rows, key=_number)]
 
-    async def forget(self, numbers: Sequence[int]) -> None:
-        await self._database.execute(_SQL["forget"], numbers)
-
     async def lag(self) -> OutboxLag:
         row = await self._database.fetchrow(_SQL["lag"], _COUNTED)
         return OutboxLag(row["waiting"], row["oldest_s"] or 0.0) if row else OutboxLag(0, 0.0)
@@ -42,7 +39,7 @@ def _number(row: Any) -> int:
 
 
 def _entry(row: Any) -> OutboxEntry:
-    _, topic, job, user, ticket, stage, attempt, job_class, lane, front, batch, reason, due = row.values()
-    message = Message(JobId(job), ticket, stage, attempt, JobClass(job_class), lane_of(lane, user))
+    _, topic, job, user, generation, stage, attempt, job_class, lane, front, batch, due = row.values()
+    message = Message(JobId(job), generation, stage, attempt, JobClass(job_class), lane_of(lane, user))
     unchosen = batch_of(job) if batch and lane == UNCHOSEN else None  # only the choice of a lane asks for it
-    return OutboxEntry(Topic(topic), message, due, front, unchosen, reason)
+    return OutboxEntry(Topic(topic), message, due, front, unchosen)

@@ -13,7 +13,7 @@ REST = 50  # a count is followed by a pause of so many times what it took
 SHARE = 8  # count again when this process alone has used so much of the room: others may have, too
 
 
-class QueueRoom:
+class QueueCapacity:
     """Counting a million live jobs takes long, so it is done aside while there is plenty of room.
 
     What this process has added since the last count is known; what others may have is covered by counting

@@ -32,8 +32,11 @@ class PostgresReconcile:
         return [_live(row) for row in rows]
 
     async def republish(self, messages: Sequence[Message]) -> int:
-        jobs, tickets = [message.job for message in messages], [message.ticket for message in messages]
-        return int(await self._database.fetchval(_SQL["republish"], jobs, tickets))
+        jobs, generations = (
+            [message.job for message in messages],
+            [message.generation for message in messages],
+        )
+        return int(await self._database.fetchval(_SQL["republish"], jobs, generations))
 
     async def oldest_s(self) -> Mapping[JobClass, float]:
         rows = await self._database.fetch(_SQL["oldest"], list(JobClass))
@@ -41,7 +44,7 @@ class PostgresReconcile:
 
     async def dead_page(self, after: JobId | None, limit: int) -> Sequence[tuple[JobId, int]]:
         rows = await self._database.fetch(_SQL["dead_index"], after, limit)
-        return [(JobId(row["job_id"]), row["ticket"]) for row in rows]
+        return [(JobId(row["job_id"]), row["generation"]) for row in rows]
 
     async def republish_dead(self, jobs: Sequence[JobId]) -> int:
         return int(await self._database.fetchval(_SQL["republish_dead"], jobs))
@@ -78,7 +81,7 @@ def _live(row: Any) -> LiveMessage:
 def _message(row: Any) -> Message:
     return Message(
         JobId(row["id"]),
-        row["ticket"],
+        row["generation"],
         row["stage"],
         row["attempt"],
         JobClass(row["class"]),

@@ -1,250 +1,217 @@
-"""New jobs: many at once in one statement, each with an answer of its own."""
+"""Stores new jobs: concurrent submissions share one transaction, and every job gets its own answer."""
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-import asyncpg
 import orjson
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
-from beacon_runner.domain.admission import AdmittedJob
+from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import StoreUnavailableError
+from beacon_runner.domain.job_ids import batch_of, ids_from
 from beacon_runner.domain.lanes import kept_lane
-from beacon_runner.domain.quotas import Allowance, LimitReached
-from beacon_runner.domain.record import record
+from beacon_runner.domain.quotas import Allowance, Newcomer, Use, let_in
+from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Submitted
 from beacon_runner.postgres.arrays import numbers
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.new_ids import ids_from
+from beacon_runner.postgres.group_commit import GroupCommit
+from beacon_runner.postgres.queue_capacity import QueueCapacity
+from beacon_runner.postgres.retry_on_conflict import retried
 from beacon_runner.postgres.statements import statements
 
+if TYPE_CHECKING:
+    from beacon_runner.postgres.database import Connection
+
 _SQL = statements("submit")
-_QUEUED = JobState.QUEUED
-LOOKS = 3
-RESTLESS_KEY = "the holder of the idempotency key comes and goes"
+_LIMITS = statements("limits")
+MAX_KEY_LOOKUPS = 3
+MAX_COUNTED_JOBS = 10_000
 
 
-@record
-class NewJob:
-    id: JobId
-    user: UserId
-    tier: Tier
-    job_class: JobClass
-    lane: str
-    admitted: AdmittedJob
-    batch: bool = False  # came with others
-    allowance: Allowance | None = None
-    idempotency_key: str | None = None
-    request_hash: bytes | None = None
+class _KeyTakenMeanwhileError(Exception):
+    """A concurrent request has taken the idempotency key of a batch: nothing of the batch was stored."""
 
 
-@record
-class Submitted:
-    """A job that is stored; `created` is false when an earlier request with the same key had made it."""
+class PostgresSubmissions:
+    """Jobs of users without limits are one statement; limits are counted in the storing transaction.
 
-    id: JobId
-    state: JobState
-    tier: Tier
-    job_class: JobClass
-    created: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KeyTaken:
-    """The idempotency key was used for another request."""
-
-    job: JobId
-
-
-Known = Submitted | KeyTaken
-Answer = Known | LimitReached
-
-
-class Announce(Protocol):
-    """Hears, after the commit, which jobs were stored.
-
-    Of groups that it carries it hears before they are on the disk: they may run while it writes. With them
-    come the numbers of their messages in the outbox.
-    A `fence` was granted to whoever gets the message of the only one.
+    The two kinds are flushed separately, so that users without limits never wait for a count.
     """
 
-    @property
-    def carries(self) -> int:
-        """Groups of so many at most it brings to Redis itself; the relay leaves them alone at first."""
-        ...
-
-    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None: ...
-
-
-class Unheard:
-    """For those who leave everything to the relay."""
-
-    carries = 0
-
-    def __call__(self, jobs: Sequence[NewJob], numbers: Sequence[int], fence: int = 0) -> None:
-        """The relay looks by itself."""
-
-
-class Submissions:
-    def __init__(self, database: Database, announce: Announce | None = None) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, queue_size: int, on_commit: Callable[[], None] = lambda: None
+    ) -> None:
         self._database = database
-        self._announce = announce or Unheard()
+        self._capacity = QueueCapacity(database, clock, queue_size)
+        self._on_commit = on_commit
+        self._unlimited: GroupCommit[NewJob, Answer] = GroupCommit("submissions", self._store)
+        self._limited: GroupCommit[NewJob, Answer] = GroupCommit("limited-submissions", self._store)
 
-    async def submit(self, jobs: Sequence[NewJob]) -> list[Answer]:
-        """Store all of them in one transaction; the answers are in the order of the jobs."""
-        express = self._express(jobs)
-        if express and len(jobs) == 1:
-            return await self._submit_one(jobs[0])
-        if all(job.idempotency_key is None for job in jobs):
-            rows = await self._database.fetch(_SQL["submit"], *columns_of(jobs), express)
-            self._announce(jobs, [row["id"] for row in rows])
-            answers: list[Answer] = [created(job) for job in jobs]
-        else:
-            answers = await self._submit_keyed(jobs, express=express)
-            express = express or any(is_earlier(answer) for answer in answers)
-        if express:
-            await self.reach_disk()
-        return answers
-
-    async def reach_disk(self) -> None:
-        """Wait until all that was committed so far is on the disk: nothing may be promised earlier.
-
-        Whatever goes wrong here, the jobs are stored: to store them once more, one by one, would not help.
-        """
-        for _ in range(2):  # what was announced goes first: written in one turn, sent at its end
-            await asyncio.sleep(0)
-        try:
-            await self._database.fetch(_SQL["reach_disk"])
-        except asyncpg.PostgresError as error:
-            raise StoreUnavailableError(str(error)) from error
+    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
+        """Store one user's jobs; returns after the commit, with an answer for each job."""
+        flushes = self._unlimited if jobs[0].allowance is None else self._limited
+        return await flushes.submit(jobs)
 
     async def submit_batch(self, jobs: Sequence[NewJob], key: str, request_hash: bytes) -> Sequence[Answer]:
-        """A batch under one key, which its first job holds: all are stored, or none when the key is taken.
-
-        Their ids count: the first one tells which jobs an earlier request has made.
-        """
+        """Store a batch under one idempotency key, which its first job holds: all of its jobs, or none."""
         first = replace(jobs[0], idempotency_key=key, request_hash=request_hash)
-        for _ in range(LOOKS):
-            if await self._store_batch(first, jobs):
-                return [created(job) for job in jobs]
-            earlier = await self.earlier_batch(first, len(jobs))
+        for _ in range(MAX_KEY_LOOKUPS):
+            earlier = await self._earlier_batch(first, len(jobs))
             if earlier is not None:
                 return earlier
-        raise StoreUnavailableError(RESTLESS_KEY)
+            try:
+                return await self._store([first, *jobs[1:]])
+            except _KeyTakenMeanwhileError:
+                continue
+        raise StoreUnavailableError("the idempotency key was taken and released by concurrent requests")
 
-    async def earlier_batch(self, first: NewJob, size: int) -> Sequence[Known] | None:
-        """What an earlier request with the first job's key has made; None when the key is free.
+    async def use_of(self, user: UserId, allowance: Allowance | None) -> Use:
+        """The user's live jobs and jobs of the last hour."""
+        limits = allowance or Allowance()
+        pending, this_hour = limits.pending_jobs or MAX_COUNTED_JOBS, limits.jobs_per_hour or MAX_COUNTED_JOBS
+        bounds = [max(pending, MAX_COUNTED_JOBS)], [this_hour]
+        (row,) = await self._database.fetch(_LIMITS["used"], [user], *bounds)
+        return _use(row)
 
-        One that was no batch of this size, or of which jobs are gone by now, was another request.
+    async def close(self) -> None:
+        """Write what was accepted."""
+        await self._unlimited.close()
+        await self._limited.close()
+        await self._capacity.close()
+
+    async def _store(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
+        answers: dict[JobId, Answer] = {}
+        keyed_batch = any(job.batch and job.idempotency_key is not None for job in jobs)
+        limited = any(job.allowance is not None for job in jobs)
+        if not keyed_batch and not limited and self._capacity.is_plenty(len(jobs)):
+            rows = await self._database.fetch(_SQL["submit"], *submit_params(jobs))
+            answers = _created(jobs, rows)
+        # Left are jobs with limits and jobs whose key is taken, also by another job of this call.
+        while missing := [job for job in jobs if job.id not in answers]:
+            answers |= await self._check_and_store(missing)
+        self._on_commit()
+        return [answers[job.id] for job in jobs]
+
+    async def _check_and_store(self, jobs: Sequence[NewJob]) -> Mapping[JobId, Answer]:
+        async def transaction() -> Mapping[JobId, Answer]:
+            async with self._database.transaction() as connection:
+                users = {job.user: job.allowance for job in jobs if job.allowance is not None}
+                if users:
+                    await connection.execute(_LIMITS["lock_users"], sorted(users))
+                answers: dict[JobId, Answer] = await _earlier_answers(connection, jobs)
+                new = _first_of_each_key([job for job in jobs if job.id not in answers])
+                room = await self._exact_room(connection, len(new))
+                groups = [batch_of(job.id) if job.batch else job.id for job in new]
+                newcomers = [
+                    Newcomer(job.user, job.allowance, group) for job, group in zip(new, groups, strict=True)
+                ]
+                reached = let_in(newcomers, await _used(connection, users), room, self._capacity.size)
+                answers |= {
+                    job.id: limit for job, limit in zip(new, reached, strict=True) if limit is not None
+                }
+                admitted = [job for job, limit in zip(new, reached, strict=True) if limit is None]
+                if admitted:
+                    rows = await connection.fetch(_SQL["submit"], *submit_params(admitted))
+                    stored = _created(admitted, rows)
+                    if any(job.batch and job.id not in stored for job in admitted):
+                        raise _KeyTakenMeanwhileError
+                    answers |= stored
+            return answers
+
+        return await retried(transaction)
+
+    async def _exact_room(self, connection: "Connection", count: int) -> int | None:
+        """None while there is plenty: then no submission has to wait for another."""
+        if self._capacity.is_plenty(count):
+            return None
+        await connection.execute(_LIMITS["lock_queue"])
+        live = int(await connection.fetchval(_LIMITS["live_jobs"], self._capacity.size))
+        self._capacity.counted(live, count)
+        return self._capacity.size - live
+
+    async def _earlier_batch(self, first: NewJob, size: int) -> Sequence[Known] | None:
+        """The jobs of an earlier request with the same key; None when the key is free.
+
+        The ids of a batch are consecutive, so the first one identifies the others. A request that was not a
+        batch of this size, or of which jobs are deleted by now, was a different one.
         """
-        owner, key = first.user, first.idempotency_key
-        holders = await self._database.fetch(_SQL["by_idempotency_keys"], [0], [owner], [key])
+        values = [0], [first.user], [first.idempotency_key]
+        holders = await self._database.fetch(_SQL["by_idempotency_keys"], *values)
         if not holders:
             return None
-        earlier = earlier_of(first, holders[0])
+        earlier = _earlier(first, holders[0])
         if isinstance(earlier, KeyTaken):
             return [earlier]
         rows = await self._database.fetch(_SQL["batch_of"], ids_from(earlier.id, size))
-        await self.reach_disk()  # the earlier request may be waiting for it still
         return [_stored(row) for row in rows] if len(rows) == size else [KeyTaken(earlier.id)]
 
-    async def _store_batch(self, first: NewJob, jobs: Sequence[NewJob]) -> bool:
-        """False, and nothing stored, when the first one's key is taken."""
-        express = self._express(jobs)
-        keyed = *columns_of([first]), express, [first.idempotency_key], [first.request_hash]
-        async with self._database.transaction() as connection:
-            rows = await connection.fetch(_SQL["submit_keyed"], *keyed)
-            if not rows:
-                return False
-            if len(jobs) > 1:
-                rows += await connection.fetch(_SQL["submit"], *columns_of(jobs[1:]), express)
-        self._announce(jobs, [row["id"] for row in rows])
-        if express:
-            await self.reach_disk()
-        return True
 
-    async def _submit_one(self, job: NewJob) -> list[Answer]:
-        rows = await self._database.fetch(_SQL["submit_one"], *values_of(job))
-        answers = await self._announced([job], rows, rows[0]["lease"] if rows else 0)
-        await self.reach_disk()
-        return answers
-
-    async def _submit_keyed(self, jobs: Sequence[NewJob], *, express: bool) -> list[Answer]:
-        keys = [job.idempotency_key for job in jobs], [job.request_hash for job in jobs]
-        rows = await self._database.fetch(_SQL["submit_keyed"], *columns_of(jobs), express, *keys)
-        return await self._announced(jobs, rows)
-
-    async def _announced(self, jobs: Sequence[NewJob], rows: Sequence[Any], fence: int = 0) -> list[Answer]:
-        """The answers, once what the rows say was stored is announced."""
-        stored = {row["job_id"] for row in rows}
-        self._announce([job for job in jobs if job.id in stored], [row["id"] for row in rows], fence)
-        return await self._with_earlier(jobs, [created(job) if job.id in stored else None for job in jobs])
-
-    def _express(self, jobs: Sequence[NewJob]) -> bool:
-        return len(jobs) <= self._announce.carries
-
-    async def _with_earlier(self, jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[Answer]:
-        """Fill in what earlier requests with the same keys have made."""
-        missing = [place for place, answer in enumerate(answers) if answer is None]
-        if missing:
-            owners = [jobs[place].user for place in missing]
-            keys = [jobs[place].idempotency_key for place in missing]
-            for row in await self._database.fetch(_SQL["by_idempotency_keys"], missing, owners, keys):
-                answers[row["place"]] = earlier_of(jobs[row["place"]], row)
-        return [
-            answer if answer is not None else await self._again(job) for job, answer in _pairs(jobs, answers)
-        ]
-
-    async def _again(self, job: NewJob) -> Answer:
-        """The holder of the key was removed between the two statements: the key is free now."""
-        (answer,) = await self.submit([job])
-        return answer
-
-
-def _pairs(jobs: Sequence[NewJob], answers: list[Answer | None]) -> list[tuple[NewJob, Answer | None]]:
-    return list(zip(jobs, answers, strict=True))
-
-
-def columns_of(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
-    """Ids and specs by job; what jobs have in common once, and for each job its place there, from 1."""
+def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
+    """The parameters of the `submit` statement. Values that jobs share are sent once."""
     shared: dict[tuple[Any, ...], int] = {}
-    places = [shared.setdefault(_shared(job), len(shared) + 1) for job in jobs]
-    specs = orjson.dumps([job.admitted.spec for job in jobs])
-    return [job.id for job in jobs], numbers(places), specs, *map(list, zip(*map(_row, shared), strict=True))
+    indexes = []
+    for job in jobs:
+        admitted, lane = job.admitted, kept_lane(job.lane, job.user)
+        values = job.user, job.tier, job.job_class, lane, job.batch, admitted.kind, admitted.name
+        indexes.append(shared.setdefault((*values, admitted.stages, admitted.total), len(shared) + 1))
+    return (
+        [job.id for job in jobs],
+        numbers(indexes),
+        orjson.dumps([job.admitted.spec for job in jobs]),
+        [job.idempotency_key for job in jobs],
+        [job.request_hash for job in jobs],
+        *map(list, zip(*shared, strict=True)),
+    )
 
 
-def values_of(job: NewJob) -> tuple[Any, ...]:
-    """The same for a single one."""
-    return job.id, *_row(_shared(job)), job.admitted.spec, job.idempotency_key, job.request_hash
+def _created(jobs: Sequence[NewJob], rows: Sequence[Any]) -> dict[JobId, Answer]:
+    stored = {row["id"] for row in rows}
+    return {
+        job.id: Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, created=True)
+        for job in jobs
+        if job.id in stored
+    }
 
 
-def _shared(job: NewJob) -> tuple[Any, ...]:
-    one = job.admitted
-    return job.user, job.tier, job.job_class, job.lane, job.batch, one.kind, one.name, one.stages, one.total
+async def _earlier_answers(connection: "Connection", jobs: Sequence[NewJob]) -> dict[JobId, Answer]:
+    """The answers to jobs whose keys earlier requests have used: these do not count against limits."""
+    keyed = [job for job in jobs if job.idempotency_key is not None]
+    if not keyed:
+        return {}
+    owners, keys = [job.user for job in keyed], [job.idempotency_key for job in keyed]
+    rows = await connection.fetch(_SQL["by_idempotency_keys"], list(range(len(keyed))), owners, keys)
+    found = [(keyed[row["place"]], row) for row in rows]
+    if any(job.batch for job, _ in found):
+        raise _KeyTakenMeanwhileError
+    return {job.id: _earlier(job, row) for job, row in found}
 
 
-def _row(shared: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same as rows keep it."""
-    user, tier, job_class, lane, *more = shared
-    return user, tier, job_class, kept_lane(lane, user), *more
+def _first_of_each_key(jobs: Sequence[NewJob]) -> list[NewJob]:
+    first: dict[object, NewJob] = {}
+    for job in jobs:
+        first.setdefault((job.user, job.idempotency_key) if job.idempotency_key is not None else job.id, job)
+    return list(first.values())
 
 
-def created(job: NewJob) -> Submitted:
-    return Submitted(job.id, _QUEUED, job.tier, job.job_class, True)  # by name it takes twice as long
+async def _used(connection: "Connection", users: Mapping[UserId, Allowance]) -> Mapping[UserId, Use]:
+    if not users:
+        return {}
+    pending = [allowance.pending_jobs or 0 for allowance in users.values()]
+    per_hour = [allowance.jobs_per_hour or 0 for allowance in users.values()]
+    rows = await connection.fetch(_LIMITS["used"], list(users), pending, per_hour)
+    return {UserId(row["user_id"]): _use(row) for row in rows}
 
 
-def is_earlier(answer: Answer) -> bool:
-    """Stored by an earlier request, which may be waiting for the disk still."""
-    return isinstance(answer, Submitted) and not answer.created
+def _use(row: Any) -> Use:
+    frees_in_s = row["frees_in_s"]
+    return Use(row["pending"], row["this_hour"], None if frees_in_s is None else max(0.0, frees_in_s))
 
 
-def earlier_of(job: NewJob, row: Any) -> Known:
-    if row["request_hash"] != job.request_hash:
-        return KeyTaken(JobId(row["id"]))
-    return _stored(row)
+def _earlier(job: NewJob, row: Any) -> Known:
+    return _stored(row) if row["request_hash"] == job.request_hash else KeyTaken(JobId(row["id"]))
 
 
 def _stored(row: Any) -> Submitted:

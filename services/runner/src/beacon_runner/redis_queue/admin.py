@@ -1,4 +1,4 @@
-"""The queue as the API and an operator see it: counts, places, pause, recount."""
+"""The queue for the API and operators: counts, positions, pauses, recount."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from beacon_runner.domain.messages import Message
 from beacon_runner.ports.queue_admin import LaneCount, LaneLoad, QueuePlace, QueueStats, Upcoming
 from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import WAKE_CHANNEL, Layout
-from beacon_runner.redis_queue.position import Standing, place_of
+from beacon_runner.redis_queue.position import PositionReply, queue_place
 from beacon_runner.redis_queue.scripts import Operation
 
-LISTED_LANES = 100
+MAX_LISTED_LANES = 100
 
 
 class RedisQueueAdmin:
@@ -25,7 +25,7 @@ class RedisQueueAdmin:
 
     async def stats(self) -> QueueStats:
         keys = (*self._layout.shared, self._layout.dead[0])
-        answer = await self._run(Operation.STATS, LISTED_LANES, *self._layout.classes, keys=keys)
+        answer = await self._run(Operation.STATS, MAX_LISTED_LANES, *self._layout.classes, keys=keys)
         retry, dead, leased, overdue, next_retry_ms, rows = answer
         by_class = {JobClass(row[0]): row[1:] for row in rows}
         return QueueStats(
@@ -48,13 +48,13 @@ class RedisQueueAdmin:
 
     async def place(self, message: Message) -> QueuePlace | None:
         answer = await self._run(Operation.POSITION, message.id)
-        return place_of(message, Standing(*answer)) if answer else None
+        return queue_place(message, PositionReply(*answer)) if answer else None
 
     async def discard(self, messages: Sequence[Message]) -> int:
         return int(await self._run(Operation.REMOVE, *(message.id for message in messages)))
 
     async def notify_watchers(self, job: JobId) -> None:
-        await scripts.run(self._redis, Operation.TELL, [self._layout.epoch], [job.hex])
+        await scripts.run(self._redis, Operation.NOTIFY, [self._layout.epoch], [job.hex])
 
     async def paused(self) -> frozenset[JobClass]:
         return frozenset(JobClass(str(name)) for name in await self._redis.smembers(self._layout.paused))
@@ -79,7 +79,7 @@ class RedisQueueAdmin:
         pairs = [
             message_id.split(":") async for _, message_id in self._redis.hscan_iter(self._layout.dead[1])
         ]
-        return {JobId(UUID(hex=job)): int(ticket) for job, ticket in pairs}
+        return {JobId(UUID(hex=job)): int(generation) for job, generation in pairs}
 
     async def forget_dead(self, jobs: Sequence[JobId] | None) -> int:
         if jobs is not None and not jobs:

@@ -1,4 +1,4 @@
-"""The names of the keys. `jobs:{class}:{lane}` and the like are made in Lua, from what the messages say."""
+"""Names of keys and channels. Keys of lanes are derived in Lua, from the messages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,22 +15,16 @@ WAKE_CHANNEL = "beacon:jobs"
 OUTBOX_CHANNEL = "beacon:outbox"
 
 
-def hand_channel(worker: str) -> str:
-    """Where a worker hears of messages that are handed to it; see handing.inc.lua."""
-    return f"{WAKE_CHANNEL}:{worker}"
-
-
 def watch_channel(job: JobId) -> str:
-    """Where it is said that something has happened to a job; see tell.lua."""
+    """Notified when a job has changed; see notify.lua."""
     return f"ws:{job.hex}"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the queues are laid out: which classes and lanes there are, and what every key starts with.
+    """The classes and lanes of the queues, and the prefix of every key.
 
-    In a cluster all keys carry one hash tag, because claim and move touch keys of several lanes and classes
-    in one step.
+    In a cluster all keys have one hash tag, because scripts use keys of several lanes and classes atomically.
     """
 
     classes: tuple[JobClass, ...] = tuple(JobClass)
@@ -55,11 +49,11 @@ class Layout:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """KEYS 1-5 of every operation; see places.inc.lua."""
+        """KEYS 1-5 of every operation; see layout.inc.lua."""
         return self.names(("jobs:live", "jobs:leases", "jobs:retry", "jobs:waiting", "jobs:paused"))
 
-    def waits_in(self, place: str, job_class: str, lane: str) -> str:
-        """The list of a message that waits; as `front_of` and `list_of` in places.inc.lua."""
+    def list_of(self, place: str, job_class: str, lane: str) -> str:
+        """The list of a waiting message; as `front_of` and `list_of` in layout.inc.lua."""
         if place == "f":
             return self.name(f"jobs:{job_class}:front")
         if self.plain and lane == SINGLE_LANE:
@@ -74,11 +68,6 @@ class Layout:
         return self.names(("jobs:dead", "jobs:dead:ids"))
 
     @property
-    def idle(self) -> str:
-        """The pools that wait for a message; see handing.inc.lua."""
-        return self.name("pools:idle")
-
-    @property
     def paused(self) -> str:
         return self.shared[4]
 
@@ -88,12 +77,12 @@ class Layout:
 
     @property
     def open(self) -> str:
-        """Set once it is known here which classes are paused; see claim.lua."""
+        """Set when the paused classes are restored; see claim.lua."""
         return self.name("jobs:open")
 
     @property
     def arguments(self) -> tuple[str, str, str]:
-        """ARGV 1-3 of every operation; see places.inc.lua."""
+        """ARGV 1-3 of every operation; see layout.inc.lua."""
         return self.prefix, "1" if self.plain else "", WAKE_CHANNEL
 
     def names(self, keys: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How many messages are served before a given one: exact near the head of a lane, an estimate deep inside."""
+"""The position of a message: exact near the head of a lane, an estimate deep inside."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from beacon_runner.ports.queue_admin import QueuePlace
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """The answer of position.lua."""
+class PositionReply:
+    """The return value of position.lua."""
 
     place: str
     job_class: str
@@ -20,38 +20,38 @@ class Standing:
     first: str
     last: str
     lanes: int
-    lanes_looked_at: int
+    lanes_read: int
     others_before: int
 
 
-def place_of(message: Message, standing: Standing) -> QueuePlace | None:
-    """None when it waits in no lane."""
-    if standing.place not in {"w", "f"}:
+def queue_place(message: Message, reply: PositionReply) -> QueuePlace | None:
+    """None when it waits in no list: it is leased, in the retry set, or its list was deleted."""
+    if reply.place not in {"w", "f"} or reply.length == 0:
         return None
-    front = standing.place == "f"
-    in_lane = standing.ahead_in_lane if standing.ahead_in_lane >= 0 else _deep(message, standing)
+    front = reply.place == "f"
+    in_lane = reply.ahead_in_lane if reply.ahead_in_lane >= 0 else _estimated(message, reply)
     return QueuePlace(
-        job_class=JobClass(standing.job_class),
-        lane=standing.lane,
-        ahead=in_lane if front else standing.in_front + in_lane + _other_lanes(standing),
+        job_class=JobClass(reply.job_class),
+        lane=reply.lane,
+        ahead=in_lane if front else reply.in_front + in_lane + _ahead_in_other_lanes(reply),
         ahead_in_lane=in_lane,
-        active_lanes=standing.lanes,
+        active_lanes=reply.lanes,
         front=front,
     )
 
 
-def _other_lanes(standing: Standing) -> int:
-    """What other lanes serve first, taking those that were not looked at to be like those that were."""
-    if standing.lanes_looked_at == 0:
+def _ahead_in_other_lanes(reply: PositionReply) -> int:
+    """Messages of other lanes that are served first, extrapolated from the lanes that were read."""
+    if reply.lanes_read == 0:
         return 0
-    return round(standing.others_before * standing.lanes / standing.lanes_looked_at)
+    return round(reply.others_before * reply.lanes / reply.lanes_read)
 
 
-def _deep(message: Message, standing: Standing) -> int:
-    """Ids are ordered by time: a place by the share of the lane's time span that lies before it."""
-    first, last, own = _time(standing.first), _time(standing.last), message.job.int >> 80
+def _estimated(message: Message, reply: PositionReply) -> int:
+    """Ids are ordered by time: the position follows from the share of the lane's time span before it."""
+    first, last, own = _time(reply.first), _time(reply.last), message.job.int >> 80
     share = (own - first) / (last - first) if last > first else 0.5
-    return round(min(max(share, 0.0), 1.0) * (standing.length - 1))
+    return round(min(max(share, 0.0), 1.0) * (reply.length - 1))
 
 
 def _time(message_id: str) -> int:

@@ -1,4 +1,4 @@
-"""Finds messages that Redis knows but that are not where it says, so that nobody would ever claim them."""
+"""Restores messages that are in the live hash but in no list, so that no claim would find them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,34 +10,34 @@ from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import Layout
 from beacon_runner.redis_queue.scripts import Operation
 
-STEP = 1_000
+CHUNK = 1_000
 
 
 @dataclass(slots=True)
 class _Expected:
-    """What should be in each key, and a message of each lane that has work."""
+    """The ids that each key should hold, and one message of each lane that has work."""
 
     ids: dict[str, set[str]] = field(default_factory=dict)
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
-class LostAndFound:
-    """A lane that was deleted by hand or evicted, a list that has another name since the settings changed.
+class QueueRepair:
+    """For example after a lane was deleted or evicted, or renamed by a change of settings.
 
-    Looking is cheap; only when the counts differ is everything read, and what is missing put back. What moves
-    in the meantime is looked at again by the operation that mends it.
+    Comparing counts is cheap; only when they differ, everything is read and missing messages are restored.
+    The script checks each message again: it may have moved meanwhile.
     """
 
     def __init__(self, redis: Redis | RedisCluster, layout: Layout) -> None:
         self._redis = redis
         self._layout = layout
 
-    async def all_in_place(self) -> bool:
-        known, found = await self._run(Operation.CENSUS, *JobClass)
-        return bool(known == found)
+    async def is_consistent(self) -> bool:
+        held, found = await self._run(Operation.VERIFY, *JobClass)
+        return bool(held == found)
 
-    async def repair(self) -> int:
-        """How many messages were not where they should have been."""
+    async def run(self) -> int:
+        """How many messages were missing."""
         expected = await self._expected()
         missing: list[str] = []
         for key, ids in expected.ids.items():
@@ -49,17 +49,17 @@ class LostAndFound:
                 for (served_in, lane), message_id in expected.lanes.items()
                 if served_in == job_class and lane not in turns
             ]
-        steps = [missing[start : start + STEP] for start in range(0, len(missing), STEP)]
-        return sum([await self._run(Operation.MEND, *step) for step in steps])
+        steps = [missing[start : start + CHUNK] for start in range(0, len(missing), CHUNK)]
+        return sum([await self._run(Operation.REPAIR, *step) for step in steps])
 
     async def _expected(self) -> _Expected:
         known, leases, retries, *_ = self._layout.shared
         sets = {"l": leases, "k": leases, "r": retries, "s": retries}
         expected = _Expected()
-        async for message_id, value in self._redis.hscan_iter(known, count=STEP):
-            held, _, _, job_class, lane = value.split(":", 4)  # as written in places.inc.lua
+        async for message_id, value in self._redis.hscan_iter(known, count=CHUNK):
+            held, _, _, job_class, lane = value.split(":", 4)  # see layout.inc.lua
             place = held[0]
-            key = sets.get(place) or self._layout.waits_in(place, job_class, lane)
+            key = sets.get(place) or self._layout.list_of(place, job_class, lane)
             expected.ids.setdefault(key, set()).add(message_id)
             if place == "w":
                 expected.lanes[job_class, lane] = message_id
@@ -69,9 +69,9 @@ class LostAndFound:
         read: Any = self._redis.zrange if key in self._layout.shared else self._redis.lrange
         content: set[str] = set()
         start = 0
-        while page := await read(key, start, start + STEP - 1):
+        while page := await read(key, start, start + CHUNK - 1):
             content.update(page)
-            start += STEP
+            start += CHUNK
         return content
 
     async def _run(self, operation: Operation, *arguments: str) -> Any:

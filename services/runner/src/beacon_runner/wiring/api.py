@@ -16,7 +16,6 @@ from beacon_runner.application.jobs import JobService
 from beacon_runner.application.position_events import PositionEvents
 from beacon_runner.application.priorities import Priorities, PriorityService, TierPriorities
 from beacon_runner.application.public_queue import Explorer
-from beacon_runner.application.publish_after_commit import Announcer
 from beacon_runner.application.queue_position import PositionService
 from beacon_runner.application.submissions import SubmissionService
 from beacon_runner.application.wait_estimator import WaitEstimator
@@ -37,7 +36,6 @@ from beacon_runner.http.public_queue_routes import explorer_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
 from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
-from beacon_runner.maintenance.inline_publisher import Express
 from beacon_runner.migrations import head
 from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.ports.router import RouterPort
@@ -45,12 +43,11 @@ from beacon_runner.postgres.cancels import PostgresCancels, most_places
 from beacon_runner.postgres.credit import Credit
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.dead_letters import DeadLetters
-from beacon_runner.postgres.intake import Intake
 from beacon_runner.postgres.job_commands import JobControl
 from beacon_runner.postgres.job_queries import Reader
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.submissions import Announce
+from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.postgres.users import Users
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from beacon_runner.redis_queue.watchers import Watchers
@@ -77,14 +74,13 @@ class ApiParts:
         watchers: Watchers,
         tickets: Tickets,
         ring: Callable[[], None],
-        announce: Announce,
         registry: CollectorRegistry,
         access_log: bool,
         priorities: Priorities | None = None,
     ) -> None:
         self.priorities = priorities or TierPriorities()
         admission, reader, users = Admission(config), Reader(database), Users(database)
-        self.intake = Intake(database, clock, config.limits.queue_size, announce)
+        self.intake = PostgresSubmissions(database, clock, config.limits.queue_size, ring)
         self.outlook = WaitEstimator(queue, router, config, clock)
         keys = ApiKeyCache(users.principal, clock)
         policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
@@ -138,13 +134,12 @@ def build_api(
     settings: RunnerSettings, transport: Transport, registry: CollectorRegistry
 ) -> Sequence[Service]:
     """The services of the role `api`, in the order of their start."""
-    config, clock, ring = transport.config, transport.clock, transport.bell.ring
+    config, clock, ring = transport.config, transport.clock, transport.outbox_notifier.notify
     database = Database(settings.database_url, size=POOL, name="beacon-api")
     address = RedisAddress(settings.redis_url, settings.redis_cluster)
     redis = address.open()
     watchers = Watchers(address, clock)
     router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), clock)
-    express = Express(transport.queue, PostgresOutbox(database), ring, clock, transport.metrics)
     desk = RedisQueueAdmin(redis, Layout.of(config, cluster=settings.redis_cluster))
     parts = ApiParts(
         config,
@@ -155,7 +150,6 @@ def build_api(
         watchers=watchers,
         tickets=Tickets(redis),
         ring=ring,
-        announce=Announcer(express, ring),
         registry=registry,
         access_log=settings.access_log,
         priorities=_priorities(settings, config, clock, registry),
@@ -176,7 +170,6 @@ def build_api(
         Resource("api-database", open_it=database.open, close_it=database.close),
         Resource("api-redis", close_it=redis.aclose),
         Resource("api-router-client", close_it=router.aclose),
-        express,
         Resource("api-parts", close_it=parts.close),
         server,
         watchers,  # stopped first: streams end before the door closes

@@ -38,7 +38,7 @@ async def build(role: Role, settings: RunnerSettings, config: BeaconConfig) -> S
     if role in (Role.API, Role.ALL):
         services += build_api(settings, transport, registry)
     else:
-        services += build_status_door(settings, transport.desk, registry)
+        services += build_status_door(settings, transport.queue_admin, registry)
     return Supervisor(services, stop_timeout_s=config.runner.stop_grace_s + 10)
 
 
@@ -67,7 +67,7 @@ def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=WORKER_POOL, name="beacon-worker")
     router = _router_client(settings, transport)
     runner = transport.config.runner
-    claims = PostgresClaims(database, max_deliveries=runner.max_deliveries)
+    claims = PostgresClaims(database)
     executor = RouterExecutor(router, timeout_s=runner.execution_timeout_s)
     return [
         Resource("worker-database", open_it=database.open, close_it=database.close),

@@ -1,4 +1,4 @@
-"""Keeps the leases of a process alive from a thread of its own: a busy event loop does not look dead."""
+"""Renews the leases of a process from a separate thread, so that a busy event loop does not lose them."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -13,17 +13,17 @@ from beacon_redis import REDIS_ERRORS, RedisAddress
 from beacon_runner.domain.messages import Message
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.redis_queue.keys import Layout
-from beacon_runner.redis_queue.redis_queue import LARGEST_STEP, rest_of, words
+from beacon_runner.redis_queue.redis_queue import MAX_SCRIPT_MESSAGES, pack_args, payload_of
 from beacon_runner.redis_queue.scripts import Operation, run_blocking
 
 log = structlog.get_logger(__name__)
 
 
 class Heartbeat:
-    """Renews what is held.
+    """Renews the leases of held messages.
 
-    While no heartbeat has succeeded within the lease, `alive` is false and the process must not claim:
-    what it has may be somebody else's already.
+    If no heartbeat succeeded within the lease, `alive` is false and the process must not claim: its messages
+    may be leased by another worker already.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Heartbeat:
         every_s: float,
     ) -> None:
         self._address = address
-        self._redis: Redis | RedisCluster | None = None  # a cluster may start after us
+        self._redis: Redis | RedisCluster | None = None  # opened at the first beat: a cluster may start later
         self._layout = layout
         self._worker = worker
         self._clock = clock
@@ -63,7 +63,7 @@ class Heartbeat:
             self._held.pop(message.id, None)
 
     def start(self, lost: Callable[[Sequence[str]], None]) -> None:
-        """`lost` hears, in the thread, the ids of messages that another worker has."""
+        """`lost` is called in the thread with the ids of messages that another worker has leased."""
         self._lost = lost
         self._renewed_at = self._clock.now()
         self._thread.start()
@@ -79,28 +79,28 @@ class Heartbeat:
     def beat(self) -> None:
         """Renew everything once."""
         began_at = self._clock.now()
-        held = list(self._held.items())  # one step of the interpreter: the event loop cannot change it midway
+        held = list(self._held.items())  # atomic: the event loop cannot change it meanwhile
         if not held:
             self._connected().ping()
-        for start in range(0, len(held), LARGEST_STEP):
-            self._renew(held[start : start + LARGEST_STEP])
+        for start in range(0, len(held), MAX_SCRIPT_MESSAGES):
+            self._renew(held[start : start + MAX_SCRIPT_MESSAGES])
         self._renewed_at = began_at
 
     def _renew(self, held: Sequence[tuple[str, Message]]) -> None:
         lease_ms = round(self._lease_s * 1000)
-        pairs = chain.from_iterable((message_id, rest_of(message)) for message_id, message in held)
+        pairs = chain.from_iterable((message_id, payload_of(message)) for message_id, message in held)
         arguments: list[str | int] = [*self._layout.arguments, lease_ms, self._worker, *pairs]
         lost, restored, retaken = self._run(Operation.EXTEND, arguments)
         if lost:
             self._lost(lost)
-        # The event loop lets go of a message before it tells Redis: what it let go of in the meantime was
-        # brought back by mistake.
-        if let_go := self._let_go(restored):
-            self._run(Operation.ACK, [*self._layout.arguments, self._worker, words(let_go)])
-        if let_go := self._let_go(retaken):
-            self._run(Operation.GIVE_BACK, [*self._layout.arguments, self._worker, *let_go])
+        # The event loop drops a message before it acknowledges it in Redis: messages that were dropped in the
+        # meantime have been restored by mistake.
+        if dropped := self._dropped(restored):
+            self._run(Operation.ACK, [*self._layout.arguments, self._worker, pack_args(dropped)])
+        if dropped := self._dropped(retaken):
+            self._run(Operation.NACK, [*self._layout.arguments, self._worker, *dropped])
 
-    def _let_go(self, message_ids: Sequence[str]) -> list[str]:
+    def _dropped(self, message_ids: Sequence[str]) -> list[str]:
         return [message_id for message_id in message_ids if message_id not in self._held]
 
     def _run(self, operation: Operation, arguments: Sequence[str | int]) -> Any:
@@ -118,6 +118,6 @@ class Heartbeat:
             except REDIS_ERRORS as error:
                 self._metrics.heartbeat_failures.inc()
                 log.warning("heartbeat_failed", error=str(error), alive=self.alive)
-            except Exception:  # whatever it is: a worker without a heartbeat would stand still unnoticed
+            except Exception:  # a worker without a heartbeat would stop claiming unnoticed
                 self._metrics.heartbeat_failures.inc()
-                log.exception("heartbeat_broke", alive=self.alive)
+                log.exception("heartbeat_failed_unexpectedly", alive=self.alive)

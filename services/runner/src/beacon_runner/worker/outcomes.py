@@ -1,4 +1,4 @@
-"""How one execution ended, as the executor tells it."""
+"""How one execution ended, as the executor reports it."""
 
 from dataclasses import dataclass
 
@@ -8,21 +8,21 @@ from beacon_contracts.jobs import ExecutionState
 
 
 @dataclass(frozen=True, slots=True)
-class NotTaken:
-    """The router could not take it now: it has not run, and waiting is no failure."""
+class NotAccepted:
+    """The router did not accept it now: it has not run, and no attempt is charged."""
 
     delay_s: float
     reason: str
 
 
 def worker_error(error: Exception, *, retryable: bool = True) -> Failure:
-    """A defect of this program met this job: it costs the job an attempt, and nobody else anything."""
+    """An unexpected error of the worker: it costs this job an attempt and affects no other job."""
     return Failure(
         code="worker_error", stage=FailureStage.TRANSPORT, retryable=retryable, message=repr(error)[:500]
     )
 
 
-Outcome = InferenceView | Failure | NotTaken
+Outcome = InferenceView | Failure | NotAccepted
 
 STATE_OF_RESULT = {
     InferenceState.COMPLETED: ExecutionState.COMPLETED,

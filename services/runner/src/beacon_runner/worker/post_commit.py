@@ -1,6 +1,7 @@
-"""After a write: lets go of what is over, tells Redis, and wakes the publisher for what comes next."""
+"""After a write to Postgres: releases what has ended, updates Redis and wakes the publisher."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -8,7 +9,7 @@ import structlog
 from beacon_contracts.ids import JobId
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import Finished, Returned, StageReport, Verdict
+from beacon_runner.domain.stage_result import Finished, Returned, StageReport
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.queue import MessageQueue
 from beacon_runner.worker.heartbeat import Heartbeat
@@ -19,67 +20,58 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
-    """Redis hears of it after Postgres has: what it misses is recognised as old on its next delivery."""
+class PostCommit:
+    """Redis is updated after Postgres: a message that it keeps too long is stale when claimed."""
 
     queue: MessageQueue
-    bench: JobRunner
+    runner: JobRunner
     heartbeat: Heartbeat
     worker: str
-    ring: Callable[[], None]
+    notify_outbox: Callable[[], None]
     metrics: LoopMetrics
 
-    async def settle(
+    async def __call__(
         self, runs: Sequence[JobRun], reports: Sequence[StageReport], applied: frozenset[JobId]
     ) -> None:
         done: list[Message] = []
         returned: list[Message] = []
         lost: list[Message] = []
-        verdicts: list[Verdict | None] = []
         for run, report in zip(runs, reports, strict=True):
-            is_applied = run.job.id in applied
-            if is_applied:
-                verdicts.append(report.verdict)
-            if run.let_go:
+            if run.released:
                 continue
-            if not is_applied:
+            if run.job.id not in applied:
                 lost.append(run.message)
             elif isinstance(report.verdict, Returned):
                 returned.append(run.message)
             elif report.verdict is not None:
                 done.append(run.message)
-        self._count(verdicts, len(lost))
-        over = [*done, *returned, *lost]
-        for message in over:
-            self.bench.let_go(message.job)
-        self.heartbeat.drop(over)
-        others = applied.difference([message.job for message in done]) if len(done) < len(applied) else ()
-        await self._tell(done, returned, lost, list(others))
+        ended = [*done, *returned, *lost]
+        for message in ended:
+            self.runner.release(message.job)
+        self.heartbeat.drop(ended)
+        self._count([report for report in reports if report.job in applied], lost)
+        await self._update_queue(applied, done, [*returned, *lost])
 
-    async def _tell(
-        self, done: list[Message], returned: list[Message], lost: list[Message], changed: list[JobId]
+    async def _update_queue(
+        self, applied: frozenset[JobId], done: Sequence[Message], returned: Sequence[Message]
     ) -> None:
+        changed = applied.difference(message.job for message in done)
         try:
             if changed:
-                await self.queue.notify_watchers(changed)
+                await self.queue.notify_watchers(list(changed))
             if done:
-                await self.queue.ack(done)  # which tells those who watch, too
-            if returned:
+                await self.queue.ack(done)  # notifies the watchers, too
+            if returned:  # a lost job, too: its next claim shows whether it has ended
                 await self.queue.nack(returned, self.worker)
-            if lost:
-                # Not forgotten: a crash of Postgres may have made them nobody's, and the next claim tells.
-                log.warning("jobs_taken_over", count=len(lost), first=str(lost[0].job))
-                await self.queue.nack(lost, self.worker)
         except REDIS_ERRORS as error:
-            log.warning("redis_not_told", messages=len(done) + len(returned) + len(lost), error=str(error))
+            log.warning("queue_update_failed", messages=len(done) + len(returned), error=str(error))
 
-    def _count(self, verdicts: Iterable[Verdict | None], lost: int) -> None:
-        self.metrics.fences_lost.inc(lost)
-        counts: dict[type[Verdict], int] = {}
-        for verdict in verdicts:
-            if verdict is not None:
-                counts[type(verdict)] = counts.get(type(verdict), 0) + 1
-        for kind, count in counts.items():
-            self.metrics.verdicts.labels(kind.__name__).inc(count)
-        if counts.keys() - {Finished, Returned}:
-            self.ring()  # next stages, retries and dead letters wait in the outbox
+    def _count(self, applied: Sequence[StageReport], lost: Sequence[Message]) -> None:
+        verdicts = Counter(type(report.verdict) for report in applied if report.verdict is not None)
+        for verdict, count in verdicts.items():
+            self.metrics.verdicts.labels(verdict.__name__).inc(count)
+        if verdicts.keys() - {Finished, Returned}:
+            self.notify_outbox()  # next stages, retries and dead letters wait in the outbox
+        if lost:
+            self.metrics.fence_conflicts.inc(len(lost))
+            log.warning("fences_lost", count=len(lost), first=str(lost[0].job))

@@ -1,7 +1,4 @@
-"""Writes what runs have to say. Whatever was noted while a write was under way shares the next one.
-
-A crowd does not wait for the disk: a second write begins beside the first when it would be a large one.
-"""
+"""Records the reports of runs: those that arrive during a write share the next one, in one transaction."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,13 +6,12 @@ from dataclasses import replace
 
 import structlog
 
-from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
 from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.json_limits import NOT_RECORDABLE, unstorable
-from beacon_runner.domain.stage_result import Dead, ExecutionReport, StageReport
+from beacon_runner.domain.stage_result import Dead, StageReport
 from beacon_runner.domain.verdict import dead_state
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
@@ -23,9 +19,9 @@ from beacon_runner.worker.run import JobRun
 
 log = structlog.get_logger(__name__)
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 2.0
 
-Settle = Callable[[Sequence[JobRun], Sequence[StageReport], frozenset[JobId]], Awaitable[None]]
+PostCommit = Callable[[Sequence[JobRun], Sequence[StageReport], frozenset[JobId]], Awaitable[None]]
 
 
 class Recorder:
@@ -35,96 +31,71 @@ class Recorder:
         clock: Clock,
         metrics: LoopMetrics,
         *,
-        jobs: int = 1_000,
-        executions: int = 2_000,
-        crowd: int = 200,
+        max_jobs: int = 1_000,
+        max_executions: int = 2_000,
     ) -> None:
         self._store = store
-        self._metrics = metrics
         self._clock = clock
-        self._most_jobs = jobs
-        self._most_executions = executions
-        self._crowd = crowd
-        self._noted: dict[JobRun, None] = {}
-        self._writing: set[JobRun] = set()
-        self._waiting = asyncio.Event()
-        self._crowded = asyncio.Event()
+        self._metrics = metrics
+        self._max_jobs = max_jobs
+        self._max_executions = max_executions
+        self._waiting: dict[JobRun, None] = {}
+        self._added = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def note(self, run: JobRun) -> None:
-        """The run has something to say; it is asked for it when its turn to be written comes."""
-        self._noted[run] = None
-        if len(self._noted) == 1:
-            self._idle.clear()
-            self._waiting.set()
-        elif len(self._noted) == self._crowd:
-            self._crowded.set()
+    def add(self, run: JobRun) -> None:
+        """The run has something to record; its report is taken when the write starts."""
+        self._waiting[run] = None
+        self._idle.clear()
+        self._added.set()
 
-    def forget(self, run: JobRun) -> None:
-        self._noted.pop(run, None)
+    def discard(self, run: JobRun) -> None:
+        self._waiting.pop(run, None)
 
-    async def idle(self) -> None:
-        """Wait until all that was noted is written."""
+    async def wait_idle(self) -> None:
+        """Wait until everything that was added is written."""
         await self._idle.wait()
 
-    async def run(self, settle: Settle) -> None:
-        """Write until cancelled; `settle` hears which runs were written and which were refused."""
-        await self._write_when(self._waiting, 1, settle)
-
-    async def help(self, settle: Settle) -> None:
-        """The same, only when a crowd waits."""
-        await self._write_when(self._crowded, self._crowd, settle)
-
-    async def _write_when(self, enough: asyncio.Event, least: int, settle: Settle) -> None:
+    async def run(self, post_commit: PostCommit) -> None:
+        """Write until cancelled. `post_commit` gets each write's runs, reports and applied jobs."""
         while True:
-            await enough.wait()
-            enough.clear()
-            while len(self._noted) >= least and (runs := self._take()):
-                await self._flush(runs, settle)
-            if not self._noted and not self._writing:
-                self._idle.set()
-
-    async def _flush(self, runs: Sequence[JobRun], settle: Settle) -> None:
-        self._writing.update(runs)
-        reports = [run.take_report() for run in runs]
-        applied = await self._write(reports)
-        self._metrics.recorded.observe(len(reports))
-        await settle(runs, reports, applied)
-        self._writing.difference_update(runs)
-        if self._noted:  # perhaps again by one of these
-            self._waiting.set()
+            await self._added.wait()
+            self._added.clear()
+            while runs := self._take():
+                reports = [run.take_report() for run in runs]
+                applied = await self._write(reports)
+                self._metrics.result_batch_size.observe(len(reports))
+                await post_commit(runs, reports, applied)
+            self._idle.set()
 
     def _take(self) -> list[JobRun]:
-        """The first of those that wait; none that is being written: its reports have an order."""
         taken: list[JobRun] = []
         executions = 0
-        for run in self._noted:
-            if run in self._writing:
-                continue
+        for run in self._waiting:
             taken.append(run)
             executions += run.unrecorded
-            if len(taken) >= self._most_jobs or executions >= self._most_executions:
+            if len(taken) >= self._max_jobs or executions >= self._max_executions:
                 break
         for run in taken:
-            del self._noted[run]
+            del self._waiting[run]
         return taken
 
     async def _write(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
-        pause_s = FIRST_PAUSE_S
+        """Retries until Postgres answers. If it refuses the reports, the bad one is found by halving."""
+        pause_s = MIN_PAUSE_S
         while True:
             try:
                 return await self._store.record(reports)
             except StoreUnavailableError as error:
-                log.warning("results_wait_for_postgres", jobs=len(reports), error=str(error))
+                log.warning("record_retried", jobs=len(reports), error=str(error))
             except Exception:
-                log.exception("results_not_recorded", jobs=len(reports))
-                return await self._write_apart(reports)
+                log.exception("record_failed", jobs=len(reports))
+                return await self._write_separately(reports)
             await self._clock.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            pause_s = min(pause_s * 2, MAX_PAUSE_S)
 
-    async def _write_apart(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
-        """One report spoils the write of all: find it, and end its job with a failure that says so."""
+    async def _write_separately(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         if len(reports) > 1:
             half = len(reports) // 2
             return await self._write(reports[:half]) | await self._write(reports[half:])
@@ -135,14 +106,20 @@ class Recorder:
 
 
 def _unrecordable(report: StageReport) -> StageReport:
+    """Ends the job with a failure that names the reason."""
     failure = unstorable("the report of this job cannot be stored")
-    some = any(known.state is ExecutionState.COMPLETED for known in report.claimed.known)
-    state = dead_state(report.claimed, some_completed=some)
+    recorded = [one.state for one in report.claimed.recorded_executions]
+    some_completed = ExecutionState.COMPLETED in recorded + [one.state for one in report.earlier]
+    state = dead_state(report.claimed, some_completed=some_completed)
+    failed = tuple(
+        replace(
+            one,
+            state=ExecutionState.FAILED,
+            output=None,
+            stored=None,
+            failure=failure.model_copy(update={"item": one.execution.item}),
+        )
+        for one in report.executions
+    )
     verdict = Dead(state, NOT_RECORDABLE, failure, report.claimed.context)
-    failed = tuple(_failed(execution, failure) for execution in report.executions)
     return replace(report, executions=failed, verdict=verdict)
-
-
-def _failed(report: ExecutionReport, failure: Failure) -> ExecutionReport:
-    about = failure.model_copy(update={"item": report.execution.item})
-    return replace(report, state=ExecutionState.FAILED, output=None, stored=None, failure=about)

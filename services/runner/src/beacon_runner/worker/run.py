@@ -1,13 +1,16 @@
-"""One delivery of a job: what is left to start, what runs, what is to be recorded. No I/O, no waiting."""
+"""One delivery of a job: what is left to start, what runs, what has to be recorded. No I/O."""
 
 from collections.abc import Sequence
 
+import structlog
+
 from beacon_contracts.failures import Failure
-from beacon_contracts.inference import InferenceView
+from beacon_contracts.ids import encode_job_id
+from beacon_contracts.inference import Failover, InferenceView
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.json_limits import stored_form
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import Due, due
+from beacon_runner.domain.plan import PendingExecution, PlanError, pending_executions, places, stage_plan
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -16,178 +19,182 @@ from beacon_runner.domain.stage_result import (
     StageReport,
     Verdict,
 )
-from beacon_runner.domain.verdict import RetryPolicy, decide, postpone
-from beacon_runner.worker.outcomes import STATE_OF_RESULT, NotTaken, Outcome
+from beacon_runner.domain.verdict import PERMANENT, RetryPolicy, dead_state, decide, defer, poison_verdict
+from beacon_runner.worker.outcomes import STATE_OF_RESULT, NotAccepted, Outcome, worker_error
+
+log = structlog.get_logger(__name__)
+
+
+def build_run(message: Message, job: ClaimedJob, now: float, *, max_deliveries: int) -> "JobRun":
+    """Never raises: a job that cannot start must end, or it would be delivered again and again."""
+    try:
+        run = JobRun(message, job, stage_plan(job.spec, job.stage, job.context))
+    except PlanError as error:
+        run = JobRun(message, job, _plan_without_input(job))
+        run.fail_all(_permanent(run, error.failure), now)
+    except Exception as error:
+        log.exception("job_plan_failed", job=encode_job_id(job.id))
+        run = JobRun(message, job, ())
+        run.fail_all(_permanent(run, worker_error(error, retryable=False)), now)
+    else:
+        poison = poison_verdict(job, max_deliveries)
+        if poison is not None:
+            run.fail_all(poison, now)
+    return run
 
 
 class JobRun:
-    """Starts come from `next_due`, ends go to `finished`; when `settled`, `judge` gives the verdict."""
-
-    __slots__ = (
-        "_left",
-        "_plan",
-        "_postponed",
-        "_results",
-        "_running",
-        "_told",
-        "_unrecorded",
-        "confirmed",
-        "job",
-        "let_go",
-        "message",
-        "verdict",
-    )
+    """`start_next` returns executions to start, `finish` takes their outcomes; when settled, `decide`."""
 
     def __init__(self, message: Message, job: ClaimedJob, plan: Sequence[PlannedExecution]) -> None:
         self.message = message
         self.job = job
         self.verdict: Verdict | None = None
-        self.let_go = False  # nobody works on it any more
-        self.confirmed = True  # the store knows that it is ours; until then nothing of it is written
+        self.released = False  # the job is no longer ours, or recorded: nothing more is written
         self._plan = plan
-        self._left = due(plan, job.known)
-        self._left.reverse()  # the first to start is taken from the end
-        # By earlier deliveries, of which there are none most of the time.
-        self._told = {known.ordinal for known in job.known if known.told} if job.known else frozenset()
-        self._running: dict[int, ExecutionReport | None] = {}
-        self._results: list[ExecutionReport] = []
+        self._left = pending_executions(plan, job.recorded_executions)
+        self._left.reverse()  # the next one is taken from the end
+        self._start_reported = {one.ordinal for one in job.recorded_executions if one.start_reported}
+        self._running: set[int] = set()
         self._unrecorded: dict[int, ExecutionReport] = {}
-        self._postponed: NotTaken | None = None
+        self._results: list[ExecutionReport] = []
+        self._recorded: tuple[ExecutionReport, ...] = ()
+        self._deferred: NotAccepted | None = None
 
     @property
-    def running(self) -> int:
-        return len(self._running)
-
-    @property
-    def settled(self) -> bool:
-        """Nothing runs, and nothing more is to be started now."""
-        return not self._running and (not self._left or self._postponed is not None)
+    def is_settled(self) -> bool:
+        """Nothing runs, and nothing more starts in this delivery."""
+        return not self._running and (not self._left or self._deferred is not None)
 
     @property
     def some_completed(self) -> bool:
-        """Whether anything of this stage is, in this delivery or in an earlier one."""
-        states = [known.state for known in self.job.known] + [result.state for result in self._results]
-        return ExecutionState.COMPLETED in states
+        """Whether an execution of this stage completed, in this delivery or in an earlier one."""
+        recorded = [one.state for one in self.job.recorded_executions]
+        return ExecutionState.COMPLETED in recorded + [one.state for one in self._results]
 
     @property
     def unrecorded(self) -> int:
         return len(self._unrecorded)
 
-    def condemn(self, verdict: Dead, at: float) -> None:
-        """End it without running what is left: that fails for the same reason."""
-        for left in self._left:
-            self._running[left.execution.ordinal] = None
-            self.finished(left, verdict.failure, at, at)
-        self._left, self.verdict = [], verdict
-
-    def next_due(self, parallelism: int) -> Due | None:
-        """The next execution to start, unless as many as may run already do."""
-        if not self._left or self._postponed is not None or len(self._running) >= parallelism:
+    def start_next(self, parallelism: int) -> PendingExecution | None:
+        """The next execution to start, if one is left and fewer than `parallelism` run."""
+        if not self._left or self._deferred is not None or len(self._running) >= parallelism:
             return None
-        started = self._left.pop()
-        self._running[started.execution.ordinal] = None
-        return started
+        pending = self._left.pop()
+        self._running.add(pending.execution.ordinal)
+        return pending
 
-    def went_on(self, started: Due, at: float) -> None:
-        """It did not end at once: say that it runs."""
-        ordinal = started.execution.ordinal
-        report = ExecutionReport(
-            started.execution,
+    def mark_running(self, pending: PendingExecution, at: float) -> None:
+        """It did not end immediately: its start is recorded, unless its result is in the same flush."""
+        ordinal = pending.execution.ordinal
+        self._unrecorded[ordinal] = ExecutionReport(
+            pending.execution,
             ExecutionState.RUNNING,
-            started.attempt,
+            pending.attempt,
             started_at=at,
-            start_reported=ordinal in self._told,
+            start_reported=ordinal in self._start_reported,
         )
-        self._running[ordinal] = report
-        self._unrecorded[ordinal] = report
 
-    def finished(self, started: Due, outcome: Outcome, started_at: float, at: float) -> None:
-        ordinal = started.execution.ordinal
-        noted = self._running.pop(ordinal)
-        # A start that waits to be written and its end become one write.
-        written = noted is not None and not self._untold(ordinal)
-        # What is usual is asked for: that something is not of a model's class takes longer to see.
-        if not isinstance(outcome, InferenceView) and isinstance(outcome, NotTaken):
-            self._put_off(started, outcome, told=written)
+    def finish(self, pending: PendingExecution, outcome: Outcome, started_at: float, at: float) -> None:
+        ordinal = pending.execution.ordinal
+        self._running.discard(ordinal)
+        self._unrecorded.pop(ordinal, None)  # a start that waits to be recorded is replaced by the result
+        start_reported = ordinal in self._start_reported
+        if isinstance(outcome, NotAccepted):
+            self._defer(pending, outcome, start_reported=start_reported)
             return
-        report = _report(started, outcome, started_at, at, start_reported=written or ordinal in self._told)
+        report = _report(pending, outcome, started_at, at, start_reported=start_reported)
         self._results.append(report)
         self._unrecorded[ordinal] = report
-        if self._left and report.state is ExecutionState.CANCELLED and self._postponed is None:
-            # Probably the whole job was: the answer to this record tells, before anything more is started.
-            self._postponed = NotTaken(0.0, "an execution was cancelled at the router")
+        if self._left and report.state is ExecutionState.CANCELLED and self._deferred is None:
+            # Probably the whole job was cancelled: the result of this record shows it before more is started.
+            self._deferred = NotAccepted(0.0, "an execution was cancelled at the router")
 
-    def judge(self, policy: RetryPolicy, chance: float) -> Verdict:
-        if self._postponed is not None:
-            asked_s, reason = self._postponed.delay_s, self._postponed.reason
-            return postpone(self.job, asked_s, reason, policy, chance, progressed=bool(self._results))
+    def fail_all(self, verdict: Dead, at: float) -> None:
+        """End the job without running what is left: it fails for the same reason."""
+        for pending in self._left:
+            self.finish(pending, verdict.failure, at, at)
+        self._left, self.verdict = [], verdict
+
+    def decide(self, policy: RetryPolicy, chance: float) -> Verdict:
+        if self._deferred is not None:
+            asked_s, reason = self._deferred.delay_s, self._deferred.reason
+            return defer(self.job, asked_s, reason, policy, chance, progressed=bool(self._results))
         return decide(self.job, self._plan, self._results, policy, chance)
 
     def take_report(self) -> StageReport:
-        """All that has not been recorded yet; it counts as recorded from now on."""
+        """All that is not recorded yet; from now on it counts as recorded."""
         executions = tuple(self._unrecorded.values())
+        report = StageReport(self.job, executions, self.verdict, self._recorded)
+        self._start_reported.update(self._unrecorded)
+        self._recorded += executions
         self._unrecorded = {}
-        return StageReport(self.job, executions, (), self.verdict)
+        return report
 
-    def _untold(self, ordinal: int) -> bool:
-        """Whether its start still waits to be written; then it is not written any more."""
-        return self._unrecorded.pop(ordinal, None) is not None
-
-    def _put_off(self, started: Due, outcome: NotTaken, *, told: bool) -> None:
-        self._left.append(started)
-        if told:  # that it runs, which it does not
-            waits = ExecutionReport(
-                started.execution, ExecutionState.PENDING, started.attempt, start_reported=True
+    def _defer(self, pending: PendingExecution, outcome: NotAccepted, *, start_reported: bool) -> None:
+        self._left.append(pending)
+        if start_reported:  # it is recorded as running
+            self._unrecorded[pending.execution.ordinal] = ExecutionReport(
+                pending.execution, ExecutionState.PENDING, pending.attempt, start_reported=True
             )
-            self._unrecorded[started.execution.ordinal] = waits
-        if self._postponed is None or outcome.delay_s > self._postponed.delay_s:
-            self._postponed = outcome
+        if self._deferred is None or outcome.delay_s > self._deferred.delay_s:
+            self._deferred = outcome
+
+
+def _permanent(run: JobRun, failure: Failure) -> Dead:
+    state = dead_state(run.job, some_completed=run.some_completed)
+    return Dead(state, PERMANENT, failure, run.job.context)
+
+
+def _plan_without_input(job: ClaimedJob) -> tuple[PlannedExecution, ...]:
+    """The executions by name only: enough to record that they failed."""
+    return tuple(
+        PlannedExecution(place.ordinal, place.item, place.model, place.region, Failover.ANY, {}, {})
+        for place in places(job.spec)
+        if place.stage == job.stage
+    )
 
 
 def _report(
-    started: Due,
+    pending: PendingExecution,
     outcome: InferenceView | Failure,
     started_at: float,
     at: float,
     *,
     start_reported: bool,
 ) -> ExecutionReport:
-    if not isinstance(outcome, InferenceView):
-        return _failed(started, outcome, started_at, at, start_reported=start_reported)
-    stored = None if outcome.output is None else stored_form(outcome.output)
-    if stored is not None and not isinstance(stored, str):
-        return _failed(started, stored, started_at, at, start_reported=start_reported)
+    stored: str | Failure | None = None
+    if isinstance(outcome, InferenceView) and outcome.output is not None:
+        stored = stored_form(outcome.output)
+    if isinstance(stored, Failure):
+        outcome, stored = stored, None
+    if isinstance(outcome, Failure):
+        return ExecutionReport(
+            pending.execution,
+            ExecutionState.FAILED,
+            pending.attempt,
+            failure=_with_item(outcome, pending),
+            started_at=started_at,
+            finished_at=at,
+            start_reported=start_reported,
+        )
     return ExecutionReport(
-        started.execution,
+        pending.execution,
         STATE_OF_RESULT[outcome.state],
-        started.attempt,
-        outcome.output,
-        outcome.failure and _about(outcome.failure, started),
-        outcome.actual_region,
-        outcome.backend,
-        outcome.timing,
-        started_at,
-        at,
-        start_reported,
-        stored,
-    )
-
-
-def _failed(
-    started: Due, failure: Failure, started_at: float, at: float, *, start_reported: bool
-) -> ExecutionReport:
-    return ExecutionReport(
-        started.execution,
-        ExecutionState.FAILED,
-        started.attempt,
-        failure=_about(failure, started),
+        pending.attempt,
+        output=outcome.output,
+        failure=outcome.failure and _with_item(outcome.failure, pending),
+        actual_region=outcome.actual_region,
+        backend=outcome.backend,
+        timing=outcome.timing,
         started_at=started_at,
         finished_at=at,
         start_reported=start_reported,
+        stored=stored,
     )
 
 
-def _about(failure: Failure, started: Due) -> Failure:
-    """Names its item; without NUL, which the statements that look into failures could not read."""
-    item = started.execution.item if failure.item is None else failure.item
+def _with_item(failure: Failure, pending: PendingExecution) -> Failure:
+    """With the name of its item, and without NUL, which Postgres cannot read inside JSON."""
+    item = pending.execution.item if failure.item is None else failure.item
     return failure.model_copy(update={"item": item, "message": failure.message.replace("\0", "\ufffd")})

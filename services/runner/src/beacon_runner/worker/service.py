@@ -1,34 +1,33 @@
-"""The worker of a process: pools that claim, one bench, one recorder, one heartbeat; stopped in order."""
+"""The worker of a process: pools, job runner, recorder and heartbeat, started and stopped in order."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from beacon_lifecycle import Clock, Loop, TaskSet
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.redis_queue.redis_queue import handed
 from beacon_runner.worker.executor import Executor
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.pool import Pool
-from beacon_runner.worker.post_commit import Settlement
+from beacon_runner.worker.post_commit import PostCommit
 from beacon_runner.worker.recorder import Recorder
 
 log = structlog.get_logger(__name__)
 
-POLL_S = 1.0
-LONGEST_BACKOFF_S = 2.0
-LAST_WRITE_S = 5.0
+POLL_INTERVAL_S = 1.0
+MAX_BACKOFF_S = 2.0
+LAST_WRITE_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
     pools: Sequence[Pool]
-    bench: JobRunner
+    runner: JobRunner
     recorder: Recorder
-    settlement: Settlement
+    post_commit: PostCommit
     heartbeat: Heartbeat
     executor: Executor
     metrics: LoopMetrics
@@ -42,88 +41,73 @@ class Worker:
         self._stop_grace_s = stop_grace_s
         self._tasks = TaskSet(self.name)
         self._stopped = False
-        for pool in parts.pools:
-            pool.helpers = [other for other in parts.pools if other is not pool]
         self._loops = [
             Loop(
                 f"pool-{pool.name}",
                 pool.run_once,
-                interval_s=POLL_S,
+                interval_s=POLL_INTERVAL_S,
                 clock=clock,
                 wakeup=pool.wakeup,
-                max_backoff_s=LONGEST_BACKOFF_S,
+                max_backoff_s=MAX_BACKOFF_S,
             )
             for pool in parts.pools
         ]
 
-    def tell(self, job_class: str) -> None:
-        """Something was queued in this class; without a name, in any. One pool is enough, if it is ready."""
+    def notify(self, job_class: str) -> None:
+        """Messages were queued in this class, or with an empty name in any. One ready pool is enough."""
         serving = [pool for pool in self._parts.pools if not job_class or pool.serves(job_class)]
         ready = [pool for pool in serving if job_class and pool.is_ready]
         for pool in ready[:1] or serving:
-            pool.tell()
-
-    def hand(self, text: str) -> None:
-        """A message was leased to a pool here that waits; without a text nothing was."""
-        if text:
-            name, message = handed(text)
-            next(pool for pool in self._parts.pools if pool.name == name).hand(message)
+            pool.notify()
 
     async def start(self) -> None:
-        self._parts.heartbeat.start(self._hear_from_thread(asyncio.get_running_loop()))
-        recorder, settle = self._parts.recorder, self._parts.settlement.settle
-        self._tasks.spawn("recorder", recorder.run(settle))
-        self._tasks.spawn("second-recorder", recorder.help(settle))
+        loop = asyncio.get_running_loop()
+
+        def release_lost(message_ids: Sequence[str]) -> None:
+            loop.call_soon_threadsafe(self._release_lost, message_ids)
+
+        self._parts.heartbeat.start(release_lost)
+        self._tasks.spawn("recorder", self._parts.recorder.run(self._parts.post_commit))
         for ticker in self._loops:
             await ticker.start()
 
     async def wait(self) -> None:
-        """Ends only by a mistake in the program, which has been logged where it happened."""
-        deaths = [self._parts.executor.failed.wait(), self._tasks.failed.wait()]
-        watches = [asyncio.ensure_future(death) for death in deaths]
+        """Ends only after a programming error, which is logged where it happened."""
+        failures = [self._parts.executor.failed.wait(), self._tasks.failed.wait()]
+        watches = [asyncio.ensure_future(failure) for failure in failures]
         try:
             await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for watch in watches:
                 watch.cancel()
-        raise RuntimeError("the worker lost a part of its work") from self._tasks.failure
+        raise RuntimeError("a task of the worker ended") from self._tasks.failure
 
     async def stop(self) -> None:
-        """Take nothing new, let what runs end, give back the rest, which is charged no attempt."""
+        """Claim nothing new, let running jobs end, return the rest without charging an attempt."""
         if self._stopped:
             return
         self._stopped = True
         parts = self._parts
         await asyncio.gather(*(ticker.stop() for ticker in self._loops))
-        for pool in parts.pools:
-            await pool.return_handed()
-        if not await parts.bench.emptied(self._stop_grace_s):
-            log.info("jobs_given_back", count=len(parts.bench))
-            parts.bench.return_all()
-        await self._write_the_last()
+        if not await parts.runner.wait_empty(self._stop_grace_s):
+            log.info("jobs_returned", count=len(parts.runner))
+            parts.runner.return_all()
+        try:
+            async with asyncio.timeout(LAST_WRITE_TIMEOUT_S):
+                await parts.recorder.wait_idle()
+        except TimeoutError:
+            log.warning("results_not_recorded", jobs=len(parts.runner))
         await asyncio.to_thread(parts.heartbeat.stop)
         await parts.executor.close()
         await self._tasks.close()
 
-    async def _write_the_last(self) -> None:
-        try:
-            async with asyncio.timeout(LAST_WRITE_S):
-                await self._parts.recorder.idle()
-        except TimeoutError:
-            log.warning("results_left_unwritten", jobs=len(self._parts.bench))
-
-    def _hear_from_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[Sequence[str]], None]:
-        def lost(message_ids: Sequence[str]) -> None:
-            loop.call_soon_threadsafe(self._lost, message_ids)
-
-        return lost
-
-    def _lost(self, message_ids: Sequence[str]) -> None:
+    def _release_lost(self, message_ids: Sequence[str]) -> None:
+        """The heartbeat found that another worker has leased these messages."""
         parts = self._parts
-        lost = parts.bench.find(message_ids)
+        lost = parts.runner.find(message_ids)
         for run in lost:
-            parts.bench.let_go(run.job.id)
+            parts.runner.release(run.job.id)
         parts.heartbeat.drop(run.message for run in lost)
-        parts.metrics.fences_lost.inc(len(lost))
         if lost:
+            parts.metrics.fence_conflicts.inc(len(lost))
             log.warning("leases_lost", count=len(lost), first=str(lost[0].job.id))

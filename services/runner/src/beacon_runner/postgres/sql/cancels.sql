@@ -18,7 +18,7 @@ SET next_try_at = now() + greatest(now() - c.created_at, interval '1 second')
 FROM due d
 JOIN jobs j ON j.id = d.job_id
 WHERE c.job_id = d.job_id
-RETURNING j.id, j.lease, j.stage, j.spec, extract(EPOCH FROM now() - c.created_at)::double precision AS age_s;
+RETURNING j.id, j.fence, j.stage, j.spec, extract(EPOCH FROM now() - c.created_at)::double precision AS age_s;
 
 -- name: ended_ordinals
 -- Which executions of a stage had come to an end before the cancel.

@@ -1,8 +1,8 @@
 -- name: lock_job
 -- The job as it stands, held against changes until the transaction ends.
 SELECT
-    id, user_id, state, kind, spec, ticket, stage, stages, attempt, class, lane, failure, total, completed,
-    failed, cancelled, lease
+    id, user_id, state, kind, spec, generation, stage, stages, attempt, class, lane, failure, total, completed,
+    failed, cancelled, fence
 FROM jobs
 WHERE id = $1
 FOR UPDATE;
@@ -12,14 +12,14 @@ FOR UPDATE;
 UPDATE jobs
 SET
     state = 'cancelled',
-    lease = lease + 1,
+    fence = fence + 1,
     worker = NULL,
     next_attempt_at = NULL,
     finished_at = now(),
     cancelled = total - completed - failed,
     event_seq = event_seq + 1
 WHERE id = $1 AND finished_at IS NULL
-RETURNING id, spec, stage, lease, event_seq;
+RETURNING id, spec, stage, fence, event_seq;
 
 -- name: cancel_executions
 -- Executions that had not ended are cancelled with their job.
@@ -38,7 +38,7 @@ WITH told AS (
     UPDATE jobs j
     SET event_seq = j.event_seq + 1
     WHERE
-        j.id = $1 AND j.state = $2 AND j.ticket = $3
+        j.id = $1 AND j.state = $2 AND j.generation = $3
         AND NOT EXISTS (
             SELECT FROM job_events v
             WHERE
@@ -53,26 +53,26 @@ FROM told
 RETURNING seq;
 
 -- name: requeue
--- Put finished jobs back to work from the stage where they stopped, under a new ticket.
+-- Put finished jobs back to work from the stage where they stopped, under a new generation.
 WITH requeued AS (
     UPDATE jobs j
     SET
         state = 'queued',
-        ticket = j.ticket + 1,
+        generation = j.generation + 1,
         attempt = r.attempt,
         deliveries = 0,
         failure = NULL,
-        postponed = NULL,
+        deferred = NULL,
         queued_at = now(),
         finished_at = NULL,
         next_attempt_at = NULL,
         event_seq = j.event_seq + 1
     FROM unnest($1::uuid[], $2::smallint[]) AS r (id, attempt)
     WHERE j.id = r.id AND j.state IN ('failed', 'partial')
-    RETURNING j.id, j.user_id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.event_seq
+    RETURNING j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.event_seq
 ), queued AS (
-    INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, front)
-    SELECT id, user_id, ticket, stage, attempt, class, lane, front
+    INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front)
+    SELECT id, user_id, generation, stage, attempt, class, lane, front
     FROM requeued
 ), told AS (
     INSERT INTO job_events (job_id, seq, events)

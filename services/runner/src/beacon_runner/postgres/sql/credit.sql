@@ -1,6 +1,6 @@
 -- name: lock_waiting
 -- A job that somebody wants to pay for, held against changes until the transaction ends.
-SELECT user_id, state, spec, class, front, coalesce(next_attempt_at > now(), false) AS postponed
+SELECT user_id, state, spec, class, front, coalesce(next_attempt_at > now(), false) AS deferred
 FROM jobs
 WHERE id = $1
 FOR UPDATE;
@@ -29,10 +29,10 @@ WITH skipped AS (
     UPDATE jobs
     SET front = true, price_paid = $2, class = $3, event_seq = event_seq + 1
     WHERE id = $1
-    RETURNING id, user_id, ticket, stage, attempt, class, lane, batch, event_seq
+    RETURNING id, user_id, generation, stage, attempt, class, lane, batch, event_seq
 ), moved AS (
-    INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, front, batch)
-    SELECT id, user_id, ticket, stage, attempt, class, lane, true, batch
+    INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front, batch)
+    SELECT id, user_id, generation, stage, attempt, class, lane, true, batch
     FROM skipped
 )
 INSERT INTO job_events (job_id, seq, events)

@@ -2,7 +2,7 @@
 -- Live jobs class by class in the order in which they wait, after a given place in it; unless all are wanted, without
 -- those whose message may still be in the outbox.
 SELECT
-    id, user_id, ticket, stage, attempt, class, lane, front, state = 'processing' AS processing, queued_at,
+    id, user_id, generation, stage, attempt, class, lane, front, state = 'processing' AS processing, queued_at,
     extract(EPOCH FROM next_attempt_at)::double precision AS retry_at
 FROM jobs
 WHERE
@@ -21,19 +21,19 @@ ORDER BY class, queued_at, id
 LIMIT $4;
 
 -- name: republish
--- Queue again the messages of jobs that are still live under the same ticket, in the order in which they waited.
+-- Queue again the messages of jobs that are still live under the same generation, in the order in which they waited.
 WITH lost AS (
     SELECT
-        j.id, j.user_id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at,
+        j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.next_attempt_at,
         j.queued_at
-    FROM unnest($1::uuid[], $2::integer[]) AS m (id, ticket)
-    JOIN jobs j ON j.id = m.id AND j.ticket = m.ticket
+    FROM unnest($1::uuid[], $2::integer[]) AS m (id, generation)
+    JOIN jobs j ON j.id = m.id AND j.generation = m.generation
     WHERE j.state IN ('queued', 'processing', 'retrying')
 ), queued AS (
-    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, front, batch, not_before)
+    INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch, not_before)
     SELECT
         CASE WHEN next_attempt_at IS NULL THEN 'jobs' ELSE 'jobs:retry' END,
-        id, user_id, ticket, stage, attempt, class, lane, front, batch, next_attempt_at
+        id, user_id, generation, stage, attempt, class, lane, front, batch, next_attempt_at
     FROM lost
     ORDER BY queued_at, id
     RETURNING id
@@ -55,7 +55,7 @@ CROSS JOIN LATERAL (
 
 -- name: dead_index
 -- Dead letters in the order of their jobs, after a given one.
-SELECT d.job_id, j.ticket
+SELECT d.job_id, j.generation
 FROM dead_letters d
 JOIN jobs j ON j.id = d.job_id
 WHERE d.job_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
@@ -65,8 +65,8 @@ LIMIT $2;
 -- name: republish_dead
 -- Mirror the dead letters of these jobs again, oldest first.
 WITH queued AS (
-    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, reason)
-    SELECT 'jobs:dead', d.job_id, j.user_id, j.ticket, d.stage, d.attempt, j.class, j.lane, d.reason
+    INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane)
+    SELECT 'jobs:dead', d.job_id, j.user_id, j.generation, d.stage, d.attempt, j.class, j.lane
     FROM dead_letters d
     JOIN jobs j ON j.id = d.job_id
     WHERE d.job_id = ANY ($1::uuid[])
@@ -76,7 +76,7 @@ WITH queued AS (
 SELECT count(*) FROM queued;
 
 -- name: promote
--- Raise the class of jobs that have waited too long for their turn; the message keeps its ticket and is moved.
+-- Raise the class of jobs that have waited too long for their turn; the message keeps its generation and is moved.
 -- One that was to be tried again waits since the moment when that was due.
 WITH waiting AS (
     SELECT id
@@ -93,10 +93,10 @@ WITH waiting AS (
     FROM waiting w
     WHERE j.id = w.id
     RETURNING
-        j.id, j.user_id, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.event_seq
+        j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.batch, j.event_seq
 ), moved AS (
-    INSERT INTO outbox (job_id, user_id, ticket, stage, attempt, class, lane, front, batch)
-    SELECT id, user_id, ticket, stage, attempt, class, lane, front, batch
+    INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front, batch)
+    SELECT id, user_id, generation, stage, attempt, class, lane, front, batch
     FROM promoted
 ), told AS (
     INSERT INTO job_events (job_id, seq, events)

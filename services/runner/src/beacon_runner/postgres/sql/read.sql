@@ -2,7 +2,7 @@
 -- One job, whole.
 SELECT
     id, user_id, kind, name, spec, context, state, tier, class, original_class, lane, front, stage, stages,
-    attempt, ticket, lease, deliveries, worker, event_seq, total, completed, failed, cancelled, failure,
+    attempt, generation, fence, deliveries, worker, event_seq, total, completed, failed, cancelled, failure,
     price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at
 FROM jobs
 WHERE id = $1;

@@ -1,88 +1,97 @@
--- name: record_single
--- The hot path: jobs of one execution that ran and completed at the first try, whole in one statement.
--- Their three events follow from these rows, so only their number is kept. Where they ran comes once for all
--- that ran there: `shared` is its place in the last four arrays, 1 if it is null.
--- By a list of keys, as in a claim, which is read once; all of them have the same fence.
--- Says which of the $1 jobs it applied to, or nothing at all when it did to all of them.
-WITH given AS MATERIALIZED (
-    SELECT $3::text::uuid[] AS ids
-), done AS (
-    UPDATE jobs j
-    SET
-        state = 'completed',
-        completed = 1,
-        finished_at = now(),
-        worker = NULL,
-        event_seq = j.event_seq + 3
-    WHERE j.id = ANY ((SELECT ids FROM given)::uuid[]) AND j.lease = $4 AND j.state = 'processing'
-    RETURNING j.id
-), kept AS (
-    INSERT INTO executions (
-        job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output,
-        started_at, finished_at, queued_s, load_s, run_s
-    )
-    SELECT
-        id, 0, 0, 1, 'completed', $2, model, region, actual_region, backend, output::json,
-        to_timestamp(run_from), to_timestamp(run_to), queued_s, load_s, run_s
-    FROM unnest(
-        (SELECT ids FROM given), $5::text::integer[], string_to_array($6, E'\n', ''),
-        $7::text::double precision[], $8::text::double precision[], $9::text::real[], $10::text::real[],
-        $11::text::real[]
-    ) AS r (id, shared, output, run_from, run_to, queued_s, load_s, run_s)
-    JOIN unnest($12::text[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
-        AS s (model, region, actual_region, backend, place) ON s.place = coalesce(r.shared, 1)
-    WHERE (SELECT count(*) FROM done) = $1::integer OR id IN (SELECT id FROM done)
-)
-SELECT CASE WHEN count(*) < $1 THEN coalesce(array_agg(id), '{}') END AS applied FROM done;
-
--- name: record_jobs
--- What verdicts and progress change in the jobs themselves, with the messages, letters and events they cause.
+-- name: record
+-- Apply reports whose fence is current, whole or not at all: job states, executions, outbox rows, dead letters, events.
+-- $1 has an object per job, $2 the context of each, $3 an object per execution, $4 the output of each. Contexts and
+-- outputs are separate: as parts of an object they could not contain NUL. $5 has the ids of the jobs, so that every
+-- plan descends the primary key. A completed execution is never changed.
 WITH changed AS (
     UPDATE jobs j
     SET
         state = r.state,
-        stage = j.stage + r.advance,
+        stage = j.stage + coalesce(r.advance, 0),
         attempt = r.attempt,
-        ticket = j.ticket + r.requeue::integer,
-        deliveries = CASE -- those in a row without anything coming to its end
+        generation = j.generation + CASE WHEN r.requeue THEN 1 ELSE 0 END,
+        deliveries = CASE -- claims in a row without a finished execution
             WHEN r.requeue OR r.returned AND r.progressed THEN 0
             WHEN r.returned THEN greatest(j.deliveries - 1, 0)
             WHEN r.progressed AND r.state = 'processing' THEN least(j.deliveries, 1)
             ELSE j.deliveries
         END,
-        context = coalesce(r.context, j.context),
+        completed = r.completed,
+        failed = r.failed,
+        cancelled = CASE
+            WHEN r.state IN ('completed', 'partial', 'failed', 'cancelled') THEN j.total - r.completed - r.failed
+            ELSE r.cancelled
+        END,
+        context = coalesce(r.context::json, j.context),
         failure = CASE WHEN r.state = 'processing' THEN j.failure ELSE r.failure END,
         worker = CASE WHEN r.state = 'processing' THEN j.worker END,
-        postponed = CASE WHEN r.state = 'processing' OR r.returned THEN j.postponed ELSE r.postponed END,
+        deferred = CASE WHEN r.state = 'processing' OR r.returned THEN j.deferred ELSE r.deferred END,
         queued_at = CASE
             WHEN r.requeue THEN now() + coalesce(r.delay_s, 0) * interval '1 second'
             ELSE j.queued_at
         END,
         next_attempt_at = now() + r.delay_s * interval '1 second',
         finished_at = CASE WHEN r.state IN ('completed', 'partial', 'failed', 'cancelled') THEN now() END,
-        event_seq = j.event_seq + r.event_count
-    FROM unnest(
-        $1::uuid[], $2::bigint[], $3::text[], $4::smallint[], $5::smallint[], $6::boolean[], $7::boolean[],
-        $8::double precision[], $9::json[], $10::json[], $11::text[], $12::integer[], $13::json[], $14::boolean[],
-        $15::json[]
+        event_seq = j.event_seq + json_array_length(r.events)
+    FROM ROWS FROM (
+        json_to_recordset($1::json) AS (
+            id uuid, fence bigint, state text, advance smallint, attempt smallint, requeue boolean, returned boolean,
+            progressed boolean, delay_s double precision, completed integer, failed integer, cancelled integer,
+            failure json, reason text, deferred json, events json
+        ),
+        unnest($2::text[])
     ) AS r (
-        id, fence, state, advance, attempt, requeue, returned, delay_s, context, failure, reason,
-        event_count, events, progressed, postponed
+        id, fence, state, advance, attempt, requeue, returned, progressed, delay_s, completed, failed, cancelled,
+        failure, reason, deferred, events, context
     )
-    WHERE j.id = r.id AND j.lease = r.fence AND j.state = 'processing'
+    WHERE j.id = r.id AND j.id = ANY ($5::text::uuid[]) AND j.fence = r.fence AND j.state = 'processing'
     RETURNING
-        j.id, j.user_id, j.state, j.ticket, j.stage, j.attempt, j.class, j.lane, j.front, j.batch,
-        j.next_attempt_at, j.failure, j.event_seq, r.requeue, r.reason, r.event_count, r.events
+        j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.batch,
+        j.next_attempt_at, j.failure, j.event_seq, r.requeue, r.reason, r.events
+), kept AS (
+    INSERT INTO executions AS e (
+        job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, failure,
+        started_at, finished_at, queued_s, load_s, run_s
+    )
+    SELECT
+        x.job_id, x.stage, x.ordinal, x.attempt, x.state, x.item, x.model, x.region, x.actual_region, x.backend,
+        x.output::json, x.failure, to_timestamp(x.started_at), to_timestamp(x.finished_at), x.queued_s, x.load_s, x.run_s
+    FROM ROWS FROM (
+        json_to_recordset($3::json) AS (
+            job_id uuid, stage smallint, ordinal integer, attempt smallint, state text, item text, model text,
+            region text, actual_region text, backend text, failure json, started_at double precision,
+            finished_at double precision, queued_s real, load_s real, run_s real
+        ),
+        unnest($4::text[])
+    ) AS x (
+        job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, failure, started_at,
+        finished_at, queued_s, load_s, run_s, output
+    )
+    WHERE x.job_id IN (SELECT id FROM changed)
+    ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
+    SET
+        attempt = EXCLUDED.attempt,
+        state = EXCLUDED.state,
+        actual_region = EXCLUDED.actual_region,
+        backend = EXCLUDED.backend,
+        output = EXCLUDED.output,
+        failure = EXCLUDED.failure,
+        started_at = coalesce(EXCLUDED.started_at, e.started_at), -- kept while it is pending: its start was reported
+        finished_at = EXCLUDED.finished_at,
+        queued_s = EXCLUDED.queued_s,
+        load_s = EXCLUDED.load_s,
+        run_s = EXCLUDED.run_s
+    WHERE e.state <> 'completed' AND EXCLUDED.attempt >= e.attempt
 ), queued AS (
-    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, front, batch, not_before)
+    INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch, not_before)
     SELECT
         CASE WHEN next_attempt_at IS NULL THEN 'jobs' ELSE 'jobs:retry' END,
-        id, user_id, ticket, stage, attempt, class, lane, front, batch, next_attempt_at
+        id, user_id, generation, stage, attempt, class, lane, front, batch, next_attempt_at
     FROM changed
     WHERE requeue
 ), mirrored AS (
-    INSERT INTO outbox (topic, job_id, user_id, ticket, stage, attempt, class, lane, reason)
-    SELECT 'jobs:dead', id, user_id, ticket, stage, attempt, class, lane, reason
+    INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane)
+    SELECT 'jobs:dead', id, user_id, generation, stage, attempt, class, lane
     FROM changed
     WHERE reason IS NOT NULL
 ), letters AS (
@@ -97,49 +106,17 @@ WITH changed AS (
         attempt = EXCLUDED.attempt,
         reason = EXCLUDED.reason,
         failure = EXCLUDED.failure
-), told AS (
+), noted AS (
     INSERT INTO job_events (job_id, seq, events)
     SELECT id, event_seq, events
     FROM changed
-    WHERE event_count > 0
+    WHERE json_array_length(events) > 0
 )
 SELECT id FROM changed;
 
--- name: record_executions
--- The newest state of executions. A completed one stays as it is, whatever comes late.
-INSERT INTO executions AS e (
-    job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, failure,
-    started_at, finished_at, queued_s, load_s, run_s
-)
-SELECT
-    job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, failure,
-    to_timestamp(run_from), to_timestamp(run_to), queued_s, load_s, run_s
-FROM unnest(
-    $1::uuid[], $2::smallint[], $3::integer[], $4::smallint[], $5::text[], $6::text[], $7::text[],
-    $8::text[], $9::text[], $10::text[], $11::json[], $12::json[], $13::double precision[],
-    $14::double precision[], $15::real[], $16::real[], $17::real[]
-) AS r (
-    job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, failure,
-    run_from, run_to, queued_s, load_s, run_s
-)
-ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
-SET
-    attempt = EXCLUDED.attempt,
-    state = EXCLUDED.state,
-    actual_region = EXCLUDED.actual_region,
-    backend = EXCLUDED.backend,
-    output = EXCLUDED.output,
-    failure = EXCLUDED.failure,
-    started_at = coalesce(EXCLUDED.started_at, e.started_at), -- kept where it waits again: it was told
-    finished_at = EXCLUDED.finished_at,
-    queued_s = EXCLUDED.queued_s,
-    load_s = EXCLUDED.load_s,
-    run_s = EXCLUDED.run_s
-WHERE e.state <> 'completed' AND EXCLUDED.attempt >= e.attempt;
-
 -- name: try_again
--- Keep the failed attempts of the current stages as history and make their executions pending; when all are
--- meant, those too that were cancelled at the router.
+-- Keep the failed attempts of the current stages as history and make their executions pending: the retryable ones, or
+-- with $2 all failed and cancelled ones.
 WITH again AS (
     SELECT e.*
     FROM unnest($1::uuid[]) AS chosen (id)
@@ -175,7 +152,7 @@ WHERE
     AND e.region = a.region;
 
 -- name: recount
--- Bring the jobs' counts in line with their executions; what a finished job never ran counts as cancelled.
+-- Recount the executions of jobs; executions that a finished job never ran count as cancelled.
 UPDATE jobs j
 SET
     completed = c.completed,

@@ -1,9 +1,9 @@
--- Where a message stands. Looks at no more than 10,000 places and 200 lanes, however long the queue is.
--- KEYS 1-5 as in places.inc.lua
--- ARGV 1-3 as in places.inc.lua, 4 id
+-- The position of a message. Reads at most 10,000 entries and 200 lanes.
+-- KEYS 1-5 as in layout.inc.lua
+-- ARGV 1-3 as in layout.inc.lua, 4 id
 -- Returns {} when unknown, else {place, class, lane, messages in front, places ahead in the lane or -1 when deep,
---   length of the lane, its first id, its last id, lanes in the ring, lanes looked at, what those serve before it}.
--- include places.inc.lua
+--   length of the lane, its first id, its last id, lanes in the ring, lanes read, messages that those serve before it}.
+-- include layout.inc.lua
 local value = redis.call('HGET', live, ARGV[4])
 if not value then return {} end
 local place, _, _, class, lane = parse(value)

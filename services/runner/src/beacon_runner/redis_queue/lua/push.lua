@@ -1,56 +1,51 @@
--- Adds messages; one that is known already is not added again, though it may go to a higher class or to the front.
--- KEYS 1-5 as in places.inc.lua, 6 dead LIST of ids, 7 dead ids HASH (job -> id), 8 idle ZSET (see handing.inc.lua)
--- ARGV 1-3 as in places.inc.lua, 4 number of least_loaded lanes, 5 four words (see words.inc.lua) for each message:
---      kind (j lane, f front, r retry, s retry that goes to the front, d dead), id, `stage:attempt:class:lane`,
---      due in ms (r, s) or batch (j, f); 6 lease in ms, 7 grant of the only message, told to a pool that it is
---      handed to and kept nowhere
+-- Adds messages. A message that is held already is not added again; it can move to a higher class or to the front.
+-- KEYS 1-5 as in layout.inc.lua, 6 dead LIST of message ids, 7 dead ids HASH (job -> message id)
+-- ARGV 1-3 as in layout.inc.lua, 4 number of least_loaded lanes, 5 four values (args.inc.lua) for each message: kind
+--      (j lane, f front, r retry, s retry of a paid skip, d dead), id, `stage:attempt:class:lane`, due in ms (r, s) or
+--      batch (j, f)
 -- Returns how many messages were added or moved.
--- include places.inc.lua
--- include handing.inc.lua
+-- include layout.inc.lua
+-- include transfer.inc.lua
+-- include reprioritise.inc.lua
+-- include lane_choice.inc.lua
+-- include enqueue.inc.lua
+-- include args.inc.lua
+local changed, values = 0, unpack_args(ARGV[5])
 
--- The next job of an idle system: what follows need not even be defined for it.
-if ARGV[7] ~= '' then
-  local id, rest, class, lane = ARGV[5]:match('^j\n([^\n]*)\n(%d+:%d+:(%a+):([^\n]+))\n')
-  local new = id and redis.call('HEXISTS', live, id) == 0
-  if new and hand_over(KEYS[8], ARGV[6], id, rest, class, lane, ARGV[7]) then return 1 end
+local function add_dead(id)
+  local job = id:match('^%x+')
+  local mirrored = redis.call('HGET', KEYS[7], job)
+  if mirrored == id then return 0 end
+  if mirrored then redis.call('LREM', KEYS[6], 1, mirrored) end
+  redis.call('LPUSH', KEYS[6], id)
+  redis.call('HSET', KEYS[7], job, id)
+  return 1
 end
 
--- include moving.inc.lua
--- include raising.inc.lua
--- include choosing.inc.lua
--- include adding.inc.lua
--- include words.inc.lua
-local changed, given = 0, words(ARGV[5])
-
-local add = {}
-function add.j(id, given_rest, batch)
-  local rest, class, lane = with_lane(given_rest, batch)
-  if not hand_over(KEYS[8], ARGV[6], id, rest, class, lane, ARGV[7]) then add_to_lane(id, rest, class, lane) end
-end
-function add.f(id, rest, batch) enter_front('LPUSH', id, with_lane(rest, batch)) end
-local function add_retry(letter)
-  return function(id, rest, due)
-    redis.call('ZADD', retries, due, id)
-    redis.call('HSET', live, id, letter .. ':' .. rest)
+local function add_new(kind, id, payload, extra)
+  if kind == 'j' then add_to_lane(id, with_lane(payload, extra))
+  elseif kind == 'f' then enter_front('LPUSH', id, with_lane(payload, extra))
+  else
+    redis.call('ZADD', retries, extra, id)
+    redis.call('HSET', live, id, kind .. ':' .. payload)
   end
 end
-add.r, add.s = add_retry('r'), add_retry('s')
 
-for i = 1, #given, 4 do
-  local kind, id, rest, extra = given[i], given[i + 1], given[i + 2], given[i + 3]
+for i = 1, #values, 4 do
+  local kind, id, payload, extra = values[i], values[i + 1], values[i + 2], values[i + 3]
   if kind == 'd' then
-    changed = changed + mirror_dead(id)
+    changed = changed + add_dead(id)
   else
     if kind ~= 'j' or added[id] then write_added() end
-    local known = not added[id] and redis.call('HGET', live, id)
-    if not known and not added[id] then
-      add[kind](id, rest, extra)
+    local held = not added[id] and redis.call('HGET', live, id)
+    if not held and not added[id] then
+      add_new(kind, id, payload, extra)
       changed = changed + 1
-    elseif known and kind ~= 'r' and kind ~= 's' then
-      changed = changed + raise(id, known, rest:match('^%d+:%d+:(%a+):'), kind == 'f')
+    elseif held and (kind == 'j' or kind == 'f') then
+      changed = changed + reprioritise(id, held, payload:match('^%d+:%d+:(%a+):'), kind == 'f')
     end
   end
 end
 write_added()
-conclude()
+commit_counters()
 return changed

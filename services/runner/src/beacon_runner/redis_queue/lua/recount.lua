@@ -1,8 +1,8 @@
--- Counts again from the lists and leases, and replaces every counter of lanes and classes by what it finds.
--- KEYS 1-5 as in places.inc.lua
--- ARGV 1-3 as in places.inc.lua, 4 classes separated by commas, then the lanes that have a counter now
+-- Recounts lists and leases and replaces every counter of lanes and classes.
+-- KEYS 1-5 as in layout.inc.lua
+-- ARGV 1-3 as in layout.inc.lua, 4 classes separated by commas, then the lanes that have a counter now
 -- Returns a row {lane, pending, running} for each lane whose counters were wrong, as they are now.
--- include places.inc.lua
+-- include layout.inc.lua
 local lanes, wrong = {}, {}
 
 local function found(lane, what, n)
@@ -17,10 +17,10 @@ local function found_each(ids, what)
   end
 end
 
-local function replace(lane, what, truth)
+local function replace(lane, what, actual)
   local key = prefix .. 'queue:' .. lane .. ':' .. what
-  local right = tonumber(redis.call('GET', key) or '0') == truth
-  if truth == 0 then redis.call('DEL', key) else redis.call('SET', key, truth) end
+  local right = tonumber(redis.call('GET', key) or '0') == actual
+  if actual == 0 then redis.call('DEL', key) else redis.call('SET', key, actual) end
   return right
 end
 
@@ -38,9 +38,9 @@ for class in ARGV[4]:gmatch('%a+') do
 end
 found_each(redis.call('ZRANGE', leases, 0, -1), 'running')
 for i = 5, #ARGV do found(ARGV[i], 'pending', 0) end
-for lane, truth in pairs(lanes) do
-  local right = replace(lane, 'pending', truth.pending)
-  right = replace(lane, 'running', truth.running) and right
-  if not right then wrong[#wrong + 1] = { lane, truth.pending, truth.running } end
+for lane, actual in pairs(lanes) do
+  local right = replace(lane, 'pending', actual.pending)
+  right = replace(lane, 'running', actual.running) and right
+  if not right then wrong[#wrong + 1] = { lane, actual.pending, actual.running } end
 end
 return wrong

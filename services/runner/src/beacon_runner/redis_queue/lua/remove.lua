@@ -1,9 +1,9 @@
--- Forgets messages that nobody has started on: a cancelled job leaves the queue at once.
--- KEYS 1-5 as in places.inc.lua
--- ARGV 1-3 as in places.inc.lua, then the ids
--- Returns how many were removed; those that are leased stay.
--- include places.inc.lua
--- include moving.inc.lua
+-- Removes messages of cancelled jobs that are not leased.
+-- KEYS 1-5 as in layout.inc.lua
+-- ARGV 1-3 as in layout.inc.lua, then the ids
+-- Returns how many were removed; leased ones stay.
+-- include layout.inc.lua
+-- include transfer.inc.lua
 local removed = 0
 for i = 4, #ARGV do
   local value = redis.call('HGET', live, ARGV[i])
@@ -16,5 +16,5 @@ for i = 4, #ARGV do
     end
   end
 end
-conclude()
+commit_counters()
 return removed

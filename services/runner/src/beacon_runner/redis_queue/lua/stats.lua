@@ -1,9 +1,9 @@
 -- The state of all queues at one moment.
--- KEYS 1-5 as in places.inc.lua, 6 dead LIST
--- ARGV 1-3 as in places.inc.lua, 4 how many lanes to list for each class, then the classes
--- Returns {retries, dead, leases, leases that have ended, next retry in ms or '', class rows}; a row is
+-- KEYS 1-5 as in layout.inc.lua, 6 dead LIST
+-- ARGV 1-3 as in layout.inc.lua, 4 how many lanes to list for each class, then the classes
+-- Returns {retries, dead, leases, expired leases, next retry in ms or '', class rows}; a row is
 --   {class, waiting, in front, paused 0/1, lanes, {lane, waiting in it, running of it, …}}.
--- include places.inc.lua
+-- include layout.inc.lua
 local rows = {}
 for i = 5, #ARGV do
   local class, lanes = ARGV[i], {}

@@ -1,8 +1,8 @@
--- What runs, what is served next and what waits for another try, in that order and up to a bound.
--- KEYS 1-5 as in places.inc.lua
--- ARGV 1-3 as in places.inc.lua, 4 limit of each list, then the classes in order
--- Returns {leased ids, waiting ids in the order of their turns, retry ids, leased, waiting, retries in all}.
--- include places.inc.lua
+-- The ids of leased messages, of messages that are served next, and of retries, each up to a limit.
+-- KEYS 1-5 as in layout.inc.lua
+-- ARGV 1-3 as in layout.inc.lua, 4 limit of each list, then the classes in order
+-- Returns {leased ids, waiting ids in the order of service, retry ids, leased, waiting, retries in all}.
+-- include layout.inc.lua
 local limit, next_up, total = tonumber(ARGV[4]), {}, 0
 
 local function add_front(class)

@@ -1,1 +1,0 @@
-DROP TABLE paused_classes;

@@ -1,2 +1,0 @@
-DROP TABLE current_era;
-DROP TABLE last_era;

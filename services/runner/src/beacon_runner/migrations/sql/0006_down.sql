@@ -1,1 +1,0 @@
-DROP TABLE router_cancels;

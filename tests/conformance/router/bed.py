@@ -1,0 +1,106 @@
+"""A limit and the processes that share it, in memory on a clock moved by hand or in a real Redis."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from beacon_lifecycle import Clock, ManualClock, SystemClock
+from beacon_redis import LuaScripts, RedisAddress
+from beacon_router.limits import MemoryLimiter, News, RedisLimiter, SlotLimiter
+from beacon_router.limits.port import Limit, Standing, Token
+from tests.fixtures.waiting import PATIENCE_S, until
+
+GPU = Limit("group:modal", 3)
+SCRIPTS = LuaScripts(Path(__file__).parent)
+
+
+class LimiterBed(Protocol):
+    @property
+    def lease_s(self) -> float: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    async def process(self) -> SlotLimiter:
+        """The limiter of one more process."""
+        ...
+
+    async def pass_time(self, seconds: float) -> None: ...
+
+
+class MemoryBed:
+    lease_s = 10.0
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self._limiter = MemoryLimiter(self.clock, lease_s=self.lease_s)
+
+    async def process(self) -> SlotLimiter:
+        return self._limiter
+
+    async def pass_time(self, seconds: float) -> None:
+        await self.clock.advance(seconds)
+
+
+class RedisBed:
+    """Leases are long, so that a slow machine loses none; `pass_time` makes them older without waiting."""
+
+    lease_s = 60.0
+
+    def __init__(self, url: str, closing: AsyncExitStack) -> None:
+        self.url = url
+        self.clock = ManualClock()
+        self._closing = closing
+
+    async def process(self) -> RedisLimiter:
+        limiter = RedisLimiter(RedisAddress(self.url), SystemClock(), lease_s=self.lease_s)
+        limiter.watch(GPU.name, lambda news: None)
+        await limiter.start()
+        self._closing.push_async_callback(limiter.stop)
+        await until(lambda: _connected(limiter), "connected")
+        return limiter
+
+    async def pass_time(self, seconds: float) -> None:
+        key = f"conc:{GPU.name}"
+        async with RedisAddress(self.url).open() as redis:
+            keys = [key, f"{key}:alive", f"{key}:seen"]
+            await SCRIPTS.run(redis, "age", keys, [int(seconds * 1000)])
+        await self.clock.advance(seconds)
+
+
+@asynccontextmanager
+async def redis_bed(url: str) -> AsyncIterator[RedisBed]:
+    async with AsyncExitStack() as closing:
+        yield RedisBed(url, closing)
+
+
+class Inbox:
+    """What one process was told."""
+
+    def __init__(self) -> None:
+        self.news: list[News] = []
+        self._came = asyncio.Event()
+
+    def __call__(self, news: News) -> None:
+        self.news.append(news)
+        self._came.set()
+
+    def granted(self) -> set[Token]:
+        return {token for news in self.news for token in news.tokens}
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                self._came.clear()
+                await self._came.wait()
+
+
+async def _connected(limiter: RedisLimiter) -> bool:
+    return limiter.listening
+
+
+async def standing_of(limiter: SlotLimiter, token: Token, limit: Limit = GPU) -> Standing:
+    """A look that renews nothing but this waiting token."""
+    return await limiter.renew(limit, [], [token])

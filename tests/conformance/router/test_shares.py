@@ -1,0 +1,164 @@
+"""A process's share of a limit: as much as it has work for, and no more than its turn when others wait."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from beacon_router.limits.port import Limit
+from beacon_router.limits.share import LimitShare
+from tests.conformance.router.bed import GPU, LimiterBed
+from tests.fixtures.waiting import patience, until
+
+CAP = 4
+LIMIT = Limit(GPU.name, CAP)
+
+
+class Worker:
+    """A router in small: starts a run whenever the share allows, up to its demand."""
+
+    def __init__(self, demand: int = 0) -> None:
+        self.share: LimitShare | None = None
+        self.backlog = demand
+        self.running = 0
+        self.completed = 0
+
+    def capacity_changed(self, capacity: int) -> None:
+        self.look(capacity)
+
+    def look(self, capacity: int) -> None:
+        assert self.share is not None
+        while self.running < capacity and self.backlog:
+            self.backlog -= 1
+            self.running += 1
+            self.share.started()
+        self.share.want(min(CAP, self.running + self.backlog))
+
+    def submit(self, count: int) -> None:
+        assert self.share is not None
+        self.backlog += count
+        self.look(self.share.capacity)
+
+    def finish(self) -> None:
+        assert self.share is not None
+        self.running -= 1
+        self.completed += 1
+        self.look(self.share.ended())
+
+
+StartWorker = Callable[[], Awaitable[Worker]]
+
+
+@pytest.fixture
+async def start_worker(bed: LimiterBed) -> AsyncIterator[StartWorker]:
+    stopping: list[LimitShare] = []
+
+    async def start() -> Worker:
+        worker = Worker()
+        worker.share = LimitShare(LIMIT, await bed.process(), bed.clock, worker.capacity_changed)
+        stopping.append(worker.share)
+        await worker.share.start()
+        return worker
+
+    yield start
+    for share in stopping:
+        await share.stop()
+
+
+async def test_a_share_grows_with_the_work(start_worker: StartWorker) -> None:
+    worker = await start_worker()
+
+    worker.submit(3)
+
+    await settled(lambda: worker.running == 3)
+
+
+async def test_one_alone_gets_the_whole_cap_and_no_more(start_worker: StartWorker) -> None:
+    worker = await start_worker()
+
+    worker.submit(20)
+    await settled(lambda: worker.running == CAP)
+    for _ in range(16):
+        worker.finish()
+        await settled(lambda: worker.running == CAP)
+
+    assert worker.completed == 16
+
+
+async def test_what_is_idle_goes_to_those_who_wait(start_worker: StartWorker) -> None:
+    first, second = await start_worker(), await start_worker()
+    first.submit(4)
+    await settled(lambda: first.running == CAP)
+    for _ in range(CAP):
+        first.finish()
+
+    second.submit(4)
+
+    await settled(lambda: second.running == CAP)
+
+
+async def test_a_busy_process_gives_way_run_by_run(start_worker: StartWorker) -> None:
+    busy, newcomer = await start_worker(), await start_worker()
+    busy.submit(1_000)
+    await settled(lambda: busy.running == CAP)
+
+    newcomer.submit(1_000)
+    await settled(lambda: "others wait" in repr(busy.share))
+    busy.finish()
+    await settled(lambda: newcomer.running == 1)
+    busy.finish()
+    await settled(lambda: newcomer.running == 2)
+
+    assert busy.running + newcomer.running <= CAP
+
+
+async def test_two_busy_processes_both_go_on(start_worker: StartWorker) -> None:
+    workers = [await start_worker(), await start_worker()]
+    for worker in workers:
+        worker.submit(1_000)
+
+    async with patience("both have done 20"):
+        while min(worker.completed for worker in workers) < 20:
+            for worker in workers:
+                for _ in range(worker.running):
+                    worker.finish()
+            assert sum(worker.running for worker in workers) <= CAP
+            await asyncio.sleep(0.001)
+
+
+async def test_a_stopped_process_gives_everything_back_at_once(start_worker: StartWorker) -> None:
+    first, second = await start_worker(), await start_worker()
+    first.submit(4)
+    await settled(lambda: first.running == CAP)
+    second.submit(2)
+    await settled(lambda: "others wait" in repr(first.share))
+
+    assert first.share is not None
+    await first.share.stop()
+
+    await settled(lambda: second.running == 2)
+
+
+async def test_a_crashed_process_gives_everything_back_within_the_lease(
+    bed: LimiterBed, start_worker: StartWorker
+) -> None:
+    crashed, alive = await start_worker(), await start_worker()
+    crashed.submit(4)
+    await settled(lambda: crashed.running == CAP)
+    alive.submit(2)
+
+    assert crashed.share is not None
+    await crashed.share._tasks.close()
+
+    async def served() -> bool:
+        await bed.pass_time(bed.lease_s / 10)
+        return alive.running == 2
+
+    await until(served, "the slots of the crashed process are in use again")
+
+
+async def settled(condition: Callable[[], bool]) -> None:
+    async def reached() -> bool:
+        return condition()
+
+    await until(reached, "the share to settle")

@@ -1,0 +1,268 @@
+"""The OpenAI-compatible door, through OpenAI's own client."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import httpx
+import openai
+import pytest
+from openai.types.chat import ChatCompletionMessageParam
+
+from tests.fixtures.gpusim import Gpusim
+from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
+from tests.fixtures.waiting import PATIENCE_S, until
+from tests.integration.router.raw_server import Visitor, server_that
+
+MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why is the sky blue?"}]
+
+
+@pytest.fixture
+async def client(router: Router) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key=TOKEN, max_retries=0) as made:
+        yield made
+
+
+async def test_a_plain_completion(client: openai.AsyncOpenAI) -> None:
+    answer = await client.chat.completions.create(model="chat", messages=MESSAGES, max_tokens=5)
+
+    choice = answer.choices[0]
+    assert choice.message.role == "assistant"
+    assert choice.message.content
+    assert choice.finish_reason == "length"
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 5
+
+
+async def test_a_streamed_completion_has_the_same_words(client: openai.AsyncOpenAI) -> None:
+    plain = await client.chat.completions.create(model="chat", messages=MESSAGES)
+    stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
+    pieces = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+
+    assert len(pieces) > 5
+    assert "".join(pieces) == plain.choices[0].message.content
+
+
+async def test_a_model_behind_another_dialect_can_be_talked_to(client: openai.AsyncOpenAI) -> None:
+    answer = await client.chat.completions.create(model="m", messages=MESSAGES)
+    stream = await client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
+    pieces = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+
+    assert "Why is the sky blue?" in (answer.choices[0].message.content or "")
+    assert "Why is the sky blue?" in "".join(pieces)
+
+
+async def test_a_client_that_stops_reading_gives_its_gpu_back() -> None:
+    async def endless(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        try:
+            while True:
+                await visitor.say(b"data: " + b"x" * 60_000 + b"\n\n")
+        except ConnectionError:
+            left.set()
+
+    left = asyncio.Event()
+    async with server_that(endless) as gpu:
+        config = router_config(
+            {"us-1": backend("US", gpu.url, dialect="openai", models=("chat",), slots=1)},
+            reader_timeout_s=0.2,
+        )
+        async with start_router(config) as router:
+            body = {"model": "chat", "messages": MESSAGES, "stream": True}
+            async with router.http.stream("POST", "/v1/chat/completions", json=body):
+                async with asyncio.timeout(PATIENCE_S):
+                    await left.wait()
+                queues = await router.queues()
+                (us,) = queues["regions"]["US"]["backends"]
+                assert (queues["running"], us["busy"], us["breaker"]["state"]) == (0, 0, "closed")
+
+
+async def test_a_client_that_stops_reading_loses_its_connection() -> None:
+    async def long(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                await visitor.say(b"data: " + b"x" * 60_000 + b"\n\n")
+
+    async with server_that(long) as gpu:
+        config = router_config(
+            {"us-1": backend("US", gpu.url, dialect="openai", models=("chat",), slots=1)},
+            reader_timeout_s=0.2,
+        )
+        async with start_router(config) as router:
+            body = {"model": "chat", "messages": MESSAGES, "stream": True}
+            async with router.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+
+                async def over() -> bool:
+                    return 'route="/v1/chat/completions"' in (await router.http.get("/metrics")).text
+
+                await until(over, "the router is done with the answer")
+                with pytest.raises(httpx.ReadError):
+                    async for _ in answer.aiter_bytes():
+                        pass
+
+
+async def test_the_region_can_be_chosen(client: openai.AsyncOpenAI, router: Router) -> None:
+    chosen = await client.chat.completions.with_raw_response.create(
+        model="m", messages=MESSAGES, extra_headers={"X-Beacon-Region": "eu"}
+    )
+
+    assert chosen.headers["x-beacon-region"] == "EU"
+    assert chosen.headers["x-beacon-backend"] == "eu-1"
+
+
+async def test_the_models(client: openai.AsyncOpenAI) -> None:
+    assert {model.id async for model in client.models.list()} == {"m", "slow", "chat"}
+
+
+async def test_one_model(client: openai.AsyncOpenAI) -> None:
+    assert (await client.models.retrieve("chat")).id == "chat"
+    with pytest.raises(openai.NotFoundError) as refused:
+        await client.models.retrieve("gpt-9")
+
+    assert refused.value.code == "model_not_found"
+
+
+async def test_what_is_not_served_here_is_said_in_openais_words(client: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as refused:
+        await client.embeddings.create(model="chat", input="Why?")
+
+    assert (refused.value.code, refused.value.type) == ("unknown_path", "invalid_request_error")
+
+
+async def test_an_unknown_model(client: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as refused:
+        await client.chat.completions.create(model="gpt-9", messages=MESSAGES)
+
+    assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
+
+
+async def test_bad_input(client: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(model="chat", messages=[])
+    assert refused.value.param == "messages"
+
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(model="chat", messages=MESSAGES, extra_body={"stream": "yes"})
+    assert refused.value.param == "stream"
+
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(
+            model="chat", messages=MESSAGES, extra_headers={"X-Beacon-Region": "mars"}
+        )
+    assert refused.value.code == "unknown_region"
+
+
+async def test_what_the_backend_refuses_is_the_callers_error(client: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(model="chat", messages=MESSAGES, max_tokens=-5)
+
+    assert refused.value.code == "backend_refused"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_failing_backend(client: openai.AsyncOpenAI, gpu: Gpusim, stream: bool) -> None:
+    await gpu.add_fault(kind="error", status=500, next=1)
+
+    with pytest.raises(openai.InternalServerError) as failed:
+        await client.chat.completions.create(model="chat", messages=MESSAGES, stream=stream)
+
+    assert failed.value.code == "backend_error"
+
+
+async def test_an_unknown_key(router: Router) -> None:
+    async with openai.AsyncOpenAI(
+        base_url=f"{router.url}/v1", api_key="sk-nobody", max_retries=0
+    ) as stranger:
+        with pytest.raises(openai.AuthenticationError) as refused:
+            await stranger.chat.completions.create(model="chat", messages=MESSAGES)
+
+    assert refused.value.code == "invalid_api_key"
+
+
+async def test_a_client_that_leaves_cancels_its_run(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+    await gpu.clear_ledger()
+    await gpu.add_fault(kind="hang", next=1)
+    call = asyncio.ensure_future(client.chat.completions.create(model="chat", messages=MESSAGES))
+    await gpu.wait_running(1)
+
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+
+    await aborted(gpu)
+
+
+async def test_a_client_that_leaves_in_the_middle_of_a_stream_cancels_its_run(
+    client: openai.AsyncOpenAI, gpu: Gpusim
+) -> None:
+    await gpu.clear_ledger()
+    await gpu.add_fault(kind="hang", next=1)
+    stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
+    await anext(stream)
+
+    await stream.close()
+
+    await aborted(gpu)
+
+
+async def test_a_client_that_leaves_its_place_in_line_never_runs(
+    client: openai.AsyncOpenAI, router: Router, gpu: Gpusim
+) -> None:
+    await gpu.clear_ledger()
+    await gpu.add_fault(kind="hang", next=2)
+    hogs = [
+        asyncio.ensure_future(client.chat.completions.create(model="chat", messages=MESSAGES))
+        for _ in range(2)
+    ]
+    await gpu.wait_running(2)
+    waiting = asyncio.ensure_future(client.chat.completions.create(model="chat", messages=MESSAGES))
+
+    async def in_line() -> bool:
+        return bool((await router.queues())["waiting"] == 1)
+
+    await until(in_line, "the third waits")
+    waiting.cancel()
+
+    async def gone() -> bool:
+        return bool((await router.queues())["waiting"] == 0)
+
+    await until(gone, "the third has left")
+    for hog in hogs:
+        hog.cancel()
+    await asyncio.gather(waiting, *hogs, return_exceptions=True)
+    await gpu.wait_running(0)
+    assert len(await gpu.ledger(model="chat")) == 2
+
+
+async def test_a_run_that_an_operator_cancels_is_not_asked_for_again(router: Router, gpu: Gpusim) -> None:
+    await gpu.clear_ledger()
+    await gpu.add_fault(kind="hang", next=1)
+    async with openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key=TOKEN, max_retries=1) as eager:
+        call = asyncio.ensure_future(eager.chat.completions.create(model="chat", messages=MESSAGES))
+        await gpu.wait_running(1)
+        (running,) = (await router.queues())["regions"]["US"]["running"]
+        await router.cancel(running["request_id"])
+
+        with pytest.raises(openai.APIStatusError) as ended:
+            await call
+    assert (ended.value.status_code, ended.value.code) == (499, "cancelled")
+    await aborted(gpu)
+
+
+async def test_a_stream_that_breaks_off_ends_with_an_error(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+    await gpu.add_fault(kind="truncated", next=1)
+
+    stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
+
+    with pytest.raises(openai.APIError) as broken:
+        [chunk async for chunk in stream]
+    assert broken.value.code == "connection_lost"
+
+
+async def aborted(gpu: Gpusim) -> None:
+    async def seen() -> bool:
+        return [entry["outcome"] for entry in await gpu.ledger(model="chat")] == ["aborted"]
+
+    await until(seen, "the run is aborted")

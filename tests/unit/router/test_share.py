@@ -1,0 +1,111 @@
+"""One process's part of a shared limit when the memory of the limit does not answer."""
+
+import asyncio
+from collections.abc import Sequence
+
+from beacon_lifecycle import ManualClock
+from beacon_router.limits import LimitShare, MemoryLimiter, Standing, Token
+from beacon_router.limits.port import Limit
+
+LEASE_S = 10.0
+
+
+class Sleepy(MemoryLimiter):
+    """Does not answer while it is `asleep`."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock, lease_s=LEASE_S)
+        self.awake = asyncio.Event()
+        self.awake.set()
+
+    async def renew(self, limit: Limit, held: Sequence[Token], waiting: Sequence[Token]) -> Standing:
+        await self.awake.wait()
+        return await super().renew(limit, held, waiting)
+
+
+async def test_nothing_starts_on_a_lease_that_ended_while_nobody_answered() -> None:
+    clock = ManualClock()
+    limiter = Sleepy(clock)
+    capacities: list[int] = []
+    share = LimitShare(Limit("group:modal", 4), limiter, clock, capacities.append)
+    await share.start()
+    try:
+        share.want(2)
+        await clock.advance(0)
+        assert capacities == [2]
+
+        limiter.awake.clear()
+        await clock.advance(LEASE_S)
+        assert capacities == [2, 0]
+
+        limiter.awake.set()
+        await clock.advance(LEASE_S)
+        assert capacities == [2, 0, 2]
+    finally:
+        await share.stop()
+
+
+class Counting(MemoryLimiter):
+    """Counts how often tokens are asked for."""
+
+    asked = 0
+
+    async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
+        self.asked += 1
+        return await super().acquire(limit, tokens)
+
+
+async def test_a_token_that_neither_can_use_yet_is_not_passed_to_and_fro_without_a_pause() -> None:
+    """Both want the one slot, and wait for a second token that a run needs: each gets its moment with it."""
+    clock = ManualClock()
+    limiter = Counting(clock, lease_s=LEASE_S)
+    first, second = (LimitShare(Limit("slots:us-1", 1), limiter, clock, lambda _: None) for _ in range(2))
+    for share in (first, second):
+        await share.start()
+    try:
+        for share in (first, second):
+            share.want(1)
+        had = []
+        for _ in range(100):
+            await clock.advance(0.01)
+            had.append((first.capacity, second.capacity))
+        assert {(1, 0), (0, 1)} <= set(had), "it is passed on"
+        assert limiter.asked < 2 + 100 * 0.01 / 0.05 + 5, "a few times a second"
+    finally:
+        for share in (first, second):
+            await share.stop()
+
+
+class SlowToTakeBack(MemoryLimiter):
+    """Takes no token back before it is `free`."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock, lease_s=LEASE_S)
+        self.free = asyncio.Event()
+
+    async def release(self, limit: Limit, tokens: Sequence[Token]) -> int:
+        await self.free.wait()
+        return await super().release(limit, tokens)
+
+
+async def test_nothing_starts_on_a_token_that_is_on_its_way_back() -> None:
+    """The other router may have it before we hear that it has arrived."""
+    clock = ManualClock()
+    limiter = SlowToTakeBack(clock)
+    capacities: list[int] = []
+    first = LimitShare(Limit("slots:us-1", 1), limiter, clock, capacities.append)
+    second = LimitShare(Limit("slots:us-1", 1), limiter, clock, lambda _: None)
+    for share in (first, second):
+        await share.start()
+    try:
+        first.want(1)
+        await clock.advance(0)
+        assert capacities == [1]
+        second.want(1)
+        for _ in range(10):
+            await clock.advance(0.01)
+        assert capacities == [1, 0], "told before it is given back"
+    finally:
+        limiter.free.set()
+        for share in (first, second):
+            await share.stop()

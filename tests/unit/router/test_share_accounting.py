@@ -1,0 +1,134 @@
+"""Processes that share a limit use no more of it together than there is, though answers about it get lost."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from beacon_lifecycle import ManualClock
+from beacon_router.limits import LimitShare, MemoryLimiter, Standing, Token
+from beacon_router.limits.port import Limit, LimiterAwayError, News
+
+LEASE_S = 10.0
+LIMIT = Limit("group:modal", 2)
+PROCESSES = 2
+WHO = st.integers(0, PROCESSES - 1)
+T = TypeVar("T")
+
+
+class Forgetful:
+    """Does what it is asked for; while it `loses` answers, nobody hears of it: they ask again."""
+
+    def __init__(self, limiter: MemoryLimiter) -> None:
+        self.lease_s = limiter.lease_s
+        self.loses = 0
+        self._limiter = limiter
+
+    def watch(self, name: str, told: Callable[[News], None]) -> None:
+        self._limiter.watch(name, told)
+
+    async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
+        return self._answer(await self._limiter.acquire(limit, tokens))
+
+    async def renew(self, limit: Limit, held: Sequence[Token], waiting: Sequence[Token]) -> Standing:
+        return self._answer(await self._limiter.renew(limit, held, waiting))
+
+    async def release(self, limit: Limit, tokens: Sequence[Token]) -> int:
+        return self._answer(await self._limiter.release(limit, tokens))
+
+    def _answer(self, answer: T) -> T:
+        if self.loses:
+            self.loses -= 1
+            raise LimiterAwayError("the answer is lost")
+        return answer
+
+
+class Process:
+    """Starts what it has work for as soon as its share allows it, as a router does."""
+
+    def __init__(self, limiter: MemoryLimiter, clock: ManualClock) -> None:
+        self.limiter = Forgetful(limiter)
+        self.share = LimitShare(LIMIT, self.limiter, clock, lambda _: self.pump())
+        self.work = 0
+        self.used = 0
+
+    def pump(self) -> None:
+        while self.used < min(self.work, self.share.capacity):
+            self.share.started()
+            self.used += 1
+        self.share.want(self.work)
+
+    def end_one(self) -> None:
+        self.used -= 1
+        self.work -= 1
+        self.share.ended()
+        self.pump()
+
+
+class Sharing(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.clock = ManualClock()
+        self.do(self.begin())
+
+    def teardown(self) -> None:
+        self.do(self.stop_all())
+        self.runner.close()
+
+    def do(self, work: Coroutine[Any, Any, None]) -> None:
+        self.runner.run(work)
+
+    async def begin(self) -> None:
+        limiter = MemoryLimiter(self.clock, lease_s=LEASE_S)
+        self.processes = [Process(limiter, self.clock) for _ in range(PROCESSES)]
+        for process in self.processes:
+            await process.share.start()
+
+    async def stop_all(self) -> None:
+        for process in self.processes:
+            process.limiter.loses = 0
+            await process.share.stop()
+
+    @rule(who=WHO, more=st.integers(1, 3), settle=st.booleans())
+    def get_work(self, who: int, more: int, settle: bool) -> None:
+        async def got() -> None:
+            self.processes[who].work += more
+            self.processes[who].pump()
+            if settle:
+                await self.clock.advance(0)
+
+        self.do(got())
+
+    @rule(who=WHO)
+    def lose_work(self, who: int) -> None:
+        """Those that wait are cancelled, or others took them."""
+        process = self.processes[who]
+        process.work = process.used
+        process.pump()
+
+    @precondition(lambda self: any(process.used for process in self.processes))
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        busy = [who for who, process in enumerate(self.processes) if process.used]
+        self.processes[data.draw(st.sampled_from(busy))].end_one()
+
+    @rule(who=WHO, answers=st.integers(1, 2))
+    def lose_answers(self, who: int, answers: int) -> None:
+        self.processes[who].limiter.loses = answers
+
+    @rule(seconds=st.sampled_from([0.0, 0.01, 0.06, 1.0, LEASE_S / 3, LEASE_S, LEASE_S * 2]))
+    def wait(self, seconds: float) -> None:
+        self.do(self.clock.advance(seconds))
+
+    @invariant()
+    def no_more_is_used_than_there_is(self) -> None:
+        shares = [process.share for process in self.processes]
+        assert sum(process.used for process in self.processes) <= LIMIT.cap, shares
+
+
+TestSharing = Sharing.TestCase
+TestSharing.settings = settings(max_examples=100, stateful_step_count=30)

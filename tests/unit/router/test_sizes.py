@@ -1,0 +1,49 @@
+"""What a request says of its size, and what is no size."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beacon_config.topology import ModelConfig
+from beacon_router.http.work_size import LARGEST, Sizes, size_of
+
+SIZES = Sizes({"audio": ModelConfig(size="duration"), "chat": ModelConfig()})
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize(("value", "size"), [(30, 30.0), (2.5, 2.5), ("four", 4.0), (LARGEST, LARGEST)])
+def test_a_number_counts_as_it_is_and_a_text_by_its_length(value: object, size: float) -> None:
+    assert size_of(value) == size
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, False, 0, -0.0, -3, "", math.nan, math.inf, -math.inf, 1e13, 10**400, [30], {"duration": 3}],
+)
+def test_what_is_no_size_is_unknown(value: object) -> None:
+    assert size_of(value) is None
+
+
+@given(JSON)
+def test_whatever_is_sent_is_a_size_or_unknown(value: object) -> None:
+    size = size_of(value)
+
+    assert size is None or 0 < size <= LARGEST
+
+
+def test_the_field_is_looked_for_in_the_params_and_then_in_the_input() -> None:
+    assert SIZES.of("audio", {}, {"duration": 8}) == 8.0
+    assert SIZES.of("audio", {"duration": 5}, {"duration": 8}) == 5.0
+    assert SIZES.of("audio", {"duration": None}, {"duration": 8}) is None
+    assert SIZES.of("audio", {}, {"prompt": "a bell"}) is None
+
+
+def test_a_model_without_the_setting_asks_for_no_size() -> None:
+    assert SIZES.of("chat", {"duration": 5}, {"duration": 8}) is None
+    assert SIZES.of("unheard of", {"duration": 5}, {}) is None

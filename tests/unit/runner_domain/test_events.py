@@ -1,0 +1,98 @@
+from typing import Any
+
+import pytest
+
+from beacon_contracts.ids import encode_execution_id
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_runner.domain.events import events_of
+from beacon_runner.domain.plan import stage_plan
+from beacon_runner.domain.stage_result import (
+    ClaimedJob,
+    Dead,
+    Deferred,
+    ExecutionReport,
+    Finished,
+    NextStage,
+    RetryLater,
+    Returned,
+    StageReport,
+    Verdict,
+)
+from tests.unit.runner_domain.making import (
+    JOB,
+    NOW,
+    claimed,
+    completed,
+    failed,
+    failure,
+    matrix_spec,
+    pipeline_spec,
+)
+
+GENERATION = {"model": "m", "region": "US", "input": {}}
+
+
+def types(report: StageReport) -> list[str]:
+    return [str(event.type) for event in events_of(report)]
+
+
+def only(job: ClaimedJob) -> Any:
+    return stage_plan(job.spec, job.stage, job.context)[0]
+
+
+def test_a_generation_in_one_go_tells_its_whole_story() -> None:
+    job = claimed(GENERATION)
+    report = StageReport(job, (completed(only(job)),), verdict=Finished(JobState.COMPLETED, {}))
+    assert types(report) == ["EXECUTION_START", "EXECUTION_COMPLETE", "JOB_COMPLETE"]
+    start, complete, _ = events_of(report)
+    assert start.at == NOW
+    assert complete.data["execution_id"] == encode_execution_id(JOB, 0, 0)
+
+
+def test_a_start_that_was_told_is_not_told_again() -> None:
+    job = claimed(GENERATION)
+    started = StageReport(
+        job, (ExecutionReport(only(job), ExecutionState.RUNNING, 1, started_at=NOW.timestamp()),)
+    )
+    ended = StageReport(job, (completed(only(job), start_reported=True),))
+    assert types(started) == ["EXECUTION_START"]
+    assert types(ended) == ["EXECUTION_COMPLETE"]
+
+
+def test_a_pipeline_tells_its_steps() -> None:
+    job = claimed(pipeline_spec())
+    report = StageReport(job, (completed(only(job)),), verdict=NextStage({}))
+    assert types(report) == ["STEP_START", "EXECUTION_START", "EXECUTION_COMPLETE", "STEP_COMPLETE"]
+    assert events_of(report)[0].data == {"step": "enhance", "stage": 0, "stages": 2}
+
+
+def test_a_failure_says_what_and_where() -> None:
+    job = claimed(matrix_spec())
+    report = StageReport(job, (failed(only(job), retryable=True),))
+    told = events_of(report)[-1]
+    assert told.type == "EXECUTION_FAILED"
+    assert told.data["failure"]["code"] == "boom"
+    assert told.data["region"] == "US"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (Finished(JobState.COMPLETED, {}), ["JOB_COMPLETE"]),
+        (RetryLater(60.0, failure(retryable=True)), ["JOB_RETRYING"]),
+        (Deferred(2.0, "the router is full"), ["WAITING"]),
+        (Dead(JobState.PARTIAL, "permanent", failure(retryable=False), {}), ["JOB_PARTIAL"]),
+        (Dead(JobState.FAILED, "permanent", failure(retryable=False), {}), ["JOB_FAILED"]),
+        (Returned(), []),
+    ],
+)
+def test_each_verdict_tells_what_becomes_of_the_job(verdict: Verdict, expected: list[str]) -> None:
+    assert types(StageReport(claimed(matrix_spec()), verdict=verdict)) == expected
+
+
+def test_waiting_for_the_router_is_told_when_its_reason_is_news() -> None:
+    job = claimed(matrix_spec(), deferred=Deferred(2.0, "full", times=3))
+    again = StageReport(job, verdict=Deferred(4.0, "full", times=4))
+    other = StageReport(job, verdict=Deferred(4.0, "away", times=4))
+    anew = StageReport(job, verdict=Deferred(4.0, "full", times=1))
+    assert [types(report) for report in (again, other, anew)] == [[], ["WAITING"], ["WAITING"]]
