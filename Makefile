@@ -1,5 +1,5 @@
-# Everything here runs from a fresh clone: each target sets up what it needs first, and says what it does.
-# Paths are relative on purpose: the project may live in a directory whose name has spaces.
+# All targets work in a fresh clone: each runs `setup` first.
+# Paths are relative, because the name of the project's directory may contain spaces.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -12,17 +12,17 @@ PY := $(BIN)/python
 PACKAGES := $(sort $(wildcard libs/* services/*))
 SOURCES := $(addsuffix /src,$(PACKAGES)) tests $(wildcard benchmarks infra)
 STAMP := $(VENV)/.installed
-# In the order of the folders, which begins with those that take longest: sorted by their number of tests they came last.
+# In the order of the folders: those that take longest come first.
 PYTEST_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 ARGS ?=
 SECONDS ?= 600
-# A file for pytest's own exit code, which says why it failed: make turns every failure into 2.
+# A file for the exit code of pytest: make itself returns 2 for every failure.
 EXIT_CODE ?= /dev/null
 
-# A variable of some machines that makes every start slow: Python would compile everything again each time.
+# Set on some machines; without compiled files every start is slow.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Installers keep a cache at home. Without a usable home they get one that `make distclean` removes.
+# Installers need a home directory for their cache; `make distclean` removes this one.
 ifneq ($(shell test -n "$$HOME" && test -d "$$HOME" && test -w "$$HOME" && echo usable),usable)
 export HOME := $(CURDIR)/$(VENV)/home
 endif
@@ -33,7 +33,7 @@ endif
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2 }' Makefile
 
-setup: $(STAMP) ## Make the virtual environment from the lock (the other targets do this by themselves)
+setup: $(STAMP) ## Create the virtual environment from the lock (the other targets run it automatically)
 
 $(STAMP): requirements.lock infra/build.lock $(addsuffix /pyproject.toml,$(PACKAGES))
 	@sh infra/setup.sh "$(VENV)" $(PACKAGES)
@@ -78,7 +78,7 @@ check: setup ## Lint, format, types, import contracts, class names, deployment f
 	@echo "==> deployment files"
 	@$(PY) -m infra.check
 
-fmt: setup ## Format the code and fix what can be fixed
+fmt: setup ## Format the code and apply automatic fixes
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
@@ -93,7 +93,7 @@ llama: setup ## Install llama.cpp beside the project, for the tests of the route
 	@.venv-llama/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: \
 		-r tests/fixtures/llama-requirements.txt
 
-# The seed is drawn anew each time and shown; BEACON_CHAOS_SEED repeats a run.
+# The seed is random and printed; BEACON_CHAOS_SEED repeats a run.
 chaos: setup ## Kill parts of the system at random moments, and count what is lost (minutes)
 	@BEACON_CHAOS_SEED=$${BEACON_CHAOS_SEED:-$$(date +%s)} $(PY) -m pytest tests/chaos -m chaos -v $(ARGS)
 

@@ -1,4 +1,4 @@
-"""`python -m infra.check`: are the deployment files sound? Needs no engine and no cluster."""
+"""`python -m infra.check`: validates the deployment files, without a container engine or a cluster."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ def _load(path: Path) -> list[dict[str, Any]]:
 
 
 def _resource_errors() -> Iterator[str]:
-    """Every manifest is applied, and every manifest that is applied exists."""
+    """kustomization.yaml lists all manifests that exist, and no others."""
     listed = set(_load(MANIFESTS / "kustomization.yaml")[0]["resources"])
     there = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml"}
     for name in sorted(listed ^ there):
@@ -55,7 +55,7 @@ def _resource_errors() -> Iterator[str]:
 
 
 def _composed_errors() -> Iterator[str]:
-    """Compose's own opinion, where it is installed."""
+    """The validation of Compose itself, where it is installed."""
     program = _compose_program()
     if program is None:
         return

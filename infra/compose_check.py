@@ -1,4 +1,4 @@
-"""What is wrong with the Compose file: its shape, and what its parts say of each other."""
+"""Errors in the Compose file: its schema, and references between services."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def _volume_errors(service: dict[str, Any], volumes: dict[str, Any], root: Path)
 
 
 def _variable_errors(service: dict[str, Any]) -> Iterator[str]:
-    """A secret without a value must stop the start, not become an empty password."""
+    """A secret without a value must prevent the start, not become an empty password."""
     for text in _texts(service):
         for name, fallback in VARIABLE.findall(text):
             if SECRET.search(name) and not fallback.startswith(":?"):

@@ -1,4 +1,4 @@
-"""What is wrong with the Kubernetes manifests, as far as it can be seen without a cluster."""
+"""Errors in the Kubernetes manifests that can be found without a cluster."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +19,8 @@ def kubernetes_errors(manifests: list[dict[str, Any]]) -> Iterator[str]:
             yield from (f"{where}: {error}" for error in _pod_errors(kind, manifest["spec"]))
         if kind in SCALED and manifest["spec"]["scaleTargetRef"]["name"] not in serving:
             yield f"{where}: scales {manifest['spec']['scaleTargetRef']['name']}, which does not exist"
-        if (chosen := _chosen_name(kind, manifest)) and chosen not in serving:
-            yield f"{where}: selects {chosen}, which does not exist"
+        if (selected := _selected_name(kind, manifest)) and selected not in serving:
+            yield f"{where}: selects {selected}, which does not exist"
 
 
 def _pod_errors(kind: str, spec: dict[str, Any]) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _container_errors(kind: str, container: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _chosen_name(kind: str, manifest: dict[str, Any]) -> str | None:
+def _selected_name(kind: str, manifest: dict[str, Any]) -> str | None:
     selector = manifest.get("spec", {}).get("selector")
     if kind == "Service":
         return str(selector[NAME])

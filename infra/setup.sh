@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the virtual environment: infra/setup.sh <directory> <workspace package>...
+# Creates the virtual environment: infra/setup.sh <directory> <workspace package>...
 # Every version and hash comes from requirements.lock; the packages of this workspace are installed editable.
 set -eu
 
@@ -24,14 +24,14 @@ find_python() {
 
 make_venv() {
     base=$(find_python)
-    say "making a virtual environment with $("$base" --version) in $venv"
-    # --clear: an interrupted attempt, or one whose Python is gone, is no obstacle.
+    say "creating a virtual environment with $("$base" --version) in $venv"
+    # --clear: replaces an incomplete environment, or one whose Python was removed.
     "$base" -m venv --clear "$venv" ||
-        fail "$base cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"
+        fail "$base cannot create virtual environments; on Debian and Ubuntu: apt install python3-venv"
 }
 
 install_uv() {
-    # The pinned entry with its hashes: from its name to the first line that does not go on.
+    # The pinned entry with its hashes: the lines from its name to the first one without a continuation.
     sed -n '/^uv==/,/[^\\]$/p' requirements.lock >"$venv/uv.txt"
     "$python" -m pip install -q --disable-pip-version-check --require-hashes -r "$venv/uv.txt"
 }
@@ -39,7 +39,7 @@ install_uv() {
 install_locked() {
     say "installing $(grep -c '^[a-z0-9].*==' requirements.lock) locked packages"
     "$python" -m uv pip install -q --python "$python" --require-hashes --compile-bytecode -r requirements.lock || {
-        say "uv could not; trying pip, which is slower"
+        say "uv failed; trying pip, which is slower"
         "$python" -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
     }
 }

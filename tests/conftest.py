@@ -1,4 +1,4 @@
-"""Servers for the tests: one pair per run, one database of each per test."""
+"""Servers for the tests: one pair per run, one database on each per test."""
 
 import gc
 import os
@@ -19,15 +19,15 @@ from tests.fixtures.stack import RunningStack, running_stack
 
 RUN_INPUT = "beacon_servers"
 
-# A busy machine is no defect of what is tested: no example has a time limit, and no strategy is too slow.
-# Every run tries the same examples; --hypothesis-profile=explore goes looking for others.
+# Examples have no time limit, because the machine may be busy.
+# Every run uses the same examples; --hypothesis-profile=explore draws new ones.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("same")
 
 
 class RunServers:
-    """The pair of this run: started when first asked for, stopped when the run ends."""
+    """The pair of this run, started at its first use."""
 
     def __init__(self) -> None:
         self._running = ExitStack()
@@ -58,13 +58,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: with as many, a fifth of two was idle while tests waited."""
+    """One more than processors, because tests wait: with two workers on two, a fifth was idle."""
     return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported and collected stays to the end: no search for garbage goes through it."""
+    """Imported modules and collected tests live to the end: exclude them from garbage collection."""
     gc.disable()
     try:
         return (yield)
@@ -75,7 +75,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Under xdist the controller owns the pair, and each worker is told where it is."""
+    """Under xdist the controller owns the pair and passes its addresses to the workers."""
     node.workerinput[RUN_INPUT] = asdict(node.config.stash[RUN_SERVERS].pair())
 
 
@@ -86,10 +86,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def servers(request: pytest.FixtureRequest) -> ServerPair:
-    """The Postgres and the Redis of this run."""
-    told = getattr(request.config, "workerinput", {}).get(RUN_INPUT)
-    if told:
-        return ServerPair(**told)
+    """The Postgres and the Valkey of this run."""
+    given = getattr(request.config, "workerinput", {}).get(RUN_INPUT)
+    if given:
+        return ServerPair(**given)
     try:
         return request.config.stash[RUN_SERVERS].pair()
     except ServerChoiceError as error:
@@ -111,14 +111,14 @@ def template(test_databases: Databases, servers: ServerPair) -> str:
 
 @pytest.fixture
 def database_url(test_databases: Databases, template: str) -> Iterator[str]:
-    """A migrated database of this test's own."""
+    """A migrated database for this test."""
     with test_databases.clone(template) as url:
         yield url
 
 
 @pytest.fixture
 def empty_database_url(test_databases: Databases) -> Iterator[str]:
-    """A database of this test's own with nothing in it."""
+    """An empty database for this test."""
     with test_databases.clone("template0") as url:
         yield url
 
@@ -134,7 +134,7 @@ def redis_databases(servers: ServerPair, worker_id: str) -> RedisDatabases:
 
 @pytest.fixture
 def redis_url(redis_databases: RedisDatabases) -> Iterator[str]:
-    """A Redis database of this test's own, empty."""
+    """An empty Valkey database for this test."""
     with redis_databases.lease() as url:
         yield url
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.sentinel import Watched, sentinels
+from tests.fixtures.sentinel import SentinelGroup, sentinels
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import LoopBed
 from tests.integration.runner_loops.processes import Stage, stage
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
+def watched(tmp_path: Path) -> Iterator[SentinelGroup]:
     folder = tmp_path / "redis"
     folder.mkdir()
     with sentinels(folder) as running:
@@ -20,13 +20,13 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 
 @pytest.fixture
-async def bed(database_url: str, watched: Watched) -> AsyncIterator[LoopBed]:
+async def bed(database_url: str, watched: SentinelGroup) -> AsyncIterator[LoopBed]:
     async with LoopBed.on(database_url, watched.url) as made:
         yield made
 
 
 @pytest.fixture
-async def scene(database_url: str, watched: Watched, tmp_path: Path) -> AsyncIterator[Stage]:
+async def scene(database_url: str, watched: SentinelGroup, tmp_path: Path) -> AsyncIterator[Stage]:
     async with stage(database_url, watched.url, tmp_path) as made:
         await made.relay("relay")
         yield made
@@ -40,7 +40,7 @@ async def published(bed: LoopBed) -> None:
 
 
 async def test_every_job_completes_once_though_the_primary_died(
-    bed: LoopBed, scene: Stage, watched: Watched
+    bed: LoopBed, scene: Stage, watched: SentinelGroup
 ) -> None:
     """Replication is not waited for, so that what was written last is lost: the truth is in Postgres."""
     await scene.worker("one")
