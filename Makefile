@@ -65,7 +65,7 @@ test-docker: setup ## Run all tests on the stock Postgres and Valkey images (nee
 	@echo "==> testing on containers"
 	@BEACON_TEST_SERVERS=docker $(PY) -m pytest $(PYTEST_PARALLEL) $(ARGS)
 
-check: setup ## Lint, format, types, import contracts, class names, deployment files
+check: setup ## Lint, format, types, import contracts, class names, portal, deployment files
 	@echo "==> ruff"
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -75,6 +75,8 @@ check: setup ## Lint, format, types, import contracts, class names, deployment f
 	@$(BIN)/lint-imports --no-logo
 	@echo "==> class names"
 	@$(PY) -m infra.class_names
+	@echo "==> portal"
+	@sh infra/check_portal.sh
 	@echo "==> deployment files"
 	@$(PY) -m infra.check
 
@@ -109,4 +111,4 @@ clean: ## Remove the data of `make up` and all caches
 	@find . -name __pycache__ -not -path './$(VENV)/*' -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the virtual environment too
-	@rm -rf $(VENV) .venv-peers* .venv-llama
+	@rm -rf $(VENV) .venv-peers* .venv-llama services/portal/node_modules

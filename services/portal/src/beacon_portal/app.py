@@ -1,4 +1,4 @@
-"""Where the portal answers: the page at `/`, its files under `/portal/<build>/`."""
+"""Routes of the portal: the page at `/`, its files under `/portal/<build>/`."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,14 +9,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from beacon_portal.answers import answer
+from beacon_portal.responses import file_response
 from beacon_portal.site import Site, load_site
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def portal_routes() -> list[BaseRoute]:
-    """To be added after an application's own routes, which keep their own 404 and 405."""
+    """Routes to add after an application's own, so that those keep their 404 and 405 responses."""
     site = load_site()
     return [
         Route("/", _page(site), name="portal", include_in_schema=False),
@@ -25,13 +25,13 @@ def portal_routes() -> list[BaseRoute]:
 
 
 def portal_app() -> ASGIApp:
-    """The portal alone."""
+    """The portal without an API."""
     return Starlette(routes=portal_routes())
 
 
 def _page(site: Site) -> Endpoint:
     async def page(request: Request) -> Response:
-        return answer(request, site.index, keep=False)
+        return file_response(request, site.index, immutable=False)
 
     return page
 
@@ -41,10 +41,10 @@ def _file(site: Site) -> Endpoint:
         build, _, name = request.path_params["path"].partition("/")
         asset = site.assets.get(name)
         if asset is not None:
-            # While a new version rolls out, its page may ask the old one for files: near enough, not to keep.
-            return answer(request, asset, keep=build == site.build)
+            # During a rollout the page of the new version may request files of the old one: not cacheable.
+            return file_response(request, asset, immutable=build == site.build)
         if "." in name:
-            raise HTTPException(404, "the portal has no such file")
+            raise HTTPException(404, "this file does not exist")
         return RedirectResponse(f"{request.scope.get('root_path', '')}/", status_code=303)
 
     return file

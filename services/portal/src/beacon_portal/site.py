@@ -1,4 +1,4 @@
-"""The portal's files, read once: a name that is not among them cannot be asked for."""
+"""The portal's files, read once at start: only these names can be requested."""
 
 import gzip
 from dataclasses import dataclass
@@ -19,31 +19,26 @@ _BLOCKING = "theme.js"
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file as it is sent, plain and packed."""
+    """One file, plain and compressed."""
 
     media_type: str
     body: bytes
-    packed: bytes
+    compressed: bytes
     digest: str
 
     @classmethod
     def of(cls, name: str, body: bytes) -> "Asset":
-        packed = gzip.compress(body, mtime=0)
-        return cls(_MEDIA_TYPES[name.rpartition(".")[2]], body, packed, _digest(body))
+        compressed = gzip.compress(body, mtime=0)
+        return cls(_MEDIA_TYPES[name.rpartition(".")[2]], body, compressed, _digest(body))
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`build` names the whole set, so that its files may be kept for ever under that name."""
+    """All files. `build` is a digest of their content, so that browsers may cache them under it forever."""
 
     build: str
     index: Asset
     assets: dict[str, Asset]
-
-    @property
-    def weight(self) -> int:
-        """Bytes of everything, unpacked."""
-        return len(self.index.body) + sum(len(asset.body) for asset in self.assets.values())
 
 
 def load_site() -> Site:
@@ -67,7 +62,7 @@ def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
 
 
 def _preloads(found: dict[str, bytes]) -> str:
-    """All modules at once: without this a browser learns of each only from the one that imports it."""
+    """Preload links for all modules: without them a browser finds each only through its importer."""
     modules = sorted(name for name in found if name.endswith(".js") and name not in (_ENTRY, _BLOCKING))
     return "\n    ".join(f'<link rel="modulepreload" href="{{{{assets}}}}/{name}">' for name in modules)
 

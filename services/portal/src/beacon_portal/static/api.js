@@ -1,13 +1,13 @@
-// The public API, as any client sees it: one key, JSON, problem documents.
+// Client of the public API: one key, JSON, problem documents.
 
-import { learnSkew } from "./clock.js";
+import { updateClockSkew } from "./clock.js";
 
 const BASE = new URL(".", document.baseURI);
 
-/** The server said no. `code` is stable; `errors` name the fields. */
-export class Refused extends Error {
+/** An error response. `code` is stable; `errors` name the fields. */
+export class ApiError extends Error {
   constructor(status, problem, retryAfter) {
-    super(problem.detail ?? problem.title ?? `the server answered ${status}`);
+    super(problem.detail ?? problem.title ?? `the server responded with status ${status}`);
     this.status = status;
     this.code = problem.code ?? `http_${status}`;
     this.problem = problem;
@@ -15,29 +15,29 @@ export class Refused extends Error {
     this.retryAfter = problem.retry_after_s ?? retryAfter;
   }
 
-  /** The route is not there, or has nothing behind it. */
+  /** The route does not exist on this server. */
   get absent() {
     return this.status === 404 || this.status === 405 || this.status === 501;
   }
 }
 
-/** The server did not answer. */
-export class Unreachable extends Error {
+/** No response from the server. */
+export class NetworkError extends Error {
   constructor(cause) {
-    super("The server does not answer. Nothing is lost; this page keeps trying.", { cause });
+    super("The server does not respond. Nothing is lost; this page keeps trying.", { cause });
   }
 }
 
 export class Api {
   #session;
-  #reached;
-  #unauthorised;
+  #onReachable;
+  #onUnauthorised;
 
-  /** `reached(bool)` hears of every answer and every silence; `unauthorised()` of a key that no longer works. */
-  constructor(session, { reached, unauthorised }) {
+  /** `onReachable(bool)` is called after every request; `onUnauthorised()` when the key is rejected. */
+  constructor(session, { onReachable, onUnauthorised }) {
     this.#session = session;
-    this.#reached = reached;
-    this.#unauthorised = unauthorised;
+    this.#onReachable = onReachable;
+    this.#onUnauthorised = onUnauthorised;
   }
 
   get(path, options) {
@@ -52,7 +52,12 @@ export class Api {
     return this.#json("DELETE", path, undefined, options);
   }
 
-  /** The bare response, for streams. */
+  /**
+   * The response itself, for streams.
+   *
+   * @param {string} path
+   * @param {{method?: string, headers?: Record<string, string>, body?: string, signal?: AbortSignal, key?: string}} [options]
+   */
   async open(path, { method = "GET", headers = {}, body, signal, key } = {}) {
     const sentAt = Date.now();
     let response;
@@ -63,13 +68,13 @@ export class Api {
       });
     } catch (error) {
       if (signal?.aborted) throw error;
-      this.#reached(false);
-      throw new Unreachable(error);
+      this.#onReachable(false);
+      throw new NetworkError(error);
     }
-    learnSkew(response, sentAt);
-    this.#reached(![502, 503, 504].includes(response.status) || isJson(response));
-    if (response.status === 401 && !key) this.#unauthorised();
-    if (!response.ok) throw await refusal(response);
+    updateClockSkew(response, sentAt);
+    this.#onReachable(![502, 503, 504].includes(response.status) || isJson(response));
+    if (response.status === 401 && !key) this.#onUnauthorised();
+    if (!response.ok) throw await toApiError(response);
     return response;
   }
 
@@ -79,11 +84,18 @@ export class Api {
     return address;
   }
 
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {unknown} body
+   * @param {{headers?: Record<string, string>, signal?: AbortSignal, key?: string}} [options]
+   */
   async #json(method, path, body, { headers, signal, key } = {}) {
-    const sent = body === undefined ? {} : { "Content-Type": "application/json" };
+    /** @type {Record<string, string>} */
+    const contentType = body === undefined ? {} : { "Content-Type": "application/json" };
     const response = await this.open(path, {
       method, signal, key, body: body === undefined ? undefined : JSON.stringify(body),
-      headers: { Accept: "application/json", ...sent, ...headers },
+      headers: { Accept: "application/json", ...contentType, ...headers },
     });
     return isJson(response) ? response.json() : null;
   }
@@ -93,11 +105,11 @@ function isJson(response) {
   return (response.headers.get("content-type") ?? "").includes("json");
 }
 
-async function refusal(response) {
+async function toApiError(response) {
   const retryAfter = Number.parseFloat(response.headers.get("retry-after")) || undefined;
   let problem = {};
   if (isJson(response)) problem = await response.json().catch(() => ({}));
-  return new Refused(response.status, problem, retryAfter);
+  return new ApiError(response.status, problem, retryAfter);
 }
 
 /** A path with its parts escaped: path`/api/v1/jobs/${id}` */
@@ -113,7 +125,7 @@ export function query(values) {
 }
 
 /** The first pages of a list, joined, and the cursor of what follows them. */
-export async function pagesOf(api, address, name, { pages, signal, ...wanted }) {
+export async function fetchPages(api, address, name, { pages, signal, ...wanted }) {
   const found = [];
   let cursor;
   let answer;

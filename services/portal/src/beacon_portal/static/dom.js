@@ -1,26 +1,26 @@
-// Elements, and writing to them only what has changed. Text only ever becomes text.
+// Element construction and updates that write only changes. Text is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "selected", "disabled", "hidden", "indeterminate", "open"]);
 
 export function el(tag, props, ...children) {
-  return fill(document.createElement(tag), props, children);
+  return fillElement(document.createElement(tag), props, children);
 }
 
 export function svg(tag, props, ...children) {
-  return fill(document.createElementNS(SVG, tag), props, children);
+  return fillElement(document.createElementNS(SVG, tag), props, children);
 }
 
-function fill(node, props, children) {
+function fillElement(node, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else attr(node, name, value);
+    else setAttr(node, name, value);
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
-export function attr(node, name, value) {
+export function setAttr(node, name, value) {
   if (PROPERTIES.has(name)) {
     if (node[name] !== value) node[name] = value;
   } else if (value === null || value === undefined || value === false) {
@@ -31,13 +31,13 @@ export function attr(node, name, value) {
   }
 }
 
-export function write(node, text) {
+export function setText(node, text) {
   const value = text === null || text === undefined ? "" : String(text);
   if (node.textContent !== value) node.textContent = value;
 }
 
-/** Rows that stay the same element while their key stays: `create(item)` gives `{node, update(item)}`. */
-export class Rows {
+/** Rows that keep their element while their key is present: `create(item)` returns `{node, update(item)}`. */
+export class KeyedRows {
   #parent;
   #create;
   #known = new Map();
@@ -78,23 +78,33 @@ export function button(label, onclick, props) {
   return el("button", { type: "button", onclick, ...props }, label);
 }
 
-/** A labelled control; the hint and the error belong to it for screen readers too. */
+/**
+ * A labelled control; hint and error are linked to it for screen readers.
+ *
+ * @param {string} label
+ * @param {HTMLElement} control
+ * @param {{hint?: string, wide?: boolean}} [options]
+ */
 export function field(label, control, { hint, wide } = {}) {
   control.id ||= uniqueId("field");
   const note = hint ? el("small", { id: `${control.id}-hint`, class: "hint" }, hint) : null;
   const error = el("small", { id: `${control.id}-error`, class: "field-error", role: "alert" });
-  attr(control, "aria-describedby", [note?.id, error.id].filter(Boolean).join(" "));
+  setAttr(control, "aria-describedby", [note?.id, error.id].filter(Boolean).join(" "));
   return el("div", { class: wide ? "field wide" : "field" }, el("label", { for: control.id }, label), control, note, error);
 }
 
-/** A message under the control it is about; none takes it away. */
-export function complain(control, message) {
-  attr(control, "aria-invalid", message ? "true" : null);
+/** Show an error under its control; no message removes it. */
+export function setError(control, message) {
+  setAttr(control, "aria-invalid", message ? "true" : null);
   const error = document.getElementById(`${control.id}-error`);
-  if (error) write(error, message ?? "");
+  if (error) setText(error, message ?? "");
 }
 
-export function choice(options, { value, ...props } = {}) {
+/**
+ * @param {string[][]} options value and label; the label is optional
+ * @param {Record<string, any>} [props] the element's attributes, and the chosen `value`
+ */
+export function select(options, { value, ...props } = {}) {
   const node = el("select", props, options.map(([option, label]) => new Option(label ?? option, option)));
   if (value !== undefined && options.some(([option]) => option === value)) node.value = value;
   return node;
@@ -104,9 +114,9 @@ export function table(caption, headings, props) {
   const body = el("tbody");
   const head = headings.map((heading) => {
     const [label, kind] = Array.isArray(heading) ? heading : [heading];
-    return el("th", { scope: "col", class: kind }, kind === "hushed" ? el("span", { class: "unseen" }, label) : label);
+    return el("th", { scope: "col", class: kind }, kind === "header-hidden" ? el("span", { class: "visually-hidden" }, label) : label);
   });
-  const node = el("table", props, el("caption", { class: "unseen" }, caption), el("thead", {}, el("tr", {}, head)), body);
+  const node = el("table", props, el("caption", { class: "visually-hidden" }, caption), el("thead", {}, el("tr", {}, head)), body);
   return { node: el("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": caption }, node), body };
 }
 

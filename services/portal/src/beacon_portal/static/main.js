@@ -1,4 +1,4 @@
-// Puts the parts together and starts.
+// Entry point: builds the parts and starts.
 
 import { Api } from "./api.js";
 import { Router, route } from "./router.js";
@@ -7,16 +7,19 @@ import { Shell } from "./shell.js";
 import { adminView } from "./views/admin.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
-import { missingView } from "./views/missing.js";
+import { notFoundView } from "./views/not-found.js";
 import { queueView } from "./views/queue.js";
 import { regionsView } from "./views/regions.js";
-import { signInView } from "./views/signin.js";
+import { signInView } from "./views/sign-in.js";
 import { submitView } from "./views/submit.js";
 
 const session = new Session();
 const shell = new Shell(session, signOut);
-const api = new Api(session, { reached: (yes) => shell.reached(yes), unauthorised: keyLapsed });
-const router = new Router({ api, session, shell, refreshAccount }, (view, place) => shell.show(view, place));
+const api = new Api(session, { onReachable: (reachable) => shell.setReachable(reachable), onUnauthorised: onKeyRejected });
+const router = new Router({ api, session, shell, refreshAccount }, {
+  notFound: notFoundView,
+  show: (view, path) => shell.show(view, path),
+});
 
 route("/submit", submitView);
 route("/jobs", jobsView);
@@ -25,58 +28,57 @@ route("/queue", queueView);
 route("/regions", regionsView);
 route("/admin", adminView);
 route("/admin/:part", adminView);
-route("/missing", missingView);
 
 function signOut() {
   router.close();
   session.end();
-  askForKey();
+  showSignIn();
 }
 
-function keyLapsed() {
+function onKeyRejected() {
   if (!session.me) return;
   router.close();
   session.expire();
-  askForKey("This key no longer works. Sign in again; what you were writing is kept.");
+  showSignIn("This key no longer works. Sign in again; your drafts are kept.");
 }
 
-function askForKey(reason) {
-  shell.frame();
+function showSignIn(reason) {
+  shell.updateFrame();
   shell.show(signInView({ reason, signIn }), "/");
 }
 
 async function signIn(key, remember) {
   const me = await api.get("api/v1/me", { key });
   session.begin(key, remember, me);
-  enter();
+  openPortal();
 }
 
-function enter() {
-  shell.frame();
+function openPortal() {
+  shell.updateFrame();
   router.open();
 }
 
 async function refreshAccount() {
   session.me = await api.get("api/v1/me");
-  shell.frame();
+  shell.updateFrame();
   return session.me;
 }
 
 async function start() {
-  if (!session.key) return askForKey();
+  if (!session.key) return showSignIn();
   try {
     session.me = await api.get("api/v1/me");
-    enter();
+    openPortal();
   } catch (error) {
     if (error.status !== 401) {
-      shell.show(missingView({ problem: error, again: start }), "/");
+      shell.show(notFoundView({ problem: error, retry: start }), "/");
     }
   }
   return undefined;
 }
 
 addEventListener("storage", () => {
-  if (!session.key) keyLapsed(); // signed out in another tab
+  if (!session.key) onKeyRejected(); // signed out in another tab
 });
 
 addEventListener("hashchange", () => {

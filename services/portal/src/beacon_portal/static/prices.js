@@ -1,4 +1,4 @@
-// What it costs to go first, by how long the job is: the first step that reaches as far.
+// The price of skipping the queue: the first step whose limit covers the job's duration.
 
 export function priceOf(prices, seconds) {
   const step = prices.find(({ up_to_s: limit }) => limit === null || limit === undefined || seconds <= limit);

@@ -1,4 +1,4 @@
-// Hash routes to views. A view lives until the next one: its signal ends whatever it had under way.
+// Hash routes to views. The signal of a view aborts its requests and timers when the next view opens.
 
 const ROUTES = [];
 
@@ -8,18 +8,18 @@ export function route(pattern, open) {
   ROUTES.push({ match: new RegExp(`^${source}$`), names, open });
 }
 
-export function currentPlace() {
-  const [place, search = ""] = location.hash.replace(/^#/, "").split("?");
-  return { place: place || "/jobs", search: new URLSearchParams(search) };
+export function currentRoute() {
+  const [path, search = ""] = location.hash.replace(/^#/, "").split("?");
+  return { path: path || "/jobs", search: new URLSearchParams(search) };
 }
 
-export function go(place) {
-  location.hash = place;
+export function go(path) {
+  location.hash = path;
 }
 
-function findRoute(place) {
+function findRoute(path) {
   for (const { match, names, open } of ROUTES) {
-    const values = match.exec(place)?.slice(1).map(decoded);
+    const values = match.exec(path)?.slice(1).map(decoded);
     if (values && !values.includes(null)) {
       return { open, params: Object.fromEntries(names.map((name, index) => [name, values[index]])) };
     }
@@ -36,27 +36,29 @@ function decoded(part) {
   }
 }
 
-/** `show({node, title})` puts a view on the page. */
+/** `show({node, title}, path)` displays a view; `notFound` opens the view of unknown paths. */
 export class Router {
-  #leave = new AbortController();
+  #controller = new AbortController();
   #context;
+  #notFound;
   #show;
 
-  constructor(context, show) {
+  constructor(context, { notFound, show }) {
     this.#context = context;
+    this.#notFound = notFound;
     this.#show = show;
   }
 
   open() {
-    const { place, search } = currentPlace();
-    this.#leave.abort();
-    this.#leave = new AbortController();
-    const view = findRoute(place) ?? findRoute("/missing");
-    const context = { ...this.#context, params: view.params, search, signal: this.#leave.signal };
-    this.#show(view.open(context), place);
+    const { path, search } = currentRoute();
+    this.#controller.abort();
+    this.#controller = new AbortController();
+    const { open, params } = findRoute(path) ?? { open: this.#notFound, params: {} };
+    const context = { ...this.#context, params, search, signal: this.#controller.signal };
+    this.#show(open(context), path);
   }
 
   close() {
-    this.#leave.abort();
+    this.#controller.abort();
   }
 }

@@ -7,6 +7,7 @@ const DRAFT = "beacon.draft.";
 const DRAFT_OWNER = "beacon.draft-owner";
 
 export class Session {
+  /** @type {any} */
   me = null;
 
   get key() {

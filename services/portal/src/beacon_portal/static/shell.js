@@ -1,10 +1,13 @@
-// What surrounds every page: places, account, theme, and whether the server can be reached.
+// The frame of every page: navigation, account menu, theme, connection state.
 
-import { attr, button, el, write } from "./dom.js";
+import { button, el, setAttr, setText } from "./dom.js";
 import { browserStorage } from "./storage.js";
-import { count, titled } from "./words.js";
+import { count, sentenceCase } from "./labels.js";
 
-const byId = (id) => document.getElementById(id);
+/** An element of index.html. */
+function byId(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}
 
 export class Shell {
   #session;
@@ -20,47 +23,47 @@ export class Shell {
     });
   }
 
-  show({ node, title }, place) {
+  show({ node, title }, path) {
     byId("main").replaceChildren(node);
     document.title = `${title} · Beacon`;
-    for (const link of byId("places").querySelectorAll("a")) {
-      const here = place.startsWith(link.getAttribute("href").slice(1));
-      attr(link, "aria-current", here ? "page" : null);
+    for (const link of byId("main-nav").querySelectorAll("a")) {
+      const here = path.startsWith(link.hash.slice(1));
+      setAttr(link, "aria-current", here ? "page" : null);
     }
     window.scrollTo(0, 0);
     node.querySelector("h1")?.focus({ preventScroll: true });
   }
 
-  /** The frame of a signed-in user, or the bare one. */
-  frame() {
+  /** Show or hide what only a signed-in user sees. */
+  updateFrame() {
     const { me } = this.#session;
-    attr(document.body, "data-signed-in", Boolean(me));
-    attr(byId("places"), "hidden", !me);
-    attr(byId("admin-place"), "hidden", !this.#session.isAdmin);
-    attr(byId("account-button"), "hidden", !me);
+    setAttr(document.body, "data-signed-in", Boolean(me));
+    setAttr(byId("main-nav"), "hidden", !me);
+    setAttr(byId("admin-link"), "hidden", !this.#session.isAdmin);
+    setAttr(byId("account-button"), "hidden", !me);
     if (me) {
-      write(byId("account-button"), me.name ?? "Account");
+      setText(byId("account-button"), me.name ?? "Account");
       if (!byId("account").matches(":popover-open")) byId("account").replaceChildren(...this.#account(me));
     }
   }
 
-  reached(reachable) {
+  setReachable(reachable) {
     if (reachable === this.#reachable) return;
     this.#reachable = reachable;
-    attr(byId("link-state"), "data-tone", reachable ? null : "bad");
-    write(byId("link-state"), reachable ? "" : "Reconnecting…");
-    if (reachable) this.announce("Connected again");
+    setAttr(byId("link-state"), "data-tone", reachable ? null : "bad");
+    setText(byId("link-state"), reachable ? "" : "Reconnecting…");
+    if (reachable) this.announce("Connected");
   }
 
   announce(text) {
-    write(byId("announcer"), text);
+    setText(byId("announcer"), text);
   }
 
   #account(me) {
     const credit = me.credit === undefined || me.credit === null ? null : el("p", {}, count(me.credit, "credit"));
     return [
       el("p", {}, el("strong", {}, me.name ?? "Signed in")),
-      el("p", { class: "muted" }, `${titled(me.tier)} tier`),
+      el("p", { class: "muted" }, `${sentenceCase(me.tier)} tier`),
       credit,
       themeChoice(),
       button("Sign out", () => { byId("account").hidePopover(); this.#signOut(); }, { class: "quiet" }),
@@ -72,7 +75,7 @@ function themeChoice() {
   const chosen = document.documentElement.dataset.theme ?? "system";
   const options = ["system", "light", "dark"].map((theme) => el("label", {},
     el("input", { type: "radio", name: "theme", value: theme, checked: theme === chosen, onchange: () => chooseTheme(theme) }),
-    titled(theme)));
+    sentenceCase(theme)));
   return el("fieldset", { class: "segments" }, el("legend", {}, "Theme"), options);
 }
 

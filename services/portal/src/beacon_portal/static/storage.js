@@ -2,6 +2,7 @@
 
 export class SafeStorage {
   #memory = new Map();
+  /** @type {Storage | null} */
   #storage = null;
 
   /** `open()` returns the storage; browsers that block storage throw there. */

@@ -1,7 +1,7 @@
-// Runs before the first paint, so that a chosen theme never flashes the other one.
+// Runs before the first paint, so that the chosen theme is used from the start.
 try {
   const theme = localStorage.getItem("beacon.theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch {
-  // Storage may be forbidden; the system's theme will do.
+  // Storage is blocked: the theme of the system is used.
 }

@@ -1,21 +1,21 @@
-// A user's keys in a dialog: make one, see it once, rotate one, revoke one.
+// A user's keys in a dialog: create, rotate, revoke.
 
 import { path } from "../api.js";
-import { ago } from "../clock.js";
-import { Rows, el, uniqueId, write } from "../dom.js";
-import { actionButton, notice } from "../parts.js";
+import { formatAge } from "../clock.js";
+import { KeyedRows, el, setText, uniqueId } from "../dom.js";
+import { actionButton, createNotice } from "../components.js";
 
-/** A key that is shown this once. */
+/** Show a new key; it cannot be shown again. */
 export function showKey(name, key) {
   const value = el("input", { value: key, readonly: true, class: "mono", "aria-label": "Key" });
-  open(`A key for ${name}`, el("p", {}, "It is shown this once. Keep it where it is safe."), value);
+  open(`New key for ${name}`, el("p", {}, "This key is shown only once. Store it in a safe place."), value);
   value.select();
 }
 
 export function openKeys({ api, session, signal }, user) {
-  const said = notice();
+  const notice = createNotice();
   const list = el("ul", { class: "keys" });
-  const rows = new Rows(list, (key) => keyRow(key, { rotate, revoke }));
+  const rows = new KeyedRows(list, (key) => keyRow(key, { rotate, revoke }));
   const base = path`admin/users/${user.id}/keys`;
 
   async function refresh() {
@@ -28,14 +28,14 @@ export function openKeys({ api, session, signal }, user) {
       await work();
       await refresh();
     } catch (error) {
-      said.fail(error);
+      notice.showError(error);
     }
   }
 
   const remove = (key) => api.delete(`${base}/${encodeURIComponent(key.id)}`);
   const revoke = (key) => perform(() => remove(key));
 
-  /** The new key comes first: if something breaks in between, both work and nobody is locked out. */
+  /** The new key is created before the old one is revoked: a failure in between locks nobody out. */
   const rotate = (key) => perform(async () => {
     const made = await api.post(base, { name: key.name, scopes: key.scopes });
     showKey(user.name, made.key);
@@ -43,11 +43,11 @@ export function openKeys({ api, session, signal }, user) {
     await remove(key);
   });
   const scopes = user.tier === "admin" ? ["user", "admin"] : ["user"];
-  const make = actionButton("New key", () => perform(async () => {
+  const create = actionButton("New key", () => perform(async () => {
     const { key } = await api.post(base, { scopes });
     showKey(user.name, key);
   }), { class: "small" });
-  open(`Keys of ${user.name}`, said.node, list, el("div", { class: "actions" }, make));
+  open(`Keys of ${user.name}`, notice.node, list, el("div", { class: "actions" }, create));
   perform(() => {});
 }
 
@@ -62,13 +62,13 @@ function open(title, ...children) {
 
 function keyRow(key, { rotate, revoke }) {
   const state = el("small", { class: "muted" });
-  const anew = actionButton("Rotate", () => rotate(key), { class: "small", "aria-label": `Rotate ${key.hint}` });
-  const away = actionButton("Revoke", () => revoke(key), { class: "small danger", "aria-label": `Revoke ${key.hint}` });
+  const rotateButton = actionButton("Rotate", () => rotate(key), { class: "small", "aria-label": `Rotate ${key.hint}` });
+  const revokeButton = actionButton("Revoke", () => revoke(key), { class: "small danger", "aria-label": `Revoke ${key.hint}` });
   const node = el("li", {}, el("span", { class: "mono" }, `${key.hint}…`), el("small", {}, key.scopes.join(", ")), state,
-    el("span", { class: "actions end-inline" }, anew, away));
+    el("span", { class: "actions end-inline" }, rotateButton, revokeButton));
   const update = (next) => {
-    write(state, next.revoked_at ? `revoked ${ago(next.revoked_at)}` : next.created_at ? `made ${ago(next.created_at)}` : "");
-    anew.hidden = away.hidden = Boolean(next.revoked_at);
+    setText(state, next.revoked_at ? `revoked ${formatAge(next.revoked_at)}` : next.created_at ? `created ${formatAge(next.created_at)}` : "");
+    rotateButton.hidden = revokeButton.hidden = Boolean(next.revoked_at);
   };
   return { node, update };
 }

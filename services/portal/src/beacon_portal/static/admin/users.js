@@ -1,39 +1,39 @@
 // Users: tiers, credit and keys.
 
-import { pagesOf, path } from "../api.js";
-import { Rows, attr, button, choice, complain, el, field, table, write } from "../dom.js";
-import { actionButton, attempt, notice, panel } from "../parts.js";
-import { poll } from "../stream.js";
-import { titled } from "../words.js";
+import { fetchPages, path } from "../api.js";
+import { KeyedRows, button, el, field, select, setAttr, setError, setText, table } from "../dom.js";
+import { actionButton, createNotice, panel, reportErrors } from "../components.js";
+import { poll } from "../follow.js";
+import { count, sentenceCase } from "../labels.js";
 import { openKeys, showKey } from "./keys.js";
 
-const EVERY_S = 10;
-const TIERS = ["free", "supporter", "premium", "creator", "admin"].map((tier) => [tier, titled(tier)]);
+const POLL_INTERVAL_S = 10;
+const TIERS = ["free", "supporter", "premium", "creator", "admin"].map((tier) => [tier, sentenceCase(tier)]);
 
 export function usersPart(context) {
   const { api, shell, signal } = context;
-  const said = notice();
-  const done = notice();
-  const list = table("Users", ["User", "Tier", ["Credit", "number"], ["Give credit", "number"], ["Actions", "hushed"]]);
-  const rows = new Rows(list.body, (user) => userRow(user, { change, keys: () => openKeys(context, user) }));
+  const notice = createNotice();
+  const done = createNotice();
+  const list = table("Users", ["User", "Tier", ["Credit", "number"], ["Add credit", "number"], ["Actions", "header-hidden"]]);
+  const rows = new KeyedRows(list.body, (user) => userRow(user, { change, keys: () => openKeys(context, user) }));
   const more = button("Show more", () => { pages += 1; refresh(); }, { class: "quiet", hidden: true });
   let pages = 1;
 
-  const refresh = poll(EVERY_S, signal, async () => {
-    const load = () => pagesOf(api, "admin/users", "users", { limit: 100, pages, signal });
-    const { found, cursor } = await attempt(said, load, "The list of users");
+  const refresh = poll(POLL_INTERVAL_S, signal, async () => {
+    const load = () => fetchPages(api, "admin/users", "users", { limit: 100, pages, signal });
+    const { found, cursor } = await reportErrors(notice, load, "The list of users");
     rows.show(found, (user) => user.id);
-    attr(more, "hidden", !cursor);
+    setAttr(more, "hidden", !cursor);
   });
 
-  /** Changes something about a user: `change("/credit", {amount: 5}, user, "…")`. */
-  async function change(suffix, body, user, words) {
+  /** Change a user: `change("/credit", {amount: 5}, user, "…")`. */
+  async function change(suffix, body, user, message) {
     try {
       await api.post(path`admin/users/${user.id}` + suffix, body);
-      done.say(words, "ok");
-      shell.announce(words);
+      done.show(message, "ok");
+      shell.announce(message);
     } catch (error) {
-      done.fail(error);
+      done.showError(error);
     }
     refresh();
   }
@@ -41,47 +41,47 @@ export function usersPart(context) {
   async function add(name, tier) {
     try {
       const made = await api.post("admin/users", { name, tier });
-      done.say("");
+      done.show("");
       showKey(made.name, made.key);
       return true;
     } catch (error) {
-      done.fail(error);
+      done.showError(error);
       return false;
     } finally {
       refresh();
     }
   }
 
-  return el("div", {}, said.node, done.node, list.node, el("div", { class: "actions" }, more), panel("New user", userForm(add)));
+  return el("div", {}, notice.node, done.node, list.node, el("div", { class: "actions" }, more), panel("New user", userForm(add)));
 }
 
 function userForm(add) {
   const name = el("input", { required: true, maxlength: 100, autocomplete: "off" });
-  const tier = choice(TIERS);
+  const tier = select(TIERS);
   const submit = async (event) => {
     event.preventDefault();
     const given = name.value.trim();
-    complain(name, given ? null : "Give a name.");
+    setError(name, given ? null : "Enter a name.");
     if (!given) return name.focus();
     if (await add(given, tier.value)) name.value = "";
     return undefined;
   };
   return el("form", { class: "fields", novalidate: true, onsubmit: submit },
-    field("Name", name), field("Tier", tier), el("div", { class: "actions" }, el("button", { class: "primary" }, "Make a user")));
+    field("Name", name), field("Tier", tier), el("div", { class: "actions" }, el("button", { class: "primary" }, "Create user")));
 }
 
 function userRow(user, { change, keys }) {
   let current = user;
-  const setTier = () => change("", { tier: tier.value }, current, `${user.name} is ${tier.value} now.`);
-  const tier = choice(TIERS, { "aria-label": `Tier of ${user.name}`, onchange: setTier });
+  const setTier = () => change("", { tier: tier.value }, current, `${user.name} is now in tier ${tier.value}.`);
+  const tier = select(TIERS, { "aria-label": `Tier of ${user.name}`, onchange: setTier });
   const credit = el("td", { class: "number" });
   const amount = el("input", { type: "number", value: 10, "aria-label": `Credit for ${user.name}`, class: "short" });
-  const give = actionButton("Give", () => {
-    return change("/credit", { amount: Number(amount.value) }, current, `${user.name} was given ${amount.value}.`);
+  const give = actionButton("Add", () => {
+    return change("/credit", { amount: Number(amount.value) }, current, `${user.name} received ${count(Number(amount.value), "credit")}.`);
   }, { class: "small" });
   const toggle = actionButton("", () => {
     const disabled = !current.disabled_at;
-    return change("", { disabled }, current, `${user.name} is ${disabled ? "disabled" : "enabled"} now.`);
+    return change("", { disabled }, current, `${user.name} is ${disabled ? "disabled" : "enabled"}.`);
   }, { class: "small quiet" });
   const note = el("small", { class: "mono muted" });
   const openKeysOf = button("Keys", keys, { class: "small quiet", "aria-label": `Keys of ${user.name}` });
@@ -93,9 +93,9 @@ function userRow(user, { change, keys }) {
   const update = (next) => {
     current = next;
     if (document.activeElement !== tier) tier.value = next.tier;
-    write(credit, next.credit.toLocaleString());
-    write(toggle, next.disabled_at ? "Enable" : "Disable");
-    write(note, next.disabled_at ? `${next.id} · disabled` : next.id);
+    setText(credit, next.credit.toLocaleString());
+    setText(toggle, next.disabled_at ? "Enable" : "Disable");
+    setText(note, next.disabled_at ? `${next.id} · disabled` : next.id);
   };
   return { node, update };
 }

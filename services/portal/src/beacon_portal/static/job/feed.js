@@ -1,16 +1,16 @@
-// Keeps a job's state current: events while the server streams them, snapshots when something may have been missed.
+// Keeps a job's state current: by events while a stream is open, by snapshots when events may have been missed.
 
 import { path } from "../api.js";
-import { eventSource, socketSource } from "../sources.js";
-import { follow, poll, sleep } from "../stream.js";
-import { LIVE } from "../words.js";
-import { isCellEvent } from "./state.js";
+import { sseTransport, webSocketTransport } from "../transports.js";
+import { follow, poll, sleep } from "../follow.js";
+import { LIVE_STATES } from "../labels.js";
+import { isExecutionEvent } from "./state.js";
 
-const MAILBOX = 2_000;
+const MAX_PENDING_EVENTS = 2_000;
 const SNAPSHOT_EVERY_MS = 400;
 const RETRY_MS = 1_500;
 const POLL_S = 2;
-const ENDINGS = new Set(["JOB_COMPLETE", "JOB_PARTIAL", "JOB_FAILED", "JOB_CANCELLED"]);
+const END_EVENTS = new Set(["JOB_COMPLETE", "JOB_PARTIAL", "JOB_FAILED", "JOB_CANCELLED"]);
 
 export class Feed {
   #api;
@@ -18,44 +18,45 @@ export class Feed {
   #signal;
   #state;
   #changed;
-  #heard;
-  #mailbox = [];
+  #onEvent;
+  #pending = [];
   #overflowed = false;
   #frame = false;
+  /** @type {Promise<void> | null} */
   #snapshot = null;
   #stale = false;
   #following = false;
   #ended = false;
   #seq = 0;
 
-  /** `changed()` after each change of the state; `heard(event)` once per event. */
-  constructor(api, id, signal, { state, changed, heard }) {
+  /** `changed()` is called after each change of the state, `onEvent(event)` once per event. */
+  constructor(api, id, signal, { state, changed, onEvent }) {
     this.#api = api;
     this.#id = id;
     this.#signal = signal;
     this.#state = state;
     this.#changed = changed;
-    this.#heard = heard;
+    this.#onEvent = onEvent;
   }
 
-  /** Follows while the job lives; to be called again when an action may have brought it back to life. */
+  /** Follow until the job ends. Call again after an action that may have restarted it. */
   async follow() {
     if (this.#following) return;
     this.#following = true;
     this.#ended = false;
-    const sources = [socketSource(this.#api, this.#id), eventSource(this.#api, this.#id)];
-    const outcome = await follow(sources, {
+    const transports = [webSocketTransport(this.#api, this.#id), sseTransport(this.#api, this.#id)];
+    const outcome = await follow(transports, {
       after: this.#seq,
       opened: (again) => { if (again) this.refresh(); },
-      received: (event) => this.#receive(event),
-      finished: () => this.#ended || !LIVE.has(this.#state.view.status),
+      onEvent: (event) => this.#receive(event),
+      finished: () => this.#ended || !LIVE_STATES.has(this.#state.view.status),
       signal: this.#signal,
     });
     this.#following = false;
     if (outcome === "absent") this.#pollInstead();
   }
 
-  /** A snapshot soon; several wishes at once are one request. */
+  /** Fetch a snapshot; concurrent calls share one request. */
   refresh() {
     this.#stale = true;
     this.#snapshot ??= this.#fetch().finally(() => { this.#snapshot = null; });
@@ -84,30 +85,30 @@ export class Feed {
       return this.#seq;
     }
     this.#seq = Math.max(this.#seq, event.seq);
-    this.#ended = ENDINGS.has(event.type);
-    this.#mailbox.push(event);
-    if (this.#mailbox.length > MAILBOX) {
-      this.#mailbox.length = 0;
+    this.#ended = END_EVENTS.has(event.type);
+    this.#pending.push(event);
+    if (this.#pending.length > MAX_PENDING_EVENTS) {
+      this.#pending.length = 0;
       this.#overflowed = true;
     }
     this.#schedule();
     return this.#seq;
   }
 
-  /** Once per frame, so that a burst is one paint; a hidden page has no frames and lets the mailbox overflow. */
+  /** Process events once per frame. A hidden page has no frames: its pending events overflow into a snapshot. */
   #schedule() {
     if (this.#frame) return;
     this.#frame = true;
-    requestAnimationFrame(() => { this.#frame = false; this.#work(); });
+    requestAnimationFrame(() => { this.#frame = false; this.#processPending(); });
   }
 
-  #work() {
-    const events = this.#mailbox.splice(0);
+  #processPending() {
+    const events = this.#pending.splice(0);
     let wholeJob = this.#overflowed;
     this.#overflowed = false;
     for (const event of events) {
-      this.#heard(event);
-      if (isCellEvent(event.type)) this.#state.apply(event);
+      this.#onEvent(event);
+      if (isExecutionEvent(event.type)) this.#state.apply(event);
       else wholeJob = true;
     }
     if (wholeJob) this.refresh();

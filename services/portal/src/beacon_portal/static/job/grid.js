@@ -1,15 +1,15 @@
-// The live grid: one button per execution. Built once per page of questions; afterwards only changed cells are written.
+// The live grid: one button per execution. Built once per page of questions; afterwards only changed cells are updated.
 
-import { since, span } from "../clock.js";
-import { attr, button, el, write } from "../dom.js";
-import { stateOf } from "../words.js";
-import { modelSpans } from "./plan.js";
+import { formatDuration, secondsSince } from "../clock.js";
+import { button, el, setAttr, setText } from "../dom.js";
+import { stateOf } from "../labels.js";
+import { modelSpans } from "./matrix-layout.js";
 
-const PAGE = 50;
+const PAGE_SIZE = 50;
 
 export class Grid {
   node = el("div");
-  #plan;
+  #layout;
   #state;
   #choose;
   #cells = new Map();
@@ -17,9 +17,9 @@ export class Grid {
   #page = 0;
   #chosen;
 
-  /** `choose(item)` is called when a question or one of its cells is picked. */
-  constructor(plan, state, choose) {
-    this.#plan = plan;
+  /** `choose(item)` is called when a question or one of its cells is selected. */
+  constructor(layout, state, choose) {
+    this.#layout = layout;
     this.#state = state;
     this.#choose = choose;
     this.#build();
@@ -34,24 +34,24 @@ export class Grid {
 
   choose(item) {
     this.#chosen = item;
-    const page = Math.floor(this.#plan.rows.findIndex((row) => row.item === item) / PAGE);
+    const page = Math.floor(this.#layout.rows.findIndex((row) => row.item === item) / PAGE_SIZE);
     if (page >= 0 && page !== this.#page) {
       this.#page = page;
       this.#build();
     }
-    for (const [name, head] of this.#heads) attr(head, "aria-pressed", String(name === item));
+    for (const [name, head] of this.#heads) setAttr(head, "aria-pressed", String(name === item));
   }
 
   #build() {
     this.#cells.clear();
     this.#heads.clear();
-    const { rows, columns } = this.#plan;
-    const shown = rows.slice(this.#page * PAGE, (this.#page + 1) * PAGE);
+    const { rows, columns } = this.#layout;
+    const shown = rows.slice(this.#page * PAGE_SIZE, (this.#page + 1) * PAGE_SIZE);
     const body = el("tbody", {}, shown.map((row) => this.#row(row, columns)));
-    const caption = el("caption", { class: "unseen" }, "Questions by models and regions");
+    const caption = el("caption", { class: "visually-hidden" }, "Questions by models and regions");
     const grid = el("table", { class: "grid" }, caption, head(columns), body);
     const scroller = el("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "Grid of executions" }, grid);
-    this.node.replaceChildren(...[scroller, rows.length > PAGE && this.#pager(rows.length)].filter(Boolean));
+    this.node.replaceChildren(...[scroller, rows.length > PAGE_SIZE && this.#pager(rows.length)].filter(Boolean));
     this.refresh();
   }
 
@@ -61,7 +61,7 @@ export class Grid {
     this.#heads.set(row.item, name);
     return el("tr", {}, el("th", { scope: "row" }, name), columns.map((column) => {
       const id = row.cells.get(column.key);
-      if (!id) return el("td", {}, el("span", { class: "unseen" }, "Not asked"));
+      if (!id) return el("td", {}, el("span", { class: "visually-hidden" }, "Not part of this job"));
       const cell = gridCell(() => this.#choose(row.item, id));
       this.#cells.set(id, cell);
       return el("td", {}, cell.node);
@@ -69,12 +69,12 @@ export class Grid {
   }
 
   #pager(total) {
-    const last = Math.ceil(total / PAGE) - 1;
+    const last = Math.ceil(total / PAGE_SIZE) - 1;
     const turn = (by) => { this.#page = Math.min(last, Math.max(0, this.#page + by)); this.#build(); };
-    const first = this.#page * PAGE + 1;
+    const first = this.#page * PAGE_SIZE + 1;
     return el("div", { class: "actions pager" },
       button("Previous", () => turn(-1), { class: "small", disabled: this.#page === 0 }),
-      el("span", { class: "muted" }, `${first}–${Math.min(total, first + PAGE - 1)} of ${total} questions`),
+      el("span", { class: "muted" }, `${first}–${Math.min(total, first + PAGE_SIZE - 1)} of ${total} questions`),
       button("Next", () => turn(1), { class: "small", disabled: this.#page === last }));
   }
 }
@@ -88,16 +88,16 @@ function head(columns) {
 
 function gridCell(onclick) {
   const glyph = el("span", { "aria-hidden": "true" });
-  const label = el("span", { class: "unseen" });
+  const label = el("span", { class: "visually-hidden" });
   const time = el("span", {});
   const node = el("button", { type: "button", class: "cell", onclick }, glyph, label, time);
   const update = (execution, shown) => {
-    const { tone, glyph: sign, label: words } = stateOf(shown);
-    attr(node, "data-tone", tone);
-    write(glyph, sign);
-    write(label, words);
-    write(time, cellText(execution));
-    attr(node, "title", [execution.item, execution.model, execution.region].join(" · "));
+    const { tone, glyph: symbol, label: text } = stateOf(shown);
+    setAttr(node, "data-tone", tone);
+    setText(glyph, symbol);
+    setText(label, text);
+    setText(time, cellText(execution));
+    setAttr(node, "title", [execution.item, execution.model, execution.region].join(" · "));
   };
   return { node, update };
 }
@@ -105,6 +105,6 @@ function gridCell(onclick) {
 function cellText({ state, region, actual_region: actual, started_at: started, finished_at: finished, failure }) {
   if (state === "failed") return failure?.code ?? "";
   const moved = actual && actual !== region ? `→${actual}` : "";
-  const took = state === "completed" && started && finished ? span(since(started, finished)) : "";
+  const took = state === "completed" && started && finished ? formatDuration(secondsSince(started, finished)) : "";
   return [took, moved].filter(Boolean).join(" ");
 }

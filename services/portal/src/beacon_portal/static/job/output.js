@@ -1,16 +1,16 @@
-// What a model answered, shown as what it is: text, a link, a picture that came along, or plain data.
+// The output of a model as text, link, embedded image or JSON.
 
 import { el } from "../dom.js";
-import { titled } from "../words.js";
+import { sentenceCase } from "../labels.js";
 
-/** An empty answer is an answer. */
+/** The element for an output; an empty output is shown as such. */
 export function outputNode(output) {
   if (output === "" || output === null || output === undefined) return el("p", { class: "muted" }, "Empty answer");
   if (typeof output === "string") return textNode(output);
   if (typeof output !== "object" || Array.isArray(output)) return dataNode(output);
   const entries = Object.entries(output);
   if (entries.length === 1) return valueNode(entries[0][1]);
-  const pair = ([name, value]) => el("div", {}, el("dt", {}, titled(name)), el("dd", {}, valueNode(value)));
+  const pair = ([name, value]) => el("div", {}, el("dt", {}, sentenceCase(name)), el("dd", {}, valueNode(value)));
   return el("dl", { class: "output" }, entries.map(pair));
 }
 
@@ -20,7 +20,7 @@ function valueNode(value) {
 }
 
 function textNode(text) {
-  if (/^data:image\/(png|jpeg|webp|gif);/.test(text)) return el("img", { src: text, alt: "Generated picture", loading: "lazy" });
+  if (/^data:image\/(png|jpeg|webp|gif);/.test(text)) return el("img", { src: text, alt: "Generated image", loading: "lazy" });
   if (/^https?:\/\/\S+$/.test(text)) {
     return el("p", {}, el("a", { href: text, rel: "noreferrer noopener", target: "_blank" }, text));
   }

@@ -1,4 +1,4 @@
-// One job as this page knows it: a snapshot, moved on by events. A late event never turns a cell back.
+// The state of one job: a snapshot, advanced by events. A late event never moves an execution backwards.
 
 const RANKS = { pending: 0, running: 1, completed: 2, failed: 2, cancelled: 2 };
 const STATES = { EXECUTION_START: "running", EXECUTION_COMPLETE: "completed", EXECUTION_FAILED: "failed" };
@@ -6,24 +6,24 @@ const STATES = { EXECUTION_START: "running", EXECUTION_COMPLETE: "completed", EX
 export class JobState {
   view;
   executions = new Map();
-  /** Executions that were handed to the router and still wait there, by what for. */
+  /** Executions that wait at the router, with their state there. */
   atRouter = new Map();
 
   constructor(view) {
     this.replace(view);
   }
 
-  /** What the server says now, whole. Answers that were fetched one by one are in it too. */
+  /** Replace everything by a snapshot of the server, which contains all outputs. */
   replace(view) {
     this.view = { ...view, progress: { ...view.progress } };
     this.executions = new Map(view.executions.map((execution) => [execution.id, execution]));
   }
 
-  /** Whether the event changed a cell; every other event needs a new snapshot. */
+  /** Returns whether the event changed an execution; other events need a new snapshot. */
   apply({ type, data, at }) {
     const state = data.state ?? STATES[type];
     const before = this.executions.get(data.execution_id);
-    if (!isCellEvent(type) || !before || !isNewer(before, state, data.attempt)) return false;
+    if (!isExecutionEvent(type) || !before || !isNewer(before, state, data.attempt)) return false;
     this.put({
       ...before,
       state,
@@ -35,18 +35,18 @@ export class JobState {
       output: null,
       started_at: state === "running" ? at : before.started_at,
       finished_at: state === "running" ? null : at,
-      bare: state === "completed", // events carry no answers: whoever shows this one fetches it
+      withoutOutput: state === "completed", // events carry no outputs: the card fetches it
     });
     return true;
   }
 
-  /** What to show of an execution: one that waits at the router does not run yet. */
+  /** The state to display: an execution that waits at the router does not run yet. */
   shownState({ id, state }) {
     const where = state === "running" ? this.atRouter.get(id) : undefined;
     return where === "queued" ? "at_router" : where ?? state;
   }
 
-  /** Whether the job has moved on without an event: a postponed execution that starts again tells of it once only. */
+  /** Whether the job has changed without an event: a deferred execution that starts again sends none. */
   isBehind({ status, executions = [] }) {
     return status !== this.view.status
       || executions.some(({ execution_id: id }) => this.executions.get(id)?.state === "pending");
@@ -67,6 +67,6 @@ function isNewer(before, state, attempt = before.attempt) {
   return RANKS[state] > RANKS[before.state];
 }
 
-export function isCellEvent(type) {
+export function isExecutionEvent(type) {
   return type in STATES;
 }

@@ -1,30 +1,30 @@
-// Why the job waits, in words, for as long as it does; and which of its executions wait at the router.
+// The reasons why a job waits, and which of its executions wait at the router.
 
 import { path } from "../api.js";
-import { attr, el, write } from "../dom.js";
-import { panel } from "../parts.js";
-import { poll } from "../stream.js";
-import { LIVE, count } from "../words.js";
+import { el, setAttr, setText } from "../dom.js";
+import { panel } from "../components.js";
+import { poll } from "../follow.js";
+import { LIVE_STATES, count } from "../labels.js";
 
-const EVERY_S = 3;
-const REASONS = 6;
-const WAITING = { queued: "waiting", warming: "the model is loading", backoff: "waiting to be tried again" };
+const POLL_INTERVAL_S = 3;
+const MAX_REASONS = 6;
+const WAITING = { queued: "waiting", warming: "the model is loading", backoff: "waiting for a retry" };
 
-/** `refresh()` asks for a new snapshot, `changed()` shows what is known already. */
+/** `refresh()` fetches a new snapshot, `changed()` shows the known state again. */
 export function waitingPanel({ api, signal }, state, { refresh, changed }) {
-  const words = el("p");
+  const summary = el("p");
   const more = el("ul", { class: "reasons" });
-  const node = panel("Why is it waiting?", words, more);
+  const node = panel("Why is it waiting?", summary, more);
   node.hidden = true;
-  const lives = () => LIVE.has(state.view.status);
+  const isLive = () => LIVE_STATES.has(state.view.status);
 
-  const ask = poll(EVERY_S, signal, async () => {
-    if (!lives()) return;
+  const checkNow = poll(POLL_INTERVAL_S, signal, async () => {
+    if (!isLive()) return;
     const why = await api.get(path`api/v1/jobs/${state.view.job_id}/why`, { signal });
     const waiting = (why.executions ?? []).filter(({ state: where }) => where in WAITING);
-    write(words, why.summary);
+    setText(summary, why.summary);
     more.replaceChildren(...reasonsOf(why, waiting).map((reason) => el("li", {}, reason)));
-    attr(node, "hidden", !lives() || !why.summary || (why.status === "processing" && waiting.length === 0));
+    setAttr(node, "hidden", !isLive() || !why.summary || (why.status === "processing" && waiting.length === 0));
     state.atRouter = new Map(waiting.map((one) => [one.execution_id, one.state]));
     const moved = Number.isInteger(why.jobs_ahead) && why.jobs_ahead + 1 !== state.view.position;
     if (moved || state.isBehind(why)) refresh();
@@ -33,24 +33,24 @@ export function waitingPanel({ api, signal }, state, { refresh, changed }) {
 
   let status = state.view.status;
   const update = (view) => {
-    if (!lives()) attr(node, "hidden", true);
-    if (view.status !== status) ask();
+    if (!isLive()) setAttr(node, "hidden", true);
+    if (view.status !== status) checkNow();
     status = view.status;
   };
   return { node, update };
 }
 
-/** What the router holds is told once per model and region, not once per execution. */
+/** Executions at the router are listed per model and region, not one by one. */
 function reasonsOf({ reasons = [] }, waiting) {
-  if (waiting.length === 0) return shortened(reasons);
+  if (waiting.length === 0) return truncated(reasons);
   const groups = Map.groupBy(waiting, ({ model, region }) => `${model} in ${region}`);
-  return shortened([...groups].map(([place, group]) => {
+  return truncated([...groups].map(([target, group]) => {
     const first = group[0];
-    return `${place}: ${count(group.length, "execution")}, ${first.waiting_for ?? WAITING[first.state]}`;
+    return `${target}: ${count(group.length, "execution")}, ${first.waiting_for ?? WAITING[first.state]}`;
   }));
 }
 
-function shortened(reasons) {
-  if (reasons.length <= REASONS) return reasons;
-  return [...reasons.slice(0, REASONS - 1), `and ${reasons.length - REASONS + 1} more`];
+function truncated(reasons) {
+  if (reasons.length <= MAX_REASONS) return reasons;
+  return [...reasons.slice(0, MAX_REASONS - 1), `and ${reasons.length - MAX_REASONS + 1} more`];
 }

@@ -1,15 +1,15 @@
-// What the forms share: numbers that may be left out, and controls that problems are about.
+// Shared by the forms: optional numbers, and the target of a field error.
 
-import { complain } from "../dom.js";
+import { setError } from "../dom.js";
 
-/** Only what was filled in, as numbers. */
+/** The values that are filled in, as numbers. */
 export function numbers(values) {
   const filled = Object.entries(values).filter(([, value]) => value !== "");
   return Object.fromEntries(filled.map(([name, value]) => [name, Number(value)]));
 }
 
-/** A control as a place for a problem. */
-export function fieldPlace(control) {
+/** A control as the target of a field error. */
+export function errorTarget(control) {
   if (!control) return null;
-  return { complain: (message) => complain(control, message), focus: () => control.focus() };
+  return { setError: (message) => setError(control, message), focus: () => control.focus() };
 }

@@ -1,30 +1,30 @@
-// The smallest job: one model, one prompt, and a duration where the model makes sound.
+// A single generation: one model, one prompt, and a duration for audio models.
 
-import { attr, choice, el, field } from "../dom.js";
-import { fieldPlace, numbers } from "./fields.js";
+import { el, field, select, setAttr } from "../dom.js";
+import { errorTarget, numbers } from "./fields.js";
 
 export function generationForm(catalogue, draft, changed) {
-  const model = choice(catalogue.models.map(({ id }) => [id]), { value: draft.model });
+  const model = select(catalogue.models.map(({ id }) => [id]), { value: draft.model });
   const prompt = el("textarea", { rows: 3, value: draft.prompt ?? "" });
   const duration = el("input", { type: "number", min: 1, step: "any", value: draft.duration ?? "" });
   const loop = el("input", { type: "checkbox", checked: draft.loop ?? false });
-  const region = choice([["", "Any"]], {});
-  const durationField = field("Seconds", duration);
+  const region = select([["", "Any"]], {});
+  const durationField = field("Duration (s)", duration);
   const loopField = el("label", { class: "check" }, loop, "Loop");
   const chosen = () => catalogue.models.find(({ id }) => id === model.value);
 
   function show(wanted) {
-    const { regions = [], longest } = chosen() ?? {};
+    const { regions = [], maxDurationS } = chosen() ?? {};
     region.replaceChildren(...["", ...regions].map((id) => new Option(id || "Any", id)));
     region.value = regions.includes(wanted) ? wanted : "";
-    attr(durationField, "hidden", !longest);
-    attr(loopField, "hidden", !longest);
-    attr(duration, "max", longest);
+    setAttr(durationField, "hidden", !maxDurationS);
+    setAttr(loopField, "hidden", !maxDurationS);
+    setAttr(duration, "max", maxDurationS);
   }
 
   model.addEventListener("change", () => { show(region.value); changed(); });
   show(draft.region);
-  const timed = () => Boolean(chosen()?.longest);
+  const timed = () => Boolean(chosen()?.maxDurationS);
   return {
     node: el("div", { class: "stack" },
       el("div", { class: "fields" }, field("Model", model), field("Region", region), durationField), field("Prompt", prompt), loopField),
@@ -38,8 +38,8 @@ export function generationForm(catalogue, draft, changed) {
       ...(region.value && { region: region.value }),
     }),
     models: () => [model.value],
-    size: () => ({ runs: 1, words: "one run", seconds: (timed() && Number(duration.value)) || (chosen()?.run ?? 0) }),
-    problems: () => (prompt.value.trim() ? [] : [{ field: "prompt", message: "Write a prompt." }]),
-    place: (name) => fieldPlace({ model, prompt, duration, region }[name]),
+    size: () => ({ runs: 1, breakdown: "one run", seconds: (timed() && Number(duration.value)) || (chosen()?.expectedRunS ?? 0) }),
+    problems: () => (prompt.value.trim() ? [] : [{ field: "prompt", message: "Enter a prompt." }]),
+    fieldOf: (name) => errorTarget({ model, prompt, duration, region }[name]),
   };
 }

@@ -1,7 +1,7 @@
-// The matrix builder: every question goes to every chosen model in every chosen region that serves it.
+// The matrix form: every question runs on every chosen model in every chosen region that serves it.
 
-import { choice, el, field } from "../dom.js";
-import { fieldPlace, numbers } from "./fields.js";
+import { el, field, select } from "../dom.js";
+import { errorTarget, numbers } from "./fields.js";
 import { Picker } from "./picker.js";
 import { Questions } from "./questions.js";
 
@@ -12,10 +12,10 @@ export function matrixForm(catalogue, draft, changed) {
   const regions = new Picker("Regions", catalogue.regions.map((id) => ({ id })), draft.regions ?? catalogue.regions, changed);
   const temperature = el("input", { type: "number", min: 0, max: 2, step: "any", value: draft.temperature ?? "" });
   const tokens = el("input", { type: "number", min: 1, step: 1, value: draft.tokens ?? "" });
-  const failover = choice([["any", "Another may take over"], ["pinned", "Stay and wait"]], { value: draft.failover });
+  const failover = select([["any", "Use another region"], ["pinned", "Wait for the region"]], { value: draft.failover });
   const node = el("div", { class: "stack" }, questions.node, models.node, regions.node,
     el("div", { class: "fields" },
-      field("Temperature", temperature), field("Most tokens", tokens), field("If a region fails", failover)));
+      field("Temperature", temperature), field("Max tokens", tokens), field("If a region fails", failover)));
 
   const targets = () => targetsOf(catalogue, models.chosen(), regions.chosen());
 
@@ -27,7 +27,7 @@ export function matrixForm(catalogue, draft, changed) {
     }),
     body: () => ({
       questions: questions.items.map(({ id, prompt }) => ({ id: id.trim(), prompt: prompt.trim() })),
-      models: targets().map(({ id, places }) => (places.length === regions.chosen().length ? id : { id, regions: places })),
+      models: targets().map(({ id, placed }) => (placed.length === regions.chosen().length ? id : { id, regions: placed })),
       regions: regions.chosen(),
       params: numbers({ temperature: temperature.value, max_tokens: tokens.value }),
       failover: failover.value,
@@ -35,15 +35,15 @@ export function matrixForm(catalogue, draft, changed) {
     models: () => models.chosen(),
     size() {
       const asked = questions.items.length;
-      const runs = targets().reduce((sum, { places }) => sum + places.length, 0) * asked;
-      const seconds = targets().reduce((sum, { places, run }) => sum + places.length * run, 0) * asked;
-      return { runs, seconds, words: `${questions.items.length} × ${models.chosen().length} × ${regions.chosen().length}` };
+      const runs = targets().reduce((sum, { placed }) => sum + placed.length, 0) * asked;
+      const seconds = targets().reduce((sum, { placed, expectedRunS }) => sum + placed.length * expectedRunS, 0) * asked;
+      return { runs, seconds, breakdown: `${questions.items.length} × ${models.chosen().length} × ${regions.chosen().length}` };
     },
     problems: () => matrixProblems(questions.items, targets(), regions.chosen()),
-    place(name) {
+    fieldOf(name) {
       const [, index, part] = /^questions\[(\d+)\]\.?(\w*)/.exec(name) ?? [];
-      if (index !== undefined) return fieldPlace(questions.place(Number(index), part));
-      if (name.startsWith("questions")) return fieldPlace(questions.place(0, "prompt"));
+      if (index !== undefined) return errorTarget(questions.control(Number(index), part));
+      if (name.startsWith("questions")) return errorTarget(questions.control(0, "prompt"));
       if (name.startsWith("models")) return models;
       return name.startsWith("regions") ? regions : null;
     },
@@ -52,18 +52,18 @@ export function matrixForm(catalogue, draft, changed) {
 
 function matrixProblems(questions, targets, regions) {
   const found = questions.flatMap(({ id, prompt }, index) => [
-    !id.trim() && { field: `questions[${index}].id`, message: "Give it a name." },
-    !prompt.trim() && { field: `questions[${index}].prompt`, message: "Write the question." },
+    !id.trim() && { field: `questions[${index}].id`, message: "Enter a name." },
+    !prompt.trim() && { field: `questions[${index}].prompt`, message: "Enter a question." },
   ]).filter(Boolean);
   if (!targets.length) found.push({ field: "models", message: "Choose at least one model." });
   if (!regions.length) found.push({ field: "regions", message: "Choose at least one region." });
-  const nowhere = regions.length ? targets.filter(({ places }) => !places.length) : [];
-  for (const { id, serving } of nowhere) found.push({ field: "models", message: `${id} runs only in ${serving.join(", ")}.` });
+  const unserved = regions.length ? targets.filter(({ placed }) => !placed.length) : [];
+  for (const { id, serving } of unserved) found.push({ field: "models", message: `${id} is served only in ${serving.join(", ")}.` });
   return found;
 }
 
 /** Each model with those of the chosen regions that serve it. */
 function targetsOf(catalogue, models, regions) {
   return catalogue.models.filter(({ id }) => models.includes(id))
-    .map(({ id, run, regions: serving }) => ({ id, run, serving, places: regions.filter((region) => serving.includes(region)) }));
+    .map(({ id, expectedRunS, regions: serving }) => ({ id, expectedRunS, serving, placed: regions.filter((region) => serving.includes(region)) }));
 }

@@ -1,6 +1,6 @@
-// A group of checkboxes with one place for what is wrong with the choice.
+// A group of checkboxes with one error message.
 
-import { attr, button, el, uniqueId, write } from "../dom.js";
+import { button, el, setAttr, setText, uniqueId } from "../dom.js";
 
 export class Picker {
   #boxes;
@@ -17,16 +17,16 @@ export class Picker {
       el("span", {}, id, note && el("small", { class: "muted" }, ` ${note}`))));
     this.node = el("fieldset", { "aria-describedby": this.#error.id },
       el("legend", { class: "with-button" }, label, all), el("div", { class: "checks" }, checks), this.#error);
-    this.node.addEventListener("change", () => { this.complain(); changed(); });
+    this.node.addEventListener("change", () => { this.setError(); changed(); });
   }
 
   chosen() {
     return this.#boxes.filter((box) => box.checked).map((box) => box.value);
   }
 
-  complain(message) {
-    write(this.#error, message ?? "");
-    for (const box of this.#boxes) attr(box, "aria-invalid", message ? "true" : null);
+  setError(message) {
+    setText(this.#error, message ?? "");
+    for (const box of this.#boxes) setAttr(box, "aria-invalid", message ? "true" : null);
   }
 
   focus() {
@@ -36,6 +36,6 @@ export class Picker {
   #tickAll() {
     const on = this.#boxes.some((box) => !box.checked);
     for (const box of this.#boxes) box.checked = on;
-    this.complain();
+    this.setError();
   }
 }

@@ -1,11 +1,11 @@
-// A configured feature: its steps, and the input that they need.
+// A pipeline: a configured feature, its steps and their inputs.
 
-import { choice, el, field } from "../dom.js";
-import { fieldPlace } from "./fields.js";
+import { el, field, select } from "../dom.js";
+import { errorTarget } from "./fields.js";
 
 export function pipelineForm(catalogue, draft, changed) {
-  const feature = choice(catalogue.features.map(({ id }) => [id]), { value: draft.feature });
-  const region = choice([["", "Any"], ...catalogue.regions.map((id) => [id])], { value: draft.region });
+  const feature = select(catalogue.features.map(({ id }) => [id]), { value: draft.feature });
+  const region = select([["", "Any"], ...catalogue.regions.map((id) => [id])], { value: draft.region });
   const steps = el("ol", { class: "chain", "aria-label": "Steps" });
   const inputs = el("div", { class: "stack" });
   const values = { ...draft.input };
@@ -38,16 +38,16 @@ export function pipelineForm(catalogue, draft, changed) {
     models: () => (chosen()?.steps ?? []).map(({ model }) => model),
     size() {
       const steps = chosen()?.steps ?? [];
-      const runOf = new Map(catalogue.models.map(({ id, run }) => [id, run]));
-      return { runs: steps.length, words: "steps", seconds: steps.reduce((sum, { model }) => sum + (runOf.get(model) ?? 0), 0) };
+      const runOf = new Map(catalogue.models.map(({ id, expectedRunS }) => [id, expectedRunS]));
+      return { runs: steps.length, breakdown: "steps", seconds: steps.reduce((sum, { model }) => sum + (runOf.get(model) ?? 0), 0) };
     },
     problems() {
       const blank = [...controls].filter(([, control]) => !control.value.trim());
-      return blank.map(([name]) => ({ field: `input.${name}`, message: "Fill this in." }));
+      return blank.map(([name]) => ({ field: `input.${name}`, message: "Enter a value." }));
     },
-    place(name) {
-      if (name.startsWith("input.")) return fieldPlace(controls.get(name.slice(6)));
-      return fieldPlace({ feature, region }[name]);
+    fieldOf(name) {
+      if (name.startsWith("input.")) return errorTarget(controls.get(name.slice(6)));
+      return errorTarget({ feature, region }[name]);
     },
   };
 }

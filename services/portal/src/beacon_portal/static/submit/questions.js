@@ -1,21 +1,21 @@
-// The list of questions of a matrix.
+// The questions of a matrix.
 
-import { Rows, attr, button, complain, el, field, uniqueId } from "../dom.js";
+import { KeyedRows, button, el, field, setAttr, setError, uniqueId } from "../dom.js";
 
 export class Questions {
   #items;
   #rows;
   #changed;
   #list = el("ol", { class: "questions" });
-  #adding = button("Add a question", () => this.#add("").focus(), { class: "small" });
+  #addButton = button("Add a question", () => this.#add("").focus(), { class: "small" });
   node;
 
   constructor(items, changed) {
     this.#items = items?.length ? items : [{ key: 1, id: "q1", prompt: "" }];
     this.#changed = changed;
-    this.#rows = new Rows(this.#list, (item) => questionRow(item, { changed, remove: (key) => this.#remove(key) }));
+    this.#rows = new KeyedRows(this.#list, (item) => questionRow(item, { changed, remove: (key) => this.#remove(key) }));
     this.node = el("fieldset", { class: "stack" }, el("legend", {}, "Questions"), this.#list,
-      el("div", { class: "actions" }, this.#adding), this.#pasting());
+      el("div", { class: "actions" }, this.#addButton), this.#pasteForm());
     this.#show();
   }
 
@@ -23,8 +23,8 @@ export class Questions {
     return this.#items;
   }
 
-  /** The control that a problem is about: `place(2, "prompt")`. */
-  place(index, part) {
+  /** The control of a field: `control(2, "prompt")`. */
+  control(index, part) {
     return this.#rows.get(this.#items[index]?.key)?.[part === "id" ? "id" : "prompt"];
   }
 
@@ -48,10 +48,10 @@ export class Questions {
     if (this.#items.length === 0) this.#add("");
     this.#show();
     this.#changed();
-    this.#adding.focus();
+    this.#addButton.focus();
   }
 
-  #pasting() {
+  #pasteForm() {
     const many = el("textarea", { rows: 3 });
     const addThem = () => {
       this.#items = this.#items.filter(({ prompt }) => prompt.trim());
@@ -59,7 +59,7 @@ export class Questions {
       many.value = "";
       this.#show();
     };
-    return el("details", {}, el("summary", {}, "Paste many"), field("One question per line", many),
+    return el("details", {}, el("summary", {}, "Paste several"), field("One question per line", many),
       el("div", { class: "actions end" }, button("Add these", addThem, { class: "small" })));
   }
 }
@@ -67,16 +67,16 @@ export class Questions {
 function questionRow(item, { changed, remove }) {
   const id = el("input", { value: item.id, "aria-label": "Name", maxlength: 100, class: "mono", id: uniqueId("question") });
   const prompt = el("textarea", {
-    value: item.prompt, rows: 1, "aria-label": "Question", placeholder: "What shall the models answer?", id: uniqueId("question"),
+    value: item.prompt, rows: 1, "aria-label": "Question", placeholder: "What should the models answer?", id: uniqueId("question"),
   });
   const errors = [id, prompt].map((control) => {
     const error = el("small", { id: `${control.id}-error`, class: "field-error", role: "alert" });
-    attr(control, "aria-describedby", error.id);
+    setAttr(control, "aria-describedby", error.id);
     return error;
   });
-  id.addEventListener("input", () => { item.id = id.value; complain(id); changed(); });
-  prompt.addEventListener("input", () => { item.prompt = prompt.value; complain(prompt); changed(); });
-  const away = button("✕", () => remove(item.key), { class: "quiet", "aria-label": `Remove question ${item.id}` });
-  const node = el("li", {}, id, prompt, away, errors);
+  id.addEventListener("input", () => { item.id = id.value; setError(id); changed(); });
+  prompt.addEventListener("input", () => { item.prompt = prompt.value; setError(prompt); changed(); });
+  const removeButton = button("✕", () => remove(item.key), { class: "quiet", "aria-label": `Remove question ${item.id}` });
+  const node = el("li", {}, id, prompt, removeButton, errors);
   return { node, id, prompt, update: () => {} };
 }

@@ -1,66 +1,66 @@
-// The user's jobs, newest first, live.
+// The user's jobs, newest first, updated by polling.
 
-import { pagesOf, path, query } from "../api.js";
-import { ago, exact, since, span } from "../clock.js";
-import { Rows, attr, button, choice, el, table, write } from "../dom.js";
-import { attempt, badge, empty, notice, pageHead, progressBar } from "../parts.js";
-import { currentPlace } from "../router.js";
-import { poll } from "../stream.js";
-import { LIVE, titled } from "../words.js";
+import { fetchPages, path, query } from "../api.js";
+import { formatAge, formatDateTime, formatDuration, secondsSince } from "../clock.js";
+import { KeyedRows, button, el, select, setAttr, setText, table } from "../dom.js";
+import { badge, createNotice, emptyNote, pageHeader, progressBar, reportErrors } from "../components.js";
+import { currentRoute } from "../router.js";
+import { poll } from "../follow.js";
+import { LIVE_STATES, sentenceCase } from "../labels.js";
 
 const STATES = ["queued", "processing", "retrying", "completed", "partial", "failed", "cancelled"];
 const KINDS = ["matrix", "pipeline", "generation"];
 const COLUMNS = [
-  "Job", "State", ["Progress", "roomy"], ["Kind", "roomy"], ["Class", "roomy"], ["Created", "number"], ["Took", "number roomy"],
+  "Job", "State", ["Progress", "wide-only"], ["Kind", "wide-only"], ["Class", "wide-only"], ["Created", "number"], ["Took", "number wide-only"],
 ];
-const PAGE = 50;
+const PAGE_SIZE = 50;
 
 export function jobsView({ api, search, session, signal }) {
-  const said = notice();
-  const state = choice(optional("Any state", STATES), { name: "status", value: search.get("status") });
-  const kind = choice(optional("Any kind", KINDS), { name: "kind", value: search.get("kind") });
-  const everybody = el("input", { type: "checkbox", checked: session.isAdmin && search.has("everybody") });
-  const more = button("Show older", () => { pages += 1; again(); }, { hidden: true, class: "quiet" });
+  const notice = createNotice();
+  const state = select(optional("Any state", STATES), { name: "status", value: search.get("status") });
+  const kind = select(optional("Any kind", KINDS), { name: "kind", value: search.get("kind") });
+  const allUsers = el("input", { type: "checkbox", checked: session.isAdmin && search.has("everybody") });
+  const more = button("Show older", () => { pages += 1; refreshNow(); }, { hidden: true, class: "quiet" });
   const list = table("Jobs", COLUMNS);
-  const rows = new Rows(list.body, jobRow);
-  const nothing = empty("No jobs here yet. ");
+  const rows = new KeyedRows(list.body, jobRow);
+  const nothing = emptyNote("No jobs yet. ");
   nothing.append(el("a", { href: "#/submit" }, "Submit one"));
   nothing.hidden = true;
   let pages = 1;
 
-  const wanted = () => ({ status: state.value, kind: kind.value, everybody: everybody.checked || null });
+  const filters = () => ({ status: state.value, kind: kind.value, everybody: allUsers.checked || null });
 
   async function refresh() {
-    const load = () => pagesOf(api, "api/v1/jobs", "jobs", { ...wanted(), limit: PAGE, pages, signal });
-    const { found, cursor } = await attempt(said, load, "The list of jobs");
+    const load = () => fetchPages(api, "api/v1/jobs", "jobs", { ...filters(), limit: PAGE_SIZE, pages, signal });
+    const { found, cursor } = await reportErrors(notice, load, "The list of jobs");
     rows.show(found, (job) => job.job_id);
-    attr(more, "hidden", !cursor);
-    attr(nothing, "hidden", found.length > 0);
-    attr(list.node, "hidden", found.length === 0);
+    setAttr(more, "hidden", !cursor);
+    setAttr(nothing, "hidden", found.length > 0);
+    setAttr(list.node, "hidden", found.length === 0);
   }
 
   function filter() {
     pages = 1;
-    history.replaceState(null, "", `#${currentPlace().place}${query(wanted())}`);
-    again();
+    history.replaceState(null, "", `#${currentRoute().path}${query(filters())}`);
+    refreshNow();
   }
 
   state.addEventListener("change", filter);
   kind.addEventListener("change", filter);
-  everybody.addEventListener("change", filter);
-  const again = poll(2, signal, refresh);
+  allUsers.addEventListener("change", filter);
+  const refreshNow = poll(2, signal, refresh);
 
-  const filters = el("div", { class: "filters", role: "group", "aria-label": "Filters" },
+  const filterBar = el("div", { class: "filters", role: "group", "aria-label": "Filters" },
     el("label", {}, el("span", {}, "State"), state), el("label", {}, el("span", {}, "Kind"), kind),
-    session.isAdmin && el("label", { class: "check" }, everybody, "Everybody's"));
+    session.isAdmin && el("label", { class: "check" }, allUsers, "All users"));
   const node = el("div", {},
-    pageHead("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
-    filters, said.node, nothing, list.node, el("div", { class: "actions" }, more));
+    pageHeader("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
+    filterBar, notice.node, nothing, list.node, el("div", { class: "actions" }, more));
   return { title: "Jobs", node };
 }
 
 function optional(all, names) {
-  return [["", all], ...names.map((name) => [name, titled(name)])];
+  return [["", all], ...names.map((name) => [name, sentenceCase(name)])];
 }
 
 function jobRow(job) {
@@ -69,26 +69,26 @@ function jobRow(job) {
   const state = badge(job.status);
   const bar = progressBar();
   const percent = el("small", { class: "muted number" });
-  const kind = el("td", { class: "roomy" });
-  const priority = el("td", { class: "roomy" });
+  const kind = el("td", { class: "wide-only" });
+  const priority = el("td", { class: "wide-only" });
   const created = el("td", { class: "number" });
-  const took = el("td", { class: "number roomy" });
+  const took = el("td", { class: "number wide-only" });
   const node = el("tr", {},
     el("th", { scope: "row" }, link, id),
     el("td", {}, state.node),
-    el("td", { class: "roomy" }, el("div", { class: "with-bar" }, bar.node, percent)),
+    el("td", { class: "wide-only" }, el("div", { class: "with-bar" }, bar.node, percent)),
     kind, priority, created, took);
   const update = (next) => {
-    write(link, next.name || `${titled(next.kind)} job`);
+    setText(link, next.name || `${sentenceCase(next.kind)} job`);
     state.update(next.status);
     bar.update(next.progress);
-    write(percent, `${next.progress.completed} / ${next.progress.total}`);
-    write(kind, titled(next.kind));
-    write(priority, titled(next.priority));
-    write(created, ago(next.created_at));
-    attr(created, "title", exact(next.created_at));
-    write(took, next.started_at ? span(since(next.started_at, next.finished_at ?? undefined)) : "–");
-    attr(node, "data-live", LIVE.has(next.status));
+    setText(percent, `${next.progress.completed} / ${next.progress.total}`);
+    setText(kind, sentenceCase(next.kind));
+    setText(priority, sentenceCase(next.priority));
+    setText(created, formatAge(next.created_at));
+    setAttr(created, "title", formatDateTime(next.created_at));
+    setText(took, next.started_at ? formatDuration(secondsSince(next.started_at, next.finished_at ?? undefined)) : "–");
+    setAttr(node, "data-live", LIVE_STATES.has(next.status));
   };
   return { node, update };
 }

@@ -1,23 +1,23 @@
-// The queue explorer: what waits and what runs, in the order in which it will be served.
+// The queue explorer: waiting and running jobs in queue order.
 
 import { path } from "../api.js";
-import { Rows, attr, choice, el, table, write } from "../dom.js";
-import { attempt, badge, empty, facts, notice, pageHead, panel } from "../parts.js";
-import { poll } from "../stream.js";
-import { titled } from "../words.js";
+import { KeyedRows, el, select, setAttr, setText, table } from "../dom.js";
+import { badge, createNotice, emptyNote, facts, pageHeader, reportErrors } from "../components.js";
+import { poll } from "../follow.js";
+import { sentenceCase } from "../labels.js";
 
-const EVERY_S = 2;
-const MOST = 200;
+const POLL_INTERVAL_S = 2;
+const MAX_ROWS = 200;
 const TIERS = ["admin", "creator", "premium", "supporter", "free"];
 
 export function queueView({ api, signal }) {
-  const said = notice();
-  const tier = choice([["", "Any tier"], ...TIERS.map((name) => [name, titled(name)])], {});
+  const notice = createNotice();
+  const tier = select([["", "Any tier"], ...TIERS.map((name) => [name, sentenceCase(name)])], {});
   const model = el("input", { type: "search", placeholder: "Any model", autocomplete: "off" });
-  const sums = facts([["total", "Jobs alive"], ["running", "Running"], ["waiting", "Waiting"], ["shown", "Shown"]]);
-  const list = table("Queue", [["Position", "number"], "Job", "State", "Model", ["Tier", "roomy"], ["Progress", "roomy"]]);
-  const rows = new Rows(list.body, queueRow);
-  const nothing = empty("Nothing waits and nothing runs.");
+  const totals = facts([["total", "Active jobs"], ["running", "Running"], ["waiting", "Waiting"], ["shown", "Shown"]]);
+  const list = table("Queue", [["Position", "number"], "Job", "State", "Model", ["Tier", "wide-only"], ["Progress", "wide-only"]]);
+  const rows = new KeyedRows(list.body, queueRow);
+  const nothing = emptyNote("No waiting or running jobs.");
   let jobs = [];
   let total = 0;
 
@@ -26,26 +26,26 @@ export function queueView({ api, signal }) {
     const matches = (job) => (!tier.value || job.priority === tier.value) && String(job.model ?? "").toLowerCase().includes(wanted);
     const shown = jobs.filter(matches);
     const running = jobs.filter((job) => job.status === "processing").length;
-    rows.show(shown.slice(0, MOST), (job) => job.id);
-    sums.update({ total, running, waiting: Math.max(0, total - running), shown: shown.length === total ? null : shown.length });
-    attr(nothing, "hidden", shown.length > 0);
-    attr(list.node, "hidden", shown.length === 0);
+    rows.show(shown.slice(0, MAX_ROWS), (job) => job.id);
+    totals.update({ total, running, waiting: Math.max(0, total - running), shown: shown.length === total ? null : shown.length });
+    setAttr(nothing, "hidden", shown.length > 0);
+    setAttr(list.node, "hidden", shown.length === 0);
   }
 
   for (const control of [tier, model]) control.addEventListener("input", show);
-  poll(EVERY_S, signal, async () => {
-    const queue = await attempt(said, () => api.get("api/queue", { signal }), "The queue explorer");
+  poll(POLL_INTERVAL_S, signal, async () => {
+    const queue = await reportErrors(notice, () => api.get("api/queue", { signal }), "The queue explorer");
     jobs = queue.jobs;
     total = queue.total ?? jobs.length;
-    attr(found, "hidden", false);
+    setAttr(content, "hidden", false);
     show();
   });
 
   const filters = el("div", { class: "filters", role: "group", "aria-label": "Filters" },
     el("label", {}, el("span", {}, "Tier"), tier), el("label", {}, el("span", {}, "Model"), model));
-  const found = el("div", { hidden: true }, el("section", { class: "panel", "aria-label": "Sums" }, sums.node),
+  const content = el("div", { hidden: true }, el("section", { class: "panel", "aria-label": "Totals" }, totals.node),
     el("div", { class: "gap" }), filters, nothing, list.node);
-  const node = el("div", {}, pageHead("Queue"), said.node, found);
+  const node = el("div", {}, pageHeader("Queue"), notice.node, content);
   return { title: "Queue", node };
 }
 
@@ -55,15 +55,15 @@ function queueRow(job) {
   const name = el("th", { scope: "row", class: "mono" }, label);
   const state = badge(job.status);
   const model = el("td");
-  const tier = el("td", { class: "roomy" });
-  const progress = el("td", { class: "roomy" });
+  const tier = el("td", { class: "wide-only" });
+  const progress = el("td", { class: "wide-only" });
   const node = el("tr", { "data-mine": Boolean(job.mine) }, position, name, el("td", {}, state.node), model, tier, progress);
   const update = (next) => {
-    write(position, next.position ?? "–");
+    setText(position, next.position ?? "–");
     state.update(next.status);
-    write(model, next.model ?? "–");
-    write(tier, titled(next.priority));
-    write(progress, next.progress ?? "");
+    setText(model, next.model ?? "–");
+    setText(tier, sentenceCase(next.priority));
+    setText(progress, next.progress ?? "");
   };
   return { node, update };
 }

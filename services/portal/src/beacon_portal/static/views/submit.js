@@ -1,12 +1,12 @@
-// Submitting a job. What is half written survives a reload and a restart of the server.
+// Submitting a job. Drafts survive a reload and a restart of the server.
 
 import { loadCatalogue } from "../catalogue.js";
-import { el, field, write } from "../dom.js";
-import { notice, pageHead } from "../parts.js";
+import { el, field, setText } from "../dom.js";
+import { createNotice, pageHeader } from "../components.js";
 import { go } from "../router.js";
 import { generationForm } from "../submit/generation.js";
 import { matrixForm } from "../submit/matrix.js";
-import { outlook } from "../submit/outlook.js";
+import { submitEstimate } from "../submit/estimate.js";
 import { pipelineForm } from "../submit/pipeline.js";
 
 const KINDS = {
@@ -18,21 +18,21 @@ const DRAFT = "submit";
 
 export function submitView(context) {
   const { api, signal } = context;
-  const said = notice();
-  const node = el("div", {}, pageHead("Submit a job"), said.node);
+  const notice = createNotice();
+  const node = el("div", {}, pageHeader("Submit a job"), notice.node);
   loadCatalogue(api, signal)
-    .then((catalogue) => node.append(submitForm(context, catalogue, said)))
-    .catch((error) => said.fail(error));
+    .then((catalogue) => node.append(submitForm(context, catalogue, notice)))
+    .catch((error) => notice.showError(error));
   return { title: "Submit", node };
 }
 
-function submitForm(context, catalogue, said) {
+function submitForm(context, catalogue, notice) {
   const { api, session, shell, signal } = context;
   const draft = session.draft(DRAFT);
-  const place = el("div");
+  const formSlot = el("div");
   const name = el("input", { maxlength: 200, value: draft.name ?? "" });
   const preview = el("pre");
-  const forecast = outlook(context);
+  const estimate = submitEstimate(context);
   const send = el("button", { class: "primary" }, "Submit");
   let kind = KINDS[draft.kind] ? draft.kind : "matrix";
   let form;
@@ -41,27 +41,27 @@ function submitForm(context, catalogue, said) {
 
   function changed() {
     draft[kind] = form.draft();
-    // The same form sent twice is the same job; a changed one is another.
+    // The same form sent twice is the same job; a change makes it another job.
     session.keepDraft(DRAFT, Object.assign(draft, { kind, name: name.value, token: null }));
     show();
   }
 
   function show() {
-    forecast.update(form.size(), form.models());
-    write(preview, JSON.stringify(body(), null, 2));
+    estimate.update(form.size(), form.models());
+    setText(preview, JSON.stringify(body(), null, 2));
   }
 
   function open(next) {
     kind = next;
     form = KINDS[kind][1](catalogue, draft[kind] ?? {}, () => changed());
-    place.replaceChildren(form.node);
+    formSlot.replaceChildren(form.node);
     show();
   }
 
   async function submit(event) {
     event.preventDefault();
-    said.say("");
-    if (complainAll(form, form.problems(), said)) return;
+    notice.show("");
+    if (showProblems(form, form.problems(), notice)) return;
     send.disabled = true;
     draft.token ??= randomToken();
     session.keepDraft(DRAFT, draft);
@@ -71,38 +71,38 @@ function submitForm(context, catalogue, said) {
       shell.announce("Job submitted");
       go(`/jobs/${accepted.job_id}`);
     } catch (error) {
-      if (!complainAll(form, error.errors ?? [], said)) said.fail(error);
-      forecast.refresh();
+      if (!showProblems(form, error.errors ?? [], notice)) notice.showError(error);
+      estimate.refresh();
     } finally {
       send.disabled = false;
     }
   }
 
   const choose = ({ target }) => { open(target.value); changed(); };
-  const kinds = el("fieldset", { class: "segments" }, el("legend", { class: "unseen" }, "Kind of job"),
+  const kinds = el("fieldset", { class: "segments" }, el("legend", { class: "visually-hidden" }, "Kind of job"),
     Object.entries(KINDS).map(([value, [label]]) => el("label", {},
       el("input", { type: "radio", name: "kind", value, checked: value === kind, onchange: choose }), label)));
-  const naming = field("Name", name, { hint: "Optional; helps you find it again." });
-  const main = el("div", { class: "panel stack" }, kinds, naming, place);
-  const aside = el("aside", { class: "panel stack", "aria-label": "Before you submit" },
-    forecast.node, el("div", { class: "actions" }, send), el("details", {}, el("summary", {}, "The request"), preview));
+  const naming = field("Name", name, { hint: "Optional; shown in the list of jobs." });
+  const main = el("div", { class: "panel stack" }, kinds, naming, formSlot);
+  const aside = el("aside", { class: "panel stack", "aria-label": "Estimate" },
+    estimate.node, el("div", { class: "actions" }, send), el("details", {}, el("summary", {}, "Request body"), preview));
   open(kind);
   const node = el("form", { class: "columns", novalidate: true, onsubmit: submit }, main, aside);
   main.addEventListener("input", () => changed());
   return node;
 }
 
-/** Puts each problem under its control and the rest into the notice; whether there were any. */
-function complainAll(form, problems, said) {
+/** Show each problem under its control and the rest in the notice. Returns whether there were any. */
+function showProblems(form, problems, notice) {
   const rest = [];
-  let first = null;
+  let first;
   for (const { field: name, message } of problems) {
-    const place = form.place(name);
-    place?.complain(message);
-    first ??= place;
-    if (!place) rest.push(name ? `${name}: ${message}` : message);
+    const target = form.fieldOf(name);
+    target?.setError(message);
+    first ??= target;
+    if (!target) rest.push(name ? `${name}: ${message}` : message);
   }
-  if (rest.length) said.say(rest.join(" · "), "bad");
+  if (rest.length) notice.show(rest.join(" · "), "bad");
   first?.focus();
   return problems.length > 0;
 }

@@ -1,33 +1,33 @@
-// What submitting now means: how much work it is, what is left of the limits, how long it will wait, what skipping costs.
+// The estimate next to the form: number of runs, expected wait, price of skipping, remaining limits.
 
-import { span } from "../clock.js";
+import { formatDuration } from "../clock.js";
 import { el } from "../dom.js";
-import { facts } from "../parts.js";
-import { poll } from "../stream.js";
-import { count } from "../words.js";
+import { facts } from "../components.js";
+import { poll } from "../follow.js";
+import { count } from "../labels.js";
 import { priceOf } from "../prices.js";
 
-const EVERY_S = 5;
+const POLL_INTERVAL_S = 5;
 const FACTS = [
-  ["runs", "Runs"], ["wait", "Expected wait"], ["price", "Price"], ["skip", "To go first"],
-  ["pending", "Jobs you may still queue"], ["hour", "Left this hour"], ["credit", "Credit"],
+  ["runs", "Runs"], ["wait", "Expected wait"], ["price", "Price"], ["skip", "To skip the queue"],
+  ["pending", "Queue places left"], ["hour", "Jobs left this hour"], ["credit", "Credit"],
 ];
 
-export function outlook({ api, refreshAccount, session, signal }) {
+export function submitEstimate({ api, refreshAccount, session, signal }) {
   const shown = facts(FACTS);
-  shown.node.classList.add("tall");
-  const node = el("div", { class: "stack" }, el("h2", {}, "Before you submit"), shown.node);
+  shown.node.classList.add("single-column");
+  const node = el("div", { class: "stack" }, el("h2", {}, "Estimate"), shown.node);
   let states = [];
   let prices = [];
-  let current = [{ runs: 0, words: "", seconds: 0 }, []];
+  let size = { runs: 0, breakdown: "", seconds: 0 };
+  let models = [];
 
   function show() {
-    const [size, models] = current;
     const wait = expected(states, models);
     const { limits = {}, credit } = session.me ?? {};
     shown.update({
-      runs: size.words === "one run" ? "1" : `${size.runs.toLocaleString()} (${size.words})`,
-      wait: wait === null ? null : wait < 1 ? "none" : `about ${span(Math.ceil(wait))}`,
+      runs: size.breakdown === "one run" ? "1" : `${size.runs.toLocaleString()} (${size.breakdown})`,
+      wait: wait === null ? null : wait < 1 ? "none" : `about ${formatDuration(Math.ceil(wait))}`,
       price: "free",
       skip: prices.length && size.runs ? count(priceOf(prices, size.seconds), "credit") : null,
       pending: left(limits.pending_jobs),
@@ -43,11 +43,11 @@ export function outlook({ api, refreshAccount, session, signal }) {
   }
 
   api.get("api/v1/skip-pricing", { signal }).then((pricing) => { prices = pricing.prices; show(); }, () => {});
-  const refresh = poll(EVERY_S, signal, load);
-  return { node, refresh, update: (...next) => { current = next; show(); } };
+  const refresh = poll(POLL_INTERVAL_S, signal, load);
+  return { node, refresh, update: (nextSize, nextModels) => { size = nextSize; models = nextModels; show(); } };
 }
 
-/** Until the last of the models has a GPU somewhere, as the router expects it; null when nobody knows. */
+/** Seconds until every model has a GPU in some region, by the router's estimates; null when unknown. */
 function expected(states, models) {
   const waits = models.map((model) => Math.min(...states.map(({ estimated_wait: wait }) => wait[model]?.p50_s ?? Infinity)));
   const known = waits.filter(Number.isFinite);

@@ -1,7 +1,7 @@
-// How a job's executions lie on the page: questions down, models and regions across; or steps one after another.
+// The layout of a matrix: questions as rows, models and regions as columns.
 
 /** Rows and columns in the order in which the server lists the executions. */
-export function matrixPlan(executions) {
+export function matrixLayout(executions) {
   const rows = new Map();
   const columns = new Map();
   for (const execution of executions) {
@@ -20,9 +20,11 @@ function byModel(columns) {
 
 /** Neighbouring columns of one model share a heading. */
 export function modelSpans(columns) {
+  /** @type {{model: string, width: number}[]} */
   const spans = [];
   for (const { model } of columns) {
-    if (spans.at(-1)?.model === model) spans.at(-1).width += 1;
+    const last = spans.at(-1);
+    if (last && last.model === model) last.width += 1;
     else spans.push({ model, width: 1 });
   }
   return spans;

@@ -1,17 +1,17 @@
-"""How a file is answered: packed if the browser can unpack it, with the rules that the page lives by."""
+"""Responses for files: compressed if the browser accepts it, with security and cache headers."""
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_portal.site import Asset
 
-# No inline script, style or event handler, nothing from elsewhere, no framing: text that users and models
-# wrote is shown on these pages.
+# No inline script, style or event handler, nothing from other origins, no framing: the pages show text that
+# users and models wrote.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_RULES = {
+_SECURITY_HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -19,18 +19,22 @@ _RULES = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Vary": "Accept-Encoding",
 }
-_ASK_AGAIN = "no-cache"
-_KEEP = "public, max-age=31536000, immutable"
+_REVALIDATE = "no-cache"
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
-def answer(request: Request, asset: Asset, *, keep: bool) -> Response:
-    packed = "gzip" in _accepted_codings(request)
-    body = asset.packed if packed else asset.body
-    tag = f'"{asset.digest}{"-gz" if packed else ""}"'
-    headers = {**_RULES, "ETag": tag, "Cache-Control": _KEEP if keep else _ASK_AGAIN}
-    if _has_it(request, tag):
+def file_response(request: Request, asset: Asset, *, immutable: bool) -> Response:
+    compressed = "gzip" in _accepted_codings(request)
+    body = asset.compressed if compressed else asset.body
+    tag = f'"{asset.digest}{"-gz" if compressed else ""}"'
+    headers = {
+        **_SECURITY_HEADERS,
+        "ETag": tag,
+        "Cache-Control": _CACHE_FOREVER if immutable else _REVALIDATE,
+    }
+    if _is_current(request, tag):
         return Response(status_code=304, headers=headers)
-    if packed:
+    if compressed:
         headers["Content-Encoding"] = "gzip"
     headers |= {"Content-Type": asset.media_type, "Content-Length": str(len(body))}
     return Response(b"" if request.method == "HEAD" else body, headers=headers)
@@ -45,6 +49,6 @@ def _accepted_codings(request: Request) -> set[str]:
     return accepted
 
 
-def _has_it(request: Request, tag: str) -> bool:
+def _is_current(request: Request, tag: str) -> bool:
     known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
     return tag in known or "*" in known

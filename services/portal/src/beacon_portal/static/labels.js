@@ -1,6 +1,6 @@
-// States and failures in words. A glyph goes with every colour, so that colour is never the only sign.
+// Labels of states and failures. Every colour has a glyph, so that colour is never the only sign.
 
-import { span } from "./clock.js";
+import { formatDuration } from "./clock.js";
 
 const STATES = {
   queued: ["wait", "◷", "Queued"],
@@ -19,22 +19,22 @@ const STATES = {
   closed: ["ok", "✓", "Healthy"],
   at_router: ["wait", "◷", "Waiting"],
   paused: ["warn", "❚", "Paused"],
-  consuming: ["ok", "✓", "Serving"],
+  consuming: ["ok", "✓", "Active"],
 };
 
-export const LIVE = new Set(["queued", "processing", "retrying"]);
+export const LIVE_STATES = new Set(["queued", "processing", "retrying"]);
 
 export function stateOf(state) {
-  const [tone, glyph, label] = STATES[state] ?? ["wait", "?", titled(String(state))];
+  const [tone, glyph, label] = STATES[state] ?? ["wait", "?", sentenceCase(String(state))];
   return { tone, glyph, label };
 }
 
-export function titled(text) {
-  return sentence(text.replaceAll("_", " "));
+export function sentenceCase(text) {
+  return capitalised(text.replaceAll("_", " "));
 }
 
-function sentence(words) {
-  return words.charAt(0).toUpperCase() + words.slice(1);
+function capitalised(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 export function count(number, one, many = `${one}s`) {
@@ -43,20 +43,20 @@ export function count(number, one, many = `${one}s`) {
 
 const STAGES = {
   admission: "before it was accepted",
-  queue: "while it waited",
+  queue: "while it was queued",
   load: "while the model was loading",
   run: "while it ran",
-  transport: "on the way to the GPU",
+  transport: "while it was sent to the GPU",
   record: "while the result was stored",
 };
 
-export function failureWords(failure) {
+export function failureText(failure) {
   const where = STAGES[failure.stage] ? `Failed ${STAGES[failure.stage]}` : "Failed";
   return `${where}: ${failure.message}`;
 }
 
-/** A refusal in one line, with what can be done about it. */
-export function problemWords(error) {
-  const wait = error.retryAfter ? ` Try again in ${span(Math.ceil(error.retryAfter))}.` : "";
-  return `${sentence(error.message).replace(/\.?$/, ".")}${wait}`;
+/** An error in one line, with the time to wait before a retry. */
+export function problemText(error) {
+  const wait = error.retryAfter ? ` Try again in ${formatDuration(Math.ceil(error.retryAfter))}.` : "";
+  return `${capitalised(error.message).replace(/\.?$/, ".")}${wait}`;
 }

@@ -1,54 +1,54 @@
-// Pieces that several pages show: badges, notices, confirmations, progress, facts.
+// Components that several pages use: badges, notices, confirmations, progress, facts.
 
-import { Refused } from "./api.js";
-import { attr, button, el, uniqueId, write } from "./dom.js";
-import { problemWords, stateOf } from "./words.js";
+import { ApiError } from "./api.js";
+import { button, el, setAttr, setText, uniqueId } from "./dom.js";
+import { problemText, stateOf } from "./labels.js";
 
 export function badge(state) {
   const glyph = el("span", { "aria-hidden": "true" });
   const label = document.createTextNode("");
   const node = el("span", { class: "badge" }, glyph, label);
   const update = (next) => {
-    const { tone, glyph: sign, label: words } = stateOf(next);
-    attr(node, "data-tone", tone);
-    write(glyph, sign);
-    if (label.data !== words) label.data = words;
+    const { tone, glyph: symbol, label: text } = stateOf(next);
+    setAttr(node, "data-tone", tone);
+    setText(glyph, symbol);
+    if (label.data !== text) label.data = text;
   };
   update(state);
   return { node, update };
 }
 
-/** One line that says how something went; empty when there is nothing to say. */
-export function notice(props) {
+/** A status line; hidden while its text is empty. */
+export function createNotice(props) {
   const node = el("p", { class: "notice", role: "status", hidden: true, ...props });
   return {
     node,
-    say(text, tone = "info") {
-      attr(node, "data-tone", tone);
-      write(node, text);
-      attr(node, "hidden", !text);
+    show(text, tone = "info") {
+      setAttr(node, "data-tone", tone);
+      setText(node, text);
+      setAttr(node, "hidden", !text);
     },
-    fail(error) {
-      if (error.name !== "AbortError") this.say(problemWords(error), "bad");
+    showError(error) {
+      if (error.name !== "AbortError") this.show(problemText(error), "bad");
     },
   };
 }
 
-/** Shows work that may find its route missing: the panel then says so instead of failing. */
-export async function attempt(panel, work, what) {
+/** Run `work` and show its error in the notice, also when the server lacks the route of `subject`. */
+export async function reportErrors(notice, work, subject) {
   try {
     const result = await work();
-    panel.say("");
+    notice.show("");
     return result;
   } catch (error) {
-    if (error instanceof Refused && error.absent) panel.say(`${what} is not available on this server.`, "info");
-    else panel.fail(error);
+    if (error instanceof ApiError && error.absent) notice.show(`${subject} is not available on this server.`, "info");
+    else notice.showError(error);
     throw error;
   }
 }
 
-/** Asks before something that cannot be taken back. Resolves to whether it was confirmed. */
-export function confirmed({ title, text, action, dangerous = true }) {
+/** Ask before an action that cannot be undone. Resolves to whether it was confirmed. */
+export function confirmAction({ title, text, action, dangerous = true }) {
   const heading = uniqueId("dialog");
   const dialog = el("dialog", { "aria-labelledby": heading },
     el("form", { method: "dialog" },
@@ -64,15 +64,15 @@ export function confirmed({ title, text, action, dangerous = true }) {
   });
 }
 
-/** A button that cannot be pressed twice while its work is under way. */
+/** A button that ignores clicks while its work is running. */
 export function actionButton(label, work, props) {
   const node = button(label, async () => {
     if (node.getAttribute("aria-disabled") === "true") return;
-    attr(node, "aria-disabled", "true");
+    setAttr(node, "aria-disabled", "true");
     try {
       await work();
     } finally {
-      attr(node, "aria-disabled", null);
+      setAttr(node, "aria-disabled", null);
     }
   }, props);
   return node;
@@ -80,7 +80,7 @@ export function actionButton(label, work, props) {
 
 const SEGMENTS = ["completed", "failed", "cancelled", "running"];
 
-/** Completed, failed and running executions as one bar; what is left of it is pending. */
+/** Completed, failed, cancelled and running executions as one bar; the rest is pending. */
 export function progressBar() {
   const parts = SEGMENTS.map((name) => el("span", { "data-tone": stateOf(name).tone }));
   const aria = { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 };
@@ -92,13 +92,13 @@ export function progressBar() {
       const width = `${((progress[name] / total) * 100).toFixed(2)}%`;
       if (parts[index].style.width !== width) parts[index].style.width = width;
     });
-    attr(node, "aria-valuenow", Math.round((done / total) * 100));
-    attr(node, "aria-valuetext", `${done} of ${progress.total} done`);
+    setAttr(node, "aria-valuenow", Math.round((done / total) * 100));
+    setAttr(node, "aria-valuetext", `${done} of ${progress.total} done`);
   };
   return { node, update };
 }
 
-/** Terms and values, each written only when it changed; a value of null hides its term. */
+/** Labels and values, each written only when it changed; null hides a pair. */
 export function facts(names) {
   const values = new Map();
   const node = el("dl", { class: "facts" }, names.map(([key, label]) => {
@@ -109,14 +109,14 @@ export function facts(names) {
   }));
   const update = (given) => {
     for (const [key, { pair, value }] of values) {
-      attr(pair, "hidden", given[key] === null || given[key] === undefined);
-      write(value, given[key]);
+      setAttr(pair, "hidden", given[key] === null || given[key] === undefined);
+      setText(value, given[key]);
     }
   };
   return { node, update };
 }
 
-export function pageHead(title, ...extra) {
+export function pageHeader(title, ...extra) {
   return el("div", { class: "page-head" }, el("h1", { tabindex: "-1" }, title), ...extra);
 }
 
@@ -125,6 +125,6 @@ export function panel(title, ...children) {
   return el("section", { class: "panel", "aria-labelledby": id }, el("h2", { id }, title), ...children);
 }
 
-export function empty(text) {
+export function emptyNote(text) {
   return el("p", { class: "empty" }, text);
 }
