@@ -1,4 +1,4 @@
-"""Debian's Chromium with a fresh profile for each test; its console must stay silent."""
+"""Chromium with a fresh profile for each test; a message in its console fails the test."""
 
 import os
 import shutil
@@ -12,7 +12,8 @@ import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from beacon_portal import portal_app
-from tests.browser.desk import Backstage, Desk
+from tests.browser.portal_page import PortalPage
+from tests.browser.stack_admin import StackAdmin
 from tests.fixtures.stack import RunningStack, running_stack
 from tests.fixtures.waiting import PATIENCE_S
 
@@ -36,8 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
 
 
-# Failures are final soon, and a killed worker's jobs come back soon: these stories are not about patience.
-HASTE = {
+# Failures are final soon, and jobs of a killed worker are retried soon.
+SHORT_DELAYS = {
     "job_retries = 3\njob_retry_delays_s = [60, 120, 180]": "job_retries = 1\njob_retry_delays_s = [0.1]",
     "attempts = 3": "attempts = 1",
     "breaker_failures = 5": "breaker_failures = 1000",
@@ -47,11 +48,11 @@ HASTE = {
 
 @pytest.fixture(scope="module")
 def stack(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """The whole system in a hurry; not started where there is no browser to look at it."""
+    """The whole system with short delays; not started where Chromium is missing."""
     text = Path("config/beacon.toml").read_text(encoding="utf-8")
-    for usual, hasty in HASTE.items():
-        assert text.count(usual) == 1, usual
-        text = text.replace(usual, hasty)
+    for default, short in SHORT_DELAYS.items():
+        assert text.count(default) == 1, default
+        text = text.replace(default, short)
     config = tmp_path_factory.mktemp("config") / "beacon.toml"
     config.write_text(text, encoding="utf-8")
     with running_stack(BEACON_CONFIG=str(config)) as running:
@@ -60,7 +61,7 @@ def stack(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Where Chromium is. Only on a machine that is there to test everything is its absence a failure."""
+    """The path of Chromium. Its absence is a failure in CI only."""
     found = shutil.which("chromium")
     if found is None:
         message = "Chromium is not installed (Debian: apt-get install chromium)"
@@ -70,7 +71,7 @@ def chromium() -> str:
     return found
 
 
-# Not for the whole session: while the synchronous Playwright is open, no other test here can run a loop.
+# Not session-scoped: while the synchronous Playwright is open, no other test can run an event loop.
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
@@ -80,21 +81,21 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 class Console:
-    """What the page complained about."""
+    """The errors and warnings that a page logged."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []
         self._tolerated: tuple[str, ...] = ()
 
     def watch(self, page: Page) -> None:
-        page.on("console", self._hear)
+        page.on("console", self._record)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def tolerate(self, *parts: str) -> None:
-        """Chromium reports every failed request; those that a test provokes are named by it."""
+        """Ignore messages that contain one of the texts: Chromium logs every failed request."""
         self._tolerated += parts
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _record(self, message: ConsoleMessage) -> None:
         text = f"{message.text} ({message.location.get('url')})"
         if message.type in ("error", "warning") and not any(part in text for part in self._tolerated):
             self.errors.append(text)
@@ -102,9 +103,9 @@ class Console:
 
 @pytest.fixture
 def console() -> Iterator[Console]:
-    heard = Console()
-    yield heard
-    assert heard.errors == []
+    recorder = Console()
+    yield recorder
+    assert recorder.errors == []
 
 
 @pytest.fixture
@@ -118,26 +119,26 @@ def page(browser: Browser, console: Console) -> Iterator[Page]:
 
 
 @pytest.fixture
-def backstage(stack: RunningStack) -> Iterator[Backstage]:
-    with Backstage(stack) as behind:
-        behind.reset()
-        yield behind
-        behind.reset()
+def stack_admin(stack: RunningStack) -> Iterator[StackAdmin]:
+    with StackAdmin(stack) as admin:
+        admin.reset()
+        yield admin
+        admin.reset()
 
 
 @pytest.fixture
-def desk(page: Page, stack: RunningStack) -> Desk:
-    return Desk(page, stack.credentials.portal_url)
+def portal(page: Page, stack: RunningStack) -> PortalPage:
+    return PortalPage(page, stack.credentials.portal_url)
 
 
 @pytest.fixture
-def key(backstage: Backstage, request: pytest.FixtureRequest) -> str:
-    return backstage.new_user(request.node.name)
+def key(stack_admin: StackAdmin, request: pytest.FixtureRequest) -> str:
+    return stack_admin.new_user(request.node.name)
 
 
 @pytest.fixture(scope="module")
 def portal_alone() -> Iterator[str]:
-    """The address of the portal's files without any API behind them."""
+    """The address of the portal's files without any API admin them."""
     server = uvicorn.Server(uvicorn.Config(portal_app(), port=0, log_level="warning", lifespan="off"))
     with _serving(server):
         port = server.servers[0].sockets[0].getsockname()[1]

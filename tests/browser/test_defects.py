@@ -41,7 +41,7 @@ async (address) => {
   globalThis.setTimeout = (work) => setTimer(work, 0);
   let left = 20;
   const source = async () => { left -= 1; };
-  await follow([source], { after: 0, opened() {}, received() {}, finished: () => left === 0, signal });
+  await follow([source], { after: 0, opened() {}, onEvent() {}, finished: () => left === 0, signal });
   return window.abortListeners - before;
 }
 """
@@ -87,4 +87,4 @@ def test_waiting_leaves_no_abort_listeners(page: Page, portal_alone: str) -> Non
     page.add_init_script(COUNT_ABORT_LISTENERS)
     page.goto(portal_alone)
     main = page.locator('script[type="module"]').get_attribute("src") or ""
-    assert page.evaluate(FOLLOW_20_CONNECTIONS, f"./{main.removesuffix('main.js')}stream.js") == 0
+    assert page.evaluate(FOLLOW_20_CONNECTIONS, f"./{main.removesuffix('main.js')}follow.js") == 0

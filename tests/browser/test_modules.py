@@ -1,4 +1,4 @@
-"""The portal's modules that decide something, run where they will run."""
+"""The portal's modules with logic of their own, run in the browser."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ class Modules:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "text"),
     [
         (-3, "0 s"),
         (0, "0 s"),
@@ -42,17 +42,17 @@ class Modules:
         (273_600, "3 d 4 h"),
     ],
 )
-def test_times_are_short_words_and_never_negative(modules: Modules, seconds: float, words: str) -> None:
-    assert modules.run("clock.js", "return module.span(given[0]);", seconds) == words
+def test_durations_are_short_and_never_negative(modules: Modules, seconds: float, text: str) -> None:
+    assert modules.run("clock.js", "return module.formatDuration(given[0]);", seconds) == text
 
 
-def test_a_moment_in_the_future_is_no_negative_age(modules: Modules) -> None:
+def test_a_future_timestamp_has_no_negative_age(modules: Modules) -> None:
     body = """
     const soon = new Date(Date.now() + 60000).toISOString();
-    return [module.since(soon), module.ago(soon)];
+    return [module.secondsSince(soon), module.formatAge(soon)];
     """
     assert modules.run("clock.js", body) == [0, "just now"]
-    body = "const past = new Date(Date.now() - 60000).toISOString(); return module.untilMoment(past);"
+    body = "const past = new Date(Date.now() - 60000).toISOString(); return module.secondsUntil(past);"
     assert modules.run("clock.js", body) == 0
 
 
@@ -64,7 +64,7 @@ return seen;
 """
 
 
-def test_an_event_may_arrive_in_pieces_between_heartbeats(modules: Modules) -> None:
+def test_an_event_may_arrive_in_chunks_between_heartbeats(modules: Modules) -> None:
     pieces = [
         ": beat\n\nid: 4\neve",
         "nt: JOB_QUEUED\nda",
@@ -74,14 +74,14 @@ def test_an_event_may_arrive_in_pieces_between_heartbeats(modules: Modules) -> N
         "data: x\r",
         "\n\r\n",
     ]
-    assert modules.run("sources.js", PARSE, pieces) == [
+    assert modules.run("transports.js", PARSE, pieces) == [
         {"id": "4", "type": "JOB_QUEUED", "data": '{"a":1}'},
         {"id": None, "type": "message", "data": "x"},
     ]
 
 
 def test_an_event_of_several_lines_is_one_event(modules: Modules) -> None:
-    assert modules.run("sources.js", PARSE, ["data: a\ndata:b\n\ndata: unfinished\n"]) == [
+    assert modules.run("transports.js", PARSE, ["data: a\ndata:b\n\ndata: unfinished\n"]) == [
         {"id": None, "type": "message", "data": "a\nb"}
     ]
 
@@ -125,14 +125,14 @@ return [state.executions.get("exe_1.0.0").state, progress];
         (job("running", 1), [event("JOB_RETRYING", 1)], "running"),
     ],
 )
-def test_a_late_event_never_turns_a_cell_back(
+def test_a_late_event_never_moves_an_execution_backwards(
     modules: Modules, before: dict[str, Any], events: list[dict[str, Any]], after: str
 ) -> None:
     assert modules.run("job/state.js", APPLY, before, events) == [after, [[after, 1]]]
 
 
 @pytest.mark.parametrize(
-    ("status", "at_router", "behind"),
+    ("status", "at_router", "admin"),
     [
         ("processing", [], False),
         ("processing", [{"execution_id": "runs"}], False),
@@ -140,26 +140,26 @@ def test_a_late_event_never_turns_a_cell_back(
         ("completed", [], True),
     ],
 )
-def test_a_page_notices_what_no_event_tells(
-    modules: Modules, status: str, at_router: list[dict[str, str]], behind: bool
+def test_the_page_detects_changes_without_events(
+    modules: Modules, status: str, at_router: list[dict[str, str]], admin: bool
 ) -> None:
     view = {
         "status": "processing",
         "executions": [{"id": "runs", "state": "running"}, {"id": "waits", "state": "pending"}],
     }
     body = "return new module.JobState(given[0]).isBehind(given[1]);"
-    assert modules.run("job/state.js", body, view, {"status": status, "executions": at_router}) is behind
+    assert modules.run("job/state.js", body, view, {"status": status, "executions": at_router}) is admin
 
 
-def test_a_matrix_lies_by_model_and_region_in_the_servers_order(modules: Modules) -> None:
+def test_a_matrix_is_laid_out_in_the_servers_order(modules: Modules) -> None:
     places = [("q1", "a", "US"), ("q1", "b", "EU"), ("q1", "a", "EU"), ("q2", "a", "US")]
     given = [{"id": str(n), "item": i, "model": m, "region": r} for n, (i, m, r) in enumerate(places)]
     body = """
-    const plan = module.matrixPlan(given[0]);
-    const columns = plan.columns.map(({ model, region }) => model + region);
-    return [plan.rows.map((row) => row.item), columns, module.modelSpans(plan.columns)];
+    const layout = module.matrixLayout(given[0]);
+    const columns = layout.columns.map(({ model, region }) => model + region);
+    return [layout.rows.map((row) => row.item), columns, module.modelSpans(layout.columns)];
     """
-    rows, columns, spans = modules.run("job/plan.js", body, given)
+    rows, columns, spans = modules.run("job/matrix-layout.js", body, given)
     assert rows == ["q1", "q2"]
     assert columns == ["aUS", "aEU", "bEU"]
     assert spans == [{"model": "a", "width": 2}, {"model": "b", "width": 1}]
@@ -169,10 +169,10 @@ def test_rows_keep_their_elements_while_the_order_changes(modules: Modules) -> N
     body = """
     const list = document.createElement("ul");
     let made = 0;
-    const rows = new module.Rows(list, (item) => {
+    const rows = new module.KeyedRows(list, (item) => {
       made += 1;
       const node = module.el("li", { "data-number": made });
-      return { node, update: (next) => module.write(node, next.text) };
+      return { node, update: (next) => module.setText(node, next.text) };
     });
     const shown = () => [...list.children].map((node) => node.textContent + node.dataset.number).join(" ");
     const seen = [];
@@ -186,7 +186,7 @@ def test_rows_keep_their_elements_while_the_order_changes(modules: Modules) -> N
     assert modules.run("dom.js", body, orders) == ["a1 b2 c3", "c3 a1 b2", "b2 d4", "d4 a5", ""]
 
 
-def test_what_models_say_stays_text(modules: Modules) -> None:
+def test_model_output_is_shown_as_text(modules: Modules) -> None:
     body = """
     const node = module.outputNode(given[0]);
     return [node.querySelectorAll("img, script, b").length, node.textContent];
@@ -203,7 +203,7 @@ def test_only_web_addresses_become_links(modules: Modules, address: str) -> None
 
 
 @pytest.mark.parametrize("empty", ["", None])
-def test_an_empty_answer_is_an_answer(modules: Modules, empty: str | None) -> None:
+def test_an_empty_output_is_shown_as_empty(modules: Modules, empty: str | None) -> None:
     assert (
         modules.run("job/output.js", "return module.outputNode(given[0]).textContent;", empty)
         == "Empty answer"

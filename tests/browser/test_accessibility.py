@@ -1,4 +1,4 @@
-"""Every page in both themes and at two widths: usable without seeing it, without a mouse, and on a phone."""
+"""Accessibility of every page, in both themes and at two widths."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.browser.desk import Backstage, Desk
+from tests.browser.portal_page import PortalPage
+from tests.browser.stack_admin import StackAdmin
 from tests.fixtures.stack import RunningStack
 
 pytestmark = pytest.mark.stack
@@ -21,7 +22,7 @@ VIEWS: tuple[tuple[Literal["light", "dark"], ViewportSize], ...] = (
     ("dark", WIDE),
     ("light", WIDE),
 )
-PLACES = {
+PAGES = {
     "Jobs": "/jobs",
     "Submit a job": "/submit",
     "Queue": "/queue",
@@ -35,7 +36,7 @@ PLACES = {
 
 @pytest.fixture(scope="module")
 def jobs(stack: RunningStack) -> Iterator[dict[str, str]]:
-    """A job of each kind, and one that died."""
+    """A job of each kind, and one that failed."""
     question = {"id": "q1", "prompt": "Is the sky blue?"}
     model = "llama3.2-1b"
     regions = ["US", "EU", "ASIA"]
@@ -46,15 +47,15 @@ def jobs(stack: RunningStack) -> Iterator[dict[str, str]]:
         "models": [model],
         "regions": regions,
     }
-    with Backstage(stack) as behind:
+    with StackAdmin(stack) as admin:
         key = stack.credentials.admin_key
         found = {
-            "matrix": behind.submit(key, matrix),
-            "pipeline": behind.submit(key, pipeline("text_only")),
-            "generation": behind.submit(key, generation("flux")),
+            "matrix": admin.submit(key, matrix),
+            "pipeline": admin.submit(key, pipeline("text_only")),
+            "generation": admin.submit(key, generation("flux")),
         }
-        behind.control("POST", "faults", {"kind": "error", "status": 500, "model": "sdxl"})
-        found["failed"] = behind.submit(key, generation("sdxl"))
+        admin.control("POST", "faults", {"kind": "error", "status": 500, "model": "sdxl"})
+        found["failed"] = admin.submit(key, generation("sdxl"))
         yield found
 
 
@@ -72,7 +73,7 @@ def check_access(page: Page) -> None:
 
 
 def check(page: Page) -> None:
-    """The heading has the focus, axe finds nothing in either theme, and nothing is wider than a phone."""
+    """The heading has the focus, axe reports nothing in either theme, and no page scrolls sideways."""
     expect(page.get_by_role("heading", level=1)).to_be_focused()
     for theme, size in VIEWS:
         page.emulate_media(color_scheme=theme)
@@ -81,33 +82,33 @@ def check(page: Page) -> None:
         assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_every_page_can_be_used_by_everybody(desk: Desk, jobs: dict[str, str], stack: RunningStack) -> None:
-    desk.page.goto(stack.credentials.portal_url)
-    expect(desk.heading("Sign in")).to_be_visible()
-    check(desk.page)
-    desk.sign_in(stack.credentials.admin_key)
-    for name, place in PLACES.items():
-        desk.open(place)
-        expect(desk.heading(name)).to_be_visible()
-        expect(desk.page.get_by_text("Loading…")).to_be_hidden()
-        desk.page.wait_for_load_state("networkidle")
-        check(desk.page)
+def test_every_page_is_accessible(portal: PortalPage, jobs: dict[str, str], stack: RunningStack) -> None:
+    portal.page.goto(stack.credentials.portal_url)
+    expect(portal.heading("Sign in")).to_be_visible()
+    check(portal.page)
+    portal.sign_in(stack.credentials.admin_key)
+    for name, path in PAGES.items():
+        portal.open(path)
+        expect(portal.heading(name)).to_be_visible()
+        expect(portal.page.get_by_text("Loading…")).to_be_hidden()
+        portal.page.wait_for_load_state("networkidle")
+        check(portal.page)
     for name, job in jobs.items():
-        desk.open(f"/jobs/{job}")
-        expect(desk.state()).to_have_text(re.compile("Failed" if name == "failed" else "Completed"))
-        check(desk.page)
+        portal.open(f"/jobs/{job}")
+        expect(portal.state()).to_have_text(re.compile("Failed" if name == "failed" else "Completed"))
+        check(portal.page)
 
 
-def test_dialogs_and_menus_can_be_used_by_everybody(
-    desk: Desk, jobs: dict[str, str], stack: RunningStack
+def test_dialogs_and_menus_are_accessible(
+    portal: PortalPage, jobs: dict[str, str], stack: RunningStack
 ) -> None:
-    page = desk.page
-    desk.sign_in(stack.credentials.admin_key)
+    page = portal.page
+    portal.sign_in(stack.credentials.admin_key)
     page.get_by_role("button", name="admin", exact=True).click()
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
     check_access(page)
     page.keyboard.press("Escape")
-    desk.open("/admin/users")
+    portal.open("/admin/users")
     page.get_by_role("button", name="Keys of admin").click()
     expect(page.get_by_role("dialog").get_by_role("button", name="Revoke").first).to_be_visible()
     check_access(page)
@@ -116,33 +117,33 @@ def test_dialogs_and_menus_can_be_used_by_everybody(
 
 
 @pytest.mark.parametrize(("theme", "other"), [("light", "Dark"), ("dark", "Light")])
-def test_a_chosen_theme_outlives_a_reload(
-    desk: Desk, stack: RunningStack, theme: Literal["light", "dark"], other: str
+def test_a_chosen_theme_survives_a_reload(
+    portal: PortalPage, stack: RunningStack, theme: Literal["light", "dark"], other: str
 ) -> None:
-    page = desk.page
+    page = portal.page
     page.emulate_media(color_scheme=theme)
-    desk.sign_in(stack.credentials.admin_key)
+    portal.sign_in(stack.credentials.admin_key)
     ground = "() => getComputedStyle(document.body).backgroundColor"
     before = page.evaluate(ground)
     page.get_by_role("button", name="admin", exact=True).click()
     page.get_by_label(other).check()
     assert page.evaluate(ground) != before
     page.reload()
-    expect(desk.heading("Jobs")).to_be_visible()
+    expect(portal.heading("Jobs")).to_be_visible()
     assert page.evaluate(ground) != before
 
 
-def test_the_keyboard_is_enough(desk: Desk, stack: RunningStack) -> None:
-    page = desk.page
+def test_the_portal_works_by_keyboard(portal: PortalPage, stack: RunningStack) -> None:
+    page = portal.page
     page.goto(stack.credentials.portal_url)
     page.get_by_label("API key").focus()
     page.keyboard.type(stack.credentials.admin_key)
     page.keyboard.press("Enter")
-    expect(desk.heading("Jobs")).to_be_focused()
+    expect(portal.heading("Jobs")).to_be_focused()
     page.get_by_role("link", name="Skip to content").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("main")).to_be_focused()
-    expect(desk.heading("Jobs")).to_be_visible()
+    expect(portal.heading("Jobs")).to_be_visible()
     page.get_by_role("link", name="Regions").focus()
     page.keyboard.press("Enter")
-    expect(desk.heading("Regions")).to_be_focused()
+    expect(portal.heading("Regions")).to_be_focused()

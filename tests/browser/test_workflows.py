@@ -1,0 +1,325 @@
+"""The main workflows of the portal on the whole system."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Console
+from tests.browser.portal_page import PortalPage
+from tests.browser.stack_admin import LLAMA, QWEN, StackAdmin, matrix
+from tests.fixtures.stack import RunningStack
+
+pytestmark = pytest.mark.stack
+
+FAILING = {"kind": "error", "status": 503}
+
+
+def test_submit_a_matrix_and_watch_it_to_the_end(portal: PortalPage, key: str) -> None:
+    page = portal.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    portal.sign_in(key)
+    portal.go("Submit")
+    page.get_by_label("Name", exact=True).first.fill("two by two by three")
+    page.get_by_label("Question", exact=True).fill("Is the sky blue?")
+    page.get_by_role("button", name="Add a question").click()
+    page.get_by_label("Question", exact=True).nth(1).fill("Is the sea <b>blue</b>?")
+    page.get_by_label(LLAMA).check()
+    page.get_by_label(QWEN).check()
+    expect(page.get_by_role("complementary")).to_contain_text(re.compile(r"12 \(2 . 2 . 3\)"))
+    page.get_by_role("button", name="Submit", exact=True).click()
+
+    expect(portal.heading("two by two by three")).to_be_visible()
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    for question in ("q1", "q2"):
+        for region in ("US", "EU", "ASIA"):
+            expect(portal.cell(question, LLAMA, region)).to_contain_text("Completed")
+            expect(portal.cell(question, QWEN, region)).to_contain_text("Completed")
+    expect(portal.answer(LLAMA, "EU")).to_contain_text(f"{LLAMA} in EU")
+    page.get_by_role("button", name="q2", exact=True).click()
+    expect(portal.answer(QWEN, "ASIA")).to_contain_text("Is the sea <b>blue</b>?")
+    portal.go("Jobs")
+    expect(page.get_by_role("row", name="two by two by three")).to_contain_text("Completed")
+    assert [address for address in asked if "/ws/job_" in address]
+    assert not [address for address in asked if key in address]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_job_is_followed_without_websockets(
+    portal: PortalPage, key: str, stack_admin: StackAdmin, console: Console, streams: bool
+) -> None:
+    """A proxy blocks WebSockets, and in one case event streams too."""
+    page = portal.page
+    portal.sign_in(key)
+    page.route_web_socket(re.compile("/ws/"), lambda socket: socket.close(code=1011))
+    if not streams:
+        console.tolerate("501")
+        page.route("**/events", lambda route: route.fulfill(status=501))
+    stack_admin.hold(LLAMA)
+    with page.expect_request("**/events"):
+        portal.open(f"/jobs/{stack_admin.submit(key, matrix(LLAMA))}")
+    expect(portal.cell("q1", LLAMA, "US")).to_contain_text("Running")
+    stack_admin.release()
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    expect(portal.answer(LLAMA, "US")).to_contain_text(f"{LLAMA} in US")
+
+
+def test_a_pipeline_shows_its_steps_one_after_another(portal: PortalPage, key: str) -> None:
+    page = portal.page
+    portal.sign_in(key)
+    portal.go("Submit")
+    page.get_by_label("Pipeline").check()
+    page.get_by_label("Feature").select_option("text_only")
+    page.get_by_label("Prompt").fill("A futuristic city")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    expect(portal.answer("prompt_enhancer", "US")).to_contain_text("A futuristic city, in fine detail")
+    expect(portal.answer("fast_chat_llm", "US")).to_contain_text("Completed")
+
+
+def test_retry_a_failed_cell(portal: PortalPage, key: str, stack_admin: StackAdmin) -> None:
+    stack_admin.control("POST", "faults", FAILING | {"model": QWEN}, regions=("us",))
+    job = stack_admin.submit(key, matrix(LLAMA, QWEN))
+    portal.sign_in(key)
+    portal.open(f"/jobs/{job}")
+    expect(portal.state()).to_have_text(re.compile("Partial"))
+    expect(portal.cell("q1", LLAMA, "US")).to_contain_text("Completed")
+    expect(portal.cell("q1", QWEN, "US")).to_contain_text("Failed")
+
+    stack_admin.control("DELETE", "faults")
+    portal.cell("q1", QWEN, "US").click()
+    portal.answer(QWEN, "US").get_by_role("button", name="Retry").click()
+    expect(portal.cell("q1", QWEN, "US")).to_contain_text("Completed")
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    expect(portal.answer(QWEN, "US")).to_contain_text(f"{QWEN} in US")
+
+
+def test_cancel_asks_first_and_then_stops_everything(
+    portal: PortalPage, key: str, stack_admin: StackAdmin
+) -> None:
+    stack_admin.hold(LLAMA)
+    job = stack_admin.submit(key, matrix(LLAMA, regions=("US", "EU")))
+    portal.sign_in(key)
+    portal.open(f"/jobs/{job}")
+    expect(portal.cell("q1", LLAMA, "EU")).to_contain_text("Running")
+
+    portal.page.get_by_role("button", name="Cancel", exact=True).click()
+    portal.confirm("Go back")
+    expect(portal.state()).to_have_text(re.compile("Running"))
+    portal.page.get_by_role("button", name="Cancel", exact=True).click()
+    portal.confirm("Cancel the job")
+    expect(portal.state()).to_have_text(re.compile("Cancelled"))
+    expect(portal.cell("q1", LLAMA, "US")).to_contain_text("Cancelled")
+    expect(portal.page.get_by_role("button", name="Cancel", exact=True)).to_be_hidden()
+
+
+def test_paying_to_skip_the_queue(portal: PortalPage, key: str, stack_admin: StackAdmin) -> None:
+    """The price shown is the price paid; the job becomes the first."""
+    page = portal.page
+    stack_admin.add_credit(key, 10)
+    stack_admin.pause("high")
+    try:
+        stack_admin.submit(stack_admin.new_user("an earlier user"), matrix(LLAMA))
+        portal.sign_in(key)
+        portal.go("Submit")
+        page.get_by_label("Generation").check()
+        page.get_by_label("Model").select_option("music")
+        page.get_by_label("Duration").fill("45")
+        page.get_by_label("Prompt").fill("A slow waltz")
+        expect(page.get_by_role("complementary")).to_contain_text("To skip the queue5 credits")
+        page.get_by_role("button", name="Submit", exact=True).click()
+        expect(portal.fact("Position")).to_have_text("2")
+
+        page.get_by_role("button", name="Skip the queue (5 credits)").click()
+        expect(page.get_by_role("dialog")).to_contain_text("You have 10 credits")
+        portal.confirm("Pay 5 credits")
+        expect(portal.fact("Position")).to_have_text("1")
+        expect(portal.fact("Paid to skip")).to_have_text("5 credits")
+        expect(page.get_by_role("button", name="Skip the queue")).to_be_hidden()
+        assert stack_admin.credit(key) == 5
+    finally:
+        stack_admin.resume("high")
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+
+
+def test_skipping_the_queue_needs_credit(
+    portal: PortalPage, key: str, stack_admin: StackAdmin, console: Console
+) -> None:
+    console.tolerate("402")
+    stack_admin.pause("high")
+    try:
+        portal.sign_in(key)
+        portal.open(f"/jobs/{stack_admin.submit(key, matrix(LLAMA))}")
+        portal.page.get_by_role("button", name="Skip the queue").click()
+        portal.confirm("Pay")
+        expect(portal.page.get_by_role("status").filter(has_text="you have 0")).to_be_visible()
+        expect(portal.state()).to_have_text(re.compile("Queued"))
+    finally:
+        stack_admin.resume("high")
+
+
+def test_a_dead_letter_is_requeued(
+    portal: PortalPage, key: str, stack_admin: StackAdmin, stack: RunningStack
+) -> None:
+    page = portal.page
+    stack_admin.control("POST", "faults", FAILING)
+    job = stack_admin.submit(key, matrix(LLAMA, name="a dead one"))
+    portal.sign_in(stack.credentials.admin_key)
+    portal.go("Admin")
+    page.get_by_role("link", name="Dead letters").click()
+    row = page.get_by_role("row", name=job)
+    expect(row).to_contain_text("a dead one")
+
+    stack_admin.control("DELETE", "faults")
+    page.get_by_label("Search").fill("a dead one")
+    expect(page.get_by_role("button", name="Purge 1", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Requeue 1", exact=True).click()
+    expect(page.get_by_text("1 dead letter requeued.")).to_be_visible()
+    expect(row).to_be_hidden()
+    portal.open(f"/jobs/{job}")
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+
+
+def test_a_purge_is_confirmed_and_leaves_the_job_readable(
+    portal: PortalPage, key: str, stack_admin: StackAdmin, stack: RunningStack
+) -> None:
+    page = portal.page
+    stack_admin.control("POST", "faults", FAILING)
+    job = stack_admin.submit(key, matrix(LLAMA, name="to be purged"))
+    portal.sign_in(stack.credentials.admin_key)
+    portal.open("/admin/dead")
+    row = page.get_by_role("row", name=job)
+    row.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Purge 1").click()
+    portal.confirm("Purge 1")
+    expect(page.get_by_text("1 dead letter purged.")).to_be_visible()
+    expect(row).to_be_hidden()
+    portal.open(f"/jobs/{job}")
+    expect(portal.heading("to be purged")).to_be_visible()
+    expect(portal.state()).to_have_text(re.compile("Failed"))
+
+
+def test_form_errors_are_shown_at_their_fields(portal: PortalPage, key: str) -> None:
+    page = portal.page
+    portal.sign_in(key)
+    portal.go("Submit")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    question = page.get_by_label("Question", exact=True)
+    expect(question).to_be_focused()
+    expect(question).to_have_accessible_description("Enter a question.")
+    expect(page.get_by_text("Choose at least one model.")).to_be_visible()
+
+
+def test_limits_are_shown_and_explained(
+    portal: PortalPage, stack_admin: StackAdmin, console: Console
+) -> None:
+    page = portal.page
+    key = stack_admin.new_user("poor", tier="free")
+    for _ in range(2):
+        stack_admin.submit(key, matrix(LLAMA))
+    portal.sign_in(key)
+    portal.go("Submit")
+    estimate = page.get_by_role("complementary")
+    expect(estimate).to_contain_text("Jobs left this hour1 of 3")
+    expect(estimate).to_contain_text("Queue places left2 of 2")
+    stack_admin.submit(key, matrix(LLAMA))
+    page.get_by_label("Question", exact=True).fill("One more?")
+    page.get_by_label(LLAMA).check()
+    console.tolerate("429")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_text("Try again in")).to_be_visible()
+    expect(estimate).to_contain_text("Jobs left this hour0 of 3")
+    expect(page.get_by_label("Question", exact=True)).to_have_value("One more?")
+
+
+def test_administration_needs_an_administrator(portal: PortalPage, key: str, stack: RunningStack) -> None:
+    portal.sign_in(key)
+    expect(portal.page.get_by_role("link", name="Admin")).to_be_hidden()
+    portal.open("/admin")
+    expect(portal.page.get_by_text("needs an administrator key")).to_be_visible()
+
+
+def test_an_unknown_key_is_rejected_and_signing_out_is_final(
+    portal: PortalPage, key: str, console: Console
+) -> None:
+    page = portal.page
+    console.tolerate("401")
+    page.goto(portal.address)
+    page.get_by_label("API key").fill("nobody's")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("API key")).to_have_accessible_description(re.compile("unknown"))
+    portal.sign_in(key)
+    page.get_by_role("button", name="test_an_unknown").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(portal.heading("Sign in")).to_be_visible()
+    page.reload()
+    expect(portal.heading("Sign in")).to_be_visible()
+
+
+def test_regions_show_what_runs_where(portal: PortalPage, key: str, stack_admin: StackAdmin) -> None:
+    page = portal.page
+    stack_admin.hold(LLAMA)
+    job = stack_admin.submit(key, matrix(LLAMA, regions=("EU",)))
+    portal.sign_in(key)
+    portal.go("Regions")
+    europe = page.get_by_role("region", name="EU")
+    expect(europe).to_contain_text("1 of 4 slots")
+    expect(europe).to_contain_text("Healthy")
+    expect(europe).to_contain_text(LLAMA)
+    expect(page.get_by_role("region", name="Shared limits")).to_contain_text("modal")
+    portal.open(f"/jobs/{job}")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    portal.confirm("Cancel the job")
+    expect(portal.state()).to_have_text(re.compile("Cancelled"))
+
+
+def test_a_new_user_gets_a_key_and_credit_and_signs_in(portal: PortalPage, stack: RunningStack) -> None:
+    page = portal.page
+    portal.sign_in(stack.credentials.admin_key)
+    portal.open("/admin/users")
+    page.get_by_label("Name", exact=True).fill("grace")
+    page.get_by_label("Tier", exact=True).select_option("premium")
+    page.get_by_role("button", name="Create user").click()
+    key = page.get_by_role("dialog").get_by_label("Key").input_value()
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    row = page.get_by_role("row", name="grace")
+    row.get_by_label("Credit for grace").fill("25")
+    row.get_by_role("button", name="Add").click()
+    expect(row.get_by_role("cell", name="25", exact=True)).to_be_visible()
+
+    page.get_by_role("button", name="admin", exact=True).click()
+    page.get_by_role("button", name="Sign out").click()
+    portal.sign_in(key)
+    page.get_by_role("button", name="grace").click()
+    expect(page.get_by_text("Premium tier")).to_be_visible()
+    expect(page.get_by_text("25 credits")).to_be_visible()
+
+
+def test_a_rotated_key_is_shown_once_and_replaces_the_old(
+    portal: PortalPage, stack_admin: StackAdmin, key: str, stack: RunningStack
+) -> None:
+    page = portal.page
+    portal.sign_in(stack.credentials.admin_key)
+    portal.open("/admin/users")
+    page.get_by_role("button", name="Keys of test_a_rotated").click()
+    page.get_by_role("button", name=f"Rotate {key[:6]}").click()
+    shown = page.get_by_role("dialog", name="New key for")
+    fresh = shown.get_by_label("Key").input_value()
+    shown.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog").get_by_text("revoked")).to_be_visible()
+    assert stack_admin.accepts_key(fresh)
+    assert not stack_admin.accepts_key(key)
+
+
+def test_a_class_is_paused_and_resumed(portal: PortalPage, stack: RunningStack) -> None:
+    page = portal.page
+    portal.sign_in(stack.credentials.admin_key)
+    portal.go("Admin")
+    row = page.get_by_role("row", name="Low")
+    row.get_by_role("button", name="Pause").click()
+    portal.confirm("Pause")
+    expect(row).to_contain_text("Paused")
+    row.get_by_role("button", name="Resume").click()
+    expect(row).to_contain_text("Active")
