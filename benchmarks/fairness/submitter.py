@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.tiers import Tier
-from beacon_runner.postgres.users import Users
+from beacon_runner.postgres.users import PostgresUsers
 from benchmarks.harness.contender import options, serve
 from benchmarks.harness.http_load import load, post
 from benchmarks.runner.contenders.children import address_in, scratch, start
@@ -71,7 +71,7 @@ async def _new_keys(count: int) -> list[str]:
     database = open_database(2)
     await database.open()
     try:
-        users, keys = Users(database), [new_api_key() for _ in range(count)]
+        users, keys = PostgresUsers(database), [new_api_key() for _ in range(count)]
         for number, key in enumerate(keys):
             user, _ = await users.ensure(f"bench-{number}", Tier.ADMIN)
             await users.add_key(user.id, key, [Scope.USER], name="bench")

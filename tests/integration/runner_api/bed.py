@@ -21,14 +21,14 @@ from beacon_http.request_body import BodyLimits
 from beacon_http.server import DEFAULT_LIMITS, HttpServer, ServerLimits
 from beacon_lifecycle import ManualClock, SystemClock
 from beacon_redis import REDIS_ERRORS, RedisAddress
-from beacon_runner.application.priorities import Priorities
 from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.http.websocket_tokens import Tickets
+from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.router import CancelResult, RouterStatus
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import Users
+from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.watchers import Watchers
+from beacon_runner.redis_queue.websocket_tokens import RedisWebSocketTokens
 from beacon_runner.wiring.api import ApiParts
 from beacon_telemetry import new_registry
 from tests.integration.runner_store.bed import Bed
@@ -79,7 +79,7 @@ class ApiBed:
     queue: RedisQueue
     redis: Any
     router: RouterStandIn
-    users: Users
+    users: PostgresUsers
     clock: ManualClock
     transport: httpx.ASGITransport
     rung: list[None]
@@ -90,9 +90,8 @@ class ApiBed:
     clients: list[httpx.AsyncClient] = field(default_factory=list)
 
     async def user(self, name: str = "anna", tier: Tier = Tier.PREMIUM, *scopes: Scope) -> "Caller":
-        user = await self.users.add(name, tier)
         key = new_api_key()
-        await self.users.add_key(user.id, key, scopes or [Scope.USER])
+        await self.users.add(name, tier, key, scopes or [Scope.USER])
         return self.caller(key)
 
     async def admin(self) -> "Caller":
@@ -200,8 +199,8 @@ async def api_bed(
         router,
         clock,
         watchers=watchers,
-        tickets=Tickets(redis),
-        ring=lambda: rung.append(None),
+        tokens=RedisWebSocketTokens(redis),
+        notify_outbox=lambda: rung.append(None),
         registry=registry,
         access_log=False,
         priorities=priorities,
@@ -216,7 +215,7 @@ async def api_bed(
             queue,
             redis,
             router,
-            Users(database),
+            PostgresUsers(database),
             clock,
             transport,
             rung,

@@ -9,7 +9,7 @@ from beacon_contracts.tiers import Tier
 from tests.fixtures.waiting import until
 from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller
 
-OPEN = {"/healthz", "/readyz", "/metrics", "/queue-status", "/status"}
+OPEN = {"/healthz", "/readyz", "/metrics", "/queue-status", "/status", "/api/queue"}
 
 
 async def doors(api: ApiBed) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from typing import Any
 from beacon_contracts.ids import decode_job_id
 from beacon_contracts.router_status import SchedulerStatus, SchedulerView
 from beacon_contracts.tiers import Tier
+from beacon_runner.postgres.credit import PostgresCredit
 from tests.integration.runner_api.bed import GENERATION, PIPELINE, ApiBed, Caller
 
 SECRET = "nobody else may read this"
@@ -70,12 +71,31 @@ async def test_the_explorer_shows_ones_own_jobs_in_full_and_others_without_names
     assert queue["total"] == 2
     theirs, mine = queue["jobs"]
     assert SECRET not in str(queue)
-    assert (theirs["mine"], theirs["name"], theirs["status"]) == (False, None, "processing")
+    assert theirs["status"] == "processing"
     assert (theirs["model"], theirs["duration"], theirs["priority"]) == ("flux", 10, "premium")
     assert (theirs["progress"], theirs["progress_pct"], theirs["position"]) == ("Generating... 0%", 0, 1)
     assert (mine["mine"], mine["name"], mine["model"]) == (True, "mine", "prompt_enhancer")
     assert mine["position"] == 2
-    await api.caller(None).get("/api/queue", 401)
+
+
+async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiBed) -> None:
+    anna = await api.user("anna", Tier.PREMIUM)
+    await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
+    await api.claim()
+    queue = await look(api, api.caller(None), "/api/queue")
+    (job,) = queue["jobs"]
+    assert set(queue) == {"jobs", "total"}
+    assert job == {
+        "id": job["id"],
+        "status": "processing",
+        "model": "flux",
+        "duration": 10,
+        "priority": "premium",
+        "progress": "Generating... 0%",
+        "progress_pct": 0,
+        "position": 1,
+    }
+    await api.caller("bk_wrong").get("/api/queue", 401)
 
 
 async def test_the_list_is_in_the_order_of_service(api: ApiBed) -> None:
@@ -101,10 +121,11 @@ async def test_the_list_is_in_the_order_of_service(api: ApiBed) -> None:
 async def test_a_paid_job_is_first_in_the_list(api: ApiBed) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     user = (await api.users.page(None, 1))[0]
-    await api.users.change_credit(user.id, 5, "")
+    await PostgresCredit(api.store.database).change(user.id, 5, "")
     first, second = await anna.submit(GENERATION), await anna.submit(GENERATION)
     await anna.post(f"/api/v1/jobs/{second}/skip")
-    assert [job["id"] for job in (await look(api, anna, "/api/queue"))["jobs"]] == [second, first]
+    listed = (await look(api, anna, "/api/queue"))["jobs"]
+    assert [(job["id"], job["priority"]) for job in listed] == [(second, "skipped"), (first, "creator")]
 
 
 async def test_status_tells_the_scheduler_and_the_wait_for_each_model(api: ApiBed) -> None:

@@ -211,7 +211,7 @@ async def test_why_counts_the_jobs_ahead_and_says_when_a_class_is_paused(
     api: ApiBed, anna: Caller, admin: Caller
 ) -> None:
     jobs = [await anna.submit(GENERATION) for _ in range(3)]
-    assert "on its way" in (await anna.get(f"/api/v1/jobs/{jobs[2]}/why"))["summary"]
+    assert "moved into or out of its queue" in (await anna.get(f"/api/v1/jobs/{jobs[2]}/why"))["summary"]
     await api.publish()
     why = await anna.get(f"/api/v1/jobs/{jobs[2]}/why")
     assert (why["jobs_ahead"], why["priority"], why["paused"]) == (2, "medium", False)

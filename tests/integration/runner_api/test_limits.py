@@ -225,5 +225,5 @@ async def test_me_says_what_is_left(api: ApiBed) -> None:
 
 async def _age(api: ApiBed, *, minutes: int) -> None:
     """As if all jobs had been submitted earlier."""
-    for job in await api.store.reader.page(None, after=None, states=None, kind=None, limit=100):
+    for job in await api.store.queries.page(None, after=None, states=None, kind=None, limit=100):
         await api.store.database.execute(AGE_JOB, job.id, timedelta(minutes=minutes))

@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import ManualClock
-from beacon_runner.application.priorities import Patience, PriorityService
+from beacon_runner.priority_client import PriorityService, PriorityTimeouts
 from beacon_telemetry import new_registry
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_api.bed import GENERATION, api_bed
 
 HIGH, MEDIUM, LOW = JobClass
-NO_HURRY = Patience(submission_s=PATIENCE_S, request_s=PATIENCE_S)
+NO_HURRY = PriorityTimeouts(submission_s=PATIENCE_S, request_s=PATIENCE_S)
 GARBAGE = [b"", b"high", b"{}", b'{"priority": "urgent"}', b'{"priority": 1}', b"[" * 5_000, b"\xff\xfe"]
 
 
@@ -68,10 +68,10 @@ async def small() -> AsyncIterator[SmallService]:
 async def asking(
     url: str,
     clock: ManualClock,
-    patience: Patience | None = None,
+    timeouts: PriorityTimeouts | None = None,
     registry: CollectorRegistry | None = None,
 ) -> AsyncIterator[PriorityService]:
-    service = PriorityService(url, clock, registry or new_registry(), patience=patience or NO_HURRY)
+    service = PriorityService(url, clock, registry or new_registry(), timeouts=timeouts or NO_HURRY)
     try:
         yield service
     finally:
@@ -169,8 +169,8 @@ async def test_a_dead_service_is_soon_left_alone_and_found_again(small: SmallSer
 
 async def test_a_hanging_service_makes_no_submission_wait_once_it_is_known_to(small: SmallService) -> None:
     small.free.clear()
-    patience, registry = Patience(submission_s=0.02, request_s=0.05), new_registry()
-    async with asking(small.url, ManualClock(), patience, registry) as priorities:
+    timeouts, registry = PriorityTimeouts(submission_s=0.02, request_s=0.05), new_registry()
+    async with asking(small.url, ManualClock(), timeouts, registry) as priorities:
         await asyncio.gather(*(priorities.class_of(somebody(), HIGH) for _ in range(3)))
         await until(lambda: failures(registry) == 3, "three questions have failed")
         classes = await asyncio.gather(*(priorities.class_of(somebody(), HIGH) for _ in range(1_000)))
@@ -183,8 +183,8 @@ async def test_a_hanging_service_makes_no_submission_wait_once_it_is_known_to(sm
 
 async def test_nobody_waits_while_somebody_elses_question_stays_unanswered(small: SmallService) -> None:
     small.free.clear()
-    patience = Patience(submission_s=0.01, request_s=600)
-    async with asking(small.url, ManualClock(), patience) as priorities:
+    timeouts = PriorityTimeouts(submission_s=0.01, request_s=600)
+    async with asking(small.url, ManualClock(), timeouts) as priorities:
         user = somebody()
         assert await priorities.class_of(user, HIGH) is MEDIUM
         assert not await answers_after_a_wait(priorities)
@@ -197,7 +197,7 @@ async def test_a_body_that_is_refused_costs_no_question(
 ) -> None:
     unknown = {**GENERATION, "model": "nobody-has-it"}
     too_long = {**GENERATION, "duration": 31}  # for the free tier
-    priorities = PriorityService(small.url, ManualClock(), new_registry(), patience=NO_HURRY)
+    priorities = PriorityService(small.url, ManualClock(), new_registry(), timeouts=NO_HURRY)
     async with api_bed(database_url, redis_url, priorities=priorities) as api:
         anna = await api.user(tier=Tier.FREE)
         for body in (unknown, too_long):
@@ -210,8 +210,8 @@ async def test_a_body_that_is_refused_costs_no_question(
 async def test_submissions_get_the_class_that_the_service_says(
     database_url: str, redis_url: str, small: SmallService
 ) -> None:
-    unhurried = Patience(submission_s=3, request_s=PATIENCE_S)
-    priorities = PriorityService(small.url, ManualClock(), new_registry(), patience=unhurried)
+    unhurried = PriorityTimeouts(submission_s=3, request_s=PATIENCE_S)
+    priorities = PriorityService(small.url, ManualClock(), new_registry(), timeouts=unhurried)
     async with api_bed(database_url, redis_url, priorities=priorities) as api:
         anna = await api.user(tier=Tier.FREE)
         job = await anna.job(await anna.submit(GENERATION))

@@ -17,7 +17,7 @@ from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import decode_job_id
 from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import Users
+from beacon_runner.postgres.users import PostgresUsers
 from tests.fixtures.waiting import PATIENCE_S, patience, until
 from tests.integration.runner_api.bed import GENERATION
 from tests.integration.runner_store.bed import Bed
@@ -104,7 +104,7 @@ async def test_the_first_user_has_the_limits_of_a_tier(database_url: str) -> Non
     database = Database(database_url, size=1, name="test")
     await database.open()
     try:
-        tiers = {user.name: user.tier for user in await Users(database).page(None, 10)}
+        tiers = {user.name: user.tier for user in await PostgresUsers(database).page(None, 10)}
     finally:
         await database.close()
     assert tiers == {"demo": Tier.CREATOR, "admin": Tier.ADMIN}
@@ -165,7 +165,7 @@ async def test_a_job_answered_202_is_there_after_kill_9(
     await database.open()
     try:
         bed = Bed(database)
-        stored = [await bed.reader.job(decode_job_id(job_id)) for job_id in accepted]
+        stored = [await bed.queries.job(decode_job_id(job_id)) for job_id in accepted]
         assert all(job is not None for job in stored)
         in_outbox = {row["job_id"] for row in await database.fetch("SELECT job_id FROM outbox")}
         async with Redis.from_url(redis_url, decode_responses=True) as redis:

@@ -13,6 +13,7 @@ from beacon_contracts.tiers import Tier
 from beacon_runner.domain.stage_result import ClaimedJob, Dead
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.postgres.cancels import PostgresCancels
+from beacon_runner.postgres.credit import PostgresCredit
 from beacon_runner.worker.run import build_run
 from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller, api_bed
 from tests.integration.runner_store.bed import MAX_DELIVERIES, POLICY, judged
@@ -26,7 +27,7 @@ async def rich(api: ApiBed, credit: int = 20, name: str = "anna", tier: Tier = T
     caller = await api.user(name, tier)
     user = next(one for one in await api.users.page(None, 100) if one.name == name)
     if credit:
-        await api.users.change_credit(user.id, credit, "for the test")
+        await PostgresCredit(api.store.database).change(user.id, credit, "for the test")
     return caller
 
 

@@ -136,7 +136,7 @@ async def positions(api: ApiBed, redis_url: str) -> AsyncIterator[PositionEvents
     desk = RedisQueueAdmin(redis, Layout.of(CONFIG, cluster=False))
     outlook = WaitEstimator(desk, api.router, CONFIG, api.clock)
     yield PositionEvents(
-        PositionService(outlook, api.router, api.store.reader, api.clock), api.store.control, api.clock
+        PositionService(outlook, api.router, api.store.queries, api.clock), api.store.commands, api.clock
     )
     await outlook.close()
     await redis.aclose()
@@ -153,7 +153,7 @@ async def test_a_watched_job_tells_how_its_place_changes(api: ApiBed, positions:
     await api.publish()
 
     async def look() -> bool:
-        return await positions.tell(await api.store.job(decode_job_id(job_id)))
+        return await positions.update(await api.store.job(decode_job_id(job_id)))
 
     assert await look()
     assert not await look(), "not again at once"
@@ -189,6 +189,6 @@ async def test_two_who_watch_through_different_processes_tell_it_once(
     job_id = await anna.submit(SONG)
     await api.publish()
     record = await api.store.job(decode_job_id(job_id))
-    other = PositionEvents(positions.standings, positions.control, api.clock)
-    assert [await positions.tell(record), await other.tell(record)] == [True, False]
+    other = PositionEvents(positions.positions, positions.commands, api.clock)
+    assert [await positions.update(record), await other.update(record)] == [True, False]
     assert await told(anna, job_id) == [("QUEUE_POSITION", 1)]

@@ -57,7 +57,7 @@ CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
     [
         lambda key: post(key, "transfer-encoding: chunked", body=CHUNKED),
         lambda key: post(key, version="1.0"),
-        lambda key: post(key, path="/api/v1/jobs?x=1"),
+        lambda key: post(key, path="/api/v1/jobs?"),
         lambda key: post(key, "expect: 100-continue"),
     ],
 )
@@ -145,20 +145,20 @@ async def test_a_disconnect_during_upload_is_no_defect(api: ApiBed, key: str, ad
             wire.hang_up()
         labels = {"route": "/api/v1/jobs", "method": "POST", "status": "499"}
         await until(lambda: api.metrics.get_sample_value(REQUESTS, labels) == 1, "the request has ended")
-    assert [line for line in lines if line["event"] == "request_crashed"] == []
+    assert [line for line in lines if line["event"] == "request_failed"] == []
 
 
 async def test_a_defect_is_answered_and_logged_with_the_request_id(
     key: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(SubmissionService, "take", broken)
+    monkeypatch.setattr(SubmissionService, "submit", broken)
     with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as lines:
         async with wire_to(address) as wire:
             await wire.send(post(key, "x-request-id: r7"))
             status, headers, problem = await wire.answer()
     assert (status, headers["x-request-id"], problem["code"]) == (500, "r7", "internal_error")
-    crashed = [line for line in lines if line["event"] == "request_crashed"]
+    crashed = [line for line in lines if line["event"] == "request_failed"]
     assert [line["request_id"] for line in crashed] == ["r7"]

@@ -23,18 +23,17 @@ from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.domain.submissions import NewJob
-from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.maintenance.redis_mirror import RedisMirror
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.job_commands import JobControl
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile
 from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.wiring.loops import Transport, build_worker
 from beacon_runner.worker.outcomes import Outcome
+from tests.fixtures.job_service import JobCommandsBed
 from tests.fixtures.waiting import until
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
@@ -150,9 +149,9 @@ class LoopBed:
     def mirror(self) -> RedisMirror:
         return RedisMirror(self.live, self.pauses, self.transport.queue_admin, page=2)
 
-    @property
-    def control(self) -> JobControl:
-        return JobControl(self.database, RetryPolicy(), router_cancels=100)
+    async def cancel(self, job: JobId) -> None:
+        """Stored; the routers are not asked."""
+        await JobCommandsBed(self.database).service(self.config).cancel(job, None)
 
     @property
     def publisher(self) -> OutboxPublisher:

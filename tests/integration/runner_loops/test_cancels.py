@@ -44,7 +44,7 @@ async def test_the_run_ends_though_the_api_died_before_it_told_the_router(bed: L
     await scene.worker("worker")
     (job,) = await bed.submit()
     await scene.gpu.wait_running(1)
-    await bed.control.cancel(job, None)
+    await bed.cancel(job)
     await scene.gpu.wait_running(0)
     await routers_know(bed)
     await bed.nothing_left()
@@ -58,7 +58,7 @@ async def test_the_run_ends_though_the_worker_died_too(bed: LoopBed, scene: Stag
     await scene.gpu.wait_running(1)
     worker.send(signal.SIGKILL)
     await worker.exited()
-    await bed.control.cancel(job, None)
+    await bed.cancel(job)
     await scene.gpu.wait_running(0)
     assert await outcomes(scene, job) == ["aborted"]
 
@@ -74,7 +74,7 @@ async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
     worker.send(signal.SIGTERM)
     await worker.exited()
     assert (await bed.job(job))["state"] == "queued"
-    await bed.control.cancel(job, None)
+    await bed.cancel(job)
     await scene.gpu.wait_running(0)
 
 
@@ -86,7 +86,7 @@ async def test_nothing_more_of_a_large_job_is_started_once_it_is_cancelled(
     await scene.worker("worker")
     (job,) = await bed.submit(body=matrix(questions=50))
     await scene.gpu.wait_running(4)
-    await bed.control.cancel(job, None)
+    await bed.cancel(job)
     await scene.gpu.wait_running(0)
     await routers_know(bed)
     await bed.nothing_left()

@@ -7,7 +7,7 @@ from typing import Any
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
-from beacon_runner.postgres.job_queries import Reader
+from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.worker.outcomes import NotAccepted, Outcome
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.bed import (
@@ -154,7 +154,7 @@ async def test_what_the_router_did_not_take_is_not_said_to_run(bed: LoopBed) -> 
         await until(lambda: bed.executions(job), "its start is recorded")
         run.done(NotAccepted(30.0, "queue full"))
         await until(lambda: _next_attempt(bed, job), "the job waits for the router")
-        (shown,) = await Reader(bed.database).executions(job)
+        (shown,) = await PostgresJobQueries(bed.database).executions(job)
         newest = shown.newest
         assert (newest.state, newest.attempt, newest.started_at) == ("pending", 1, None)
         await make_due(bed)

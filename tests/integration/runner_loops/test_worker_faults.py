@@ -36,7 +36,7 @@ NOW = 1_767_225_600.0
 
 async def test_a_message_that_is_out_of_date_is_dropped(bed: LoopBed) -> None:
     (job,) = await bed.queued()
-    await bed.control.cancel(job, None)
+    await bed.cancel(job)
     executor = ScriptedExecutor()
     async with bed.worker(executor):
         await bed.nothing_left()
@@ -49,7 +49,7 @@ async def test_a_job_cancelled_while_it_runs_stays_cancelled(bed: LoopBed) -> No
     (job,) = await bed.queued()
     async with bed.worker(executor):
         (run,) = await executor.started(1)
-        await bed.control.cancel(job, None)
+        await bed.cancel(job)
         run.done(completed("too late"))
         await bed.nothing_left()
     assert (await bed.job(job))["state"] == "cancelled"

@@ -3,29 +3,36 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from beacon_config import load_config
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import SystemClock
+from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.admission import AdmittedJob
+from beacon_runner.domain.jobs import ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message, OutboxEntry
 from beacon_runner.domain.plan import pending_executions, stage_plan
 from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, StageReport
 from beacon_runner.domain.submissions import NewJob
 from beacon_runner.domain.verdict import RetryPolicy, decide
+from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.dead_letters import DeadLetters
-from beacon_runner.postgres.job_commands import JobControl
-from beacon_runner.postgres.job_queries import ExecutionRecord, JobRecord, Reader
+from beacon_runner.postgres.dead_letters import PostgresDeadLetters
+from beacon_runner.postgres.job_commands import PostgresJobCommands
+from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
 from beacon_runner.postgres.submissions import PostgresSubmissions
+from tests.fixtures.job_service import JobCommandsBed
 
+CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 USER = UserId(new_uuid())
 POLICY = RetryPolicy()
@@ -84,12 +91,22 @@ class Bed:
         return PostgresSubmissions(self.database, SystemClock(), 1_000_000)
 
     @property
-    def control(self) -> JobControl:
-        return JobControl(self.database, POLICY, router_cancels=64)
+    def commands(self) -> PostgresJobCommands:
+        return PostgresJobCommands(self.database, max_router_cancels=64)
 
     @property
-    def letters(self) -> DeadLetters:
-        return DeadLetters(self.database)
+    def jobs(self) -> JobService:
+        return JobCommandsBed(self.database).service(CONFIG)
+
+    async def cancel(self, job: JobId, owner: UserId | None = None) -> list[RouterCancel]:
+        """What the routers would be asked to cancel."""
+        bed = JobCommandsBed(self.database)
+        await bed.service(CONFIG).cancel(job, owner)
+        return bed.cancelled
+
+    @property
+    def letters(self) -> PostgresDeadLetters:
+        return PostgresDeadLetters(self.database)
 
     @property
     def live(self) -> PostgresReconcile:
@@ -100,8 +117,8 @@ class Bed:
         return PostgresRetention(self.database)
 
     @property
-    def reader(self) -> Reader:
-        return Reader(self.database)
+    def queries(self) -> PostgresJobQueries:
+        return PostgresJobQueries(self.database)
 
     @property
     def outbox(self) -> PostgresOutbox:
@@ -125,15 +142,15 @@ class Bed:
         return job
 
     async def job(self, job: JobId) -> JobRecord:
-        record = await self.reader.job(job)
+        record = await self.queries.job(job)
         assert record is not None
         return record
 
     async def executions(self, job: JobId) -> dict[int, ExecutionRecord]:
-        return {one.ordinal + 100 * one.stage: one for one in await self.reader.executions(job)}
+        return {one.ordinal + 100 * one.stage: one for one in await self.queries.executions(job)}
 
     async def events(self, job: JobId) -> list[str]:
-        return [str(event.type) for event in await self.reader.events(await self.job(job), 0, 1000)]
+        return [str(event.type) for event in await self.queries.events(await self.job(job), 0, 1000)]
 
     async def run(self, claimed: ClaimedJob, *outcomes: str) -> StageReport:
         """Run what is due with these outcomes, decide, and record all in one report."""

@@ -72,7 +72,7 @@ async def test_a_finished_or_cancelled_job_is_not_handed_out(bed: Bed) -> None:
     messages = await bed.messages()
     claimed = await bed.claims.claim(messages[:1], "w1")
     await bed.run(claimed[0], "answer")
-    await bed.control.cancel(cancelled, None)
+    await bed.cancel(cancelled)
     assert await bed.claims.claim(messages, "w1") == []
 
 

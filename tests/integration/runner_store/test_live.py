@@ -69,7 +69,7 @@ async def test_every_live_job_is_paged_once_and_no_other(bed: Bed) -> None:
     claimed = await bed.claims.claim([m for m in messages if m.job in jobs[:4]], "w")
     for one in claimed[:2]:
         await bed.run(one, "done")
-    await bed.control.cancel(jobs[9], None)
+    await bed.cancel(jobs[9])
     await bed.run(claimed[2], "later")
     await bed.published()
     expected = set(jobs) - {one.id for one in claimed[:2]} - {jobs[9]}
@@ -154,13 +154,13 @@ async def test_retention_deletes_by_age_and_only_what_has_finished(bed: Bed) -> 
     assert (await bed.retention.sweep(hour, 100)).jobs == 0
     await bed.database.execute(AGE_JOB, finished, timedelta(minutes=90))
     await bed.database.execute(AGE_JOB, alive, timedelta(days=90))
-    aged = (await bed.reader.page(USER, after=None, states=[JobState.PARTIAL], kind=None, limit=1))[0].id
+    aged = (await bed.queries.page(USER, after=None, states=[JobState.PARTIAL], kind=None, limit=1))[0].id
     assert (await bed.retention.sweep(hour, 100)).events == 2
     assert await bed.events(aged) == []
     await bed.database.execute(AGE_JOB, aged, timedelta(minutes=90))
     swept = await bed.retention.sweep(hour, 100)
     assert (swept.jobs, swept.more) == (1, False)
-    left = await bed.reader.page(USER, after=None, states=None, kind=None, limit=10)
+    left = await bed.queries.page(USER, after=None, states=None, kind=None, limit=10)
     assert [head.state for head in left] == [JobState.QUEUED]
 
 

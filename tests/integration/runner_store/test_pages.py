@@ -14,7 +14,7 @@ from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed
 async def page(
     bed: Bed, *states: JobState, after: JobId | None = None, limit: int = 10
 ) -> dict[JobId, JobState]:
-    found = await bed.reader.page(USER, after=after, states=states, kind=None, limit=limit)
+    found = await bed.queries.page(USER, after=after, states=states, kind=None, limit=limit)
     return {head.id: head.state for head in found}
 
 
@@ -45,7 +45,7 @@ async def test_a_job_that_is_resumed_while_a_page_is_read_is_on_it_as_it_was(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await bed.dead(GENERATION, "later")
-    change_after_first_statement(bed, monkeypatch, lambda: bed.control.resume(job, USER))
+    change_after_first_statement(bed, monkeypatch, lambda: bed.jobs.resume(job, USER))
     assert await page(bed, JobState.QUEUED, JobState.FAILED) == {job: JobState.FAILED}
 
 
@@ -55,7 +55,7 @@ async def test_any_states_have_their_jobs_newest_first(bed: Bed) -> None:
         jobs[await bed.dead(GENERATION, "never")] = JobState.FAILED
         jobs[await bed.dead(MATRIX, "yes", "never", "yes", "yes")] = JobState.PARTIAL
         cancelled = await bed.submit()
-        await bed.control.cancel(cancelled, USER)
+        await bed.jobs.cancel(cancelled, USER)
         await bed.published()
         jobs[cancelled] = JobState.CANCELLED
         jobs[await bed.submit()] = JobState.COMPLETED

@@ -43,17 +43,17 @@ async def test_events_are_numbered_without_gaps_and_read_from_any_number(bed: Be
     whole = judged(claimed, "a", "b", "c", "d")
     await bed.claims.record([StageReport(claimed, tuple(rest), verdict=whole.verdict)])
     record = await bed.job(job)
-    everything = await bed.reader.events(record, 0, 100)
+    everything = await bed.queries.events(record, 0, 100)
     assert [event.seq for event in everything] == list(range(1, 11))
     for after in range(12):
-        later = await bed.reader.events(record, after, 100)
+        later = await bed.queries.events(record, after, 100)
         assert [event.seq for event in later] == list(range(after + 1, 11))
 
 
 async def test_an_event_that_happened_earlier_keeps_its_time(bed: Bed) -> None:
     job = await bed.submit()
     await bed.run(await bed.claim(), "a cat")
-    _, start, complete, _ = await bed.reader.events(await bed.job(job), 0, 10)
+    _, start, complete, _ = await bed.queries.events(await bed.job(job), 0, 10)
     assert start.at == NOW
     assert complete.at > NOW
 
@@ -137,7 +137,7 @@ async def test_a_retry_runs_only_what_was_retryable_and_keeps_the_failed_attempt
     assert report.executions[0].attempt == 2
     head = (await bed.job(job)).head
     assert (head.state, head.completed, head.failed) == (JobState.PARTIAL, 3, 1)
-    (earlier,) = await bed.reader.attempts(job, 0, 1)
+    (earlier,) = await bed.queries.attempts(job, 0, 1)
     assert (earlier.attempt, earlier.state) == (1, ExecutionState.FAILED)
     assert earlier.failure is not None
 
@@ -229,7 +229,7 @@ async def test_many_jobs_of_all_kinds_share_one_write(bed: Bed) -> None:
     claimed = {one.id: one for one in await bed.claims.claim(await bed.messages(), "w")}
     outcomes = [["a"], ["a", "b", "c", "later"], ["x"], ["never"], ["b"]]
     reports = [judged(claimed[job], *chosen) for job, chosen in zip(jobs, outcomes, strict=True)]
-    await bed.control.cancel(jobs[4], None)
+    await bed.cancel(jobs[4])
     assert await bed.claims.record(reports) == set(jobs[:4])
     states = [(await bed.job(job)).head.state for job in jobs]
     assert states == [
@@ -276,4 +276,4 @@ async def test_the_events_of_a_job_that_is_removed_meanwhile_are_gone(bed: Bed) 
     await bed.run(await bed.claim(), "x")
     seen = await bed.job(job)
     gone = replace(seen, head=replace(seen.head, id=JobId(new_uuid())))
-    assert await bed.reader.events(gone, 1, 100) == []
+    assert await bed.queries.events(gone, 1, 100) == []

@@ -103,7 +103,7 @@ async def test_a_write_that_fails_leaves_neither_jobs_nor_messages(bed: Bed) -> 
     with pytest.raises(asyncpg.UniqueViolationError):
         await bed.submissions.submit([new_job(), new_job(id=stored)])
     assert await bed.published() == []
-    jobs = await bed.reader.page(USER, after=None, states=None, kind=None, limit=10)
+    jobs = await bed.queries.page(USER, after=None, states=None, kind=None, limit=10)
     assert [job.id for job in jobs] == [stored]
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_contracts.jobs import job_submission
-from beacon_runner.domain.admission import Admission, AdmittedJob, RefusedJobError
+from beacon_runner.domain.admission import Admission, AdmittedJob
+from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.plan import places, stage_plan
 from tests.unit.runner_domain.making import shipped_config
 
@@ -24,7 +25,7 @@ def admit(body: dict[str, Any], spread: int = 0) -> AdmittedJob:
 
 
 def refused(body: dict[str, Any]) -> list[tuple[str, str]]:
-    with pytest.raises(RefusedJobError) as raised:
+    with pytest.raises(InvalidFieldsError) as raised:
         admit(body)
     return [(problem.field, problem.code) for problem in raised.value.problems]
 

@@ -1,6 +1,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.states import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, LIVE, TERMINAL, may_become
@@ -14,8 +15,8 @@ def drawn(number: int) -> set[tuple[str, str, str]]:
     return set(_ARROW.findall(picture.split("```")[0]))
 
 
-def listed(table: Mapping[str, tuple[tuple[str, str], ...]]) -> set[tuple[str, str, str]]:
-    return {(str(old), str(new), what) for what, pairs in table.items() for old, new in pairs}
+def listed(table: Mapping[Any, tuple[tuple[str, str], ...]]) -> set[tuple[str, str, str]]:
+    return {(str(old), str(new), str(what)) for what, pairs in table.items() for old, new in pairs}
 
 
 def test_the_picture_of_jobs_is_the_table() -> None:

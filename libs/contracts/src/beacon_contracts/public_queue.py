@@ -1,4 +1,6 @@
-"""The queue as everybody may see it: counts, places, models; of others' jobs no more than that."""
+"""The queue as it is shown without a key: counts, positions, models; no users, names or prompts."""
+
+from typing import Literal
 
 from pydantic import Field
 
@@ -9,7 +11,7 @@ from beacon_contracts.tiers import Tier
 
 
 class PublicJob(ResponseModel):
-    """`position` numbers the list: what runs comes first."""
+    """`position` numbers the list; running jobs come first."""
 
     id: str
     status: JobState
@@ -26,18 +28,23 @@ class PublicQueue(ResponseModel):
 
 
 class ExploredJob(PublicJob):
-    """`priority` is the tier. `name` is told of one's own jobs only."""
+    """`priority` is the tier, or `skipped` after a paid skip."""
 
     duration: float | None = None
-    priority: Tier
+    priority: Tier | Literal["skipped"]
     progress: str
     progress_pct: int
-    mine: bool = False
-    name: str | None = None
+
+
+class OwnExploredJob(ExploredJob):
+    """A job of the user whose key was sent, or any job for an operator."""
+
+    mine: Literal[True] = True
+    name: str
 
 
 class QueueExplorer(ResponseModel):
-    jobs: list[ExploredJob]
+    jobs: list[OwnExploredJob | ExploredJob]
     total: int
 
 
@@ -48,7 +55,7 @@ class QueueCounts(ResponseModel):
 
 
 class RunnerStatus(ResponseModel):
-    """`estimated_wait` are seconds that a new job for the model would wait."""
+    """`estimated_wait`: seconds that a new job of the model would wait."""
 
     status: str
     scheduler: SchedulerView
@@ -57,7 +64,7 @@ class RunnerStatus(ResponseModel):
 
 
 class Generate(RequestModel):
-    """A generation in its shortest form."""
+    """The short form of a generation."""
 
     prompt: str = Field(min_length=1, max_length=100_000, pattern=r"^[^\x00]*$")
     model: Name

@@ -1,4 +1,4 @@
-"""Pictures of what only the servers know, taken in the background and at most a moment old."""
+"""A cached value that is refreshed in the background."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,50 +14,50 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-EXPECTED = (*REDIS_ERRORS, StoreUnavailableError)
+EXPECTED_ERRORS = (*REDIS_ERRORS, StoreUnavailableError)
 
 
-class Picture(Generic[T]):
-    """Many may look; one at a time takes a new one when the last is older than `fresh_s`."""
+class CachedSnapshot(Generic[T]):
+    """Any number of readers; one refresh at a time, when the value is older than `fresh_s`."""
 
-    def __init__(self, name: str, take: Callable[[], Awaitable[T]], clock: Clock, *, fresh_s: float) -> None:
+    def __init__(self, name: str, load: Callable[[], Awaitable[T]], clock: Clock, *, fresh_s: float) -> None:
         self._name = name
-        self._take = take
+        self._load = load
         self._clock = clock
         self._fresh_s = fresh_s
-        self._seen: T | None = None
-        self._taken_at = float("-inf")
-        self._taking: asyncio.Task[None] | None = None
+        self._value: T | None = None
+        self._loaded_at = float("-inf")
+        self._refresh: asyncio.Task[None] | None = None
         self._tasks = TaskSet(name)
 
-    def begin(self) -> None:
-        """Have a new one taken while the caller does something else."""
-        if self._taking is None and self.age_s > self._fresh_s:
-            self._taking = self._tasks.spawn("take", self._look())
+    def start_refresh(self) -> None:
+        """Refresh a value that is not fresh, while the caller continues."""
+        if self._refresh is None and self.age_s > self._fresh_s:
+            self._refresh = self._tasks.spawn("refresh", self._load_once())
 
     @property
     def age_s(self) -> float:
-        return self._clock.now() - self._taken_at
+        return self._clock.now() - self._loaded_at
 
-    def last(self, oldest_s: float) -> T | None:
-        """What was seen last, if that is not older; never waits."""
-        return self._seen if self.age_s <= oldest_s else None
+    def latest(self, max_age_s: float) -> T | None:
+        """The last value, if it is not older; never waits."""
+        return self._value if self.age_s <= max_age_s else None
 
-    async def fresh(self, patience_s: float) -> T | None:
-        """One that is fresh, if it can be had in that time; otherwise the last one, whatever its age."""
-        self.begin()
-        if self._taking is not None:
-            await asyncio.wait({self._taking}, timeout=patience_s)
-        return self._seen
+    async def fresh(self, timeout_s: float) -> T | None:
+        """A fresh value if it arrives in that time; otherwise the last one, whatever its age."""
+        self.start_refresh()
+        if self._refresh is not None:
+            await asyncio.wait({self._refresh}, timeout=timeout_s)
+        return self._value
 
     async def close(self) -> None:
         await self._tasks.close()
 
-    async def _look(self) -> None:
+    async def _load_once(self) -> None:
         try:
-            self._seen = await self._take()
-            self._taken_at = self._clock.now()
-        except EXPECTED as error:
-            log.info("picture_missing", picture=self._name, error=str(error))
+            self._value = await self._load()
+            self._loaded_at = self._clock.now()
+        except EXPECTED_ERRORS as error:
+            log.info("snapshot_refresh_failed", snapshot=self._name, error=str(error))
         finally:
-            self._taking = None
+            self._refresh = None

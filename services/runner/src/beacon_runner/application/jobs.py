@@ -1,139 +1,221 @@
-"""What the routes about jobs do, apart from HTTP."""
+"""Use cases about stored jobs: read, cancel, resume, skip, retry one execution."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import structlog
 
 from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.jobs import ExecutionView, JobView, SkipView
+from beacon_contracts.tiers import JobClass
 from beacon_redis import REDIS_ERRORS
-from beacon_runner.application.queue_position import PositionService
-from beacon_runner.application.wait_estimator import WaitEstimator
+from beacon_runner.application.queue_position import JobPosition, PositionService
+from beacon_runner.domain.commands import (
+    JobVersion,
+    RetryDecision,
+    decide_cancel,
+    decide_resume,
+    decide_retry,
+    decide_skip,
+)
+from beacon_runner.domain.credit import Payment
+from beacon_runner.domain.errors import (
+    ExecutionNotFoundError,
+    JobChangedError,
+    JobNotFoundError,
+    JobStateError,
+)
+from beacon_runner.domain.jobs import AttemptRecord, ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import Place, places
-from beacon_runner.domain.standing import places_ahead
-from beacon_runner.http.views import execution_view, job_view
-from beacon_runner.maintenance.cancel_notifier import CancelNotifier
+from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.domain.wait_estimate import jobs_ahead
+from beacon_runner.ports.cancels import RouterCancel
+from beacon_runner.ports.jobs import JobCommands, JobQueries
 from beacon_runner.ports.queue_admin import QueueAdmin
-from beacon_runner.postgres.credit import Credit, Pricing
-from beacon_runner.postgres.job_commands import (
-    JobControl,
-    NoSuchExecutionError,
-    NoSuchJobError,
-    RetriedExecution,
-)
-from beacon_runner.postgres.job_queries import JobRecord, Reader
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+MAX_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRules:
+    """The configuration that commands depend on."""
+
+    retries: RetryPolicy
+    front_class: JobClass
+    price_of: Callable[[Mapping[str, Any]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """`skip_price` is None when the job cannot be skipped ahead."""
+
+    job: JobRecord
+    executions: Sequence[ExecutionRecord]
+    position: JobPosition
+    skip_price: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionDetails:
+    job: JobRecord
+    place: Place
+    recorded: ExecutionRecord | None
+    earlier: Sequence[AttemptRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedJob:
+    details: JobDetails
+    payment: Payment
+    position: int | None
+    estimated_wait_s: float | None
+    places_gained: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class JobService:
-    reader: Reader
-    control: JobControl
+    """`owner` None stands for an operator, who may read and change every job."""
+
+    queries: JobQueries
+    commands: JobCommands
     queue: QueueAdmin
-    courier: CancelNotifier
-    outlook: WaitEstimator
-    standings: PositionService
-    credit: Credit
-    price_of: Pricing
+    positions: PositionService
+    rules: CommandRules
+    cancel_at_routers: Callable[[RouterCancel], Awaitable[None]]
     on_queued: Callable[[], None]
 
-    async def record(self, job: JobId, owner: UserId | None) -> JobRecord:
-        """The job, if it is one that `owner` may see."""
-        record = await self.reader.job(job)
+    async def get(self, job: JobId, owner: UserId | None) -> JobRecord:
+        record = await self.queries.job(job)
         if record is None or (owner is not None and record.head.user != owner):
-            raise NoSuchJobError
+            raise JobNotFoundError
         return record
 
-    async def view(self, job: JobId, owner: UserId | None) -> JobView:
-        record = await self.record(job, owner)
-        executions = await self.reader.executions(job)
-        waits = record.waits_for_its_turn(self.standings.clock.wall())
-        standing = await self.standings.of(record)
-        return job_view(
+    async def details(self, job: JobId, owner: UserId | None) -> JobDetails:
+        record = await self.get(job, owner)
+        can_skip = record.in_queue and not record.front
+        return JobDetails(
             record,
-            executions,
-            position=standing.position,
-            estimated_wait_s=standing.estimated_wait_s,
-            skip_price=self.price_of(record.spec) if waits and not record.front else None,
+            await self.queries.executions(job),
+            await self.positions.of(record),
+            self.rules.price_of(record.spec) if can_skip else None,
         )
 
-    async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionView:
-        record = await self.record(job, owner)
+    async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionDetails:
+        record = await self.get(job, owner)
         place = _place(record, stage, ordinal)
-        recorded = await self.reader.execution(job, stage, ordinal)
-        earlier = await self.reader.attempts(job, stage, ordinal)
-        return execution_view(record, place, recorded, earlier)
+        recorded = await self.queries.execution(job, stage, ordinal)
+        return ExecutionDetails(record, place, recorded, await self.queries.attempts(job, stage, ordinal))
 
     async def cancel(self, job: JobId, owner: UserId | None) -> None:
-        """Durable first; then queue and routers are told. The relay tells those who do not answer."""
-        cancelled = await self.control.cancel(job, owner)
-        if cancelled.waiting is not None:
-            await self._discard(cancelled.waiting)
-        if cancelled.at_router is not None:
-            await self.courier.notify(cancelled.at_router)
-        if cancelled.changed:
-            await self._tell(job)
+        """Stored first. Then queue and routers are notified; the relay repeats what fails here."""
+
+        async def decide_and_store(record: JobRecord) -> None:
+            decision = decide_cancel(record)
+            if decision is None:
+                return
+            at_router = await self.commands.cancel(JobVersion.of(record), decision)
+            if decision.refund:  # it waited in a queue
+                await self._discard(record.message)
+            if at_router is not None:
+                await self.cancel_at_routers(at_router)
+            await self._notify_watchers(job)
+
+        await self._on_current(job, owner, decide_and_store)
 
     async def resume(self, job: JobId, owner: UserId | None) -> None:
-        await self.control.resume(job, owner)
-        self.on_queued()
-        await self._tell(job)
+        async def decide_and_store(record: JobRecord) -> None:
+            decide_resume(record)
+            await self.commands.resume(JobVersion.of(record))
 
-    async def skip(self, job: JobId, owner: UserId | None, payer: UserId) -> SkipView:
-        """Durable first; the message moves when the publisher carries the order to Redis."""
-        before = await self.record(job, owner)
-        ahead, in_front = await self._ahead(before)
-        paid = await self.credit.skip(job, owner, payer)
-        self.on_queued()
-        await self._tell(job)
-        view = await self.view(job, owner)
-        gained = None if ahead is None or in_front is None else max(ahead - in_front, 0)
-        position = view.position if in_front is None else in_front + 1
-        return SkipView(
-            **view.model_dump(exclude={"position", "estimated_wait_s"}),
-            position=position,
-            estimated_wait_s=self.outlook.wait_s(before.spec, position),
-            cost=paid.price,
-            credit=paid.credit,
-            places_gained=gained,
-        )
+        await self._on_current(job, owner, decide_and_store)
+        await self._queued(job)
 
-    async def _ahead(self, record: JobRecord) -> tuple[int | None, int | None]:
-        """How many are served before the job now, and after it has paid; None when nobody knows."""
+    async def retry(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> RetryDecision:
+        async def decide_and_store(record: JobRecord) -> RetryDecision:
+            _place(record, stage, ordinal)
+            execution = await self.queries.execution(job, stage, ordinal)
+            try:
+                decision = decide_retry(record, execution, self.rules.retries)
+            except JobStateError:
+                # The execution may be newer than the job: they are read by two statements.
+                if JobVersion.of(await self.get(job, owner)) != JobVersion.of(record):
+                    raise JobChangedError from None
+                raise
+            if decision.run:
+                await self.commands.retry_execution(JobVersion.of(record), stage, ordinal, decision)
+            return decision
+
+        decision = await self._on_current(job, owner, decide_and_store)
+        if decision.run:
+            await self._queued(job)
+        return decision
+
+    async def skip(self, job: JobId, owner: UserId | None, payer: UserId) -> SkippedJob:
+        """Stored first; the publisher moves the message in Redis."""
+        before = await self.get(job, owner)
+        ahead, front = await self._jobs_ahead(before)
+
+        async def decide_and_store(record: JobRecord) -> Payment:
+            decision = decide_skip(record, self.rules.price_of(record.spec), self.rules.front_class)
+            return await self.commands.skip(JobVersion.of(record), decision, payer)
+
+        payment = await self._on_current(job, owner, decide_and_store)
+        await self._queued(job)
+        details = await self.details(job, owner)
+        position = details.position.position if front is None else front + 1
+        gained = None if ahead is None or front is None else max(ahead - front, 0)
+        wait_s = self.positions.estimator.wait_s(before.spec, position)
+        return SkippedJob(details, payment, position, wait_s, gained)
+
+    async def _on_current(
+        self, job: JobId, owner: UserId | None, decide_and_store: Callable[[JobRecord], Awaitable[T]]
+    ) -> T:
+        """Read, decide, store; again when the job has changed between the read and the write."""
+        for _ in range(MAX_TRIES - 1):
+            try:
+                return await decide_and_store(await self.get(job, owner))
+            except JobChangedError:
+                continue
+        return await decide_and_store(await self.get(job, owner))
+
+    async def _jobs_ahead(self, job: JobRecord) -> tuple[int | None, int | None]:
+        """How many jobs are served before this one now, and at the front; None when Redis is unavailable."""
         try:
-            place, stats = await self.queue.place(record.message), await self.queue.stats()
+            place, stats = await self.queue.place(job.message), await self.queue.stats()
         except REDIS_ERRORS as error:
             log.info("position_unknown", error=str(error))
             return None, None
-        # One that is not there yet will join its lane last.
-        joins = places_ahead(stats, record.head.job_class, record.lane)
-        return joins if place is None else place.ahead, sum(stats.front.values())
+        front = sum(stats.front.values())
+        if place is not None:
+            return place.ahead, front
+        job_class = job.head.job_class  # not in its lane yet: it will be added at the end
+        pending = {load.lane: load.pending for load in stats.lanes if load.job_class is job_class}
+        return jobs_ahead(stats.front.get(job_class, 0), pending, job.lane), front
 
-    async def retry(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> RetriedExecution:
-        answer = await self.control.retry_execution(job, stage, ordinal, owner)
-        if answer.queued:
-            self.on_queued()
-            await self._tell(job)
-        return answer
+    async def _queued(self, job: JobId) -> None:
+        self.on_queued()
+        await self._notify_watchers(job)
 
-    async def _tell(self, job: JobId) -> None:
+    async def _notify_watchers(self, job: JobId) -> None:
         try:
             await self.queue.notify_watchers(job)
         except REDIS_ERRORS as error:
-            log.info("watchers_not_told", error=str(error))  # they look by themselves, later
+            log.info("watch_notify_failed", error=str(error))  # watchers also poll
 
     async def _discard(self, message: Message) -> None:
         try:
             await self.queue.discard([message])
         except REDIS_ERRORS as error:
-            log.info("cancelled_message_stays", error=str(error))  # its claim finds nothing to do
+            log.info("message_discard_failed", error=str(error))  # its claim finds that the job has ended
 
 
-def _place(record: JobRecord, stage: int, ordinal: int) -> Place:
-    for place in places(record.spec):
+def _place(job: JobRecord, stage: int, ordinal: int) -> Place:
+    for place in places(job.spec):
         if place.stage == stage and place.ordinal == ordinal:
             return place
-    raise NoSuchExecutionError
+    raise ExecutionNotFoundError

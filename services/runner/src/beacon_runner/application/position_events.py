@@ -1,4 +1,4 @@
-"""Tells those who watch a job how its place changes: only while somebody watches, and not too often."""
+"""Events about a job's position, stored while a client watches the job, at a limited rate."""
 
 from dataclasses import dataclass, field
 
@@ -6,54 +6,48 @@ from beacon_contracts.events import EventType
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_lifecycle import Clock
-from beacon_runner.application.queue_position import PositionService, Standing
+from beacon_runner.application.queue_position import JobPosition, PositionService
+from beacon_runner.domain.commands import JobVersion
+from beacon_runner.domain.jobs import JobRecord
 from beacon_runner.domain.stage_result import EventDraft
-from beacon_runner.postgres.job_commands import JobControl
-from beacon_runner.postgres.job_queries import JobRecord
+from beacon_runner.ports.jobs import JobCommands
 
-EVERY_S = 3.0
-MOST = 10_000
-
-
-@dataclass(slots=True)
-class _Told:
-    at: float
-    standing: Standing | None = None
+INTERVAL_S = 3.0
+MAX_JOBS = 10_000
 
 
 @dataclass(slots=True)
 class PositionEvents:
-    """The events are stored like all others, so that whoever comes later sees the same story."""
+    """The events are stored like all others, so that later clients read the same sequence."""
 
-    standings: PositionService
-    control: JobControl
+    positions: PositionService
+    commands: JobCommands
     clock: Clock
-    _told: dict[JobId, _Told] = field(default_factory=dict)
+    _last: dict[JobId, tuple[float, JobPosition]] = field(default_factory=dict)
 
-    async def tell(self, record: JobRecord) -> bool:
-        """Whether there is a new event to read."""
-        told = self._told.get(record.head.id)
-        if told is not None and self.clock.now() - told.at < EVERY_S:
+    async def update(self, job: JobRecord) -> bool:
+        """Store an event if the position has changed. True when there is a new event to read."""
+        checked_at, before = self._last.get(job.id, (float("-inf"), None))
+        if self.clock.now() - checked_at < INTERVAL_S:
             return False
-        standing = await self.standings.of(record)
-        self._remember(record.head.id, standing)
-        if standing.position is None or (told is not None and _same(told.standing, standing)):
+        current = await self.positions.of(job)
+        self._remember(job.id, current)
+        unchanged = before is not None and (before.at, before.position) == (current.at, current.position)
+        if current.position is None or unchanged:
             return False
-        return await self.control.tell_standing(record, _event(record, standing), standing.position)
+        return await self.commands.add_position_event(
+            JobVersion.of(job), _event(job, current), current.position
+        )
 
-    def _remember(self, job: JobId, standing: Standing) -> None:
-        self._told.pop(job, None)
-        self._told[job] = _Told(self.clock.now(), standing)
-        if len(self._told) > MOST:
-            del self._told[next(iter(self._told))]
-
-
-def _same(one: Standing | None, other: Standing) -> bool:
-    return one is not None and (one.at, one.position) == (other.at, other.position)
+    def _remember(self, job: JobId, position: JobPosition) -> None:
+        self._last.pop(job, None)
+        self._last[job] = (self.clock.now(), position)
+        if len(self._last) > MAX_JOBS:
+            del self._last[next(iter(self._last))]
 
 
-def _event(record: JobRecord, standing: Standing) -> EventDraft:
-    data = {"position": standing.position, "estimated_wait_s": standing.estimated_wait_s}
-    if record.head.state is JobState.PROCESSING:
-        return EventDraft(EventType.WAITING, data | {"waiting_for": standing.waiting_for})
+def _event(job: JobRecord, current: JobPosition) -> EventDraft:
+    data = {"position": current.position, "estimated_wait_s": current.estimated_wait_s}
+    if job.state is JobState.PROCESSING:
+        return EventDraft(EventType.WAITING, data | {"waiting_for": current.waiting_for})
     return EventDraft(EventType.QUEUE_POSITION, data)

@@ -1,14 +1,15 @@
-"""The queue as a list: what runs, what waits in the order of its turns, what waits for another try."""
+"""The queue as a list: running jobs, waiting jobs in the order of service, jobs between two attempts."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beacon_config import BeaconConfig
-from beacon_contracts.ids import UserId, encode_job_id
+from beacon_contracts.ids import encode_job_id
 from beacon_contracts.jobs import JobState
 from beacon_contracts.public_queue import (
     ExploredJob,
+    OwnExploredJob,
     PublicJob,
     PublicQueue,
     QueueCounts,
@@ -18,51 +19,63 @@ from beacon_contracts.public_queue import (
 from beacon_contracts.router_status import SchedulerStatus, SchedulerView
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import Clock
-from beacon_runner.application.cached_snapshot import Picture
-from beacon_runner.domain.standing import estimated_wait_s
+from beacon_runner.application.cached_snapshot import CachedSnapshot
+from beacon_runner.domain.errors import QueueUnavailableError
+from beacon_runner.domain.jobs import LiveJob
+from beacon_runner.domain.users import Principal
+from beacon_runner.domain.wait_estimate import estimated_wait_s
+from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.queue_admin import QueueAdmin, Upcoming
 from beacon_runner.ports.router import RouterPort
-from beacon_runner.postgres.job_queries import LiveJob, Reader
 
-LISTED = 200
+MAX_LISTED = 200
 FRESH_S = 1.0
-PATIENCE_S = 5.0
-OLDEST_S = 30.0
+TIMEOUT_S = 5.0
+MAX_AGE_S = 30.0
+
+SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class QueueListing:
     upcoming: Upcoming
     jobs: Sequence[LiveJob]
 
+    @property
+    def total(self) -> int:
+        return self.upcoming.leased + self.upcoming.waiting + self.upcoming.retries
 
-class Explorer:
-    """Everybody looks at the same picture, so a crowd of watchers costs one look a second."""
+
+class PublicQueueService:
+    """All clients share one snapshot, so any number of them costs one read a second."""
 
     def __init__(
-        self, config: BeaconConfig, queue: QueueAdmin, reader: Reader, router: RouterPort, clock: Clock
+        self, config: BeaconConfig, queue: QueueAdmin, queries: JobQueries, router: RouterPort, clock: Clock
     ) -> None:
         self._config = config
         self._queue = queue
-        self._reader = reader
-        self._listing = Picture("queue-listing", self._take, clock, fresh_s=FRESH_S)
-        self._schedulers = Picture("schedulers", router.scheduler, clock, fresh_s=FRESH_S)
+        self._queries = queries
+        self._listing = CachedSnapshot("queue-listing", self._load, clock, fresh_s=FRESH_S)
+        self._schedulers = CachedSnapshot("schedulers", router.scheduler, clock, fresh_s=FRESH_S)
 
-    async def public(self) -> PublicQueue:
-        listing = await self._look()
-        jobs = [_public(job, place) for place, job in enumerate(listing.jobs, 1)]
+    async def queue_status(self) -> PublicQueue:
+        listing = await self._current()
+        jobs = [
+            PublicJob(id=encode_job_id(job.id), status=job.state, model=job.model, position=position)
+            for position, job in enumerate(listing.jobs, 1)
+        ]
         running = (job.id for job in jobs if job.status is JobState.PROCESSING)
-        return PublicQueue(queue_length=_total(listing), current_job=next(running, None), jobs=jobs)
+        return PublicQueue(queue_length=listing.total, current_job=next(running, None), jobs=jobs)
 
-    async def explore(self, viewer: UserId | None) -> QueueExplorer:
-        """`viewer` None is an operator, to whom every job is theirs to see."""
-        listing = await self._look()
-        jobs = [_explored(job, place, viewer) for place, job in enumerate(listing.jobs, 1)]
-        return QueueExplorer(jobs=jobs, total=_total(listing))
+    async def explore(self, viewer: Principal | None) -> QueueExplorer:
+        """`viewer` None: without a key no job is marked as the viewer's own; an operator sees every name."""
+        listing = await self._current()
+        jobs = [_explored(job, position, viewer) for position, job in enumerate(listing.jobs, 1)]
+        return QueueExplorer(jobs=jobs, total=listing.total)
 
     async def status(self) -> RunnerStatus:
-        listing = await self._look()
-        schedulers = await self._schedulers.fresh(PATIENCE_S) or []
+        listing = await self._current()
+        schedulers = await self._schedulers.fresh(TIMEOUT_S) or []
         upcoming = listing.upcoming
         return RunnerStatus(
             status="ok" if schedulers else "no router answers",
@@ -75,21 +88,21 @@ class Explorer:
         await self._listing.close()
         await self._schedulers.close()
 
-    async def _look(self) -> Listing:
-        await self._listing.fresh(PATIENCE_S)
-        seen = self._listing.last(OLDEST_S)
-        if seen is None:
-            raise ConnectionError("the queue cannot be listed now")
-        return seen
+    async def _current(self) -> QueueListing:
+        await self._listing.fresh(TIMEOUT_S)
+        listing = self._listing.latest(MAX_AGE_S)
+        if listing is None:
+            raise QueueUnavailableError("the queue cannot be listed now")
+        return listing
 
-    async def _take(self) -> Listing:
-        upcoming = await self._queue.upcoming(LISTED)
-        chosen = [*upcoming.running, *upcoming.next_up, *upcoming.retrying][:LISTED]
-        found = {job.id: job for job in await self._reader.live_jobs(chosen)}
-        return Listing(upcoming, [found[job] for job in chosen if job in found])
+    async def _load(self) -> QueueListing:
+        upcoming = await self._queue.upcoming(MAX_LISTED)
+        listed = [*upcoming.running, *upcoming.next_up, *upcoming.retrying][:MAX_LISTED]
+        found = {job.id: job for job in await self._queries.live_jobs(listed)}
+        return QueueListing(upcoming, [found[job] for job in listed if job in found])
 
-    def _waits(self, listing: Listing, schedulers: Sequence[SchedulerStatus]) -> dict[str, float]:
-        """What waits at the routers and here for the same model; the share of each is that of the list."""
+    def _waits(self, listing: QueueListing, schedulers: Sequence[SchedulerStatus]) -> dict[str, float]:
+        """The wait at the routers plus the wait here, where the listed jobs stand for all that wait."""
         waiting = [job for job in listing.jobs if job.state is JobState.QUEUED]
         listed = Counter(job.model for job in waiting)
         waits = {}
@@ -108,32 +121,24 @@ class Explorer:
         )
 
 
-def _total(listing: Listing) -> int:
-    return listing.upcoming.leased + listing.upcoming.waiting + listing.upcoming.retries
-
-
-def _public(job: LiveJob, place: int) -> PublicJob:
-    return PublicJob(id=encode_job_id(job.id), status=job.state, model=job.model, position=place)
-
-
-def _explored(job: LiveJob, place: int, viewer: UserId | None) -> ExploredJob:
-    mine = viewer is None or job.user == viewer
-    done = round(100 * job.over / max(job.total, 1))
-    return ExploredJob(
+def _explored(job: LiveJob, position: int, viewer: Principal | None) -> ExploredJob:
+    percent = round(100 * job.ended / max(job.total, 1))
+    explored = ExploredJob(
         id=encode_job_id(job.id),
         status=job.state,
         model=job.model,
-        position=place,
+        position=position,
         duration=job.duration_s,
-        priority=job.tier,
-        progress=_progress(job, done),
-        progress_pct=done,
-        mine=mine,
-        name=job.name if mine else None,
+        priority=SKIPPED if job.front else job.tier,
+        progress=_progress(job, percent),
+        progress_pct=percent,
     )
+    if viewer is None or viewer.owner not in (None, job.user):
+        return explored
+    return OwnExploredJob(**explored.model_dump(), name=job.name)
 
 
-def _progress(job: LiveJob, done: int) -> str:
+def _progress(job: LiveJob, percent: int) -> str:
     if job.state is JobState.PROCESSING:
-        return f"Generating... {done}%"
-    return "Waiting for another try" if job.state is JobState.RETRYING else "Waiting"
+        return f"Generating... {percent}%"
+    return "Waiting for the next attempt" if job.state is JobState.RETRYING else "Waiting"

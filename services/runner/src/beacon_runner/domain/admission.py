@@ -1,4 +1,4 @@
-"""Checks a submission against the configuration and brings it into the form that the engine runs."""
+"""Checks a submission against the configuration and converts it to the form that is stored and run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,24 +9,17 @@ from beacon_config.features import INPUT, FeatureConfig
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import GenerationJob, MatrixJob, ModelChoice, PipelineJob
 from beacon_contracts.problem import FieldProblem
+from beacon_contracts.tiers import Tier
+from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.json_limits import json_problems
 from beacon_runner.domain.template import MissingReferenceError, references, resolve
 
 Submission = MatrixJob | PipelineJob | GenerationJob
-_ANY = Failover.ANY  # looking it up there takes longer than the comparison
-
-
-class RefusedJobError(Exception):
-    """The submission cannot be run; `problems` names each field and what is wrong with it."""
-
-    def __init__(self, problems: Sequence[FieldProblem]) -> None:
-        super().__init__("; ".join(f"{problem.field}: {problem.message}" for problem in problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
 class AdmittedJob:
-    """A job ready to be stored. `spec` needs no configuration: it holds all that running it takes."""
+    """A job ready to be stored. `spec` is complete: running it needs no configuration."""
 
     kind: str
     name: str
@@ -35,9 +28,15 @@ class AdmittedJob:
     total: int
     duration_s: float | None = None
 
+    def check_duration(self, tier: Tier, max_duration_s: float | None) -> None:
+        """Raises when the requested duration is longer than the tier allows."""
+        if self.duration_s is not None and max_duration_s is not None and self.duration_s > max_duration_s:
+            message = f"tier {tier} may ask for at most {max_duration_s:g} seconds"
+            raise InvalidFieldsError.of("duration", message, "duration_too_long")
+
 
 class Admission:
-    """The configuration, indexed for the checks that every submission goes through."""
+    """The configuration, indexed for the checks of submissions."""
 
     def __init__(self, config: BeaconConfig) -> None:
         self._config = config
@@ -52,7 +51,7 @@ class Admission:
         }
 
     def admit(self, submission: Submission, spread: int) -> AdmittedJob:
-        """The job in normal form; `spread` chooses among regions where the user has not."""
+        """The job in normal form; `spread` selects a region where the user named none."""
         match submission:
             case GenerationJob():
                 return self._generation(submission, spread)
@@ -76,11 +75,11 @@ class Admission:
             problems += self._duration_problems(model, duration_s)
             given["duration"] = duration_s
         if region is None or problems:
-            raise RefusedJobError(problems)
+            raise InvalidFieldsError(problems)
         if job.loop:
             given["loop"] = True
         spec: dict[str, Any] = {"model": model, "region": region, "input": given}
-        if job.params or job.failover is not _ANY:
+        if job.params or job.failover is not Failover.ANY:
             spec |= _options(job)
         return AdmittedJob("generation", job.name, spec, 1, 1, duration_s)
 
@@ -105,7 +104,7 @@ class Admission:
             )
             problems.append(FieldProblem(field="questions", message=message, code="too_many"))
         if problems:
-            raise RefusedJobError(problems)
+            raise InvalidFieldsError(problems)
         spec = {
             "questions": [{"id": name, "prompt": prompt} for name, prompt in questions.items()],
             "targets": [[model, places] for model, places in targets.items()],
@@ -141,7 +140,7 @@ class Admission:
             known = ", ".join(self._config.features) or "none"
             message = f"there is no feature {job.feature!r}; known are {known}"
             problems.append(FieldProblem(field="feature", message=message, code="unknown_feature"))
-            raise RefusedJobError(problems)
+            raise InvalidFieldsError(problems)
         problems += _input_problems(feature, job.input)
         steps = []
         for step in feature.steps:
@@ -156,14 +155,14 @@ class Admission:
                 }
             )
         if problems:
-            raise RefusedJobError(problems)
+            raise InvalidFieldsError(problems)
         spec = {"feature": job.feature, "input": job.input, "steps": steps, **_options(job)}
         return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps))
 
     def _place(
         self, model: str, field: str, wanted: str | None, spread: int, problems: list[FieldProblem]
     ) -> str | None:
-        """The region that one execution asks for; a problem is added when there is none."""
+        """The region of one execution; a problem is added when there is none."""
         serving = self._serving_of(model, field, problems)
         if not serving:
             return None
@@ -211,13 +210,13 @@ def _collapse_questions(job: MatrixJob, problems: list[FieldProblem]) -> dict[st
     questions: dict[str, str] = {}
     for number, question in enumerate(job.questions):
         if questions.setdefault(question.id, question.prompt) != question.prompt:
-            message = f"the id {question.id!r} belongs to another question before it"
+            message = f"the id {question.id!r} is used by an earlier, different question"
             problems.append(FieldProblem(field=f"questions[{number}].id", message=message, code="taken"))
     return questions
 
 
 def _input_problems(feature: FeatureConfig, given: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    """Whatever the steps take from the input must be in it: better said now than after three steps."""
+    """Every input field that a step refers to must be present; otherwise a later step would fail."""
     wanted = {name: None for step in feature.steps for name in references(step.input)}
     for reference in wanted:
         if reference.split(".")[0] != INPUT:
@@ -229,11 +228,11 @@ def _input_problems(feature: FeatureConfig, given: Mapping[str, Any]) -> Iterato
 
 
 def _options(job: Submission) -> dict[str, Any]:
-    """Only what differs from the default: a million jobs may wait."""
+    """Only values that differ from the default, to keep stored specs small."""
     options: dict[str, Any] = {}
     if job.params:
         options["params"] = job.params
-    if job.failover is not _ANY:
+    if job.failover is not Failover.ANY:
         options["failover"] = job.failover.value
     return options
 

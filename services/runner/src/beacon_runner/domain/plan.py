@@ -80,7 +80,7 @@ def places(spec: Mapping[str, Any]) -> Iterator[Place]:
         yield Place(0, 0, GENERATION_ITEM, spec["model"], spec["region"])
 
 
-def first_asked(spec: Mapping[str, Any]) -> tuple[str, str]:
+def first_target(spec: Mapping[str, Any]) -> tuple[str, str]:
     """The model and the region of the first execution."""
     if "model" in spec:
         return spec["model"], spec["region"]

@@ -1,4 +1,4 @@
-"""How much a user may ask for, and who of several newcomers still fits: decided from counts alone."""
+"""Quotas of users and the size of the queue: which candidates are admitted, decided from counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a tier grants to each of its users; None does not apply."""
+    """The limits of a tier for each of its users; None means no limit."""
 
     pending_jobs: int | None = None
     jobs_per_hour: int | None = None
 
     @classmethod
     def of(cls, tier: TierConfig) -> "Allowance | None":
-        """None when nothing is limited: such users need not be counted."""
+        """None when nothing is limited: the jobs of such users need not be counted."""
         if tier.pending_jobs is None and tier.jobs_per_hour is None:
             return None
         return cls(tier.pending_jobs, tier.jobs_per_hour)
@@ -33,7 +33,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a user has now; `hour_frees_in_s` is when the hour has a free place again, if it has none."""
+    """A user's live jobs and jobs of the last hour; `hour_frees_in_s` is set when the hour is used up."""
 
     pending: int = 0
     this_hour: int = 0
@@ -42,7 +42,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class LimitReached:
-    """Why a job was not taken; `frees_in_s` is None when nobody can tell."""
+    """Why a job was refused; `frees_in_s` is None when it cannot be computed."""
 
     limit: Limit
     allowed: int
@@ -51,66 +51,66 @@ class LimitReached:
 
 
 @dataclass(frozen=True, slots=True)
-class OutOfReach:
-    """So many jobs are more than a limit ever lets in together: no wait makes room for them."""
+class ExceedsLimit:
+    """More jobs in one batch than a limit ever allows: waiting cannot help."""
 
     limit: Limit
     allowed: int
-    asked: int
+    requested: int
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
-    """A job that asks to be let in; those of one `group` are let in together or not at all."""
+class QuotaCandidate:
+    """A job to be admitted; those of one `group` are admitted together or not at all."""
 
     user: UserId
     allowance: Allowance | None
     group: object
 
 
-def let_in(
-    newcomers: Sequence[Newcomer], used: Mapping[UserId, Use], room: int | None, queue_size: int
+def admit(
+    candidates: Sequence[QuotaCandidate], used: Mapping[UserId, Use], room: int | None, queue_size: int
 ) -> list[LimitReached | None]:
-    """For each newcomer the limit that it meets, or None; first come, first served. `room` None is enough."""
-    taken = _Taken(used, room, queue_size)
-    answers: list[LimitReached | None] = [None] * len(newcomers)
-    for places in _groups(newcomers):
-        verdicts = [taken.add(newcomers[place], offset) for offset, place in enumerate(places)]
+    """For each candidate the limit that it reaches, or None; in order. `room` None: the queue has room."""
+    usage = _Usage(used, room, queue_size)
+    answers: list[LimitReached | None] = [None] * len(candidates)
+    for places in _groups(candidates):
+        verdicts = [usage.check(candidates[place], offset) for offset, place in enumerate(places)]
         if any(verdicts):
             for place, verdict in zip(places, verdicts, strict=True):
-                answers[place] = verdict or _held_up(verdicts)
+                answers[place] = verdict or _refused_with_group(verdicts)
         else:
-            taken.keep(newcomers[place] for place in places)
+            usage.add(candidates[place] for place in places)
     return answers
 
 
-def out_of_reach(asked: int, allowance: Allowance | None, queue_size: int) -> OutOfReach | None:
-    """The narrowest limit, when so many jobs pass it even where nothing of it is used."""
-    granted = allowance or Allowance()
+def exceeds_limit(requested: int, allowance: Allowance | None, queue_size: int) -> ExceedsLimit | None:
+    """The smallest limit, if so many jobs exceed it even when nothing of it is used."""
+    limits = allowance or Allowance()
     bounds = {
-        Limit.PENDING_JOBS: granted.pending_jobs,
-        Limit.JOBS_PER_HOUR: granted.jobs_per_hour,
+        Limit.PENDING_JOBS: limits.pending_jobs,
+        Limit.JOBS_PER_HOUR: limits.jobs_per_hour,
         Limit.QUEUE_SIZE: queue_size,
     }
     known = {limit: allowed for limit, allowed in bounds.items() if allowed is not None}
-    narrowest = min(known, key=known.__getitem__)
-    return OutOfReach(narrowest, known[narrowest], asked) if asked > known[narrowest] else None
+    smallest = min(known, key=known.__getitem__)
+    return ExceedsLimit(smallest, known[smallest], requested) if requested > known[smallest] else None
 
 
-def _groups(newcomers: Sequence[Newcomer]) -> Iterable[list[int]]:
+def _groups(candidates: Sequence[QuotaCandidate]) -> Iterable[list[int]]:
     groups: dict[object, list[int]] = {}
-    for place, newcomer in enumerate(newcomers):
-        groups.setdefault(newcomer.group, []).append(place)
+    for place, candidate in enumerate(candidates):
+        groups.setdefault(candidate.group, []).append(place)
     return groups.values()
 
 
-def _held_up(verdicts: Sequence[LimitReached | None]) -> LimitReached | None:
-    """A job that would have fitted, but for the others of its group."""
+def _refused_with_group(verdicts: Sequence[LimitReached | None]) -> LimitReached | None:
+    """The limit of another job of the group, for a job that would have been admitted alone."""
     return next(verdict for verdict in verdicts if verdict is not None)
 
 
-class _Taken:
-    """What is used while newcomers are let in one after another."""
+class _Usage:
+    """The use of quotas while candidates are admitted one after another."""
 
     def __init__(self, used: Mapping[UserId, Use], room: int | None, queue_size: int) -> None:
         self._used = used
@@ -119,34 +119,34 @@ class _Taken:
         self._added: dict[UserId, int] = {}
         self._total = 0
 
-    def add(self, newcomer: Newcomer, before: int) -> LimitReached | None:
-        """Whether it fits after `before` others of its group."""
+    def check(self, candidate: QuotaCandidate, before: int) -> LimitReached | None:
+        """The limit that it reaches after `before` others of its group."""
         if self._room is not None and self._total + before >= self._room:
             return LimitReached(
                 Limit.QUEUE_SIZE, self._queue_size, self._queue_size - self._room + self._total
             )
-        if newcomer.allowance is None:
+        if candidate.allowance is None:
             return None
-        return _checked(
-            newcomer.allowance,
-            self._used.get(newcomer.user, Use()),
-            self._added.get(newcomer.user, 0),
+        return _check_allowance(
+            candidate.allowance,
+            self._used.get(candidate.user, Use()),
+            self._added.get(candidate.user, 0),
             before,
         )
 
-    def keep(self, newcomers: Iterable[Newcomer]) -> None:
-        for newcomer in newcomers:
-            self._added[newcomer.user] = self._added.get(newcomer.user, 0) + 1
+    def add(self, candidates: Iterable[QuotaCandidate]) -> None:
+        for candidate in candidates:
+            self._added[candidate.user] = self._added.get(candidate.user, 0) + 1
             self._total += 1
 
 
-def _checked(allowance: Allowance, use: Use, added: int, before: int) -> LimitReached | None:
-    """Those of its own group `before` it count, but are not told of as used: nobody has them yet."""
+def _check_allowance(allowance: Allowance, use: Use, added: int, before: int) -> LimitReached | None:
+    """Those of its own group `before` it count, but are not reported as used: they are not stored yet."""
     per_hour, this_hour = allowance.jobs_per_hour, use.this_hour + added
     if per_hour is not None and this_hour + before >= per_hour:
         frees_in_s = use.hour_frees_in_s if use.hour_frees_in_s is not None else HOUR_S
         return LimitReached(Limit.JOBS_PER_HOUR, per_hour, this_hour, frees_in_s)
-    most, pending = allowance.pending_jobs, use.pending + added
-    if most is not None and pending + before >= most:
-        return LimitReached(Limit.PENDING_JOBS, most, pending)
+    max_pending, pending = allowance.pending_jobs, use.pending + added
+    if max_pending is not None and pending + before >= max_pending:
+        return LimitReached(Limit.PENDING_JOBS, max_pending, pending)
     return None

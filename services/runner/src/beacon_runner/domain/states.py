@@ -1,49 +1,98 @@
-"""Which states follow which. docs/job-states.md draws these tables; a test compares them."""
+"""The transitions of jobs and executions. docs/job-states.md shows these tables; a test compares them."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from beacon_contracts.jobs import ExecutionState, JobState
 
 J = JobState
 E = ExecutionState
 
-LIVE = frozenset({J.QUEUED, J.PROCESSING, J.RETRYING})
+WAITING = frozenset({J.QUEUED, J.RETRYING})
+LIVE = WAITING | {J.PROCESSING}
 TERMINAL = frozenset(JobState) - LIVE
 
-# What happens -> (from, to). The same happening may start in several states.
-JOB_TRANSITIONS: Mapping[str, tuple[tuple[JobState, JobState], ...]] = {
-    "claimed": ((J.QUEUED, J.PROCESSING), (J.RETRYING, J.PROCESSING), (J.PROCESSING, J.PROCESSING)),
-    "next stage": ((J.PROCESSING, J.QUEUED),),
-    "returned": ((J.PROCESSING, J.QUEUED),),
-    "postponed": ((J.PROCESSING, J.QUEUED),),
-    "retry later": ((J.PROCESSING, J.RETRYING),),
-    "all completed": ((J.PROCESSING, J.COMPLETED),),
-    "some failed": ((J.PROCESSING, J.PARTIAL),),
-    "all failed": ((J.PROCESSING, J.FAILED),),
-    "poison": tuple(
+
+class JobTransition(StrEnum):
+    CLAIMED = "claimed"
+    NEXT_STAGE = "next stage"
+    RETURNED = "returned"
+    DEFERRED = "deferred"
+    RETRY_LATER = "retry later"
+    ALL_COMPLETED = "all completed"
+    SOME_FAILED = "some failed"
+    ALL_FAILED = "all failed"
+    POISON = "poison"
+    CANCELLED = "cancelled"
+    RESUMED = "resumed"
+    EXECUTION_RETRIED = "execution retried"
+    REQUEUED = "requeued"
+
+
+class ExecutionTransition(StrEnum):
+    STARTED = "started"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    NOT_TAKEN = "not taken"
+    POISON = "poison"
+    CANCELLED = "cancelled"
+    RETRIED = "retried"
+    REQUEUED = "requeued"
+
+
+JobSteps = tuple[tuple[JobState, JobState], ...]
+ExecutionSteps = tuple[tuple[ExecutionState, ExecutionState], ...]
+
+JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
+    JobTransition.CLAIMED: (
+        (J.QUEUED, J.PROCESSING),
+        (J.RETRYING, J.PROCESSING),
+        (J.PROCESSING, J.PROCESSING),
+    ),
+    JobTransition.NEXT_STAGE: ((J.PROCESSING, J.QUEUED),),
+    JobTransition.RETURNED: ((J.PROCESSING, J.QUEUED),),
+    JobTransition.DEFERRED: ((J.PROCESSING, J.QUEUED),),
+    JobTransition.RETRY_LATER: ((J.PROCESSING, J.RETRYING),),
+    JobTransition.ALL_COMPLETED: ((J.PROCESSING, J.COMPLETED),),
+    JobTransition.SOME_FAILED: ((J.PROCESSING, J.PARTIAL),),
+    JobTransition.ALL_FAILED: ((J.PROCESSING, J.FAILED),),
+    JobTransition.POISON: tuple(
         (old, new) for new in (J.FAILED, J.PARTIAL) for old in (J.QUEUED, J.PROCESSING, J.RETRYING)
     ),
-    "cancelled": ((J.QUEUED, J.CANCELLED), (J.PROCESSING, J.CANCELLED), (J.RETRYING, J.CANCELLED)),
-    "resumed": ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
-    "one retried": ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
-    "requeued": ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
+    JobTransition.CANCELLED: (
+        (J.QUEUED, J.CANCELLED),
+        (J.PROCESSING, J.CANCELLED),
+        (J.RETRYING, J.CANCELLED),
+    ),
+    JobTransition.RESUMED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
+    JobTransition.EXECUTION_RETRIED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
+    JobTransition.REQUEUED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
 }
 
-EXECUTION_TRANSITIONS: Mapping[str, tuple[tuple[ExecutionState, ExecutionState], ...]] = {
-    "started": ((E.PENDING, E.RUNNING),),
-    "completed": ((E.RUNNING, E.COMPLETED),),
-    "failed": ((E.RUNNING, E.FAILED),),
-    "not taken": ((E.RUNNING, E.PENDING),),
-    "poison": ((E.PENDING, E.FAILED), (E.RUNNING, E.FAILED)),
-    "cancelled": ((E.PENDING, E.CANCELLED), (E.RUNNING, E.CANCELLED)),
-    "tried again": ((E.FAILED, E.PENDING),),
-    "requeued": ((E.FAILED, E.PENDING), (E.CANCELLED, E.PENDING)),
+EXECUTION_TRANSITIONS: Mapping[ExecutionTransition, ExecutionSteps] = {
+    ExecutionTransition.STARTED: ((E.PENDING, E.RUNNING),),
+    ExecutionTransition.COMPLETED: ((E.RUNNING, E.COMPLETED),),
+    ExecutionTransition.FAILED: ((E.RUNNING, E.FAILED),),
+    ExecutionTransition.NOT_TAKEN: ((E.RUNNING, E.PENDING),),
+    ExecutionTransition.POISON: ((E.PENDING, E.FAILED), (E.RUNNING, E.FAILED)),
+    ExecutionTransition.CANCELLED: ((E.PENDING, E.CANCELLED), (E.RUNNING, E.CANCELLED)),
+    ExecutionTransition.RETRIED: ((E.FAILED, E.PENDING),),
+    ExecutionTransition.REQUEUED: ((E.FAILED, E.PENDING), (E.CANCELLED, E.PENDING)),
 }
+
+
+def allows(transition: JobTransition, state: JobState) -> bool:
+    """Whether the transition can start in that state."""
+    return any(old is state for old, _ in JOB_TRANSITIONS[transition])
+
+
+def execution_allows(transition: ExecutionTransition, state: ExecutionState) -> bool:
+    return any(old is state for old, _ in EXECUTION_TRANSITIONS[transition])
 
 
 def may_become(old: JobState, new: JobState) -> bool:
-    return any((old, new) in pairs for pairs in JOB_TRANSITIONS.values())
+    return any((old, new) in steps for steps in JOB_TRANSITIONS.values())
 
 
 def execution_may_become(old: ExecutionState, new: ExecutionState) -> bool:
-    return any((old, new) in pairs for pairs in EXECUTION_TRANSITIONS.values())
+    return any((old, new) in steps for steps in EXECUTION_TRANSITIONS.values())

@@ -1,1 +1,1 @@
-"""The HTTP edge: who asks, what is refused, and how answers look."""
+"""HTTP: routes, authentication, problem documents, views."""

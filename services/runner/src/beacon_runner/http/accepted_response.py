@@ -1,49 +1,47 @@
-"""What submissions are answered: documents of the form `JobAccepted`, made without one on the hot path."""
+"""The response to a submission, in the form of `JobAccepted`."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import orjson
+from starlette.requests import Request
+from starlette.responses import Response
 
 from beacon_contracts.ids import encode_job_id
-from beacon_contracts.jobs import JobState
-from beacon_runner.application.wait_estimator import WaitEstimator
-from beacon_runner.domain.plan import first_asked
-from beacon_runner.domain.submissions import NewJob, Submitted
+from beacon_runner.application.submissions import AcceptedJob
+from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.http.views import links_of
 
-_GAP = "{job_id}"
+MAX_KEY_LENGTH = 200
 
 
-async def receipt(outlook: WaitEstimator, job: NewJob, accepted: Submitted) -> bytes:
-    return await _document(outlook, job, accepted, encode_job_id(accepted.id))
+def accepted_response(accepted: list[AcceptedJob], *, batch: bool) -> Response:
+    """Without pydantic models, because batches are large. 200 when an earlier request stored the jobs."""
+    documents = [_document(one) for one in accepted]
+    status = 202 if accepted[0].job.created else 200
+    if batch:
+        return Response(orjson.dumps({"jobs": documents}), status, media_type="application/json")
+    location = {"location": documents[0]["links"]["self"]}
+    return Response(orjson.dumps(documents[0]), status, location, "application/json")
 
 
-async def receipts(outlook: WaitEstimator, jobs: Sequence[NewJob], accepted: Sequence[Submitted]) -> bytes:
-    """Those of a batch differ in little but their ids: each kind is written once, with gaps for the ids."""
-    kinds: dict[object, list[str]] = {}
-    written = []
-    for job, one in zip(jobs, accepted, strict=True):
-        asked = first_asked(job.admitted.spec)
-        # The new jobs of a batch share the rest.
-        kind = asked if one.created else (one.state, one.tier, one.job_class, asked)
-        parts = kinds.get(kind)
-        if parts is None:
-            parts = kinds[kind] = (await _document(outlook, job, one, _GAP)).decode().split(_GAP)
-        written.append(encode_job_id(one.id).join(parts))
-    return f'{{"jobs":[{",".join(written)}]}}'.encode()
+def _document(accepted: AcceptedJob) -> dict[str, Any]:
+    job = accepted.job
+    job_id = encode_job_id(job.id)
+    return {
+        "job_id": job_id,
+        "status": job.state,
+        "tier": job.tier,
+        "priority": job.job_class,
+        "position": accepted.position,
+        "estimated_wait_s": accepted.estimated_wait_s,
+        "links": links_of(job_id),
+    }
 
 
-async def _document(outlook: WaitEstimator, job: NewJob, accepted: Submitted, job_id: str) -> bytes:
-    queued = accepted.state is JobState.QUEUED
-    position = await outlook.newcomer(accepted.job_class, job.lane) if queued else None
-    return orjson.dumps(
-        {
-            "job_id": job_id,
-            "status": accepted.state,
-            "tier": accepted.tier,
-            "priority": accepted.job_class,
-            "position": position,
-            "estimated_wait_s": outlook.wait_s(job.admitted.spec, position),
-            "links": links_of(job_id),
-        }
-    )
+def idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= MAX_KEY_LENGTH or not key.isascii() or not key.isprintable():
+        raise InvalidFieldsError.of("Idempotency-Key", f"must be 1 to {MAX_KEY_LENGTH} printable characters")
+    return key

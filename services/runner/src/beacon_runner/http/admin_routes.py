@@ -1,4 +1,4 @@
-"""What an operator sees and does: depths, dead letters, pauses, lanes."""
+"""Routes for operators: queue depths, dead letters, pauses, lanes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,22 +19,21 @@ from beacon_contracts.operations import (
     OutboxStats,
     RuntimeStats,
 )
-from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import JobClass
 from beacon_http.replies import view_response
-from beacon_runner.domain.admission import RefusedJobError
-from beacon_runner.http.auth import ApiKeyCache
+from beacon_runner.domain.dead_letters import DeadLetter, DeadLetterCursor
+from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.http.auth import ApiKeyCache, require_scope
 from beacon_runner.http.cursors import Cursor, PageSize, read_letter_cursor, show_letter_cursor
 from beacon_runner.http.openapi import problems
-from beacon_runner.http.scopes import locked
+from beacon_runner.ports.dead_letters import DeadLetterStore
+from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.outbox import Outbox
 from beacon_runner.ports.pauses import PauseStore
 from beacon_runner.ports.queue_admin import QueueAdmin
-from beacon_runner.postgres.dead_letters import DeadLetter, DeadLetters, LetterPlace
-from beacon_runner.postgres.job_queries import Reader
 
 
-class QueueState(ResponseModel):
+class PauseState(ResponseModel):
     name: JobClass
     paused: bool
 
@@ -46,7 +45,7 @@ class LaneCounts(ResponseModel):
 
 
 class LanesReset(ResponseModel):
-    """The counters that were wrong, as they are now."""
+    """The counters that were corrected, with their new values."""
 
     corrected: list[LaneCounts]
 
@@ -55,19 +54,19 @@ class LanesReset(ResponseModel):
 class Operations:
     queue: QueueAdmin
     outbox: Outbox
-    letters: DeadLetters
+    dead_letters: DeadLetterStore
     pauses: PauseStore
-    reader: Reader
+    queries: JobQueries
     on_queued: Callable[[], None]
 
     async def stats(self) -> RuntimeStats:
         queue, lag = await self.queue.stats(), await self.outbox.lag()
-        counts = await self.reader.counts()
+        counts = await self.queries.counts()
         waiting = [count.oldest_s for count in counts if count.state == "queued"]
         return RuntimeStats(
             main=sum(queue.waiting.values()),
             retry=queue.retry,
-            dead=await self.letters.count(),
+            dead=await self.dead_letters.count(),
             leases=queue.leased,
             outbox=OutboxStats(pending=lag.entries, lag_s=round(lag.oldest_s, 3)),
             oldest_age_s=round(max(waiting), 3) if waiting else None,
@@ -89,7 +88,7 @@ class Operations:
         )
 
     async def pause(self, job_class: JobClass) -> None:
-        """Durable first: should Redis not hear of it now, the reconciler tells it."""
+        """Stored in Postgres first: if Redis is unavailable now, the reconciler updates it later."""
         await self.pauses.pause(job_class)
         await self.queue.pause(job_class)
 
@@ -97,22 +96,22 @@ class Operations:
         await self.pauses.resume(job_class)
         await self.queue.resume(job_class)
 
-    async def dead_page(self, after: LetterPlace | None, limit: int) -> DeadLetterPage:
-        found = await self.letters.page(after, limit + 1)
-        following = show_letter_cursor(found[limit - 1].place) if len(found) > limit else None
+    async def dead_page(self, after: DeadLetterCursor | None, limit: int) -> DeadLetterPage:
+        found = await self.dead_letters.page(after, limit + 1)
+        next_cursor = show_letter_cursor(found[limit - 1].cursor) if len(found) > limit else None
         return DeadLetterPage(
             dead_letters=[_letter_view(letter) for letter in found[:limit]],
-            total=await self.letters.count(),
-            next_cursor=following,
+            total=await self.dead_letters.count(),
+            next_cursor=next_cursor,
         )
 
     async def purge(self, jobs: Sequence[JobId] | None) -> int:
-        removed = await self.letters.purge(jobs)
+        removed = await self.dead_letters.purge(jobs)
         await self.queue.forget_dead(None if jobs is None else removed)
         return len(removed)
 
     async def requeue(self, jobs: Sequence[JobId] | None) -> int:
-        requeued = await self.letters.requeue(jobs)
+        requeued = await self.dead_letters.requeue(jobs)
         self.on_queued()
         await self.queue.forget_dead(requeued)
         return len(requeued)
@@ -135,68 +134,66 @@ def _letter_view(letter: DeadLetter) -> DeadLetterView:
 
 
 def chosen_jobs(choice: DeadLetterChoice) -> list[JobId] | None:
-    """The jobs that were named; None when all were meant, which has to be said."""
+    """The jobs that were given; None for all, which must be explicit."""
     if choice.all and choice.job_ids is None:
         return None
     if choice.all or choice.job_ids is None:
-        message = "give the ids, or say all: true, and not both"
-        raise RefusedJobError([FieldProblem(field="job_ids", message=message, code="invalid")])
+        raise InvalidFieldsError.of("job_ids", "must be given, or all: true, but not both")
     jobs: list[JobId] = []
     for number, text in enumerate(choice.job_ids):
         try:
             jobs.append(decode_job_id(text))
         except ValueError as error:
-            field = f"job_ids[{number}]"
-            raise RefusedJobError([FieldProblem(field=field, message=str(error), code="invalid")]) from None
+            raise InvalidFieldsError.of(f"job_ids[{number}]", str(error)) from None
     return jobs
 
 
 def admin_routes(operations: Operations, keys: ApiKeyCache) -> APIRouter:
-    routes = APIRouter(prefix="/admin", tags=["operations"], route_class=locked(keys, Scope.ADMIN))
+    routes = APIRouter(prefix="/admin", tags=["operations"], route_class=require_scope(keys, Scope.ADMIN))
 
     @routes.get("/runtime/stats", responses={200: {"model": RuntimeStats}, **problems(401, 403, 503)})
-    async def runtime_stats() -> Response:
+    async def get_runtime_stats() -> Response:
         """Depth of main, retry and dead; per class and lane; leases; outbox lag; oldest age."""
         return view_response(await operations.stats())
 
     @routes.get("/queue-dead", responses={200: {"model": DeadLetterPage}, **problems(401, 403, 422, 503)})
-    async def queue_dead(limit: PageSize = 100, cursor: Cursor = None) -> Response:
+    async def list_dead_letters(limit: PageSize = 100, cursor: Cursor = None) -> Response:
         """Dead letters, newest first, with reason and last error."""
         return view_response(await operations.dead_page(read_letter_cursor(cursor), limit))
 
     @routes.post(
         "/queue-dead/purge", responses={200: {"model": AffectedCount}, **problems(400, 401, 403, 422, 503)}
     )
-    async def purge(choice: DeadLetterChoice) -> Response:
+    async def purge_dead_letters(choice: DeadLetterChoice) -> Response:
         """Remove all, or those given. The jobs stay readable."""
         return view_response(AffectedCount(count=await operations.purge(chosen_jobs(choice))))
 
     @routes.post(
         "/queue-dead/requeue", responses={200: {"model": AffectedCount}, **problems(400, 401, 403, 422, 503)}
     )
-    async def requeue(choice: DeadLetterChoice) -> Response:
-        """Put all, or those given, back to work with their attempts reset."""
+    async def requeue_dead_letters(choice: DeadLetterChoice) -> Response:
+        """Queue all, or those given, again with their attempts reset."""
         return view_response(AffectedCount(count=await operations.requeue(chosen_jobs(choice))))
 
     @routes.post(
-        "/queues/{job_class}/pause", responses={200: {"model": QueueState}, **problems(401, 403, 422, 503)}
+        "/queues/{job_class}/pause", responses={200: {"model": PauseState}, **problems(401, 403, 422, 503)}
     )
-    async def pause(job_class: JobClass) -> Response:
-        """Stop consumption of a class; what runs goes on."""
+    async def pause_queue(job_class: JobClass) -> Response:
+        """Stop consumption of a class; running jobs continue."""
         await operations.pause(job_class)
-        return view_response(QueueState(name=job_class, paused=True))
+        return view_response(PauseState(name=job_class, paused=True))
 
     @routes.post(
-        "/queues/{job_class}/resume", responses={200: {"model": QueueState}, **problems(401, 403, 422, 503)}
+        "/queues/{job_class}/resume", responses={200: {"model": PauseState}, **problems(401, 403, 422, 503)}
     )
-    async def resume(job_class: JobClass) -> Response:
+    async def resume_queue(job_class: JobClass) -> Response:
         """Start consumption of a class again."""
         await operations.resume(job_class)
-        return view_response(QueueState(name=job_class, paused=False))
+        return view_response(PauseState(name=job_class, paused=False))
 
     @routes.post("/lanes/reset", responses={200: {"model": LanesReset}, **problems(401, 403, 503)})
     async def reset_lanes() -> Response:
-        """Recount the lanes' counters from the truth."""
+        """Recount the lanes' counters from the messages."""
         corrected = await operations.queue.reset_lanes()
         counts = [LaneCounts(lane=one.lane, pending=one.pending, running=one.running) for one in corrected]
         return view_response(LanesReset(corrected=counts))

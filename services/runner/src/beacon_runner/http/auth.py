@@ -1,95 +1,121 @@
-"""Who asks: keys looked up by hash, remembered for a moment, forgotten at once when they are revoked here."""
+"""API keys: read from the request, looked up by their hash, cached for a few seconds."""
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from cachetools import TLRUCache, TTLCache
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Scope as AsgiScope
 
 from beacon_contracts.accounts import Scope
-from beacon_contracts.ids import UserId
 from beacon_http.problems import HttpProblemError
 from beacon_lifecycle import Clock
-from beacon_runner.postgres.users import Principal, hash_of
+from beacon_runner.domain.users import Principal, hash_key
+from beacon_runner.http.route import Handler, StrictRoute
+
+KEY_TTL_S = 5.0  # after a revocation in another process the key works for so long
+UNKNOWN_KEY_TTL_S = 1.0
+MAX_CACHED_KEYS = 10_000
+MAX_WRONG_KEYS = 30  # of one client address
+WRONG_KEYS_WINDOW_S = 60.0
+SEEN_TTL_S = 3_600.0
 
 _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 
 
-@dataclass(slots=True)
-class _Remembered:
-    principal: Principal | None
-    until: float
-
-
 class ApiKeyCache:
-    """A revocation elsewhere is honoured after `ttl_s`; an unknown key is asked for again sooner."""
+    """Finds the principal of a key.
 
-    def __init__(
-        self,
-        look_up: Callable[[bytes], Awaitable[Principal | None]],
-        clock: Clock,
-        *,
-        ttl_s: float = 5.0,
-        unknown_ttl_s: float = 1.0,
-        most: int = 10_000,
-    ) -> None:
-        self._look_up = look_up
-        self._clock = clock
-        self._ttl_s = ttl_s
-        self._unknown_ttl_s = unknown_ttl_s
-        self._most = most
-        self._by_hash: OrderedDict[bytes, _Remembered] = OrderedDict()
+    An address that has sent `MAX_WRONG_KEYS` different wrong keys is refused until its window ends.
+    Keys that were valid in the last hour are exempt: other clients may share the address behind a proxy.
+    """
+
+    def __init__(self, find: Callable[[bytes], Awaitable[Principal | None]], clock: Clock) -> None:
+        self._find = find
+        self._principals: TLRUCache[bytes, Principal | None] = TLRUCache(
+            MAX_CACHED_KEYS,
+            ttu=lambda _, principal, now: now + (UNKNOWN_KEY_TTL_S if principal is None else KEY_TTL_S),
+            timer=clock.now,
+        )
+        self._seen: TTLCache[bytes, bool] = TTLCache(MAX_CACHED_KEYS, SEEN_TTL_S, timer=clock.now)
+        self._wrong: TTLCache[str, set[bytes]] = TTLCache(
+            MAX_CACHED_KEYS, WRONG_KEYS_WINDOW_S, timer=clock.now
+        )
 
     async def require(self, scope: AsgiScope, needed: Scope) -> Principal:
-        """The request's user; 401 without a valid key, 403 when the key lacks the scope."""
-        return await self.require_key(shown_key(scope), needed)
+        """The request's principal; 401 without a valid key, 403 when the key lacks the scope."""
+        key_hash = key_hash_of(scope)
+        wrong = self._wrong.get(_address(scope), ())
+        if len(wrong) >= MAX_WRONG_KEYS and key_hash not in self._seen:
+            detail = f"this address has sent {MAX_WRONG_KEYS} wrong keys; wait before you try another"
+            raise HttpProblemError(429, "too_many_wrong_keys", detail, retry_after_s=WRONG_KEYS_WINDOW_S)
+        try:
+            return await self.require_key(key_hash, needed)
+        except UnknownKeyError:
+            self._wrong.setdefault(_address(scope), set()).add(key_hash)
+            raise
 
     async def require_key(self, key_hash: bytes, needed: Scope) -> Principal:
-        principal = await self._find(key_hash)
+        if key_hash in self._principals:
+            principal = self._principals[key_hash]
+        else:
+            principal = self._principals[key_hash] = await self._find(key_hash)
         if principal is None:
-            raise HttpProblemError(
-                401, "unknown_key", "this key is unknown, expired or revoked", headers=_CHALLENGE
-            )
+            raise UnknownKeyError
+        self._seen[key_hash] = True
         if needed not in principal.scopes:
             raise HttpProblemError(403, "scope_missing", f"this needs a key with the scope {needed}")
         return principal
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """After any change of users or keys in this process."""
-        self._by_hash.clear()
-
-    async def _find(self, key_hash: bytes) -> Principal | None:
-        found = self._by_hash.get(key_hash)
-        if found is not None and found.until > self._clock.now():
-            return found.principal
-        principal = await self._look_up(key_hash)
-        ttl_s = self._unknown_ttl_s if principal is None else self._ttl_s
-        self._by_hash[key_hash] = _Remembered(principal, self._clock.now() + ttl_s)
-        self._by_hash.move_to_end(key_hash)
-        while len(self._by_hash) > self._most:
-            self._by_hash.popitem(last=False)
-        return principal
+        self._principals.clear()
 
 
-def shown_key(scope: AsgiScope) -> bytes:
-    """The hash of the request's key: keys themselves are kept nowhere."""
-    key = _presented(scope)
-    if key is None:
-        raise HttpProblemError(401, "no_key", "send your key as Authorization: Bearer", headers=_CHALLENGE)
-    return hash_of(key)
+class UnknownKeyError(HttpProblemError):
+    def __init__(self) -> None:
+        super().__init__(401, "unknown_key", "this key is unknown, expired or revoked", headers=_CHALLENGE)
 
 
-def _presented(scope: AsgiScope) -> str | None:
-    """The key in `Authorization: Bearer` or `X-API-Key`."""
+def require_scope(keys: ApiKeyCache, needed: Scope) -> type[StrictRoute]:
+    """For `APIRouter(route_class=...)`. The key is checked before path, query and body are read."""
+
+    class AuthenticatedRoute(StrictRoute):
+        def get_route_handler(self) -> Handler:
+            handle = super().get_route_handler()
+
+            async def check_key(request: Request) -> Response:
+                request.state.principal = await keys.require(request.scope, needed)
+                return await handle(request)
+
+            return check_key
+
+    return AuthenticatedRoute
+
+
+def principal_of(request: Request) -> Principal:
+    """The principal of a request to a route of `require_scope`."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+def key_hash_of(scope: AsgiScope) -> bytes:
+    """The hash of the key in `Authorization: Bearer` or `X-API-Key`; 401 without one."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             kind, _, key = value.decode("latin-1").partition(" ")
-            return key.strip() or None if kind.lower() == "bearer" else None
-        if name == b"x-api-key":
-            return str(value, "latin-1") or None
-    return None
+            if kind.lower() == "bearer" and key.strip():
+                return hash_key(key.strip())
+            break
+        if name == b"x-api-key" and value:
+            return hash_key(str(value, "latin-1"))
+    raise HttpProblemError(401, "no_key", "send your key as Authorization: Bearer", headers=_CHALLENGE)
 
 
-def owner_of(principal: Principal) -> UserId | None:
-    """Whose jobs this key may touch; None stands for everybody's."""
-    return None if Scope.ADMIN in principal.scopes else principal.user
+def has_key(scope: AsgiScope) -> bool:
+    return any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"])
+
+
+def _address(scope: AsgiScope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""

@@ -1,4 +1,4 @@
-"""What can be asked for, where it runs, and who is asking."""
+"""Models, features, regions and prices, and the user of the key."""
 
 from dataclasses import dataclass
 
@@ -23,16 +23,16 @@ from beacon_contracts.catalogue import (
 from beacon_contracts.ids import USER, encode_id
 from beacon_contracts.router_status import LimitStatus, RegionStatus
 from beacon_http.replies import view_response
-from beacon_runner.application.priorities import Priorities
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.quotas import Allowance, Limit
 from beacon_runner.domain.template import references
-from beacon_runner.http.auth import ApiKeyCache
+from beacon_runner.domain.users import Principal
+from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.openapi import problems
-from beacon_runner.http.scopes import locked
+from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.router import RouterPort
 from beacon_runner.ports.submissions import SubmissionStore
-from beacon_runner.postgres.users import Principal, Users
+from beacon_runner.ports.users import UserStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Catalogue:
     config: BeaconConfig
     admission: Admission
     router: RouterPort
-    intake: SubmissionStore
-    users: Users
+    submissions: SubmissionStore
+    users: UserStore
     priorities: Priorities
 
     def models(self) -> ModelList:
@@ -73,7 +73,7 @@ class Catalogue:
         )
 
     async def regions(self) -> RegionList:
-        """With the live state that the routers report; several of one region are not added up."""
+        """With the live state that the routers report; reports about one region are not added up."""
         states: dict[str, RegionStatus] = {}
         groups: dict[str, LimitStatus] = {}
         waiting = 0
@@ -99,10 +99,10 @@ class Catalogue:
         )
 
     async def me(self, principal: Principal) -> Me:
-        """Asked of the database each time: what is left must not be a memory of what was."""
+        """Read from the database each time, because limits and credit change."""
         user = await self.users.get(principal.user)
         tier = self.config.tiers[user.tier]
-        use = await self.intake.use_of(user.id, Allowance.of(tier))
+        use = await self.submissions.use_of(user.id, Allowance.of(tier))
         return Me(
             user_id=encode_id(USER, user.id),
             name=user.name,
@@ -130,31 +130,31 @@ def _inputs(feature: FeatureConfig) -> list[str]:
 
 
 def catalogue_routes(catalogue: Catalogue, keys: ApiKeyCache) -> APIRouter:
-    routes = APIRouter(tags=["catalogue"], route_class=locked(keys, Scope.USER))
+    routes = APIRouter(tags=["catalogue"], route_class=require_scope(keys, Scope.USER))
 
     @routes.get("/api/v1/models", responses={200: {"model": ModelList}, **problems(401, 403, 503)})
-    async def models() -> Response:
+    async def list_models() -> Response:
         """The models, and the regions that serve each."""
         return view_response(catalogue.models())
 
     @routes.get("/api/v1/features", responses={200: {"model": FeatureList}, **problems(401, 403, 503)})
-    async def features() -> Response:
-        """The pipelines, their steps and the input that they need."""
+    async def list_features() -> Response:
+        """The pipelines, their steps and their input."""
         return view_response(catalogue.features())
 
     @routes.get("/api/v1/regions", responses={200: {"model": RegionList}, **problems(401, 403, 503)})
-    async def regions() -> Response:
+    async def list_regions() -> Response:
         """The regions with their live state: depth, slots, breakers."""
         return view_response(await catalogue.regions())
 
     @routes.get("/api/v1/skip-pricing", responses={200: {"model": SkipPricing}, **problems(401, 403, 503)})
-    async def skip_pricing() -> Response:
-        """What going first costs, by how long the job is."""
+    async def get_skip_pricing() -> Response:
+        """The price of a skip by the length of the job."""
         return view_response(catalogue.prices())
 
     @routes.get("/api/v1/me", responses={200: {"model": Me}, **problems(401, 403, 503)})
-    async def me(request: Request) -> Response:
-        """Who the key is: tier, limits and credit."""
-        return view_response(await catalogue.me(await keys.require(request.scope, Scope.USER)))
+    async def get_me(request: Request) -> Response:
+        """The user of the key: tier, limits and credit."""
+        return view_response(await catalogue.me(principal_of(request)))
 
     return routes

@@ -1,4 +1,4 @@
-"""Events as they happen: server-sent events, WebSockets, and the tickets that open them."""
+"""Events of a job: pages, server-sent events, WebSockets, and the tokens that open WebSockets."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,17 +13,17 @@ from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.model import RequestModel, ResponseModel
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import view_response
-from beacon_runner.application.job_events import JobEventService
-from beacon_runner.http.auth import ApiKeyCache, owner_of, shown_key
+from beacon_runner.application.events import JobEventService
+from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.domain.users import Principal
+from beacon_runner.http.auth import ApiKeyCache, key_hash_of, principal_of, require_scope
 from beacon_runner.http.cursors import JobPath
 from beacon_runner.http.event_socket import EventSocket
 from beacon_runner.http.event_stream import EventStream
 from beacon_runner.http.openapi import problems
-from beacon_runner.http.problems import refusal
-from beacon_runner.http.scopes import locked
-from beacon_runner.http.stream_end import TOLD
-from beacon_runner.http.websocket_tokens import Tickets
-from beacon_runner.postgres.users import Principal
+from beacon_runner.http.problems import EXPECTED_ERRORS, problem_response
+from beacon_runner.http.views import event_view
+from beacon_runner.ports.events import WebSocketTokenStore
 
 After = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Only events with greater numbers")]
 
@@ -38,7 +38,7 @@ class TicketView(ResponseModel):
 
 
 def event_routes(events: JobEventService, keys: ApiKeyCache) -> APIRouter:
-    routes = APIRouter(tags=["jobs"], route_class=locked(keys, Scope.USER))
+    routes = APIRouter(tags=["jobs"], route_class=require_scope(keys, Scope.USER))
 
     @routes.get(
         "/api/v1/jobs/{job_id}/events",
@@ -51,82 +51,77 @@ def event_routes(events: JobEventService, keys: ApiKeyCache) -> APIRouter:
             **problems(401, 403, 404, 422, 503),
         },
     )
-    async def job_events(request: Request, job_id: JobPath, after: After = None) -> Response:
-        """What happened and what happens; `Last-Event-ID` or `after` skip what is known.
+    async def get_job_events(request: Request, job_id: JobPath, after: After = None) -> Response:
+        """Past and future events; `Last-Event-ID` or `after` skip events that the client has.
 
-        The last event of a stream is `STREAM_END`, whose data has the `reason`: `job_over`, or one that asks
-        the client to come back with the last number it has, such as `server_stopping`.
+        The last event of a stream is `STREAM_END`, whose data has the `reason`: `job_over`, or one after
+        which the client should reconnect with its last number, such as `server_stopping`.
         """
         job = decode_job_id(job_id)
-        still_allowed = _key_still_good(keys, shown_key(request.scope))
-        owner = owner_of(await still_allowed())
-        known = after if after is not None else _last_event_id(request)
+        owner = principal_of(request).owner
+        if after is None:
+            after = _event_number(request.headers.get("last-event-id", "0"), "Last-Event-ID")
         if "text/event-stream" not in request.headers.get("accept", ""):
-            found, more = await events.page(job, owner, known)
-            return view_response(EventPage(events=found, more=more))
-        await events.jobs.record(job, owner)
-        followed = events.follow(job, owner, known, still_allowed)
-        return EventStream(followed, events.watchers)
+            found, more = await events.page(job, owner, after)
+            return view_response(EventPage(events=[event_view(job, event) for event in found], more=more))
+        await events.jobs.get(job, owner)
+        followed = events.follow(job, owner, after, _check_access(keys, key_hash_of(request.scope)))
+        return EventStream(job, followed, events.watch)
 
     return routes
 
 
-def socket_routes(events: JobEventService, keys: ApiKeyCache, tickets: Tickets) -> APIRouter:
-    routes = APIRouter(tags=["jobs"], route_class=locked(keys, Scope.USER))
+def socket_routes(events: JobEventService, keys: ApiKeyCache, tokens: WebSocketTokenStore) -> APIRouter:
+    routes = APIRouter(tags=["jobs"], route_class=require_scope(keys, Scope.USER))
 
     @routes.post(
         "/api/v1/tickets", responses={200: {"model": TicketView}, **problems(400, 401, 403, 404, 422, 503)}
     )
-    async def issue_ticket(request: Request, wanted: TicketRequest) -> Response:
-        """A ticket that opens one WebSocket to one job within half a minute: `/ws/{job_id}?ticket=…`."""
-        owner = owner_of(await keys.require(request.scope, Scope.USER))
+    async def issue_websocket_token(request: Request, wanted: TicketRequest) -> Response:
+        """A token that opens one WebSocket to one job within 30 s: `/ws/{job_id}?ticket=…`."""
         job = decode_job_id(wanted.job_id)
-        await events.jobs.record(job, owner)
-        ticket = await tickets.issue(shown_key(request.scope), job)
-        return view_response(TicketView(ticket=ticket.text, expires_in_s=ticket.expires_in_s))
+        await events.jobs.get(job, principal_of(request).owner)
+        token = await tokens.issue(key_hash_of(request.scope), job)
+        return view_response(TicketView(ticket=token.text, expires_in_s=token.expires_in_s))
 
     @routes.websocket("/ws/{job_id}")
     async def watch(socket: WebSocket, job_id: str, after: str = "0", ticket: str | None = None) -> None:
         """The events of a job as JSON messages, from `after` on."""
         try:
-            known = _event_number(after, "after")
-            if ticket is None:  # nothing is said of a job to somebody without a key
+            last = _event_number(after, "after")
+            if ticket is None:  # before anything is said about the job
                 await keys.require(socket.scope, Scope.USER)
             job = decode_job_id(job_id)
-            still_allowed = _key_still_good(keys, await _key_of(socket, tickets, ticket, job))
-            owner = owner_of(await still_allowed())
-            await events.jobs.record(job, owner)
-        except TOLD as error:
-            await socket.send_denial_response(refusal(error, socket.url.path).response())
+            check_access = _check_access(keys, await _key_of(socket, tokens, ticket, job))
+            owner = (await check_access()).owner
+            await events.jobs.get(job, owner)
+        except EXPECTED_ERRORS as error:
+            await socket.send_denial_response(problem_response(error, socket.url.path).response())
             return
         await socket.accept()
-        followed = events.follow(job, owner, known, still_allowed)
-        await EventSocket(socket, events.watchers).serve(followed)
+        followed = events.follow(job, owner, last, check_access)
+        await EventSocket(socket, job, events.watch).serve(followed)
 
     return routes
 
 
-async def _key_of(socket: WebSocket, tickets: Tickets, ticket: str | None, job: JobId) -> bytes:
-    """The hash of the key that opens this socket: its own, or the one that its ticket stands for."""
+async def _key_of(socket: WebSocket, tokens: WebSocketTokenStore, ticket: str | None, job: JobId) -> bytes:
+    """The hash of the key that opens this socket: its own, or the one that its token stands for."""
     if ticket is None:
-        return shown_key(socket.scope)
-    key = await tickets.redeem(ticket, job)
-    if key is None:
-        detail = "this ticket is unknown, used, too old or for another job: get another"
+        return key_hash_of(socket.scope)
+    key_hash = await tokens.redeem(ticket, job)
+    if key_hash is None:
+        detail = "this ticket is unknown, used, expired or for another job; request another"
         raise HttpProblemError(401, "ticket_used_up", detail)
-    return key
+    return key_hash
 
 
-def _key_still_good(keys: ApiKeyCache, key_hash: bytes) -> Callable[[], Awaitable[Principal]]:
-    """A key that is revoked ends the streams that it has opened."""
+def _check_access(keys: ApiKeyCache, key_hash: bytes) -> Callable[[], Awaitable[Principal]]:
+    """Called during a stream: a revoked key ends the streams that it has opened."""
     return partial(keys.require_key, key_hash, Scope.USER)
 
 
-def _last_event_id(request: Request) -> int:
-    return _event_number(request.headers.get("last-event-id", "0"), "Last-Event-ID")
-
-
-def _event_number(told: str, name: str) -> int:
-    if not (told.isascii() and told.isdigit() and len(told) < 10):
-        raise HttpProblemError(422, "invalid_field", f"{name} must be the number of an event")
-    return int(told)
+def _event_number(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidFieldsError.of(name, "must be the number of an event")
+    return int(text)

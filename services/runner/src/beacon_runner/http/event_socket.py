@@ -6,46 +6,50 @@ from contextlib import aclosing
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from beacon_contracts.events import JobEvent
-from beacon_runner.http.stream_end import OVER, STOPPING, TOLD, Ending, ending_of
-from beacon_runner.redis_queue.watchers import Watchers
+from beacon_contracts.ids import JobId
+from beacon_runner.domain.jobs import EventRecord
+from beacon_runner.http.problems import EXPECTED_ERRORS
+from beacon_runner.http.stream_end import JOB_OVER, SERVER_STOPPING, StreamEnd, stream_end_of
+from beacon_runner.http.views import event_view
+from beacon_runner.ports.events import JobWatch
 
 
 class EventSocket:
-    """Sends until the job is over or the client is gone."""
+    """Sends until the job has ended or the client disconnects."""
 
-    def __init__(self, socket: WebSocket, watchers: Watchers) -> None:
+    def __init__(self, socket: WebSocket, job: JobId, watch: JobWatch) -> None:
         self._socket = socket
-        self._watchers = watchers
+        self._job = job
+        self._watch = watch
 
-    async def serve(self, followed: AsyncGenerator[JobEvent | None]) -> None:
-        sending = asyncio.ensure_future(self._tell(followed))
-        gone = asyncio.ensure_future(self._until_gone())
+    async def serve(self, followed: AsyncGenerator[EventRecord | None]) -> None:
+        sending = asyncio.ensure_future(self._send_until_end(followed))
+        disconnected = asyncio.ensure_future(self._until_disconnect())
         try:
-            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, disconnected}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in (sending, gone):
+            for one in (sending, disconnected):
                 one.cancel()
-            await asyncio.gather(sending, gone, return_exceptions=True)
+            await asyncio.gather(sending, disconnected, return_exceptions=True)
 
-    async def _tell(self, followed: AsyncGenerator[JobEvent | None]) -> None:
+    async def _send_until_end(self, followed: AsyncGenerator[EventRecord | None]) -> None:
         try:
-            ending = await self._send_all(followed)
-            await self._socket.close(ending.close_code, ending.close_reason)
+            end = await self._send_all(followed)
+            await self._socket.close(end.close_code, end.close_reason)
         except WebSocketDisconnect:
             return
 
-    async def _send_all(self, followed: AsyncGenerator[JobEvent | None]) -> Ending:
+    async def _send_all(self, followed: AsyncGenerator[EventRecord | None]) -> StreamEnd:
         try:
             async with aclosing(followed) as events:
                 async for event in events:
                     if event is not None:
-                        await self._socket.send_text(event.model_dump_json())
-        except TOLD as error:
-            return ending_of(error)
-        return STOPPING if self._watchers.closed else OVER
+                        await self._socket.send_text(event_view(self._job, event).model_dump_json())
+        except EXPECTED_ERRORS as error:
+            return stream_end_of(error)
+        return SERVER_STOPPING if self._watch.closed else JOB_OVER
 
-    async def _until_gone(self) -> None:
-        """What the client says means nothing here; that it leaves does."""
+    async def _until_disconnect(self) -> None:
+        """Messages from the client are ignored; a disconnect ends the stream."""
         while (await self._socket.receive())["type"] != "websocket.disconnect":
             pass

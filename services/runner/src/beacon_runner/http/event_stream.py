@@ -6,42 +6,44 @@ from contextlib import aclosing
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
-from beacon_contracts.events import JobEvent
-from beacon_runner.http.stream_end import OVER, STOPPING, TOLD, ending_of
-from beacon_runner.redis_queue.watchers import Watchers
+from beacon_contracts.ids import JobId
+from beacon_runner.domain.jobs import EventRecord
+from beacon_runner.http.problems import EXPECTED_ERRORS
+from beacon_runner.http.stream_end import JOB_OVER, SERVER_STOPPING, stream_end_of
+from beacon_runner.http.views import event_view
+from beacon_runner.ports.events import JobWatch
 
-HEARTBEAT = b": still here\n\n"
+HEARTBEAT = b": heartbeat\n\n"
 HEADERS: Mapping[str, str] = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 class EventStream(StreamingResponse):
     """A client that reads nothing is disconnected by the server; it can resume without loss."""
 
-    def __init__(self, events: AsyncGenerator[JobEvent | None], watchers: Watchers) -> None:
-        self._written = _written(events, watchers)
-        super().__init__(self._written, media_type="text/event-stream", headers=HEADERS)
+    def __init__(self, job: JobId, events: AsyncGenerator[EventRecord | None], watch: JobWatch) -> None:
+        self._encoded = _encoded(job, events, watch)
+        super().__init__(self._encoded, media_type="text/event-stream", headers=HEADERS)
 
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(send)
         finally:
-            await self._written.aclose()
+            await self._encoded.aclose()
 
 
-async def _written(events: AsyncGenerator[JobEvent | None], watchers: Watchers) -> AsyncGenerator[bytes]:
+async def _encoded(
+    job: JobId, events: AsyncGenerator[EventRecord | None], watch: JobWatch
+) -> AsyncGenerator[bytes]:
     try:
         async with aclosing(events):
             async for event in events:
-                yield HEARTBEAT if event is None else _sse(event)
-    except TOLD as error:
-        yield ending_of(error).sse()
+                yield HEARTBEAT if event is None else _sse(job, event)
+    except EXPECTED_ERRORS as error:
+        yield stream_end_of(error).sse()
     else:
-        yield (STOPPING if watchers.closed else OVER).sse()
+        yield (SERVER_STOPPING if watch.closed else JOB_OVER).sse()
 
 
-def _sse(event: JobEvent) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (
-        event.seq,
-        event.type.encode(),
-        event.model_dump_json().encode(),
-    )
+def _sse(job: JobId, event: EventRecord) -> bytes:
+    data = event_view(job, event).model_dump_json().encode()
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), data)

@@ -1,4 +1,4 @@
-"""Is the process alive, and can it serve? For orchestrators and load balancers."""
+"""Liveness, readiness and metrics, for orchestrators and load balancers."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from beacon_contracts.model import ResponseModel
 from beacon_http.replies import view_response
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
+from beacon_runner.http.openapi import NO_KEY
 from beacon_telemetry import metrics_route
 
 log = structlog.get_logger(__name__)
@@ -24,7 +25,7 @@ class Health(ResponseModel):
 
 
 class Readiness(ResponseModel):
-    """Each part with `ok` or what is wrong with it; `at` lets others compare their clocks."""
+    """Each part with `ok` or its problem; `at` is the server's time, for comparing clocks."""
 
     ready: bool
     parts: dict[str, str]
@@ -48,7 +49,7 @@ class ReadinessCheck:
             return {"postgres": "ok", "migrations": "never run: `beacon-runner migrate`"}
         except StoreUnavailableError as error:
             return {"postgres": f"does not answer: {error}", "migrations": "unknown"}
-        except Exception as error:  # noqa: BLE001 - whatever it is, this process cannot serve
+        except Exception as error:  # noqa: BLE001 - with any error this process is not ready
             log.warning("readiness_check_failed", error=repr(error))
             return {"postgres": "ok", "migrations": f"cannot be read: {error}"}
         return {"postgres": "ok", "migrations": self._fits(version)}
@@ -70,14 +71,16 @@ class ReadinessCheck:
 def health_routes(check: ReadinessCheck, registry: CollectorRegistry) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz", responses={200: {"model": Health}})
-    async def healthz() -> Response:
-        """The process lives and its event loop turns."""
+    @routes.get("/healthz", responses={200: {"model": Health}}, openapi_extra=NO_KEY)
+    async def get_health() -> Response:
+        """The process is alive and its event loop responds."""
         return view_response(Health(status="ok"))
 
-    @routes.get("/readyz", responses={200: {"model": Readiness}, 503: {"model": Readiness}})
-    async def readyz() -> Response:
-        """Postgres and Redis answer, and the database has the version that this code needs."""
+    @routes.get(
+        "/readyz", responses={200: {"model": Readiness}, 503: {"model": Readiness}}, openapi_extra=NO_KEY
+    )
+    async def get_readiness() -> Response:
+        """Postgres and Redis answer, and the database schema has the version that this code needs."""
         readiness = await check.check()
         return view_response(readiness, 200 if readiness.ready else 503)
 

@@ -1,4 +1,4 @@
-"""The ledger of credit: one's own, and anybody's for operators."""
+"""The credit ledger: the user's own, and every user's for operators."""
 
 from typing import Annotated
 
@@ -9,45 +9,44 @@ from starlette.responses import Response
 from beacon_contracts.accounts import Ledger, LedgerEntry, Scope
 from beacon_contracts.ids import USER, UserId, decode_id, encode_job_id
 from beacon_http.replies import view_response
-from beacon_runner.http.auth import ApiKeyCache
+from beacon_runner.domain.credit import LedgerRecord
+from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.cursors import PageSize
 from beacon_runner.http.openapi import problems
-from beacon_runner.http.scopes import locked
 from beacon_runner.http.user_routes import UserPath
-from beacon_runner.postgres.credit import Credit, LedgerRecord
-from beacon_runner.postgres.users import Users
+from beacon_runner.ports.users import CreditStore, UserStore
 
 EntryCursor = Annotated[str | None, Query(pattern="^[0-9]{1,18}$", examples=["1042"])]
 
 
-def ledger_routes(credit: Credit, users: Users, keys: ApiKeyCache) -> APIRouter:
-    routes = APIRouter(tags=["credit"], route_class=locked(keys, Scope.USER))
-    operators = APIRouter(tags=["credit"], route_class=locked(keys, Scope.ADMIN))
+def ledger_routes(credit: CreditStore, users: UserStore, keys: ApiKeyCache) -> list[APIRouter]:
+    routes = APIRouter(tags=["credit"], route_class=require_scope(keys, Scope.USER))
+    operators = APIRouter(tags=["credit"], route_class=require_scope(keys, Scope.ADMIN))
 
     async def ledger(user: UserId, limit: int, cursor: str | None) -> Response:
         found = await credit.ledger(user, None if cursor is None else int(cursor), limit + 1)
-        following = str(found[limit - 1].id) if len(found) > limit else None
+        next_cursor = str(found[limit - 1].id) if len(found) > limit else None
         return view_response(
-            Ledger(entries=[entry_view(one) for one in found[:limit]], next_cursor=following)
+            Ledger(entries=[entry_view(one) for one in found[:limit]], next_cursor=next_cursor)
         )
 
     @routes.get("/api/v1/me/ledger", responses={200: {"model": Ledger}, **problems(401, 403, 422, 503)})
-    async def my_ledger(request: Request, limit: PageSize = 50, cursor: EntryCursor = None) -> Response:
-        """What was given, paid and refunded, newest first."""
-        principal = await keys.require(request.scope, Scope.USER)
-        return await ledger(principal.user, limit, cursor)
+    async def get_own_ledger(request: Request, limit: PageSize = 50, cursor: EntryCursor = None) -> Response:
+        """Grants, payments and refunds, newest first."""
+        return await ledger(principal_of(request).user, limit, cursor)
 
     @operators.get(
         "/admin/users/{user_id}/ledger",
         responses={200: {"model": Ledger}, **problems(401, 403, 404, 422, 503)},
     )
-    async def users_ledger(user_id: UserPath, limit: PageSize = 50, cursor: EntryCursor = None) -> Response:
+    async def get_user_ledger(
+        user_id: UserPath, limit: PageSize = 50, cursor: EntryCursor = None
+    ) -> Response:
         """A user's ledger, newest first."""
         user = await users.get(UserId(decode_id(USER, user_id)))
         return await ledger(user.id, limit, cursor)
 
-    routes.include_router(operators)
-    return routes
+    return [routes, operators]
 
 
 def entry_view(record: LedgerRecord) -> LedgerEntry:

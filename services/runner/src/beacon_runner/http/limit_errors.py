@@ -1,11 +1,12 @@
-"""Limits as HTTP: which one was met, how much of it is used, and when to come back, if that can help."""
+"""Problem documents of limits: the limit, its use, and when to repeat the request, if that can help."""
 
 from collections.abc import Mapping
 
-from beacon_contracts.problem import FieldProblem
+from beacon_contracts.problem import FieldProblem, Problem
 from beacon_contracts.tiers import Tier
-from beacon_http.problems import HttpProblemError
-from beacon_runner.domain.quotas import Limit, LimitReached, OutOfReach
+from beacon_http.problems import make_problem
+from beacon_runner.domain.errors import BatchExceedsLimitError, LimitReachedError
+from beacon_runner.domain.quotas import Limit, LimitReached
 
 _CODES: Mapping[Limit, str] = {
     Limit.PENDING_JOBS: "pending_jobs_limit",
@@ -25,18 +26,20 @@ _USES: Mapping[Limit, str] = {
 TOO_LARGE = "batch_exceeds_limit"
 
 
-def refused(
-    met: Mapping[int, LimitReached], tier: Tier, estimate_s: float, *, batch: bool
-) -> HttpProblemError:
-    """The 429 for the jobs that met limits, by their place; `estimate_s` where no better moment is known."""
-    first = next(iter(met.values()))
-    sentence = _sentence(first, tier)
-    return HttpProblemError(
+def limit_reached(error: LimitReachedError) -> Problem:
+    """The 429 of a submission."""
+    reached, tier = error.reached, error.tier
+    first = next(iter(reached.values()))
+    detail = _sentence(first, tier)
+    frees_in_s = [
+        error.retry_after_s if limit.frees_in_s is None else limit.frees_in_s for limit in reached.values()
+    ]
+    return make_problem(
         429,
         _CODES[first.limit],
-        f"{sentence}, and this batch has {len(met)}" if batch else sentence,
-        errors=[_field(place, limit, tier) for place, limit in met.items()] if batch else None,
-        retry_after_s=round(max(1.0, *(_frees_in_s(limit, estimate_s) for limit in met.values())), 1),
+        f"{detail}, and this batch has {len(reached)}" if error.batch else detail,
+        errors=[_field(index, limit, tier) for index, limit in reached.items()] if error.batch else None,
+        retry_after_s=round(max(1.0, *frees_in_s), 1),
         limit_name=first.limit,
         limit=first.allowed,
         used=first.used,
@@ -44,33 +47,30 @@ def refused(
     )
 
 
-def to_be_split(never: OutOfReach, tier: Tier) -> HttpProblemError:
-    """The 422 for a batch that would be refused tomorrow too: whoever waits for it waits for ever."""
-    rule = _RULES[never.limit].format(tier=tier, allowed=never.allowed)
+def batch_exceeds_limit(error: BatchExceedsLimitError) -> Problem:
+    """The 422 of a batch that a later request could not submit either."""
+    exceeds, tier = error.exceeds, error.tier
+    rule = _RULES[exceeds.limit].format(tier=tier, allowed=exceeds.allowed)
     detail = (
-        f"{rule}, and this batch has {never.asked}: no wait makes room for it; "
-        f"split it into batches of at most {never.allowed}"
+        f"{rule}, and this batch has {exceeds.requested}: no wait makes room for it; "
+        f"split it into batches of at most {exceeds.allowed}"
     )
-    return HttpProblemError(
+    return make_problem(
         422,
         TOO_LARGE,
         detail,
-        errors=[FieldProblem(field="jobs", message=f"may be {never.allowed} at most", code=TOO_LARGE)],
-        limit_name=never.limit,
-        limit=never.allowed,
-        batch_size=never.asked,
+        errors=[FieldProblem(field="jobs", message=f"may be {exceeds.allowed} at most", code=TOO_LARGE)],
+        limit_name=exceeds.limit,
+        limit=exceeds.allowed,
+        batch_size=exceeds.requested,
         tier=tier,
     )
 
 
-def _frees_in_s(limit: LimitReached, estimate_s: float) -> float:
-    return estimate_s if limit.frees_in_s is None else limit.frees_in_s
-
-
-def _field(place: int, limit: LimitReached, tier: Tier) -> FieldProblem:
-    return FieldProblem(field=f"jobs[{place}]", message=_sentence(limit, tier), code=_CODES[limit.limit])
+def _field(index: int, limit: LimitReached, tier: Tier) -> FieldProblem:
+    return FieldProblem(field=f"jobs[{index}]", message=_sentence(limit, tier), code=_CODES[limit.limit])
 
 
 def _sentence(limit: LimitReached, tier: Tier) -> str:
-    words = f"{_RULES[limit.limit]}; {_USES[limit.limit]}"
-    return words.format(tier=tier, allowed=limit.allowed, used=limit.used)
+    sentence = f"{_RULES[limit.limit]}; {_USES[limit.limit]}"
+    return sentence.format(tier=tier, allowed=limit.allowed, used=limit.used)

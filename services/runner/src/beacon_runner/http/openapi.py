@@ -1,4 +1,4 @@
-"""What the OpenAPI document says that annotations cannot: raw bodies, headers, problems, examples."""
+"""Parts of the OpenAPI document that annotations cannot express: raw bodies, headers, problems, examples."""
 
 from typing import Any
 
@@ -53,30 +53,30 @@ IDEMPOTENCY_HEADER: dict[str, Any] = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key and body again: the same job and 200; another body: 409",
+    "description": "A repeated key with the same body returns the same job with 200; with another body 409",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
 }
 
-OPEN: dict[str, Any] = {"security": [{}]}  # a route that needs no key
+NO_KEY: dict[str, Any] = {"security": [{}]}  # for routes that need no key
 
 _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     400: ("invalid_json", "the body is not JSON: EOF while parsing a value at line 1 column 8"),
     401: ("unknown_key", "this key is unknown, expired or revoked"),
-    402: ("not_enough_credit", "going first costs 3, and you have 1"),
+    402: ("not_enough_credit", "a skip costs 3; your credit is 1"),
     403: ("scope_missing", "this needs a key with the scope admin"),
-    404: ("unknown_job", "there is no such job among yours"),
-    408: ("body_too_slow", "the body was not here after 30 s"),
+    404: ("unknown_job", "you have no job with this id"),
+    408: ("body_too_slow", "the body was not received within 30 s"),
     409: ("wrong_state", "a job that is completed cannot be cancelled"),
     413: ("body_too_large", "the body may have 1048576 bytes"),
     422: ("invalid_field", "models[0]: there is no model 'gpt-9'; known are llama3.2-1b, flux"),
     429: ("retries_used_up", "this execution was retried 3 of 3 times"),
     503: ("database_unavailable", "the database does not answer; repeat the request"),
 }
-_FIVE = "a user of tier supporter may have 5 pending jobs"
-_SPLIT = "no wait makes room for it; split it into batches of at most 5"
+_RULE = "a user of tier supporter may have 5 pending jobs"
+_HINT = "no wait makes room for it; split it into batches of at most 5"
 _BATCH_EXAMPLES: dict[int, tuple[str, str]] = {
-    422: ("batch_exceeds_limit", f"{_FIVE}, and this batch has 30: {_SPLIT}"),
-    429: ("pending_jobs_limit", f"{_FIVE}; you have 3, and this batch has 4"),
+    422: ("batch_exceeds_limit", f"{_RULE}, and this batch has 30: {_HINT}"),
+    429: ("pending_jobs_limit", f"{_RULE}; you have 3, and this batch has 4"),
 }
 
 problems = ProblemExamples(_PROBLEM_EXAMPLES)

@@ -1,4 +1,4 @@
-"""The one place where errors become HTTP: RFC 9457 problem documents with a stable code."""
+"""Maps every expected error to an RFC 9457 problem document with a stable code."""
 
 from typing import Any
 
@@ -9,128 +9,120 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from beacon_contracts.ids import InvalidIdError
+from beacon_contracts.ids import InvalidIdError, encode_job_id
 from beacon_contracts.problem import FieldProblem, Problem
 from beacon_http.problems import HttpProblemError, field_problems, framework_problem, make_problem
 from beacon_http.replies import Headers, Reply, problem_reply
 from beacon_redis import REDIS_ERRORS
-from beacon_runner.domain.admission import RefusedJobError
-from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
-from beacon_runner.postgres import credit, job_commands, users
+from beacon_runner.domain import errors
+from beacon_runner.http.limit_errors import batch_exceeds_limit, limit_reached
 
 log = structlog.get_logger(__name__)
 
-_OWN_CODES = frozenset({"duration_too_long"})  # told by the problem's own code when nothing else is wrong
-_OUTDATED = "the database has to be migrated to the version that this release needs: `beacon-runner migrate`"
-_UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
-
 CLIENT_CLOSED_REQUEST = 499  # nginx's status; only the metrics show it
 
-_SIMPLE: dict[type[Exception], tuple[int, str, str]] = {
+_OWN_CODES = frozenset({"duration_too_long"})  # the code of the problem, if no other field is wrong
+_UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
+_OUTDATED = "the database has to be migrated to the version that this release needs: `beacon-runner migrate`"
+_UNAVAILABLE = "the database does not answer; repeat the request with the same Idempotency-Key"
+
+# Status, code and detail; without a detail it is the error's text.
+_SIMPLE: dict[type[Exception], tuple[int, str, str | None]] = {
     ClientDisconnect: (CLIENT_CLOSED_REQUEST, "client_gone", "the client disconnected before the response"),
-    job_commands.NoSuchJobError: (404, "unknown_job", "there is no such job among yours"),
-    job_commands.NoSuchExecutionError: (404, "unknown_execution", "the job has no such execution"),
-    credit.AlreadyFirstError: (409, "already_first", "this job has paid to go first already"),
-    users.NoSuchUserError: (404, "unknown_user", "there is no such user"),
-    users.NoSuchKeyError: (404, "unknown_key", "this user has no such key"),
-    users.NameTakenError: (409, "name_taken", "another user has that name"),
-    users.NotEnoughCreditError: (
-        409,
-        "not_enough_credit",
-        "the credit would fall below zero or grow too large",
-    ),
+    InvalidIdError: (404, "unknown_id", None),
+    errors.JobNotFoundError: (404, "unknown_job", "you have no job with this id"),
+    errors.ExecutionNotFoundError: (404, "unknown_execution", "the job has no execution with this id"),
+    errors.JobChangedError: (409, "job_changed", "the job changes too quickly; repeat the request"),
+    errors.JobStateError: (409, "wrong_state", None),
+    errors.RetriesExhaustedError: (429, "retries_used_up", None),
+    errors.InsufficientCreditError: (402, "not_enough_credit", None),
+    errors.NotRetryableError: (400, "not_retryable", None),
+    errors.AlreadySkippedError: (409, "already_first", "a skip was already paid for this job"),
+    errors.CreditOutOfRangeError: (409, "not_enough_credit", "the credit would be negative or too large"),
+    errors.UserNotFoundError: (404, "unknown_user", "there is no user with this id"),
+    errors.UserNameTakenError: (409, "name_taken", "another user has this name"),
+    errors.ApiKeyNotFoundError: (404, "unknown_key", "the user has no key with this id"),
+}
+# Attributes of the error that are members of its problem document.
+_MEMBERS: dict[type[Exception], tuple[str, ...]] = {
+    errors.JobStateError: ("state",),
+    errors.RetriesExhaustedError: ("retry_attempt", "max_attempts"),
+    errors.InsufficientCreditError: ("price", "credit"),
 }
 
-
-EXPECTED: tuple[type[Exception], ...] = (
+EXPECTED_ERRORS: tuple[type[Exception], ...] = (
     *_SIMPLE,
+    HttpProblemError,
     HTTPException,
     RequestValidationError,
     ValidationError,
-    RefusedJobError,
-    InvalidIdError,
-    job_commands.WrongStateError,
-    job_commands.NotRetryableError,
-    job_commands.RetriesUsedUpError,
-    credit.NotEnoughToSkipError,
-    StoreUnavailableError,
+    errors.InvalidFieldsError,
+    errors.IdempotencyKeyReusedError,
+    errors.LimitReachedError,
+    errors.BatchExceedsLimitError,
+    errors.StoreUnavailableError,
+    errors.QueueUnavailableError,
     *REDIS_ERRORS,
 )
 
 
 def problem_of(error: Exception) -> tuple[Problem, Headers]:
-    """The problem document of any error, and what belongs into the headers."""
+    """The problem document of any error, and headers of the response."""
     if isinstance(error, HttpProblemError):
         return error.problem, error.headers
     if isinstance(error, HTTPException):
         return framework_problem(error)
-    found = _SIMPLE.get(type(error))
-    if found is not None:
-        status, code, detail = found
-        return make_problem(status, code, detail), ()
-    return _problem_with_details(error), ()
+    simple = _SIMPLE.get(type(error))
+    if simple is not None:
+        status, code, detail = simple
+        members = {name: getattr(error, name) for name in _MEMBERS.get(type(error), ())}
+        return make_problem(status, code, detail or str(error), **members), ()
+    return _refused(error) or _failed(error), ()
 
 
-def _problem_with_details(error: Exception) -> Problem:
+def _refused(error: Exception) -> Problem | None:
     match error:
-        case RefusedJobError():
-            return refused_fields(list(error.problems))
+        case errors.InvalidFieldsError():
+            return _invalid_fields(list(error.problems))
         case ValidationError() | RequestValidationError():
-            return _invalid(error)
-        case InvalidIdError():
-            return make_problem(404, "unknown_id", str(error))
-        case credit.NotEnoughToSkipError():
-            more = {"price": error.price, "credit": error.credit}
-            return make_problem(402, "not_enough_credit", str(error), **more)
-        case (
-            job_commands.WrongStateError()
-            | job_commands.NotRetryableError()
-            | job_commands.RetriesUsedUpError()
-        ):
-            return _not_as_it_stands(error)
-        case _:
-            return _unavailable(error)
+            return _invalid_body(error)
+        case errors.IdempotencyKeyReusedError():
+            earlier = encode_job_id(error.job)
+            detail = f"this Idempotency-Key belongs to {earlier}, which has a different request body"
+            return make_problem(409, "idempotency_key_reused", detail, job_id=earlier)
+        case errors.LimitReachedError():
+            return limit_reached(error)
+        case errors.BatchExceedsLimitError():
+            return batch_exceeds_limit(error)
+    return None
 
 
-def _not_as_it_stands(
-    error: job_commands.WrongStateError | job_commands.NotRetryableError | job_commands.RetriesUsedUpError,
-) -> Problem:
+def _failed(error: Exception) -> Problem:
     match error:
-        case job_commands.WrongStateError():
-            return make_problem(409, "wrong_state", str(error), state=error.state)
-        case job_commands.NotRetryableError():
-            return make_problem(400, "not_retryable", str(error))
-        case job_commands.RetriesUsedUpError():
-            counts = {"retry_attempt": error.retry_attempt, "max_attempts": error.max_attempts}
-            return make_problem(429, "retries_used_up", str(error), **counts)
-
-
-def _unavailable(error: Exception) -> Problem:
-    if isinstance(error, StoreOutdatedError):
-        return make_problem(503, "database_outdated", _OUTDATED, retry_after_s=5.0)
-    if isinstance(error, StoreUnavailableError):
-        detail = "the database does not answer; repeat the request with the same Idempotency-Key"
-        return make_problem(503, "database_unavailable", detail, retry_after_s=1.0)
-    if isinstance(error, REDIS_ERRORS):
+        case errors.StoreOutdatedError():
+            return make_problem(503, "database_outdated", _OUTDATED, retry_after_s=5.0)
+        case errors.StoreUnavailableError():
+            return make_problem(503, "database_unavailable", _UNAVAILABLE, retry_after_s=1.0)
+    if isinstance(error, (errors.QueueUnavailableError, *REDIS_ERRORS)):
         return make_problem(503, "queue_unavailable", "the queue does not answer now", retry_after_s=1.0)
     return make_problem(500, "internal_error", "this is a defect of the runner")
 
 
-def refusal(error: Exception, path: str) -> Reply:
+def problem_response(error: Exception, path: str) -> Reply:
     problem, headers = problem_of(error)
     if problem.status == 500:
-        log.error("request_crashed", path=path, exc_info=error)
-    elif isinstance(error, StoreOutdatedError):
+        log.error("request_failed", path=path, exc_info=error)
+    elif isinstance(error, errors.StoreOutdatedError):
         log.warning("database_outdated", path=path, error=str(error))
     return problem_reply(problem, headers)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """The framework's exception handler, for every kind of error."""
-    return refusal(error, request.url.path).response()
+    """The framework's handler of exceptions of every type."""
+    return problem_response(error, request.url.path).response()
 
 
-def refused_fields(fields: list[FieldProblem]) -> Problem:
+def _invalid_fields(fields: list[FieldProblem]) -> Problem:
     first = fields[0]
     more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
     codes = {field.code for field in fields}
@@ -138,11 +130,11 @@ def refused_fields(fields: list[FieldProblem]) -> Problem:
     return make_problem(422, code, f"{first.field}: {first.message}{more}", errors=fields)
 
 
-def _invalid(error: ValidationError | RequestValidationError) -> Problem:
+def _invalid_body(error: ValidationError | RequestValidationError) -> Problem:
     for item in error.errors():
         if item["type"] == "json_invalid":
             return make_problem(400, "invalid_json", f"the body is not JSON: {_reason(item)}")
-    return refused_fields(field_problems(error, _UNION_TAGS))
+    return _invalid_fields(field_problems(error, _UNION_TAGS))
 
 
 def _reason(item: Any) -> str:

@@ -1,4 +1,4 @@
-"""The routes that earlier clients know: generate, and the queue at a glance."""
+"""Routes in the form of the first API: generate, and the state of the queue without a key."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -8,49 +8,61 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.jobs import GenerationJob, JobAccepted
 from beacon_contracts.public_queue import Generate, PublicQueue, QueueExplorer, RunnerStatus
 from beacon_http.replies import view_response
-from beacon_runner.application.public_queue import Explorer
-from beacon_runner.application.submissions import SubmissionService, idempotency_key
-from beacon_runner.http.auth import ApiKeyCache, owner_of
-from beacon_runner.http.openapi import IDEMPOTENCY_HEADER, OPEN, problems
-from beacon_runner.http.scopes import locked
+from beacon_runner.application.public_queue import PublicQueueService
+from beacon_runner.application.submissions import SubmissionService
+from beacon_runner.http.accepted_response import accepted_response, idempotency_key
+from beacon_runner.http.auth import ApiKeyCache, has_key, principal_of, require_scope
+from beacon_runner.http.openapi import IDEMPOTENCY_HEADER, NO_KEY, problems
+from beacon_runner.http.route import StrictRoute
 
 
-def explorer_routes(explorer: Explorer, desk: SubmissionService, keys: ApiKeyCache) -> APIRouter:
-    routes = APIRouter(tags=["queue"], route_class=locked(keys, Scope.USER))
-    everybody = APIRouter(tags=["queue"])
+def generate_routes(service: SubmissionService, keys: ApiKeyCache) -> APIRouter:
+    routes = APIRouter(tags=["queue"], route_class=require_scope(keys, Scope.USER))
 
     @routes.post(
         "/generate",
+        status_code=202,
         responses={
-            200: {"model": JobAccepted, "description": "The job that this Idempotency-Key made before"},
-            202: {"model": JobAccepted, "description": "Stored for good; it runs when its turn comes"},
+            200: {
+                "model": JobAccepted,
+                "description": "Stored by an earlier request with this key",
+            },
+            202: {"model": JobAccepted, "description": "Stored durably"},
             **problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
         },
         openapi_extra={"parameters": [IDEMPOTENCY_HEADER]},
     )
     async def generate(request: Request, wanted: Generate) -> Response:
         """One model, one prompt: the short form of a job of kind `generation`."""
-        principal = await keys.require(request.scope, Scope.USER)
-        job = GenerationJob(kind="generation", **wanted.model_dump())
-        return (await desk.take(principal, job, idempotency_key(request.scope))).response()
+        submission = GenerationJob(kind="generation", **wanted.model_dump())
+        key = idempotency_key(request)
+        accepted = await service.submit(principal_of(request), [submission], key, batch=False)
+        return accepted_response(accepted, batch=False)
 
-    @everybody.get(
-        "/queue-status", responses={200: {"model": PublicQueue}, **problems(503)}, openapi_extra=OPEN
+    return routes
+
+
+def public_queue_routes(service: PublicQueueService, keys: ApiKeyCache) -> APIRouter:
+    routes = APIRouter(tags=["queue"], route_class=StrictRoute)
+
+    @routes.get(
+        "/queue-status", responses={200: {"model": PublicQueue}, **problems(503)}, openapi_extra=NO_KEY
     )
-    async def queue_status() -> Response:
-        """How long the queue is, and what is in it, for everybody."""
-        return view_response(await explorer.public())
+    async def get_queue_status() -> Response:
+        """The length of the queue and its first jobs."""
+        return view_response(await service.queue_status())
 
-    @routes.get("/api/queue", responses={200: {"model": QueueExplorer}, **problems(401, 403, 503)})
-    async def queue(request: Request) -> Response:
-        """The queue in the order of service; of others' jobs only what helps to understand one's own wait."""
-        principal = await keys.require(request.scope, Scope.USER)
-        return view_response(await explorer.explore(owner_of(principal)))
+    @routes.get(
+        "/api/queue", responses={200: {"model": QueueExplorer}, **problems(503)}, openapi_extra=NO_KEY
+    )
+    async def explore_queue(request: Request) -> Response:
+        """The queue in the order of service. With a key, the user's own jobs have `mine` and `name`."""
+        viewer = await keys.require(request.scope, Scope.USER) if has_key(request.scope) else None
+        return view_response(await service.explore(viewer))
 
-    @everybody.get("/status", responses={200: {"model": RunnerStatus}, **problems(503)}, openapi_extra=OPEN)
-    async def status() -> Response:
-        """The scheduler, and what a new job would wait for each model."""
-        return view_response(await explorer.status())
+    @routes.get("/status", responses={200: {"model": RunnerStatus}, **problems(503)}, openapi_extra=NO_KEY)
+    async def get_status() -> Response:
+        """The scheduler, and the wait of a new job for each model."""
+        return view_response(await service.status())
 
-    routes.include_router(everybody)
     return routes

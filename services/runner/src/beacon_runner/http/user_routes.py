@@ -21,14 +21,13 @@ from beacon_contracts.accounts import (
 )
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import KEY, USER, KeyId, UserId, decode_id, encode_id
-from beacon_contracts.problem import FieldProblem
 from beacon_http.replies import view_response
-from beacon_runner.domain.admission import RefusedJobError
-from beacon_runner.http.auth import ApiKeyCache
+from beacon_runner.domain.errors import CreditOutOfRangeError, InvalidFieldsError
+from beacon_runner.domain.users import ApiKey, User
+from beacon_runner.http.auth import ApiKeyCache, require_scope
 from beacon_runner.http.cursors import PageSize
 from beacon_runner.http.openapi import problems
-from beacon_runner.http.scopes import locked
-from beacon_runner.postgres.users import Key, User, Users
+from beacon_runner.ports.users import CreditStore, UserStore
 
 UserPath = Annotated[str, Path(examples=["user_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
 KeyPath = Annotated[str, Path(examples=["key_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
@@ -46,7 +45,7 @@ def user_view(user: User) -> UserView:
     )
 
 
-def key_view(key: Key) -> KeyView:
+def key_view(key: ApiKey) -> KeyView:
     return KeyView(
         id=encode_id(KEY, key.id),
         user_id=encode_id(USER, key.user),
@@ -59,22 +58,25 @@ def key_view(key: Key) -> KeyView:
     )
 
 
-def user_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
-    routes = APIRouter(prefix="/admin/users", tags=["users"], route_class=locked(keys, Scope.ADMIN))
+def user_routes(users: UserStore, credit: CreditStore, keys: ApiKeyCache) -> APIRouter:
+    routes = APIRouter(prefix="/admin/users", tags=["users"], route_class=require_scope(keys, Scope.ADMIN))
 
     @routes.get("", responses={200: {"model": UserPage}, **problems(401, 403, 422, 503)})
     async def list_users(limit: PageSize = 100, cursor: NameCursor = None) -> Response:
         """Users by name."""
         found = await users.page(cursor, limit + 1)
-        following = found[limit - 1].name if len(found) > limit else None
-        return view_response(UserPage(users=[user_view(one) for one in found[:limit]], next_cursor=following))
+        next_cursor = found[limit - 1].name if len(found) > limit else None
+        return view_response(
+            UserPage(users=[user_view(one) for one in found[:limit]], next_cursor=next_cursor)
+        )
 
-    @routes.post("", responses={201: {"model": UserCreated}, **problems(400, 401, 403, 409, 422, 503)})
+    @routes.post(
+        "", status_code=201, responses={201: {"model": UserCreated}, **problems(400, 401, 403, 409, 422, 503)}
+    )
     async def add_user(new: NewUser) -> Response:
-        """A new user with a first key, which is shown this once."""
-        user = await users.add(new.name, new.tier)
+        """A new user with a first key, which is shown only now."""
         key = new_api_key()
-        await users.add_key(user.id, key, [Scope.USER], name="first")
+        user = await users.add(new.name, new.tier, key)
         return view_response(UserCreated(**user_view(user).model_dump(), key=key), 201)
 
     @routes.get("/{user_id}", responses={200: {"model": UserView}, **problems(401, 403, 404, 422, 503)})
@@ -83,9 +85,9 @@ def user_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
 
     @routes.post("/{user_id}", responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 422, 503)})
     async def change_user(user_id: UserPath, change: UserChange) -> Response:
-        """Another tier; or disabled, when all keys stop working, and enabled again."""
+        """Change the tier, or disable the user (all keys stop working) and enable it again."""
         changed = await users.change(_user(user_id), tier=change.tier, disabled=change.disabled)
-        keys.forget()
+        keys.clear()
         return view_response(user_view(changed))
 
     @routes.post(
@@ -93,19 +95,22 @@ def user_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
         responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 409, 422, 503)},
     )
     async def change_credit(user_id: UserPath, change: CreditChange) -> Response:
-        """Give credit, or take it with a negative amount; never below zero."""
+        """Add credit, or subtract it with a negative amount; never below zero."""
         user = _user(user_id)
         if change.amount != 0:
-            await users.change_credit(user, change.amount, change.note)
-            keys.forget()
+            balance = await credit.change(user, change.amount, change.note)
+            keys.clear()
+            if balance is None:
+                await users.get(user)  # 404 when there is no such user
+                raise CreditOutOfRangeError
         return view_response(user_view(await users.get(user)))
 
     return routes
 
 
-def key_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
+def key_routes(users: UserStore, keys: ApiKeyCache) -> APIRouter:
     routes = APIRouter(
-        prefix="/admin/users/{user_id}/keys", tags=["users"], route_class=locked(keys, Scope.ADMIN)
+        prefix="/admin/users/{user_id}/keys", tags=["users"], route_class=require_scope(keys, Scope.ADMIN)
     )
 
     @routes.get("", responses={200: {"model": KeyList}, **problems(401, 403, 404, 422, 503)})
@@ -115,10 +120,11 @@ def key_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
 
     @routes.post(
         "",
+        status_code=201,
         responses={201: {"model": KeyCreated}, **problems(400, 401, 403, 404, 422, 503)},
     )
     async def add_key(user_id: UserPath, new: NewKey) -> Response:
-        """A further key, which is shown this once."""
+        """Another key, which is shown only now."""
         user, key = await users.get(_user(user_id)), new_api_key()
         made = await users.add_key(
             user.id, key, sorted(set(new.scopes)), name=new.name, expires_at=_future(new.expires_at)
@@ -127,9 +133,9 @@ def key_routes(users: Users, keys: ApiKeyCache) -> APIRouter:
 
     @routes.delete("/{key_id}", responses={200: {"model": KeyView}, **problems(401, 403, 404, 422, 503)})
     async def revoke_key(user_id: UserPath, key_id: KeyPath) -> Response:
-        """The key stops working: here at once, in other processes within seconds."""
-        revoked, _ = await users.revoke(_user(user_id), KeyId(decode_id(KEY, key_id)))
-        keys.forget()
+        """The key stops working: immediately in this process, within seconds in others."""
+        revoked = await users.revoke(_user(user_id), KeyId(decode_id(KEY, key_id)))
+        keys.clear()
         return view_response(key_view(revoked))
 
     return routes
@@ -139,11 +145,10 @@ def _user(text: str) -> UserId:
     return UserId(decode_id(USER, text))
 
 
-def _future(moment: datetime | None) -> datetime | None:
+def _future(time: datetime | None) -> datetime | None:
     try:
-        if moment is None or (moment.tzinfo is not None and moment.astimezone(UTC) > datetime.now(UTC)):
-            return moment
+        if time is None or (time.tzinfo is not None and time.astimezone(UTC) > datetime.now(UTC)):
+            return time
     except OverflowError:
         pass
-    message = "must be a moment in the future, with its time zone"
-    raise RefusedJobError([FieldProblem(field="expires_at", message=message, code="invalid")])
+    raise InvalidFieldsError.of("expires_at", "must be a time in the future, with its time zone")

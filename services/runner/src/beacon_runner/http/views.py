@@ -1,6 +1,6 @@
-"""Records as the API shows them. What has no row yet follows from the job's spec."""
+"""Domain records as views of the API. Executions without a row yet are derived from the job's spec."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from beacon_contracts.events import JobEvent
 from beacon_contracts.ids import JobId, encode_execution_id, encode_job_id
@@ -12,10 +12,12 @@ from beacon_contracts.jobs import (
     JobSummary,
     JobView,
     Progress,
+    SkipView,
 )
+from beacon_runner.application.jobs import JobDetails, SkippedJob
+from beacon_runner.domain.jobs import AttemptRecord, EventRecord, ExecutionRecord, JobHead, JobRecord
 from beacon_runner.domain.plan import Place, places
 from beacon_runner.domain.states import LIVE
-from beacon_runner.postgres.job_queries import AttemptRecord, EventRecord, ExecutionRecord, JobHead, JobRecord
 
 
 def links_of(job_id: str) -> dict[str, str]:
@@ -29,7 +31,7 @@ def links_of(job_id: str) -> dict[str, str]:
     }
 
 
-def summary(head: JobHead) -> JobSummary:
+def job_summary(head: JobHead) -> JobSummary:
     return JobSummary(
         job_id=encode_job_id(head.id),
         kind=head.kind,
@@ -61,30 +63,35 @@ def progress(head: JobHead, *, running: int) -> Progress:
     )
 
 
-def job_view(
-    job: JobRecord,
-    recorded: Sequence[ExecutionRecord],
-    *,
-    position: int | None,
-    estimated_wait_s: float | None,
-    skip_price: int | None,
-) -> JobView:
-    views = execution_views(job, recorded)
-    running = sum(view.state is ExecutionState.RUNNING for view in views)
-    known = summary(job.head).model_dump(exclude={"progress"})
+def job_view(details: JobDetails) -> JobView:
+    job = details.job
+    executions = execution_views(job, details.executions)
+    running = sum(view.state is ExecutionState.RUNNING for view in executions)
+    shown = job_summary(job.head).model_dump(exclude={"progress"})
     return JobView(
-        **known,
+        **shown,
         progress=progress(job.head, running=running),
-        executions=views,
+        executions=executions,
         spec=dict(job.spec),
         context=dict(job.context),
-        position=position,
-        estimated_wait_s=estimated_wait_s,
+        position=details.position.position,
+        estimated_wait_s=details.position.estimated_wait_s,
         price_paid=job.price_paid,
-        skip_price=skip_price,
+        skip_price=details.skip_price,
         promoted_at=job.promoted_at,
-        next_attempt_at=job.next_attempt_at if job.head.state in LIVE else None,
-        links=links_of(known["job_id"]),
+        next_attempt_at=job.next_attempt_at if job.state in LIVE else None,
+        links=links_of(shown["job_id"]),
+    )
+
+
+def skip_view(skipped: SkippedJob) -> SkipView:
+    return SkipView(
+        **job_view(skipped.details).model_dump(exclude={"position", "estimated_wait_s"}),
+        position=skipped.position,
+        estimated_wait_s=skipped.estimated_wait_s,
+        cost=skipped.payment.price,
+        credit=skipped.payment.credit,
+        places_gained=skipped.places_gained,
     )
 
 
@@ -101,8 +108,8 @@ def execution_view(
     recorded: ExecutionRecord | None,
     earlier: Sequence[AttemptRecord] | None = None,
 ) -> ExecutionView:
-    """`earlier` attempts are shown when they were asked for."""
-    newest = recorded.newest if recorded is not None else _never_ran(job.head.state)
+    """`earlier`: the attempts before the newest one; None leaves the list of attempts out."""
+    newest = recorded.newest if recorded is not None else _not_started(job.state)
     attempts = [] if recorded is None else [newest]
     return ExecutionView(
         id=encode_execution_id(job.head.id, place.stage, place.ordinal),
@@ -140,15 +147,11 @@ def attempt_view(record: AttemptRecord) -> AttemptView:
 
 def event_view(job: JobId, event: EventRecord) -> JobEvent:
     return JobEvent(
-        seq=event.seq, type=event.type, job_id=encode_job_id(job), at=event.at, data=_plain(event.data)
+        seq=event.seq, type=event.type, job_id=encode_job_id(job), at=event.at, data=dict(event.data)
     )
 
 
-def _plain(data: Mapping[str, object]) -> dict[str, object]:
-    return dict(data)
-
-
-def _never_ran(job: JobState) -> AttemptRecord:
-    """Pending while its job lives; an execution that a finished job never came to is cancelled."""
+def _not_started(job: JobState) -> AttemptRecord:
+    """Pending while the job is live; cancelled when the job has ended without it."""
     state = ExecutionState.PENDING if job in LIVE else ExecutionState.CANCELLED
     return AttemptRecord(0, state, None, None, None, None, None, None)

@@ -1,8 +1,6 @@
-"""Dead letters: jobs that nothing will try again by itself."""
+"""Dead letters: jobs that are not retried automatically any more."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from beacon_contracts.events import EventType
@@ -10,7 +8,9 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.dead_letters import DeadLetter, DeadLetterCursor
 from beacon_runner.domain.stage_result import EventDraft
+from beacon_runner.domain.states import JobTransition, allows
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.report_params import encode_events
 from beacon_runner.postgres.statements import statements
@@ -18,41 +18,14 @@ from beacon_runner.postgres.statements import statements
 _SQL = statements("dead")
 _CONTROL = statements("control")
 _RECORD = statements("record")
-STEP = 500
+_BATCH_SIZE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    job: JobId
-    user: UserId
-    kind: str
-    name: str
-    state: JobState
-    job_class: JobClass
-    stage: int
-    attempt: int
-    reason: str
-    failure: Failure
-    died_at: datetime
-
-    @property
-    def place(self) -> "LetterPlace":
-        return LetterPlace(self.died_at, self.job)
-
-
-@dataclass(frozen=True, slots=True)
-class LetterPlace:
-    """Where a letter stands in the list, which the others keep when it is gone."""
-
-    died_at: datetime
-    job: JobId
-
-
-class DeadLetters:
+class PostgresDeadLetters:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def page(self, after: LetterPlace | None, limit: int) -> list[DeadLetter]:
+    async def page(self, after: DeadLetterCursor | None, limit: int) -> list[DeadLetter]:
         """Newest first."""
         start = (None, None) if after is None else (after.died_at, after.job)
         return [_letter(row) for row in await self._database.fetch(_SQL["dead_page"], *start, limit)]
@@ -61,7 +34,7 @@ class DeadLetters:
         return int(await self._database.fetchval(_SQL["dead_count"]))
 
     async def purge(self, jobs: Sequence[JobId] | None) -> list[JobId]:
-        """Remove these letters, or all; returns those that were there."""
+        """Remove these dead letters, or all; returns the removed ones."""
         if jobs is None:
             rows = await self._database.fetch(_SQL["purge_all"])
         else:
@@ -69,24 +42,25 @@ class DeadLetters:
         return [JobId(row["job_id"]) for row in rows]
 
     async def requeue(self, jobs: Sequence[JobId] | None) -> list[JobId]:
-        """Put these jobs back to work, or all that are dead now, with their attempts reset."""
+        """Queue these jobs again, or all that are dead now, with their attempts reset."""
         requeued: list[JobId] = []
         if jobs is not None:
-            for start in range(0, len(jobs), STEP):
-                requeued += await self._requeue_some(jobs[start : start + STEP])
+            for start in range(0, len(jobs), _BATCH_SIZE):
+                requeued += await self._requeue_batch(jobs[start : start + _BATCH_SIZE])
             return requeued
         for newest in await self.page(None, 1):
-            while chosen := await self._database.fetch(_SQL["take_letters"], STEP, newest.died_at):
-                done = await self._requeue_some([JobId(row["job_id"]) for row in chosen])
+            while chosen := await self._database.fetch(_SQL["take_letters"], _BATCH_SIZE, newest.died_at):
+                done = await self._requeue_batch([JobId(row["job_id"]) for row in chosen])
                 if not done:
                     break
                 requeued += done
         return requeued
 
-    async def _requeue_some(self, jobs: Sequence[JobId]) -> list[JobId]:
+    async def _requeue_batch(self, jobs: Sequence[JobId]) -> list[JobId]:
         event = EventDraft(EventType.JOB_QUEUED, {"reason": "requeued"})
         async with self._database.transaction() as connection:
-            chosen = [row["id"] for row in await connection.fetch(_SQL["lock_dead"], jobs)]
+            rows = await connection.fetch(_SQL["lock_dead"], jobs)
+            chosen = [row["id"] for row in rows if allows(JobTransition.REQUEUED, JobState(row["state"]))]
             await connection.execute(_RECORD["try_again"], chosen, True)
             attempts = [1] * len(chosen)
             rows = await connection.fetch(_CONTROL["requeue"], chosen, attempts, encode_events([event]))

@@ -1,7 +1,6 @@
-"""Reading jobs, executions and events: one query per table."""
+"""Reads jobs, executions and events."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,120 +10,23 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.jobs import (
+    AttemptRecord,
+    EventRecord,
+    ExecutionRecord,
+    JobHead,
+    JobRecord,
+    LiveCount,
+    LiveJob,
+)
 from beacon_runner.domain.lanes import lane_of
-from beacon_runner.domain.messages import Message
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("read")
 
 
-@dataclass(frozen=True, slots=True)
-class JobHead:
-    """A job as a list shows it."""
-
-    id: JobId
-    user: UserId
-    kind: str
-    name: str
-    state: JobState
-    tier: Tier
-    job_class: JobClass
-    stage: int
-    stages: int
-    attempt: int
-    total: int
-    completed: int
-    failed: int
-    cancelled: int
-    failure: Failure | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """A job with all that its row holds."""
-
-    head: JobHead
-    spec: Mapping[str, Any]
-    context: Mapping[str, Any]
-    original_class: JobClass
-    lane: str
-    front: bool
-    generation: int
-    fence: int
-    event_seq: int
-    price_paid: int
-    next_attempt_at: datetime | None
-    promoted_at: datetime | None
-
-    @property
-    def message(self) -> Message:
-        head = self.head
-        return Message(head.id, self.generation, head.stage, head.attempt, head.job_class, self.lane)
-
-    def waits_for_its_turn(self, now: datetime) -> bool:
-        """In a lane or in front; not while it waits for the moment of its next attempt."""
-        return self.head.state in (JobState.QUEUED, JobState.RETRYING) and not self.is_postponed(now)
-
-    def is_postponed(self, now: datetime) -> bool:
-        return self.next_attempt_at is not None and self.next_attempt_at > now
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptRecord:
-    attempt: int
-    state: ExecutionState
-    actual_region: str | None
-    backend: str | None
-    failure: Failure | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    timing: Timing | None
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionRecord:
-    stage: int
-    ordinal: int
-    output: Any
-    newest: AttemptRecord
-
-
-@dataclass(frozen=True, slots=True)
-class EventRecord:
-    seq: int
-    type: EventType
-    at: datetime
-    data: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class LiveCount:
-    state: JobState
-    job_class: JobClass
-    jobs: int
-    oldest_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class LiveJob:
-    """What a list of the queue shows; `model` is the one that it needs now, or its first."""
-
-    id: JobId
-    user: UserId
-    name: str
-    state: JobState
-    tier: Tier
-    total: int
-    over: int
-    model: str
-    duration_s: float | None
-
-
-class Reader:
+class PostgresJobQueries:
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -151,7 +53,7 @@ class Reader:
         kind: str | None,
         limit: int,
     ) -> list[JobHead]:
-        """Newest first; everybody's when `user` is None."""
+        """Newest first; of all users when `user` is None."""
         if user is None:
             rows = await self._database.fetch(_SQL["page_of_all"], after, states, kind, limit)
         elif not states:
@@ -161,12 +63,12 @@ class Reader:
         return [_head(row) for row in rows]
 
     async def events(self, job: JobRecord, after: int, limit: int) -> list[EventRecord]:
-        """Those with numbers above `after`, at most `limit` rows of them."""
+        """Events with numbers above `after`, from at most `limit` rows."""
         rows = await self._database.fetch(_SQL["events"], job.head.id, after, limit)
         return [event for row in rows for event in _events(row) if event.seq > after]
 
     async def live_jobs(self, jobs: Sequence[JobId]) -> list[LiveJob]:
-        """Those of the jobs that live, in no order."""
+        """Those of the jobs that are live, in no order."""
         rows = await self._database.fetch(_SQL["live_jobs"], jobs)
         return [
             LiveJob(job, user, name, JobState(state), Tier(tier), *rest)
@@ -181,7 +83,7 @@ class Reader:
         ]
 
     async def version(self) -> str | None:
-        """The database's migration; raises when Postgres does not answer."""
+        """The revision of the database schema; raises when Postgres does not answer."""
         found: str | None = await self._database.fetchval(_SQL["version"])
         return found
 
@@ -222,12 +124,13 @@ def _record(row: Any) -> JobRecord:
         row["event_seq"],
         row["price_paid"],
         row["next_attempt_at"],
+        row["deferred"],
         row["promoted_at"],
     )
 
 
 def _execution(row: Any) -> ExecutionRecord:
-    return ExecutionRecord(row["stage"], row["ordinal"], row["output"], _attempt(row))
+    return ExecutionRecord(row["stage"], row["ordinal"], row["output"], _attempt(row), row["retries"])
 
 
 def _attempt(row: Any) -> AttemptRecord:

@@ -1,4 +1,4 @@
-"""Which classes an operator has paused: kept here, because Redis may forget it."""
+"""The paused classes. Postgres is the source of record; Redis holds a copy."""
 
 from beacon_contracts.tiers import JobClass
 from beacon_runner.postgres.database import Database

@@ -1,4 +1,4 @@
-"""What was paid for a job that never ran comes back in the transaction that ends it."""
+"""Refunds of payments for jobs that never ran, in the transaction that ends them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,5 +13,5 @@ _SQL = statements("credit")
 
 
 async def refund(connection: "Connection", jobs: Sequence[JobId]) -> None:
-    """Of these jobs, which have just ended, those of which nothing ran get their price back, once."""
+    """Refund those of these ended jobs of which nothing ran since the payment; at most once."""
     await connection.execute(_SQL["refund"], jobs)

@@ -13,7 +13,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.job_ids import batch_of, ids_from
 from beacon_runner.domain.lanes import kept_lane
-from beacon_runner.domain.quotas import Allowance, Newcomer, Use, let_in
+from beacon_runner.domain.quotas import Allowance, QuotaCandidate, Use, admit
 from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Submitted
 from beacon_runner.postgres.arrays import numbers
 from beacon_runner.postgres.database import Database
@@ -106,9 +106,10 @@ class PostgresSubmissions:
                 room = await self._exact_room(connection, len(new))
                 groups = [batch_of(job.id) if job.batch else job.id for job in new]
                 newcomers = [
-                    Newcomer(job.user, job.allowance, group) for job, group in zip(new, groups, strict=True)
+                    QuotaCandidate(job.user, job.allowance, group)
+                    for job, group in zip(new, groups, strict=True)
                 ]
-                reached = let_in(newcomers, await _used(connection, users), room, self._capacity.size)
+                reached = admit(newcomers, await _used(connection, users), room, self._capacity.size)
                 answers |= {
                     job.id: limit for job, limit in zip(new, reached, strict=True) if limit is not None
                 }

@@ -1,4 +1,4 @@
-"""Puts the API together: the one place that knows all of its parts."""
+"""Composition of the API process."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,15 +11,14 @@ from beacon_http.server import HttpServer, ServerLimits
 from beacon_lifecycle import Clock, Service
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
-from beacon_runner.application.job_events import JobEventService
-from beacon_runner.application.jobs import JobService
+from beacon_runner.application.events import JobEventService
+from beacon_runner.application.jobs import CommandRules, JobService
 from beacon_runner.application.position_events import PositionEvents
-from beacon_runner.application.priorities import Priorities, PriorityService, TierPriorities
-from beacon_runner.application.public_queue import Explorer
+from beacon_runner.application.public_queue import PublicQueueService
 from beacon_runner.application.queue_position import PositionService
 from beacon_runner.application.submissions import SubmissionService
 from beacon_runner.application.wait_estimator import WaitEstimator
-from beacon_runner.application.wait_reason import Explainer
+from beacon_runner.application.wait_reason import WaitReasonService
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.classes import front_class, usable_classes
 from beacon_runner.domain.pricing import skip_price
@@ -30,38 +29,41 @@ from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
 from beacon_runner.http.event_routes import event_routes, socket_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
-from beacon_runner.http.job_routes import execution_routes, job_routes
+from beacon_runner.http.job_routes import execution_routes, job_routes, submission_routes
 from beacon_runner.http.ledger_routes import ledger_routes
-from beacon_runner.http.public_queue_routes import explorer_routes
+from beacon_runner.http.public_queue_routes import generate_routes, public_queue_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
-from beacon_runner.http.websocket_tokens import Tickets
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.migrations import head
+from beacon_runner.ports.events import WebSocketTokenStore
+from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.ports.router import RouterPort
 from beacon_runner.postgres.cancels import PostgresCancels, most_places
-from beacon_runner.postgres.credit import Credit
+from beacon_runner.postgres.credit import PostgresCredit
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.dead_letters import DeadLetters
-from beacon_runner.postgres.job_commands import JobControl
-from beacon_runner.postgres.job_queries import Reader
+from beacon_runner.postgres.dead_letters import PostgresDeadLetters
+from beacon_runner.postgres.job_commands import PostgresJobCommands
+from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.submissions import PostgresSubmissions
-from beacon_runner.postgres.users import Users
+from beacon_runner.postgres.users import PostgresUsers
+from beacon_runner.priority_client import PriorityService, TierPriorities
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from beacon_runner.redis_queue.watchers import Watchers
+from beacon_runner.redis_queue.websocket_tokens import RedisWebSocketTokens
 from beacon_runner.router_client import RouterClient
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.loops import Transport
 from beacon_runner.wiring.resources import Resource
 from beacon_telemetry import HttpMetrics
 
-POOL = 8
+POOL_SIZE = 8
 
 
 class ApiParts:
-    """The application and what it holds open."""
+    """The application, and the resources that it must close."""
 
     def __init__(
         self,
@@ -72,49 +74,57 @@ class ApiParts:
         clock: Clock,
         *,
         watchers: Watchers,
-        tickets: Tickets,
-        ring: Callable[[], None],
+        tokens: WebSocketTokenStore,
+        notify_outbox: Callable[[], None],
         registry: CollectorRegistry,
         access_log: bool,
         priorities: Priorities | None = None,
     ) -> None:
         self.priorities = priorities or TierPriorities()
-        admission, reader, users = Admission(config), Reader(database), Users(database)
-        self.intake = PostgresSubmissions(database, clock, config.limits.queue_size, ring)
-        self.outlook = WaitEstimator(queue, router, config, clock)
+        admission, users, credit = Admission(config), PostgresUsers(database), PostgresCredit(database)
+        queries = PostgresJobQueries(database)
+        max_cancels = most_places(config)
+        commands = PostgresJobCommands(database, max_router_cancels=max_cancels)
+        cancels = CancelNotifier(PostgresCancels(database, most_places=max_cancels), router)
         keys = ApiKeyCache(users.principal, clock)
-        policy = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
-        most = most_places(config)
-        control = JobControl(database, policy, router_cancels=most)
-        courier = CancelNotifier(PostgresCancels(database, most_places=most), router)
-        price_of = partial(skip_price, config)
-        credit = Credit(database, price_of, front_class(config))
-        standings = PositionService(self.outlook, router, reader, clock)
-        jobs = JobService(reader, control, queue, courier, self.outlook, standings, credit, price_of, ring)
-        events = JobEventService(jobs, watchers, PositionEvents(standings, control, clock), clock)
-        operations = Operations(
-            queue, PostgresOutbox(database), DeadLetters(database), PostgresPauses(database), reader, ring
+        rules = CommandRules(
+            RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s)),
+            front_class(config),
+            partial(skip_price, config),
         )
-        submitting = SubmissionService(config, admission, keys, self.intake, self.outlook, self.priorities)
+        self.submissions = PostgresSubmissions(database, clock, config.limits.queue_size, notify_outbox)
+        self.estimator = WaitEstimator(queue, router, config, clock)
+        positions = PositionService(self.estimator, router, queries, clock)
+        jobs = JobService(queries, commands, queue, positions, rules, cancels.notify, notify_outbox)
+        events = JobEventService(jobs, watchers, PositionEvents(positions, commands, clock), clock)
+        submissions = SubmissionService(config, admission, self.submissions, self.estimator, self.priorities)
+        self.public_queue = PublicQueueService(config, queue, queries, router, clock)
+        catalogue = Catalogue(config, admission, router, self.submissions, users, self.priorities)
+        operations = Operations(
+            queue,
+            PostgresOutbox(database),
+            PostgresDeadLetters(database),
+            PostgresPauses(database),
+            queries,
+            notify_outbox,
+        )
         self.metrics = HttpMetrics(registry, "beacon_runner")
         self.bodies = BodyLimits(config.limits.body_bytes, config.limits.body_timeout_s)
-        self.explorer = Explorer(config, queue, reader, router, clock)
         self.app = create_app(
-            submitting,
             [
-                explorer_routes(self.explorer, submitting, keys),
-                job_routes(jobs, Explainer(jobs, clock), keys),
+                submission_routes(submissions, keys),
+                generate_routes(submissions, keys),
+                public_queue_routes(self.public_queue, keys),
+                job_routes(jobs, WaitReasonService(jobs, clock), keys),
                 event_routes(events, keys),
-                socket_routes(events, keys, tickets),
+                socket_routes(events, keys, tokens),
                 execution_routes(jobs, keys),
-                catalogue_routes(
-                    Catalogue(config, admission, router, self.intake, users, self.priorities), keys
-                ),
+                catalogue_routes(catalogue, keys),
                 admin_routes(operations, keys),
-                ledger_routes(credit, users, keys),
+                *ledger_routes(credit, users, keys),
                 key_routes(users, keys),
-                user_routes(users, keys),
-                health_routes(ReadinessCheck(reader.version, head(), queue.ping), registry),
+                user_routes(users, credit, keys),
+                health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
             ],
             portal_routes(),
             bodies=self.bodies,
@@ -123,33 +133,33 @@ class ApiParts:
         )
 
     async def close(self) -> None:
-        """What was accepted is written before the connections go."""
-        await self.intake.close()
-        await self.outlook.close()
-        await self.explorer.close()
+        """Accepted submissions are written before the connections close."""
+        await self.submissions.close()
+        await self.estimator.close()
+        await self.public_queue.close()
         await self.priorities.close()
 
 
 def build_api(
     settings: RunnerSettings, transport: Transport, registry: CollectorRegistry
 ) -> Sequence[Service]:
-    """The services of the role `api`, in the order of their start."""
-    config, clock, ring = transport.config, transport.clock, transport.outbox_notifier.notify
-    database = Database(settings.database_url, size=POOL, name="beacon-api")
+    """The services of the role `api`, in the order in which they start."""
+    config, clock = transport.config, transport.clock
+    database = Database(settings.database_url, size=POOL_SIZE, name="beacon-api")
     address = RedisAddress(settings.redis_url, settings.redis_cluster)
     redis = address.open()
     watchers = Watchers(address, clock)
     router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), clock)
-    desk = RedisQueueAdmin(redis, Layout.of(config, cluster=settings.redis_cluster))
+    queue = RedisQueueAdmin(redis, Layout.of(config, cluster=settings.redis_cluster))
     parts = ApiParts(
         config,
         database,
-        desk,
+        queue,
         router,
         clock,
         watchers=watchers,
-        tickets=Tickets(redis),
-        ring=ring,
+        tokens=RedisWebSocketTokens(redis),
+        notify_outbox=transport.outbox_notifier.notify,
         registry=registry,
         access_log=settings.access_log,
         priorities=_priorities(settings, config, clock, registry),
@@ -172,7 +182,7 @@ def build_api(
         Resource("api-router-client", close_it=router.aclose),
         Resource("api-parts", close_it=parts.close),
         server,
-        watchers,  # stopped first: streams end before the door closes
+        watchers,  # stopped first: streams end before the server
     ]
 
 

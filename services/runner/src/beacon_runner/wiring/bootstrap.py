@@ -1,4 +1,4 @@
-"""Creates the first user and the first operator of an installation. Idempotent."""
+"""Creates the first user and the first operator of a new installation; idempotent."""
 
 from contextlib import suppress
 
@@ -7,8 +7,9 @@ from pydantic import SecretStr
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.tiers import Tier
+from beacon_runner.domain.errors import ApiKeyTakenError
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import KeyTakenError, Users
+from beacon_runner.postgres.users import PostgresUsers
 
 USER = "demo"
 ADMIN = "admin"
@@ -17,11 +18,11 @@ ADMIN = "admin"
 async def bootstrap(
     database_url: str, user_key: SecretStr | None, admin_key: SecretStr | None
 ) -> dict[str, str]:
-    """Returns the generated keys by user: for users without a key, where none is given."""
+    """The generated keys by user: for users without a key for whom none was given."""
     database = Database(database_url, size=1, name="beacon-bootstrap")
     await database.open()
     try:
-        users = Users(database)
+        users = PostgresUsers(database)
         made = await _ensure(users, USER, Tier.CREATOR, [Scope.USER], user_key)
         return made | await _ensure(users, ADMIN, Tier.ADMIN, [Scope.ADMIN, Scope.USER], admin_key)
     finally:
@@ -29,11 +30,11 @@ async def bootstrap(
 
 
 async def _ensure(
-    users: Users, name: str, tier: Tier, scopes: list[Scope], given: SecretStr | None
+    users: PostgresUsers, name: str, tier: Tier, scopes: list[Scope], given: SecretStr | None
 ) -> dict[str, str]:
     user, _ = await users.ensure(name, tier)
     if given is not None:
-        with suppress(KeyTakenError):  # given before
+        with suppress(ApiKeyTakenError):  # given before
             await users.add_key(user.id, given.get_secret_value(), scopes, name="bootstrap")
         return {}
     if any(key.revoked_at is None for key in await users.keys(user.id)):

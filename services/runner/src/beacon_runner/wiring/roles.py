@@ -18,7 +18,7 @@ from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker
 from beacon_runner.wiring.resources import Resource
 from beacon_runner.wiring.role import Role
-from beacon_runner.wiring.status_server import build_status_door
+from beacon_runner.wiring.status_server import build_status_server
 from beacon_runner.worker.executor import RouterExecutor
 from beacon_telemetry import new_registry
 
@@ -38,7 +38,7 @@ async def build(role: Role, settings: RunnerSettings, config: BeaconConfig) -> S
     if role in (Role.API, Role.ALL):
         services += build_api(settings, transport, registry)
     else:
-        services += build_status_door(settings, transport.queue_admin, registry)
+        services += build_status_server(settings, transport.queue_admin, registry)
     return Supervisor(services, stop_timeout_s=config.runner.stop_grace_s + 10)
 
 

@@ -1,4 +1,4 @@
-"""Health and metrics of a process that serves no API: workers and relays are watched like everything else."""
+"""Health and metrics of a process that serves no API (worker, relay)."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,16 @@ from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.migrations import head
 from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.job_queries import Reader
+from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.resources import Resource
 
 
-def build_status_door(
-    settings: RunnerSettings, desk: QueueAdmin, registry: CollectorRegistry
+def build_status_server(
+    settings: RunnerSettings, queue: QueueAdmin, registry: CollectorRegistry
 ) -> Sequence[Service]:
     database = Database(settings.database_url, size=1, name="beacon-status")
-    check = ReadinessCheck(Reader(database).version, head(), desk.ping)
+    check = ReadinessCheck(PostgresJobQueries(database).version, head(), queue.ping)
     app = FastAPI(title="Beacon runner, status", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(health_routes(check, registry))
     return [

@@ -1,14 +1,12 @@
--- name: lock_job
--- The job as it stands, held against changes until the transaction ends.
-SELECT
-    id, user_id, state, kind, spec, generation, stage, stages, attempt, class, lane, failure, total, completed,
-    failed, cancelled, fence
+-- name: lock_version
+-- Lock the job until the transaction ends if it is in the given version; no row otherwise.
+SELECT id
 FROM jobs
-WHERE id = $1
+WHERE id = $1 AND state = $2 AND generation = $3 AND fence = $4 AND front = $5
 FOR UPDATE;
 
 -- name: cancel
--- End a live job by its user's will; its worker loses the fence.
+-- End a live job. The new fence makes its worker's writes fail.
 UPDATE jobs
 SET
     state = 'cancelled',
@@ -27,14 +25,14 @@ UPDATE executions
 SET state = 'cancelled', finished_at = now()
 WHERE job_id = $1 AND state IN ('pending', 'running');
 
--- name: tell
+-- name: add_event
 -- Store one event under its number.
 INSERT INTO job_events (job_id, seq, events)
 VALUES ($1, $2, $3);
 
--- name: tell_standing
--- Store an event about a job's place, if the job still stands where it was seen and that is news.
-WITH told AS (
+-- name: add_position_event
+-- Store an event about a job's position, unless the job has changed or its last event has the same position.
+WITH changed AS (
     UPDATE jobs j
     SET event_seq = j.event_seq + 1
     WHERE
@@ -49,11 +47,11 @@ WITH told AS (
 )
 INSERT INTO job_events (job_id, seq, events)
 SELECT id, event_seq, $6
-FROM told
+FROM changed
 RETURNING seq;
 
 -- name: requeue
--- Put finished jobs back to work from the stage where they stopped, under a new generation.
+-- Queue finished jobs again from the stage where they stopped, under a new generation.
 WITH requeued AS (
     UPDATE jobs j
     SET
@@ -74,7 +72,7 @@ WITH requeued AS (
     INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front)
     SELECT id, user_id, generation, stage, attempt, class, lane, front
     FROM requeued
-), told AS (
+), announced AS (
     INSERT INTO job_events (job_id, seq, events)
     SELECT id, event_seq, $3
     FROM requeued
@@ -83,14 +81,8 @@ WITH requeued AS (
 )
 SELECT id FROM requeued;
 
--- name: lock_execution
--- One execution as it stands; its job is locked already.
-SELECT stage, ordinal, item, model, region, state, attempt, retries, failure
-FROM executions
-WHERE job_id = $1 AND stage = $2 AND ordinal = $3;
-
--- name: try_one_again
--- Keep a failed attempt as history and make its execution pending, by its user's will.
+-- name: retry_execution
+-- Keep a failed attempt as history and make its execution pending; counts as a retry by the user.
 WITH again AS (
     SELECT *
     FROM executions

@@ -1,10 +1,3 @@
--- name: lock_waiting
--- A job that somebody wants to pay for, held against changes until the transaction ends.
-SELECT user_id, state, spec, class, front, coalesce(next_attempt_at > now(), false) AS deferred
-FROM jobs
-WHERE id = $1
-FOR UPDATE;
-
 -- name: charge
 -- Take a price from a user's credit, with an entry in the ledger; nothing when there is not enough.
 WITH paid AS (
@@ -19,12 +12,11 @@ FROM paid
 RETURNING balance;
 
 -- name: credit_of
--- What a user has.
+-- A user's credit.
 SELECT credit FROM users WHERE id = $1;
 
--- name: go_first
--- The job goes first from now on, in the class that is served soonest: the order to move its one message goes
--- through the outbox.
+-- name: skip
+-- Move the job to the front of the given class; the outbox row moves its message in Redis.
 WITH skipped AS (
     UPDATE jobs
     SET front = true, price_paid = $2, class = $3, event_seq = event_seq + 1
@@ -42,8 +34,8 @@ SELECT
 FROM skipped;
 
 -- name: refund
--- Give back what was paid for jobs that have ended without anything of them having run since. An entry of the
--- ledger can be refunded once, so asking again gives nothing.
+-- Refund the payments of jobs that have ended without any run since the payment. An entry of the ledger is
+-- refunded at most once.
 WITH due AS (
     SELECT l.id, l.user_id, l.job_id, -l.amount AS amount
     FROM unnest($1::uuid[]) AS ended (id)
@@ -84,3 +76,16 @@ FROM credit_ledger
 WHERE user_id = $1 AND ($2::bigint IS NULL OR id < $2)
 ORDER BY id DESC
 LIMIT $3;
+
+-- name: change_credit
+-- Add to or subtract from a user's credit, with an entry in the ledger; no row when it would leave its bounds.
+WITH changed AS (
+    UPDATE users
+    SET credit = credit + $2::integer
+    WHERE id = $1 AND credit::bigint + $2 BETWEEN 0 AND 2147483647
+    RETURNING id, credit
+)
+INSERT INTO credit_ledger (user_id, amount, balance, entry, note)
+SELECT id, $2, credit, 'grant', $3
+FROM changed
+RETURNING balance;

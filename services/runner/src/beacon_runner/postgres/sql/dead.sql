@@ -1,5 +1,5 @@
 -- name: dead_page
--- Dead letters, newest first, after the place where one was: it may be gone by now.
+-- Dead letters, newest first, after a cursor whose letter may have been removed.
 SELECT d.job_id, d.died_at, d.stage, d.attempt, d.reason, d.failure, j.user_id, j.kind, j.name, j.state, j.class
 FROM dead_letters d
 JOIN jobs j ON j.id = d.job_id
@@ -15,20 +15,20 @@ LIMIT $3;
 SELECT count(*) FROM dead_letters;
 
 -- name: purge
--- Remove the letters of these jobs; the jobs themselves stay readable.
+-- Remove the dead letters of these jobs; the jobs stay readable.
 DELETE FROM dead_letters WHERE job_id = ANY ($1::uuid[]) RETURNING job_id;
 
 -- name: purge_all
--- Remove every letter.
+-- Remove every dead letter.
 DELETE FROM dead_letters RETURNING job_id;
 
 -- name: take_letters
--- The oldest letters up to a moment, for requeueing them in bounded steps: what dies again meanwhile stays.
+-- The oldest dead letters up to a time, to requeue them in batches; letters written later are not included.
 SELECT job_id FROM dead_letters WHERE died_at <= $2 ORDER BY died_at, job_id LIMIT $1;
 
 -- name: lock_dead
--- Those of these jobs that lie among the dead, held against changes in one order.
-SELECT j.id
+-- Lock those of these jobs that are dead letters, in the order of their ids.
+SELECT j.id, j.state
 FROM jobs j
 JOIN dead_letters d ON d.job_id = j.id
 WHERE j.id = ANY ($1::uuid[])

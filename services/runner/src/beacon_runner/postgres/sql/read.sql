@@ -1,9 +1,10 @@
 -- name: job
--- One job, whole.
+-- One job with all columns.
 SELECT
     id, user_id, kind, name, spec, context, state, tier, class, original_class, lane, front, stage, stages,
     attempt, generation, fence, deliveries, worker, event_seq, total, completed, failed, cancelled, failure,
-    price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at
+    price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at,
+    coalesce(next_attempt_at > now(), false) AS deferred
 FROM jobs
 WHERE id = $1;
 
@@ -32,8 +33,8 @@ WHERE job_id = $1 AND stage = $2 AND ordinal = $3
 ORDER BY attempt;
 
 -- name: page
--- A user's jobs, newest first, after a given one. Those that live have one index and those that ended another.
--- Without a given one, after the last id that there can be: `OR` would keep an index from starting at the page.
+-- A user's jobs, newest first, after a given one. Live and ended jobs have an index each.
+-- Without a given one, after the greatest possible id: `OR` would prevent the index scan from starting at the page.
 SELECT
     id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
     failure, created_at, started_at, finished_at
@@ -62,9 +63,8 @@ ORDER BY id DESC
 LIMIT $4;
 
 -- name: page_in_states
--- The same for those in some of the states, in one statement: a job that goes from one to another is on the page, once.
--- Those that live, those that failed or were cancelled, and those that completed have an index each, and are looked
--- for only if they are asked for.
+-- The same for jobs in given states, in one statement, so that a job that changes its state is listed once.
+-- Live, failed or cancelled, and completed jobs have an index each, which is read only if its states are requested.
 SELECT
     id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
     failure, created_at, started_at, finished_at
@@ -109,7 +109,7 @@ ORDER BY id DESC
 LIMIT $5;
 
 -- name: page_of_all
--- Everybody's jobs, newest first, after a given one.
+-- All users' jobs, newest first, after a given one.
 SELECT
     id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
     failure, created_at, started_at, finished_at
@@ -139,9 +139,9 @@ WHERE finished_at IS NULL
 GROUP BY state, class;
 
 -- name: live_jobs
--- What may be shown of these jobs in a list of the queue, as far as they live.
+-- The public columns of those of these jobs that are live.
 SELECT
-    id, user_id, name, state, tier, total, completed + failed + cancelled AS over,
+    id, user_id, name, state, tier, front, total, completed + failed + cancelled AS ended,
     coalesce(
         spec ->> 'model', spec #>> '{targets,0,0}', spec -> 'steps' -> stage::integer ->> 'model', ''
     ) AS model,

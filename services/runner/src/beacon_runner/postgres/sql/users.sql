@@ -64,17 +64,4 @@ ORDER BY id DESC;
 UPDATE api_keys
 SET revoked_at = coalesce(revoked_at, now())
 WHERE id = $1 AND user_id = $2
-RETURNING id, user_id, name, hint, scopes, created_at, expires_at, revoked_at, hash;
-
--- name: change_credit
--- Add to a user's credit or take from it, with an entry in the ledger; nothing when it would leave its bounds.
-WITH changed AS (
-    UPDATE users
-    SET credit = credit + $2::integer
-    WHERE id = $1 AND credit::bigint + $2 BETWEEN 0 AND 2147483647
-    RETURNING id, credit
-)
-INSERT INTO credit_ledger (user_id, amount, balance, entry, note)
-SELECT id, $2, credit, 'grant', $3
-FROM changed
-RETURNING balance;
+RETURNING id, user_id, name, hint, scopes, created_at, expires_at, revoked_at;

@@ -1,9 +1,8 @@
-"""Which class a user's jobs go to: the tier's, or what an external priority service says."""
+"""The class of a user's jobs: that of the tier, or the answer of an external priority service."""
 
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import quote
 
 import httpx
@@ -25,34 +24,28 @@ from beacon_runner.domain.breaker import Breaker
 
 log = structlog.get_logger(__name__)
 
-WITHOUT_ANSWER = JobClass.MEDIUM
+DEFAULT_CLASS = JobClass.MEDIUM
 _FAILURES = (httpx.HTTPError, httpx.InvalidURL, ValidationError)
 
 
-class Priorities(Protocol):
-    async def class_of(self, user: UserId, tiers_class: JobClass) -> JobClass: ...
-
-    async def close(self) -> None: ...
-
-
 class TierPriorities:
-    """Without a service the tier decides."""
+    """Without a priority service the tier decides."""
 
-    async def class_of(self, user: UserId, tiers_class: JobClass) -> JobClass:  # noqa: ARG002
-        return tiers_class
+    async def class_of(self, user: UserId, tier_class: JobClass) -> JobClass:  # noqa: ARG002
+        return tier_class
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a submission may wait, how long one question may take, and how long answers are believed."""
+class PriorityTimeouts:
+    """Seconds that a submission waits, that one request may take, and that an answer is used."""
 
     submission_s: float = 0.25
     request_s: float = 0.5
     fresh_s: float = 60.0
-    forgotten_s: float = 3_600.0
+    max_age_s: float = 3_600.0
     failures: int = 3
     open_s: float = 10.0
 
@@ -64,13 +57,14 @@ class _Answer(BaseModel):
 @dataclass(frozen=True, slots=True)
 class _Known:
     job_class: JobClass
-    asked_at: float
+    answered_at: float
 
 
 class PriorityService:
-    """Asks `GET {url}/users/{id}/priority`. An answer that is old is used while it is asked for anew, so only
-    a user's first submission can wait, and that no longer than a blink; while the service is known to be
-    away, or leaves somebody else's question unanswered, nobody waits and nothing more is asked.
+    """Requests `GET {url}/users/{id}/priority`.
+
+    An old answer is used while it is refreshed, so only a user's first submission waits, and at most
+    `submission_s`. While the breaker is open or a request is overdue, no submission waits.
     """
 
     def __init__(
@@ -80,59 +74,59 @@ class PriorityService:
         registry: CollectorRegistry,
         *,
         usable: frozenset[JobClass] = frozenset(JobClass),
-        patience: Patience | None = None,
-        most: int = 100_000,
+        timeouts: PriorityTimeouts | None = None,
+        max_users: int = 100_000,
     ) -> None:
-        self._patience = patience or Patience()
-        self._http = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=self._patience.request_s)
+        self._timeouts = timeouts or PriorityTimeouts()
+        self._http = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=self._timeouts.request_s)
         self._clock = clock
         self._usable = usable
-        self._most = most
+        self._max_users = max_users
         self._known: OrderedDict[UserId, _Known] = OrderedDict()
-        self._asking: dict[UserId, asyncio.Task[None]] = {}
+        self._requests: dict[UserId, asyncio.Task[None]] = {}
         self._overdue: set[UserId] = set()
         self._tasks = TaskSet("priorities")
-        self._breaker = Breaker(self._patience.failures, self._patience.open_s)
+        self._breaker = Breaker(self._timeouts.failures, self._timeouts.open_s)
         self._lookups = Counter(
             "beacon_runner_priority_lookups",
-            "Questions to the external priority service",
+            "Requests to the external priority service",
             ["outcome"],
             registry=registry,
         )
 
-    async def class_of(self, user: UserId, tiers_class: JobClass) -> JobClass:
+    async def class_of(self, user: UserId, tier_class: JobClass) -> JobClass:
         known = self._known.get(user)
-        if known is None or self._age_s(known) > self._patience.fresh_s:
-            asking = self._ask(user)
-            if asking is not None and known is None and self._breaker.closed and user not in self._overdue:
-                await asyncio.wait({asking}, timeout=self._patience.submission_s)
+        if known is None or self._age_s(known) > self._timeouts.fresh_s:
+            request = self._request(user)
+            if request is not None and known is None and self._breaker.closed and user not in self._overdue:
+                await asyncio.wait({request}, timeout=self._timeouts.submission_s)
                 known = self._known.get(user)
-                if self._asking.get(user) is asking:
+                if self._requests.get(user) is request:
                     self._overdue.add(user)
-        if known is None or self._age_s(known) > self._patience.forgotten_s:
-            return WITHOUT_ANSWER
-        return known.job_class if known.job_class in self._usable else tiers_class
+        if known is None or self._age_s(known) > self._timeouts.max_age_s:
+            return DEFAULT_CLASS
+        return known.job_class if known.job_class in self._usable else tier_class
 
     async def close(self) -> None:
         await self._tasks.close()
         await self._http.aclose()
 
     def _age_s(self, known: _Known) -> float:
-        return self._clock.now() - known.asked_at
+        return self._clock.now() - known.answered_at
 
-    def _ask(self, user: UserId) -> asyncio.Task[None] | None:
-        """One question for each user at a time; none while another is overdue or the breaker is open."""
-        if user in self._asking:
-            return self._asking[user]
+    def _request(self, user: UserId) -> asyncio.Task[None] | None:
+        """One request for each user at a time; none while another is overdue or the breaker is open."""
+        if user in self._requests:
+            return self._requests[user]
         if self._overdue or not self._breaker.allows(self._clock.now()):
             return None
-        self._asking[user] = self._tasks.spawn(f"ask-{user}", self._look_up(user))
-        return self._asking[user]
+        self._requests[user] = self._tasks.spawn(f"request-{user}", self._refresh(user))
+        return self._requests[user]
 
-    async def _look_up(self, user: UserId) -> None:
+    async def _refresh(self, user: UserId) -> None:
         try:
-            async with asyncio.timeout(2 * self._patience.request_s):
-                self._remember(user, await self._answer(user))
+            async with asyncio.timeout(2 * self._timeouts.request_s):
+                self._remember(user, await self._fetch(user))
         except (*_FAILURES, TimeoutError) as error:
             self._breaker.failed(self._clock.now())
             self._lookups.labels("failed").inc()
@@ -141,11 +135,11 @@ class PriorityService:
             self._breaker.succeeded()
             self._lookups.labels("answered").inc()
         finally:
-            del self._asking[user]
+            del self._requests[user]
             self._overdue.discard(user)
 
-    async def _answer(self, user: UserId) -> JobClass:
-        # A connection that broke is worth another try; a service that hangs would only hang again.
+    async def _fetch(self, user: UserId) -> JobClass:
+        # A broken connection is retried; a timeout is not.
         again = retry_if_exception_type(httpx.TransportError) & retry_if_not_exception_type(
             httpx.TimeoutException
         )
@@ -161,5 +155,5 @@ class PriorityService:
     def _remember(self, user: UserId, job_class: JobClass) -> None:
         self._known[user] = _Known(job_class, self._clock.now())
         self._known.move_to_end(user)
-        while len(self._known) > self._most:
+        while len(self._known) > self._max_users:
             self._known.popitem(last=False)

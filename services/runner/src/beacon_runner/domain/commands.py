@@ -1,0 +1,130 @@
+"""What a user may do to a job: cancel, resume, retry one execution, skip. Each is accepted or refused here.
+
+The functions take the job as it was read. The store writes the result only if the job is still the same.
+"""
+
+from dataclasses import dataclass
+
+from beacon_contracts.ids import JobId
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.classes import better
+from beacon_runner.domain.errors import (
+    AlreadySkippedError,
+    JobStateError,
+    NotRetryableError,
+    RetriesExhaustedError,
+)
+from beacon_runner.domain.jobs import ExecutionRecord, JobRecord
+from beacon_runner.domain.states import (
+    LIVE,
+    WAITING,
+    ExecutionTransition,
+    JobTransition,
+    allows,
+    execution_allows,
+)
+from beacon_runner.domain.verdict import RetryPolicy, allowed_attempts
+
+
+@dataclass(frozen=True, slots=True)
+class JobVersion:
+    """Names one state of a job's row: a write guarded by it fails if the job has changed since."""
+
+    id: JobId
+    state: JobState
+    generation: int
+    fence: int
+    front: bool
+
+    @classmethod
+    def of(cls, job: JobRecord) -> "JobVersion":
+        return cls(job.id, job.state, job.generation, job.fence, job.front)
+
+
+@dataclass(frozen=True, slots=True)
+class CancelDecision:
+    """`at_router`: executions may be at a router and must be cancelled there.
+
+    `refund`: nothing of the job runs, so its payment is returned now. Otherwise the routers' answers decide.
+    """
+
+    at_router: bool
+    refund: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDecision:
+    """`run` is false when the execution has completed or is in flight: there is no second run.
+
+    `attempt`: the job is queued again as this attempt. None: it is live and takes the execution along.
+    """
+
+    state: ExecutionState
+    run: bool
+    retry_attempt: int
+    max_attempts: int
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SkipDecision:
+    price: int
+    job_class: JobClass
+
+
+def decide_cancel(job: JobRecord) -> CancelDecision | None:
+    """None when the job is cancelled already."""
+    if job.state is JobState.CANCELLED:
+        return None
+    if not allows(JobTransition.CANCELLED, job.state):
+        raise JobStateError(job.state, f"a job that is {job.state} cannot be cancelled")
+    return CancelDecision(at_router=job.fence > 0, refund=job.state in WAITING)
+
+
+def decide_resume(job: JobRecord) -> None:
+    """A failed or partial job continues from the failed stage if its failure is retryable."""
+    if not allows(JobTransition.RESUMED, job.state):
+        raise JobStateError(job.state, f"a job that is {job.state} cannot be resumed")
+    failure = job.head.failure
+    if failure is None or not failure.retryable:
+        raise NotRetryableError(failure)
+
+
+def decide_retry(job: JobRecord, execution: ExecutionRecord | None, policy: RetryPolicy) -> RetryDecision:
+    """Retry one execution; `execution` is None when nothing of it is recorded."""
+    if job.state is JobState.CANCELLED:
+        raise JobStateError(job.state, "the job is cancelled; submit it again")
+    state = ExecutionState.PENDING if execution is None else execution.newest.state
+    used, most = 0 if execution is None else execution.retries, policy.retries
+    in_flight_or_done = RetryDecision(state, False, used, most)
+    if state is ExecutionState.COMPLETED:
+        return in_flight_or_done
+    if execution is None or not execution_allows(ExecutionTransition.RETRIED, state):
+        if job.state not in LIVE:
+            raise JobStateError(job.state, f"this execution never ran; resume the job, which is {job.state}")
+        return in_flight_or_done
+    failure = execution.newest.failure
+    if failure is None or not failure.retryable:
+        raise NotRetryableError(failure)
+    last_attempt = allowed_attempts(job.spec, job.head.stage, policy)
+    if job.state is JobState.PROCESSING:
+        if job.head.attempt >= last_attempt:
+            raise JobStateError(job.state, "the job is processing; retry this execution when it has ended")
+        return in_flight_or_done  # the job itself retries it
+    if used >= most:
+        raise RetriesExhaustedError(used, most)
+    # A job that has ended is queued as its last attempt: another failure must not retry the other executions.
+    attempt = last_attempt if allows(JobTransition.EXECUTION_RETRIED, job.state) else None
+    return RetryDecision(ExecutionState.PENDING, True, used + 1, most, attempt)
+
+
+def decide_skip(job: JobRecord, price: int, front_class: JobClass) -> SkipDecision:
+    """Move a job that waits in a queue to the front of the class that is served soonest."""
+    if job.state not in WAITING:
+        raise JobStateError(job.state, f"a job that is {job.state} cannot be skipped ahead")
+    if job.deferred:
+        raise JobStateError(job.state, "the job waits for its next attempt, not in a queue")
+    if job.front:
+        raise AlreadySkippedError
+    return SkipDecision(price, better(job.head.job_class, front_class))

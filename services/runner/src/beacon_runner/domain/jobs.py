@@ -1,0 +1,133 @@
+"""Jobs, executions and events as they are stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from beacon_contracts.events import EventType
+from beacon_contracts.failures import Failure
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.inference import Timing
+from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_contracts.tiers import JobClass, Tier
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.states import WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class JobHead:
+    """A job as a list shows it."""
+
+    id: JobId
+    user: UserId
+    kind: str
+    name: str
+    state: JobState
+    tier: Tier
+    job_class: JobClass
+    stage: int
+    stages: int
+    attempt: int
+    total: int
+    completed: int
+    failed: int
+    cancelled: int
+    failure: Failure | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job with all columns of its row; `deferred`: the time of its next attempt has not come."""
+
+    head: JobHead
+    spec: Mapping[str, Any]
+    context: Mapping[str, Any]
+    original_class: JobClass
+    lane: str
+    front: bool
+    generation: int
+    fence: int
+    event_seq: int
+    price_paid: int
+    next_attempt_at: datetime | None
+    deferred: bool
+    promoted_at: datetime | None
+
+    @property
+    def id(self) -> JobId:
+        return self.head.id
+
+    @property
+    def state(self) -> JobState:
+        return self.head.state
+
+    @property
+    def message(self) -> Message:
+        head = self.head
+        return Message(head.id, self.generation, head.stage, head.attempt, head.job_class, self.lane)
+
+    @property
+    def in_queue(self) -> bool:
+        """In a lane or at the front; false while it waits for the time of its next attempt."""
+        return self.state in WAITING and not self.deferred
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    attempt: int
+    state: ExecutionState
+    actual_region: str | None
+    backend: str | None
+    failure: Failure | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    timing: Timing | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRecord:
+    """An execution with its newest attempt; `retries` counts those that a user asked for."""
+
+    stage: int
+    ordinal: int
+    output: Any
+    newest: AttemptRecord
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    seq: int
+    type: EventType
+    at: datetime
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCount:
+    """How many live jobs are in a state and class, and the longest wait among them."""
+
+    state: JobState
+    job_class: JobClass
+    jobs: int
+    oldest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """A row of the public queue; `model` is that of the current stage, or the first one."""
+
+    id: JobId
+    user: UserId
+    name: str
+    state: JobState
+    tier: Tier
+    front: bool
+    total: int
+    ended: int
+    model: str
+    duration_s: float | None

@@ -1,0 +1,76 @@
+"""Reading jobs, and storing what was decided about them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.jobs import JobState
+from beacon_runner.domain.commands import CancelDecision, JobVersion, RetryDecision, SkipDecision
+from beacon_runner.domain.credit import Payment
+from beacon_runner.domain.jobs import (
+    AttemptRecord,
+    EventRecord,
+    ExecutionRecord,
+    JobHead,
+    JobRecord,
+    LiveCount,
+    LiveJob,
+)
+from beacon_runner.domain.stage_result import EventDraft
+from beacon_runner.ports.cancels import RouterCancel
+
+
+class JobQueries(Protocol):
+    async def job(self, job: JobId) -> JobRecord | None: ...
+
+    async def executions(self, job: JobId) -> Sequence[ExecutionRecord]: ...
+
+    async def execution(self, job: JobId, stage: int, ordinal: int) -> ExecutionRecord | None: ...
+
+    async def attempts(self, job: JobId, stage: int, ordinal: int) -> Sequence[AttemptRecord]:
+        """The earlier attempts of an execution."""
+        ...
+
+    async def page(
+        self,
+        user: UserId | None,
+        *,
+        after: JobId | None,
+        states: Sequence[JobState] | None,
+        kind: str | None,
+        limit: int,
+    ) -> Sequence[JobHead]:
+        """Newest first; of all users when `user` is None."""
+        ...
+
+    async def events(self, job: JobRecord, after: int, limit: int) -> Sequence[EventRecord]:
+        """Events with numbers above `after`, from at most `limit` rows."""
+        ...
+
+    async def live_jobs(self, jobs: Sequence[JobId]) -> Sequence[LiveJob]:
+        """Those of the jobs that are live, in no order."""
+        ...
+
+    async def counts(self) -> Sequence[LiveCount]: ...
+
+
+class JobCommands(Protocol):
+    """Each command raises `JobChangedError` and changes nothing if the job is not in the given version."""
+
+    async def cancel(self, version: JobVersion, decision: CancelDecision) -> RouterCancel | None:
+        """The executions that may be at a router; the request to cancel them is stored too."""
+        ...
+
+    async def resume(self, version: JobVersion) -> None: ...
+
+    async def retry_execution(
+        self, version: JobVersion, stage: int, ordinal: int, decision: RetryDecision
+    ) -> None: ...
+
+    async def skip(self, version: JobVersion, decision: SkipDecision, payer: UserId) -> Payment:
+        """Charge the payer and move the job to the front in one transaction."""
+        ...
+
+    async def add_position_event(self, version: JobVersion, event: EventDraft, position: int) -> bool:
+        """False when the job has changed, or its last event has the same position."""
+        ...

@@ -1,0 +1,77 @@
+"""Rules that hold for every route: the document, the query, the keys."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from beacon_contracts.api_keys import new_api_key
+from beacon_contracts.tiers import Tier
+from beacon_runner.domain.errors import ApiKeyTakenError
+from beacon_runner.http.auth import MAX_WRONG_KEYS, WRONG_KEYS_WINDOW_S
+from tests.integration.runner_api.bed import GENERATION, ApiBed
+
+NO_KEY = {"/healthz", "/readyz", "/queue-status", "/status", "/api/queue"}
+
+
+async def test_operation_ids_are_the_names_of_client_methods(api: ApiBed) -> None:
+    document = await api.caller(None).get("/openapi.json")
+    ids = [one["operationId"] for path in document["paths"].values() for one in path.values()]
+    assert {"submit_job", "submit_batch", "get_job", "cancel_job", "retry_execution"} <= set(ids)
+    assert all(re.fullmatch("[a-z]+(_[a-z]+)*", one) for one in ids)
+    assert max(Counter(ids).values()) == 1
+
+
+async def test_operations_have_one_tag_and_no_undocumented_response(api: ApiBed) -> None:
+    document = await api.caller(None).get("/openapi.json")
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert len(operation["tags"]) == 1, path
+            assert (operation.get("security") == [{}]) is (path in NO_KEY), path
+            for status, response in operation["responses"].items():
+                assert any("schema" in one and one["schema"] for one in response["content"].values()), (
+                    path,
+                    status,
+                )
+
+
+async def test_the_documentation_page_loads_nothing_from_other_origins(api: ApiBed) -> None:
+    page = await api.caller(None).http.get("/docs")
+    assert page.status_code == 200
+    assert re.findall("https?://", page.text) == []
+    for source in re.findall(r'(?:src|href)="(/[^"]+)"', page.text):
+        assert (await api.caller(None).http.get(source)).status_code == 200, source
+
+
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/models", "/status", "/api/v1/me/ledger"])
+async def test_an_unknown_query_parameter_is_named_in_a_422(api: ApiBed, path: str) -> None:
+    anna = await api.user()
+    problem = await anna.get(path, 422, model="flux")
+    assert (problem["code"], problem["errors"][0]["field"]) == ("invalid_field", "model")
+
+
+async def test_wrong_keys_of_one_address_are_throttled(api: ApiBed) -> None:
+    anna = await api.user()
+    await anna.get("/api/v1/me")
+    for _ in range(MAX_WRONG_KEYS):
+        await api.caller(new_api_key()).get("/api/v1/me", 401)
+    refused = await api.caller(new_api_key()).http.get("/api/v1/me")
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_wrong_keys")
+    assert int(refused.headers["retry-after"]) == WRONG_KEYS_WINDOW_S
+    await anna.submit(GENERATION)  # a key that is known from this address still works
+    await api.clock.advance(WRONG_KEYS_WINDOW_S + 1)
+    await api.caller(new_api_key()).get("/api/v1/me", 401)
+
+
+async def test_a_repeated_wrong_key_counts_once(api: ApiBed) -> None:
+    for _ in range(MAX_WRONG_KEYS + 1):
+        await api.caller("bk_wrong").get("/api/v1/me", 401)
+    await api.caller(new_api_key()).get("/api/v1/me", 401)
+
+
+async def test_a_user_whose_first_key_cannot_be_stored_is_not_stored(api: ApiBed) -> None:
+    key = new_api_key()
+    await api.users.add("anna", Tier.FREE, key)
+    with pytest.raises(ApiKeyTakenError):
+        await api.users.add("bert", Tier.FREE, key)
+    assert [user.name for user in await api.users.page(None, 10)] == ["anna"]
