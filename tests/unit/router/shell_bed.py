@@ -102,12 +102,14 @@ class ShellBed:
         fence: int = 0,
         start_by: float | None = None,
         timeout_s: float | None = None,
+        user: str = "",
     ) -> Inference:
         ask = Ask(
             RequestId(request),
             model,
             region,
             tier,
+            user,
             pinned=pinned,
             front=front,
             fence=fence,

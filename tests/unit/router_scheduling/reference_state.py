@@ -131,7 +131,10 @@ class ReferenceState:
             self.joins(waiting.arrived, waiting.request, Queue.FRONT, waiting.region)
 
     def leaves(self, request: RequestId) -> Waiting:
-        return self.waiting.pop(request)
+        """It no longer waits, and has not started."""
+        waiting = self.waiting.pop(request)
+        self._forget_idle_tier(waiting.region, waiting.request.rank)
+        return waiting
 
     def starts(self, now: float, start: Start, *, in_turn: bool = False) -> Waiting:
         waiting = self.waiting[start.id]
@@ -142,7 +145,7 @@ class ReferenceState:
         ends = now + run_s + (machine.loads_s.of(model) if loading else 0.0)
         run = Running(waiting.request, start.backend, now, ends, loading, waiting.region, run_s)
         self._charge(waiting.region, waiting.request, run_s, in_turn=in_turn)
-        self.leaves(start.id)
+        del self.waiting[start.id]
         self.running[start.id] = machine.runs[start.id] = run
         if machine.health is Health.HALF_OPEN:
             machine.probe = start.id
@@ -164,9 +167,13 @@ class ReferenceState:
         if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
             took_s = now - run.began if run_s is None else run_s
             machine.runs_s.add(run.request.model, took_s, run.request.size)
-        took_s = (0.0 if run.loading else now - run.began) if run_s is None else run_s
+        if run_s is not None or not run.loading:
+            took_s = now - run.began if run_s is None else run_s
+        else:
+            took_s = run.charged_s if outcome is Outcome.COMPLETED else 0.0
         key = self._share_key(run.queue_region, run.request)
         self.times[key] += (took_s - run.charged_s) / run.request.weight
+        self._forget_idle_tier(run.queue_region, run.request.rank)
         self._line_up(machine)
         return run
 
@@ -277,13 +284,20 @@ class ReferenceState:
     def _activate(self, region: str, request: Request) -> None:
         """A user without waiting or running requests starts at the floor."""
         key = self._share_key(region, request)
-        waits = any(
-            one.queue is Queue.MAIN and self._share_key(one.region, one.request) == key
-            for one in self.waiting.values()
-        )
-        runs = any(self._share_key(run.queue_region, run.request) == key for run in self.running.values())
-        if not waits and not runs:
+        if key not in self._active():
             self.times[key] = max(self.floors.get(key[:2], 0.0), self.times.get(key, 0.0))
+
+    def _active(self) -> set[tuple[str, int, str]]:
+        """Users with waiting or running requests."""
+        waits = (one for one in self.waiting.values() if one.queue is Queue.MAIN)
+        return {self._share_key(one.region, one.request) for one in waits} | {
+            self._share_key(run.queue_region, run.request) for run in self.running.values()
+        }
+
+    def _forget_idle_tier(self, region: str, rank: int) -> None:
+        """Without active users of a tier all are equal again."""
+        if not any(key[:2] == (region, rank) for key in self._active()):
+            self.times = {key: time for key, time in self.times.items() if key[:2] != (region, rank)}
 
     def _charge(self, region: str, request: Request, run_s: float, *, in_turn: bool) -> None:
         key = self._share_key(region, request)

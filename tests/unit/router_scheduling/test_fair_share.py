@@ -77,3 +77,14 @@ def test_fifo_keeps_the_order_of_arrival() -> None:
 def test_a_weight_of_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="weight"):
         Scheduler(TOPOLOGY).submit(0.0, Request(RequestId("r"), "a", "US", 4, weight=0.0))
+
+
+def test_users_are_equal_again_once_the_tier_was_idle() -> None:
+    scheduler = Scheduler(TOPOLOGY)
+    _submit(scheduler, "frequent", 3)
+    _submit(scheduler, "rare", 1)
+    _served(scheduler, 4)
+    _submit(scheduler, "frequent", 1)
+    _submit(scheduler, "rare", 1)
+
+    assert _served(scheduler, 2) == ["frequent", "rare"]

@@ -17,6 +17,8 @@ class UserShares(Protocol):
     """What a queue needs to order its users."""
 
     floor: float
+    version: int
+    """Changes whenever the order of waiting requests may have."""
 
     def user_of(self, request: Request) -> str: ...
     def time_of(self, user: str) -> float: ...
@@ -27,10 +29,11 @@ class UserShares(Protocol):
 class ArrivalOrder:
     """No shares: all requests belong to one user, so that their order is arrival."""
 
-    __slots__ = ("floor",)
+    __slots__ = ("floor", "version")
 
     def __init__(self) -> None:
         self.floor = 0.0
+        self.version = 0
 
     def user_of(self, request: Request) -> str:
         del request
@@ -49,18 +52,22 @@ class ArrivalOrder:
 
 class FairShares:
     """A user is active while a request waits in the tier's main queue or runs. A user who becomes active
-    starts at `floor`, the virtual time that the tier has reached: being idle earns no credit."""
+    starts at `floor`, the virtual time that the tier has reached: being idle earns no credit. When no user is
+    active, all are equal again."""
 
-    __slots__ = ("_running", "_times", "floor", "queues", "waiting")
+    __slots__ = ("_max_times", "_running", "_times", "floor", "queues", "version", "waiting")
 
     def __init__(self) -> None:
         self.floor = 0.0
+        self.version = 0
         self.queues: list[RequestQueue] = []
         """Those that order their users by these shares."""
         self.waiting: Counter[str] = Counter()
         """Requests in the main queues, by user."""
         self._running: Counter[str] = Counter()
         self._times: dict[str, float] = {}
+        self._max_times = _SLACK
+        """With more entries, those of idle users are removed."""
 
     def user_of(self, request: Request) -> str:
         return request.user
@@ -84,10 +91,12 @@ class FairShares:
         if in_turn:
             self.floor = max(self.floor, time)
         self._times[user] = time + seconds
+        self.version += 1
 
     def ended(self, user: str, seconds: float) -> None:
         """A run took so much more than was charged (less: negative)."""
         self._times[user] += seconds
+        self.version += 1
         if seconds < 0.0 and user in self.waiting:
             for queue in self.queues:
                 queue.share_fell(user)
@@ -108,13 +117,16 @@ class FairShares:
         counts[user] -= 1
         if not counts[user]:
             del counts[user]
-            if len(self._times) > 2 * (len(self.waiting) + len(self._running)) + _SLACK:
+            if not self.waiting and not self._running:
+                self._times.clear()
+            elif len(self._times) > self._max_times:
                 self._forget_idle()
 
     def _forget_idle(self) -> None:
-        """A user who is idle and not ahead of the floor would start at the floor again."""
+        """A user who is idle and not past the floor would start at the floor again."""
         self._times = {
             user: time
             for user, time in self._times.items()
             if time > self.floor or user in self.waiting or user in self._running
         }
+        self._max_times = 2 * len(self._times) + _SLACK

@@ -9,15 +9,18 @@ _SLACK = 64
 
 
 class HeadIndex:
-    """A lazy heap: its first entry is checked. Keys rise; a queue whose key falls is offered again."""
+    """A lazy heap: its first entry is checked when the order may have changed. Keys rise; a queue whose key
+    falls is offered again. All queues order their users by the same shares."""
 
-    __slots__ = ("_heap", "_offered", "queues")
+    __slots__ = ("_first", "_heap", "_offered", "_version", "queues")
 
     def __init__(self) -> None:
         self.queues: dict[RequestQueue, None] = {}
         """Those with waiting requests."""
         self._heap: list[tuple[float, int, int, RequestQueue]] = []
         self._offered = 0
+        self._first: RequestQueue | None = None
+        self._version = -1
 
     def __bool__(self) -> bool:
         return bool(self.queues)
@@ -31,6 +34,7 @@ class HeadIndex:
 
     def discard(self, queue: RequestQueue) -> None:
         self.queues.pop(queue, None)
+        self._first = None
 
     def offer(self, queue: RequestQueue) -> None:
         """The first request of the queue may be another one, which comes earlier."""
@@ -40,9 +44,17 @@ class HeadIndex:
                 self._heap = [entry for other in self.queues if (entry := self._entry(other)) is not None]
                 heapify(self._heap)
             heappush(self._heap, self._entry_of(queue, head))
+            self._first = None
 
     def first(self) -> RequestQueue | None:
         """The queue whose first request has the least virtual time, then the earliest arrival."""
+        if self._first is None or self._first.shares.version != self._version:
+            self._first = self._find_first()
+            if self._first is not None:
+                self._version = self._first.shares.version
+        return self._first
+
+    def _find_first(self) -> RequestQueue | None:
         heap = self._heap
         while heap:
             time, seq, _, queue = heap[0]

@@ -212,7 +212,7 @@ def _first(queues: Iterable[RequestQueue]) -> Candidate | None:
     best: Candidate | None = None
     for queue in queues:
         head = queue.head()
-        if head is not None:
+        if head is not None and (best is None or queue.rank <= best.rank):
             candidate = Candidate(queue.rank, queue.time_of(head) - queue.shares.floor, head.seq, queue, head)
             if best is None or candidate < best:
                 best = candidate

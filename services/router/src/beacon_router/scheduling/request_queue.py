@@ -43,11 +43,14 @@ class QueuedRequest:
 
 
 class RequestQueue:
-    """Its order is (virtual time of the user, arrival). The heap is lazy: its first entry is checked."""
+    """Its order is (virtual time of the user, arrival). The heap is lazy: its first entry is checked when the
+    order may have changed."""
 
     __slots__ = (
         "_by_share",
         "_fifos",
+        "_head",
+        "_head_version",
         "_source",
         "avoided",
         "domain",
@@ -83,6 +86,8 @@ class RequestQueue:
         self.size = 0
         self._fifos: dict[str, UserFifo] = {}
         self._by_share: list[tuple[float, int, str]] = []
+        self._head: QueuedRequest | None = None
+        self._head_version = -1
         self._source: dict[str, UserFifo] | None = None
         """Of a copy: the FIFOs of the original."""
 
@@ -107,27 +112,17 @@ class RequestQueue:
             if not fifo and self._source is None:
                 del self._fifos[user]  # a copy keeps it in place of the source's
         self.shares.dequeued(user)
+        self.shares.version += 1
         if not self.size:
             for backend_set in self.sets:
                 backend_set.deactivate(self)
 
     def head(self) -> QueuedRequest | None:
         """The first request of the user with the least virtual time."""
-        heap, shares = self._by_share, self.shares
-        while heap:
-            time, seq, user = heap[0]
-            fifo = self._fifo(user)
-            if not fifo:
-                heappop(heap)
-                continue
-            first, now = fifo.first, shares.time_of(user)
-            if first.seq == seq and now == time:
-                return first
-            if (now, first.seq) > (time, seq):
-                heapreplace(heap, (now, first.seq, user))
-            else:
-                heappop(heap)  # the share fell: `share_fell` added another entry
-        return None
+        version = self.shares.version
+        if version != self._head_version:
+            self._head, self._head_version = self._find_head(), version
+        return self._head
 
     def time_of(self, queued: QueuedRequest) -> float:
         """The virtual time of the user of a request."""
@@ -159,6 +154,23 @@ class RequestQueue:
         copy._source = self._fifos
         return copy
 
+    def _find_head(self) -> QueuedRequest | None:
+        heap, time_of = self._by_share, self.shares.time_of
+        while heap:
+            time, seq, user = heap[0]
+            fifo = self._fifo(user)
+            if not fifo:
+                heappop(heap)
+                continue
+            first, now = fifo.first, time_of(user)
+            if first.seq == seq and now == time:
+                return first
+            if (now, first.seq) > (time, seq):
+                heapreplace(heap, (now, first.seq, user))
+            else:
+                heappop(heap)  # the share fell: `share_fell` added another entry
+        return None
+
     def _fifo(self, user: str) -> UserFifo | None:
         fifo = self._fifos.get(user)
         if fifo is None and self._source is not None:
@@ -176,5 +188,6 @@ class RequestQueue:
                 if other != user
             )
         heappush(heap, (time_of(user), seq, user))
+        self.shares.version += 1
         for backend_set in self.sets:
             backend_set.activate(self)

@@ -93,7 +93,8 @@ class Scheduler:
     ) -> None:
         """A running request ended: its slot is free, and the measured seconds feed the moving averages.
 
-        Without a measurement, a completed run without a load took as long as the slot was busy.
+        Without a measurement, a completed run without a load took as long as the slot was busy. One with a
+        load of unknown length is charged to its user as expected.
         """
         self._now = now
         run = self._dispatcher.runs.get(request)
@@ -102,13 +103,12 @@ class Scheduler:
         backend, model = run.backend, run.request.model
         if load_s is not None:
             backend.loads_s.add(model, load_s)
-        if run_s is None:
-            run_s = 0.0 if run.loading else now - run.began
-            measured = outcome is Outcome.COMPLETED and not run.loading
-        else:
-            measured = outcome is Outcome.COMPLETED
-        if measured:
+        if run_s is None and not run.loading:
+            run_s = now - run.began
+        if run_s is not None and outcome is Outcome.COMPLETED:
             backend.runs_s.add(model, run_s, run.request.size)
+        if run_s is None:
+            run_s = run.charged_s if outcome is Outcome.COMPLETED else 0.0
         shares = self._state.shares.get((run.queue_region, run.request.rank))
         if shares is not None:
             shares.ended(run.request.user, (run_s - run.charged_s) / run.request.weight)

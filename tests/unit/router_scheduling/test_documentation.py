@@ -1,10 +1,13 @@
-"""The page that users read states the numbers that the scheduler is held to."""
+"""docs/scheduling.md states the rules and the bounds of the scheduler."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from beacon_router.scheduling import Policy, TierRule
+from beacon_router.scheduling.policy import RULES
 from beacon_router.scheduling.starvation_bounds import dispatches_until_served, turns_until_served
 from beacon_router.scheduling.stride import StrideScheduler
 from beacon_router.scheduling.topology import DEFAULT_TIERS
@@ -18,6 +21,14 @@ def _documented(tier: str) -> list[str]:
         line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {tier} |")
     ]
     return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.__name__))
+def test_the_docstring_of_a_rule_is_in_the_documentation(rule: Callable[..., object]) -> None:
+    def plain(text: str) -> str:
+        return " ".join(re.sub(r"\*\*|\(\d+( s)?\)", "", text).split())
+
+    assert plain(str(rule.__doc__)) in plain(PAGE.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(("rank", "tier"), list(enumerate(TIERS)))
