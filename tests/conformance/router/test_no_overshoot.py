@@ -5,8 +5,8 @@ import sys
 
 from beacon_lifecycle import SystemClock
 from beacon_router.limits import MemoryLimiter
-from beacon_router.limits.port import Limit
-from beacon_router.limits.share import LimitShare
+from beacon_router.limits.lease import CapacityLease
+from beacon_router.limits.port import SharedLimit
 from tests.fixtures.waiting import PATIENCE_S
 
 FIGHTERS = 50
@@ -16,7 +16,7 @@ ROUNDS = 2
 async def test_fifty_processes_never_hold_one_slot_together(redis_url: str) -> None:
     fight = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "tests.conformance.router.fighters", redis_url, str(FIGHTERS), str(ROUNDS)),
+        *("-m", "tests.conformance.router.slot_contenders", redis_url, str(FIGHTERS), str(ROUNDS)),
         stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await fight.communicate()
@@ -34,22 +34,22 @@ async def test_fifty_tasks_never_hold_one_slot_together() -> None:
     async def fight() -> None:
         nonlocal inside, most, held
         grown = asyncio.Event()
-        share = LimitShare(Limit("group:single", 1), limiter, clock, lambda capacity: grown.set())
-        await share.start()
+        lease = CapacityLease(SharedLimit("group:single", 1), limiter, clock, lambda capacity: grown.set())
+        await lease.start()
         for _ in range(ROUNDS):
-            share.want(1)
-            while share.capacity == 0:
+            lease.set_demand(1)
+            while lease.capacity == 0:
                 grown.clear()
                 await grown.wait()
-            share.started()
+            lease.acquired()
             inside += 1
             held += 1
             most = max(most, inside)
             await asyncio.sleep(0)
             inside -= 1
-            share.want(0)
-            share.ended()
-        await share.stop()
+            lease.set_demand(0)
+            lease.released()
+        await lease.stop()
 
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(fight() for _ in range(FIGHTERS)))

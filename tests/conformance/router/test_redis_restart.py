@@ -7,8 +7,8 @@ import pytest
 from redis.asyncio import Redis
 
 from beacon_router.limits import RedisLimiter, Token
-from beacon_router.limits.port import LimiterAwayError, Standing
-from tests.conformance.router.bed import GPU, RedisBed, redis_bed
+from beacon_router.limits.port import LimiterUnavailableError, TokenStatus
+from tests.conformance.router.harness import GPU, RedisHarness, redis_harness
 from tests.fixtures.redis_server import RedisServer, redis_server
 from tests.fixtures.waiting import until
 
@@ -27,13 +27,13 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, program: Path | None)
 
 
 @pytest.fixture
-async def bed(server: RedisServer) -> AsyncIterator[RedisBed]:
-    async with redis_bed(server.url) as made:
+async def harness(server: RedisServer) -> AsyncIterator[RedisHarness]:
+    async with redis_harness(server.url) as made:
         yield made
 
 
-async def test_holders_keep_their_slots_over_a_restart(bed: RedisBed, server: RedisServer) -> None:
-    holder, other = await bed.process(), await bed.process()
+async def test_holders_keep_their_slots_over_a_restart(harness: RedisHarness, server: RedisServer) -> None:
+    holder, other = await harness.process(), await harness.process()
     await holder.acquire(GPU, [A, B, C])
 
     server.restart()
@@ -46,11 +46,11 @@ async def test_holders_keep_their_slots_over_a_restart(bed: RedisBed, server: Re
     assert late.held == frozenset()
 
 
-async def test_holders_keep_their_slots_when_all_is_flushed(bed: RedisBed) -> None:
-    holder, other = await bed.process(), await bed.process()
+async def test_holders_keep_their_slots_when_all_is_flushed(harness: RedisHarness) -> None:
+    holder, other = await harness.process(), await harness.process()
     await holder.acquire(GPU, [A, B, C])
 
-    async with Redis.from_url(bed.url) as admin:
+    async with Redis.from_url(harness.url) as admin:
         await admin.flushall()
     early = await other.acquire(GPU, [D])
     kept = await holder.renew(GPU, [A, B, C], [])
@@ -61,12 +61,12 @@ async def test_holders_keep_their_slots_when_all_is_flushed(bed: RedisBed) -> No
 
 
 async def test_an_outage_longer_than_the_lease_costs_nobody_a_slot(
-    bed: RedisBed, server: RedisServer
+    harness: RedisHarness, server: RedisServer
 ) -> None:
-    holder, other = await bed.process(), await bed.process()
+    holder, other = await harness.process(), await harness.process()
     await holder.acquire(GPU, [A, B, C])
 
-    await bed.pass_time(bed.lease_s * 1.5)  # nobody speaks meanwhile, as in an outage
+    await harness.pass_time(harness.lease_s * 1.5)  # nobody speaks meanwhile, as in an outage
     server.restart()
     early = await when_back(other, D)
     kept = await when_kept(holder)
@@ -75,40 +75,42 @@ async def test_an_outage_longer_than_the_lease_costs_nobody_a_slot(
     assert kept.held == {A, B, C}
 
 
-async def test_after_the_quiet_time_free_slots_are_given_again(bed: RedisBed, server: RedisServer) -> None:
-    other = await bed.process()
+async def test_after_the_quiet_time_free_slots_are_given_again(
+    harness: RedisHarness, server: RedisServer
+) -> None:
+    other = await harness.process()
     await other.acquire(GPU, [A])
 
     server.restart()
 
     async def served() -> bool:
-        await bed.pass_time(bed.lease_s / 4)
+        await harness.pass_time(harness.lease_s / 4)
         try:
             return (await other.renew(GPU, [], [B, C, D])).held == {B, C, D}
-        except LimiterAwayError:
+        except LimiterUnavailableError:
             return False
 
     await until(served, "three free slots are given, the fourth holder being gone")
 
 
-async def test_while_it_is_away_asking_says_so(bed: RedisBed, server: RedisServer) -> None:
-    limiter = await bed.process()
+async def test_while_it_is_away_asking_says_so(harness: RedisHarness, server: RedisServer) -> None:
+    limiter = await harness.process()
     server.kill()
 
-    with pytest.raises(LimiterAwayError):
+    with pytest.raises(LimiterUnavailableError):
         await limiter.acquire(GPU, [A])
 
 
-async def when_back(limiter: RedisLimiter, token: Token) -> Standing:
+async def when_back(limiter: RedisLimiter, token: Token) -> TokenStatus:
     return await until(lambda: unless_away(limiter.acquire(GPU, [token])), "Redis is back")
 
 
-async def when_kept(limiter: RedisLimiter) -> Standing:
+async def when_kept(limiter: RedisLimiter) -> TokenStatus:
     return await until(lambda: unless_away(limiter.renew(GPU, [A, B, C], [])), "Redis is back")
 
 
-async def unless_away(asking: Awaitable[Standing]) -> Standing | None:
+async def unless_away(asking: Awaitable[TokenStatus]) -> TokenStatus | None:
     try:
         return await asking
-    except LimiterAwayError:
+    except LimiterUnavailableError:
         return None

@@ -1,44 +1,44 @@
 """What a shared limit promises, whoever keeps it: cap, order, leases, news."""
 
 from beacon_router.limits import Token
-from beacon_router.limits.port import NewsKind, SlotLimiter
-from tests.conformance.router.bed import GPU, Inbox, LimiterBed, standing_of
+from beacon_router.limits.port import LimitEventKind, SlotLimiter
+from tests.conformance.router.harness import GPU, Inbox, LimiterHarness, status_of
 from tests.fixtures.waiting import until
 
 A, B, C, D, E = (Token(name) for name in "ABCDE")
 
 
-async def test_only_as_many_hold_a_slot_as_the_cap_allows(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_only_as_many_hold_a_slot_as_the_cap_allows(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
 
-    standing = await limiter.acquire(GPU, [A, B, C, D, E])
+    status = await limiter.acquire(GPU, [A, B, C, D, E])
 
-    assert standing.held == {A, B, C}
-    assert standing.waiting == {D, E}
-    assert standing.others_waiting == 0
+    assert status.held == {A, B, C}
+    assert status.waiting == {D, E}
+    assert status.others_waiting == 0
 
 
-async def test_processes_share_the_cap(bed: LimiterBed) -> None:
-    first, second = await bed.process(), await bed.process()
+async def test_processes_share_the_cap(harness: LimiterHarness) -> None:
+    first, second = await harness.process(), await harness.process()
 
     assert (await first.acquire(GPU, [A, B])).held == {A, B}
-    standing = await second.acquire(GPU, [C, D])
+    status = await second.acquire(GPU, [C, D])
 
-    assert standing.held == {C}
-    assert standing.waiting == {D}
+    assert status.held == {C}
+    assert status.waiting == {D}
     assert (await first.renew(GPU, [A, B], [])).others_waiting == 1
 
 
-async def test_asking_again_takes_no_second_slot(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_asking_again_takes_no_second_slot(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
     await limiter.acquire(GPU, [A])
     await limiter.acquire(GPU, [A])
 
     assert (await limiter.acquire(GPU, [B, C, D])).held == {B, C}
 
 
-async def test_free_slots_go_to_those_in_line_in_the_order_they_came(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_free_slots_go_to_those_in_line_in_the_order_they_came(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
     for token in (D, E):
         await limiter.acquire(GPU, [token])
@@ -50,20 +50,20 @@ async def test_free_slots_go_to_those_in_line_in_the_order_they_came(bed: Limite
     assert (await limiter.renew(GPU, [], [D, E])).held == {D, E}
 
 
-async def test_nobody_overtakes_the_line(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_nobody_overtakes_the_line(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
     await limiter.acquire(GPU, [D])
 
     await limiter.release(GPU, [A])
-    standing = await limiter.acquire(GPU, [E])
+    status = await limiter.acquire(GPU, [E])
 
-    assert standing.waiting == {E}
+    assert status.waiting == {E}
 
 
-async def test_those_in_line_are_told_by_name(bed: LimiterBed) -> None:
+async def test_those_in_line_are_told_by_name(harness: LimiterHarness) -> None:
     inbox = Inbox()
-    limiter = await watching(bed, inbox)
+    limiter = await watching(harness, inbox)
     await limiter.acquire(GPU, [A, B, C])
     await limiter.acquire(GPU, [D])
 
@@ -72,19 +72,19 @@ async def test_those_in_line_are_told_by_name(bed: LimiterBed) -> None:
     await inbox.until(lambda: D in inbox.granted())
 
 
-async def test_holders_are_told_when_somebody_joins_the_line(bed: LimiterBed) -> None:
+async def test_holders_are_told_when_somebody_joins_the_line(harness: LimiterHarness) -> None:
     inbox = Inbox()
-    holder = await watching(bed, inbox)
+    holder = await watching(harness, inbox)
     await holder.acquire(GPU, [A, B, C])
 
-    other = await bed.process()
+    other = await harness.process()
     await other.acquire(GPU, [D])
 
-    await inbox.until(lambda: any(news.kind is NewsKind.WANTED for news in inbox.news))
+    await inbox.until(lambda: any(news.kind is LimitEventKind.WANTED for news in inbox.news))
 
 
-async def test_a_release_counts_once(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_a_release_counts_once(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
 
     assert await limiter.release(GPU, [A]) == 1
@@ -93,8 +93,8 @@ async def test_a_release_counts_once(bed: LimiterBed) -> None:
     assert (await limiter.acquire(GPU, [E])).waiting == {E}
 
 
-async def test_one_who_leaves_the_line_is_not_served(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_one_who_leaves_the_line_is_not_served(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
     await limiter.acquire(GPU, [D])
     await limiter.acquire(GPU, [E])
@@ -102,85 +102,85 @@ async def test_one_who_leaves_the_line_is_not_served(bed: LimiterBed) -> None:
     assert await limiter.release(GPU, [D]) == 1
     await limiter.release(GPU, [A])
 
-    assert (await standing_of(limiter, E)).held == {E}
+    assert (await status_of(limiter, E)).held == {E}
 
 
-async def test_renewal_keeps_a_slot_past_its_lease(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_renewal_keeps_a_slot_past_its_lease(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
     await limiter.acquire(GPU, [D])
 
     for _ in range(8):
-        await bed.pass_time(bed.lease_s / 4)
-        standing = await limiter.renew(GPU, [A, B, C], [D])
-        assert standing.held == {A, B, C}
+        await harness.pass_time(harness.lease_s / 4)
+        status = await limiter.renew(GPU, [A, B, C], [D])
+        assert status.held == {A, B, C}
 
 
-async def test_a_crashed_holders_slot_comes_back_with_its_lease(bed: LimiterBed) -> None:
-    crashed, alive = await bed.process(), await bed.process()
+async def test_a_crashed_holders_slot_comes_back_with_its_lease(harness: LimiterHarness) -> None:
+    crashed, alive = await harness.process(), await harness.process()
     await crashed.acquire(GPU, [A])
     await alive.acquire(GPU, [B, C, D])
-    began = bed.clock.now()
+    began = harness.clock.now()
 
     async def served() -> bool:
-        await bed.pass_time(bed.lease_s / 10)
+        await harness.pass_time(harness.lease_s / 10)
         return D in (await alive.renew(GPU, [B, C], [D])).held
 
     await until(served, "the waiter has the slot of the crashed holder")
-    assert bed.clock.now() - began >= bed.lease_s * 0.8
+    assert harness.clock.now() - began >= harness.lease_s * 0.8
 
 
-async def test_the_one_in_line_knows_when_to_look_again(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_the_one_in_line_knows_when_to_look_again(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
 
-    standing = await limiter.acquire(GPU, [D])
+    status = await limiter.acquire(GPU, [D])
 
-    assert standing.look_again_s is not None
-    assert 0 < standing.look_again_s <= bed.lease_s
+    assert status.recheck_in_s is not None
+    assert 0 < status.recheck_in_s <= harness.lease_s
     assert (await limiter.release(GPU, [D])) == 1
-    assert (await limiter.renew(GPU, [A, B, C], [])).look_again_s is None
+    assert (await limiter.renew(GPU, [A, B, C], [])).recheck_in_s is None
 
 
-async def test_a_crashed_waiter_loses_its_place(bed: LimiterBed) -> None:
-    crashed, alive = await bed.process(), await bed.process()
+async def test_a_crashed_waiter_loses_its_place(harness: LimiterHarness) -> None:
+    crashed, alive = await harness.process(), await harness.process()
     await alive.acquire(GPU, [A, B, C])
     await crashed.acquire(GPU, [D])
     await alive.acquire(GPU, [E])
 
     async def forgotten() -> bool:
-        await bed.pass_time(bed.lease_s / 4)
+        await harness.pass_time(harness.lease_s / 4)
         return (await alive.renew(GPU, [A, B, C], [E])).others_waiting == 0
 
     await until(forgotten, "the crashed waiter is forgotten")
     await alive.release(GPU, [A])
-    assert (await standing_of(alive, E)).held == {E}
+    assert (await status_of(alive, E)).held == {E}
 
 
-async def test_a_holder_that_comes_back_late_takes_nobodys_slot(bed: LimiterBed) -> None:
-    late, alive = await bed.process(), await bed.process()
+async def test_a_holder_that_comes_back_late_takes_nobodys_slot(harness: LimiterHarness) -> None:
+    late, alive = await harness.process(), await harness.process()
     await late.acquire(GPU, [A, B, C])
     await alive.acquire(GPU, [D, E])
 
     async def served() -> bool:
-        await bed.pass_time(bed.lease_s / 4)
+        await harness.pass_time(harness.lease_s / 4)
         return (await alive.renew(GPU, [], [D, E])).held == {D, E}
 
     await until(served, "both in line have slots")
-    standing = await late.renew(GPU, [A, B, C], [])
+    status = await late.renew(GPU, [A, B, C], [])
 
-    assert len(standing.held) == 1
+    assert len(status.held) == 1
 
 
-async def test_limits_do_not_know_each_other(bed: LimiterBed) -> None:
-    limiter = await bed.process()
+async def test_limits_do_not_know_each_other(harness: LimiterHarness) -> None:
+    limiter = await harness.process()
     other = type(GPU)("model:image_gen", 1)
 
     assert (await limiter.acquire(GPU, [A, B, C])).held == {A, B, C}
     assert (await limiter.acquire(other, [D])).held == {D}
 
 
-async def watching(bed: LimiterBed, inbox: Inbox) -> SlotLimiter:
-    limiter = await bed.process()
+async def watching(harness: LimiterHarness, inbox: Inbox) -> SlotLimiter:
+    limiter = await harness.process()
     limiter.watch(GPU.name, inbox)
     return limiter

@@ -1,4 +1,4 @@
-"""A backend that says exactly what a test tells it to, when the test tells it to."""
+"""A backend that sends exactly the bytes that a test chooses."""
 
 import asyncio
 import ssl
@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 OK = b'HTTP/1.1 200 OK\r\ncontent-length: 16\r\n\r\n{"output":"yes"}'
 
-Handler = Callable[["Visitor"], Awaitable[None]]
+Handler = Callable[["Connection"], Awaitable[None]]
 
 
-class Visitor:
+class Connection:
     """One connection, seen from the server."""
 
     def __init__(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -19,7 +19,7 @@ class Visitor:
         self.writer = writer
 
     async def request(self) -> str | None:
-        """The first line of the next request, its body read; None: the client has left."""
+        """The first line of the next request, its body read; None: the client has disconnected."""
         try:
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
         except asyncio.IncompleteReadError:
@@ -28,31 +28,35 @@ class Visitor:
             await self.reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
         return head.split("\r\n")[0]
 
-    async def say(self, data: bytes) -> None:
+    async def send(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
 
 
 class Server:
     def __init__(self, handler: Handler) -> None:
-        self.visits = 0
+        self.accepted = 0
+        """All connections so far."""
+        self.open = 0
         self.url = ""
         self._handler = handler
 
-    async def visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.visits += 1
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        self.open += 1
         try:
-            await self._handler(Visitor(self.visits, reader, writer))
+            await self._handler(Connection(self.accepted, reader, writer))
         except ConnectionError:
             pass
         finally:
+            self.open -= 1
             writer.close()
 
 
 @asynccontextmanager
 async def server_that(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     made = Server(handler)
-    listener = await asyncio.start_server(made.visited, "127.0.0.1", 0, ssl=tls)
+    listener = await asyncio.start_server(made.serve, "127.0.0.1", 0, ssl=tls)
     port = listener.sockets[0].getsockname()[1]
     made.url = f"http{'s' if tls else ''}://127.0.0.1:{port}"
     try:

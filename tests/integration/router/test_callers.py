@@ -159,7 +159,7 @@ async def is_counted(router: Router, route: str, status: int) -> bool:
 
 async def callers_are(router: Router, count: int) -> bool:
     text = (await router.http.get("/metrics")).text
-    return f"beacon_router_waiting_callers {count}.0" in text
+    return f"beacon_router_waiters {count}.0" in text
 
 
 async def test_bodies_that_are_coming_in_count_as_held() -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import StepMeta
-from beacon_router.backends import BackendCall, BackendError, Pool
+from beacon_router.backends import Backend, BackendClient, BackendError
+from beacon_router.service.inference import InferenceSpec
 from tests.fixtures.gpusim import Gpusim, gpusim_client, gpusim_process
 from tests.fixtures.waiting import until
-from tests.integration.router.awaited import AwaitedBackend, awaited, open_pool
+from tests.integration.router.backend_calls import backend_at, open_client, spec_of
 
 DIALECTS = ("modal", "openai", "execute")
 
@@ -32,21 +33,21 @@ async def gpu(process: Any) -> AsyncIterator[Gpusim]:
 
 
 @pytest.fixture
-async def pool() -> AsyncIterator[Pool]:
-    async with open_pool() as opened:
+async def client() -> AsyncIterator[BackendClient]:
+    async with open_client() as opened:
         yield opened
 
 
 @pytest.fixture(params=DIALECTS)
-def backend(request: pytest.FixtureRequest, gpu: Gpusim, pool: Pool) -> AwaitedBackend:
-    return awaited(request.param, gpu.url, pool)
+def backend(request: pytest.FixtureRequest, gpu: Gpusim, client: BackendClient) -> Backend:
+    return backend_at(request.param, gpu.url, client)
 
 
-def call(request_id: str = "r-1", *, model: str = "llama3.2-1b", **given: Any) -> BackendCall:
-    return BackendCall(request_id, model, orjson.dumps(given or {"prompt": "Why?"}))
+def call(request_id: str = "r-1", *, model: str = "llama3.2-1b", **given: Any) -> InferenceSpec:
+    return spec_of(request_id, model, orjson.dumps(given or {"prompt": "Why?"}))
 
 
-async def test_every_dialect_brings_an_output_back(backend: AwaitedBackend, gpu: Gpusim) -> None:
+async def test_every_dialect_brings_an_output_back(backend: Backend, gpu: Gpusim) -> None:
     answer = await backend.run(call("r-7"))
 
     assert orjson.loads(answer.output)
@@ -54,7 +55,7 @@ async def test_every_dialect_brings_an_output_back(backend: AwaitedBackend, gpu:
     assert (entry["request_id"], entry["model"], entry["outcome"]) == ("r-7", "llama3.2-1b", "completed")
 
 
-async def test_an_empty_output_is_an_answer(backend: AwaitedBackend, gpu: Gpusim) -> None:
+async def test_an_empty_output_is_an_answer(backend: Backend, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="empty", next=1)
 
     answer = await backend.run(call())
@@ -63,15 +64,17 @@ async def test_an_empty_output_is_an_answer(backend: AwaitedBackend, gpu: Gpusim
 
 
 @pytest.mark.parametrize("dialect", ["modal", "execute"])
-async def test_the_backends_own_times_are_taken_over(dialect: str, gpu: Gpusim, pool: Pool) -> None:
-    answer = await awaited(dialect, gpu.url, pool).run(call())
+async def test_the_backends_own_times_are_taken_over(
+    dialect: str, gpu: Gpusim, client: BackendClient
+) -> None:
+    answer = await backend_at(dialect, gpu.url, client).run(call())
 
     assert answer.load_s == 0.0
     assert answer.run_s is not None
 
 
-async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, pool: Pool) -> None:
-    chat = awaited("openai", gpu.url, pool)
+async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, client: BackendClient) -> None:
+    chat = backend_at("openai", gpu.url, client)
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why is it so?"}]
 
     answer = await chat.run(call(messages=messages))
@@ -80,11 +83,13 @@ async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, pool: Pool) 
     assert "Why is it so?" in orjson.loads(answer.output)
 
 
-async def test_chat_without_words_is_refused_before_anybody_is_asked(gpu: Gpusim, pool: Pool) -> None:
+async def test_chat_without_words_is_refused_before_anybody_is_asked(
+    gpu: Gpusim, client: BackendClient
+) -> None:
     with pytest.raises(BackendError) as refused:
-        await awaited("openai", gpu.url, pool).run(call(image="cat.png"))
+        await backend_at("openai", gpu.url, client).run(call(image="cat.png"))
 
-    assert (refused.value.code, refused.value.retryable, refused.value.blame) == (
+    assert (refused.value.code, refused.value.retryable, refused.value.counts_as_failure) == (
         "unusable_input",
         False,
         False,
@@ -92,8 +97,8 @@ async def test_chat_without_words_is_refused_before_anybody_is_asked(gpu: Gpusim
     assert await gpu.ledger() == []
 
 
-async def test_a_step_knows_its_job_its_place_and_its_options(gpu: Gpusim, pool: Pool) -> None:
-    step = BackendCall(
+async def test_a_step_knows_its_job_its_place_and_its_options(gpu: Gpusim, client: BackendClient) -> None:
+    step = spec_of(
         "exe_1.2.0",
         "prompt_enhancer",
         b'{"prompt":"a city"}',
@@ -102,22 +107,22 @@ async def test_a_step_knows_its_job_its_place_and_its_options(gpu: Gpusim, pool:
         meta=StepMeta(job_id="job_1", step_index=2, attempt=3),
     )
 
-    answer = await awaited("execute", gpu.url, pool).run(step)
+    answer = await backend_at("execute", gpu.url, client).run(step)
 
     assert "a city" in orjson.loads(answer.output)["enhanced_prompt"]
     assert (await gpu.ledger())[0]["request_id"] == "exe_1.2.0"
 
 
-async def test_a_long_run_is_followed_through_its_redirects(gpu: Gpusim, pool: Pool) -> None:
+async def test_a_long_run_is_followed_through_its_redirects(gpu: Gpusim, client: BackendClient) -> None:
     await gpu.add_fault(kind="slow_run", extra_s=0.7, next=1)
 
-    answer = await awaited("modal", gpu.url, pool).run(call("slow"))
+    answer = await backend_at("modal", gpu.url, client).run(call("slow"))
 
     assert orjson.loads(answer.output)
     assert [entry["outcome"] for entry in await gpu.ledger(request_id="slow")] == ["completed"]
 
 
-async def test_a_cancelled_call_frees_the_slot(backend: AwaitedBackend, gpu: Gpusim) -> None:
+async def test_a_cancelled_call_frees_the_slot(backend: Backend, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="hang", next=1)
     run = asyncio.ensure_future(backend.run(call("hung")))
     await gpu.wait_running(1)
@@ -155,7 +160,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "verdict"), FAULTS)
 async def test_failures_have_a_name_and_a_verdict(
-    fault: dict[str, Any], verdict: tuple[object, ...], backend: AwaitedBackend, gpu: Gpusim
+    fault: dict[str, Any], verdict: tuple[object, ...], backend: Backend, gpu: Gpusim
 ) -> None:
     await gpu.add_fault(**fault, next=1)
 
@@ -163,10 +168,10 @@ async def test_failures_have_a_name_and_a_verdict(
         await backend.run(call())
 
     error = failed.value
-    assert (error.code, error.stage, error.retryable, error.blame) == verdict
+    assert (error.code, error.stage, error.retryable, error.counts_as_failure) == verdict
 
 
-async def test_the_wish_to_wait_is_passed_on(backend: AwaitedBackend, gpu: Gpusim) -> None:
+async def test_the_wish_to_wait_is_passed_on(backend: Backend, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="error", status=503, retry_after_s=7, next=1)
 
     with pytest.raises(BackendError) as failed:
@@ -175,8 +180,8 @@ async def test_the_wish_to_wait_is_passed_on(backend: AwaitedBackend, gpu: Gpusi
     assert failed.value.retry_after_s == 7
 
 
-async def test_nobody_there(unused_tcp_port: int, pool: Pool) -> None:
-    nobody = awaited("modal", f"http://127.0.0.1:{unused_tcp_port}", pool)
+async def test_nobody_there(unused_tcp_port: int, client: BackendClient) -> None:
+    nobody = backend_at("modal", f"http://127.0.0.1:{unused_tcp_port}", client)
 
     with pytest.raises(BackendError) as failed:
         await nobody.run(call())
@@ -185,8 +190,8 @@ async def test_nobody_there(unused_tcp_port: int, pool: Pool) -> None:
     assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)
 
 
-async def test_an_answer_without_end_is_cut_off(gpu: Gpusim, pool: Pool) -> None:
+async def test_an_answer_without_end_is_cut_off(gpu: Gpusim, client: BackendClient) -> None:
     with pytest.raises(BackendError) as failed:
-        await awaited("modal", gpu.url, pool, answer_bytes=100).run(call())
+        await backend_at("modal", gpu.url, client, max_response_bytes=100).run(call())
 
     assert failed.value.code == "bad_payload"

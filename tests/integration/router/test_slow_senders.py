@@ -19,7 +19,7 @@ from tests.fixtures.router import (
 )
 from tests.fixtures.waiting import patience
 from tests.fixtures.wire import wire_to
-from tests.integration.router.raw_server import Visitor, server_that
+from tests.integration.router.raw_server import Connection, server_that
 
 SHORT: dict[str, Any] = {"head_timeout_s": 0.3, "body_timeout_s": 0.3}
 HALF_A_HEAD = b"POST /inference HTTP/1.1\r\nhost: rou"
@@ -95,11 +95,11 @@ async def test_a_client_may_wait_long_for_its_response(router: Router, gpu: Gpus
 
 
 async def test_a_chat_stream_outlives_the_head_timeout() -> None:
-    async def speaks_late(visitor: Visitor) -> None:
-        await visitor.request()
-        await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + word("first"))
+    async def speaks_late(connection: Connection) -> None:
+        await connection.request()
+        await connection.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + word("first"))
         await may_go_on.wait()
-        await visitor.say(word("last") + b"data: [DONE]\n\n")
+        await connection.send(word("last") + b"data: [DONE]\n\n")
 
     def word(text: str) -> bytes:
         chunk = {"choices": [{"index": 0, "delta": {"content": text}}]}

@@ -68,7 +68,7 @@ async def test_health_needs_no_token(router: Router) -> None:
 
 
 async def test_metrics_count_runs_and_show_depths(router: Router) -> None:
-    await router.infer("measured")
+    await router.infer("timed_result")
 
     text = (await router.http.get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text)}

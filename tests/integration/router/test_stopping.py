@@ -8,18 +8,18 @@ import pytest
 from tests.fixtures.gpusim import start_gpusim
 from tests.fixtures.router import backend, router_config, start_router
 from tests.fixtures.waiting import PATIENCE_S, patience, until
-from tests.integration.router.raw_server import OK, Visitor, server_that
+from tests.integration.router.raw_server import OK, Connection, server_that
 
 
 async def test_sigterm_finishes_what_runs_and_answers_what_waits() -> None:
     arrived, finish = asyncio.Event(), asyncio.Event()
 
-    async def gpu(visitor: Visitor) -> None:
-        while line := await visitor.request():
+    async def gpu(connection: Connection) -> None:
+        while line := await connection.request():
             if line.startswith("post"):
                 arrived.set()
                 await finish.wait()
-            await visitor.say(OK)
+            await connection.send(OK)
 
     async with server_that(gpu) as server:
         config = router_config({"us-1": backend("US", server.url, slots=1)}, stop_grace_s=PATIENCE_S)

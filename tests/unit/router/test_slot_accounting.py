@@ -1,4 +1,4 @@
-"""Whatever comes in whatever order: slots in use are calls under way, and never more than there may be."""
+"""In any order of events: the slots in use equal the open calls and never exceed the limits."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from beacon_router.backends import Answer, BackendError
+from beacon_router.backends import BackendError, BackendResult
 from beacon_router.scheduling import BackendSpec, GroupSpec, RequestId
 from beacon_router.service.errors import DispatchError
-from tests.unit.router.shell_bed import HeldCall, failure, shell_bed, topology
+from tests.unit.router.dispatch_harness import HeldCall, dispatch_harness, failure, topology
 
 SLOTS = {"us": 2, "eu": 2, "asia": 1}
 CAP = 3
@@ -27,19 +27,20 @@ NAMES = st.sampled_from([f"r{number}" for number in range(8)])
 
 
 class Dispatching(RuleBasedStateMachine):
-    """Few names, so that one is often asked for again while its earlier run is still remembered."""
+    """Few names, so that a request id is often reused while its earlier result is kept."""
 
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.opened = shell_bed(PLACE, breaker_failures=1_000)
-        self.bed = self.do(self.opened.__aenter__())
+        self.opened = dispatch_harness(PLACE, breaker_failures=1_000)
+        self.harness = self.do(self.opened.__aenter__())
 
     def teardown(self) -> None:
-        """What still runs is cancelled, and every slot is free."""
+        """After all runs are cancelled, every slot is free."""
         try:
             for number in range(8):
                 self.cancel(f"r{number}")
+            self.do(self.harness.settle())
             assert self.open == []
             self.slots_are_those_of_open_calls()
         finally:
@@ -52,7 +53,7 @@ class Dispatching(RuleBasedStateMachine):
     @property
     def calls(self) -> list[HeldCall]:
         """All there ever were, those that are over too."""
-        return [call for backend in self.bed.backends.values() for call in backend.calls]
+        return [call for backend in self.harness.backends.values() for call in backend.calls]
 
     @property
     def open(self) -> list[HeldCall]:
@@ -68,7 +69,7 @@ class Dispatching(RuleBasedStateMachine):
     def ask(self, name: str, fence: int, region: str, pinned: bool, timeout_s: float | None) -> None:
         async def asked() -> None:
             try:
-                self.bed.submit(name, region=region, fence=fence, pinned=pinned, timeout_s=timeout_s)
+                self.harness.submit(name, region=region, fence=fence, pinned=pinned, timeout_s=timeout_s)
             except DispatchError:
                 return
 
@@ -78,7 +79,7 @@ class Dispatching(RuleBasedStateMachine):
     def cancel(self, name: str) -> None:
         async def cancelled() -> None:
             try:
-                self.bed.shell.dispatcher.cancel(RequestId(name))
+                self.harness.service.cancel(RequestId(name))
             except DispatchError:
                 return
 
@@ -95,23 +96,32 @@ class Dispatching(RuleBasedStateMachine):
         call = data.draw(st.sampled_from(self.open))
         self.end(call, failure(retryable=retryable))
 
-    @precondition(lambda self: len(self.calls) > len(self.open))
-    @rule(data=st.data(), failed=st.booleans())
-    def answer_what_is_over(self, data: st.DataObject, failed: bool) -> None:
-        """After its cancel, its time limit or its first answer: maybe while the same name runs again."""
-        over = [call for call in self.calls if not call.open]
-        self.end(data.draw(st.sampled_from(over)), failure() if failed else None)
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), failed=st.booleans(), cancel_first=st.booleans())
+    def end_and_cancel_together(self, data: st.DataObject, failed: bool, cancel_first: bool) -> None:
+        """The result and the cancellation are in the same step of the event loop."""
+        call = data.draw(st.sampled_from(self.open))
+
+        async def both() -> None:
+            if cancel_first:
+                self.harness.service.cancel(RequestId(call.call.id))
+            call.end(failure() if failed else BackendResult(b'"done"'))
+            if not cancel_first:
+                self.harness.service.cancel(RequestId(call.call.id))
+
+        self.do(both())
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 2.0, 100.0]))
     def wait(self, seconds: float) -> None:
-        """Time limits of runs, and the ends of backoffs, come in between."""
-        self.do(self.bed.clock.advance(seconds))
+        """Run timeouts and the ends of backoffs happen in between."""
+        self.do(self.harness.clock.advance(seconds))
 
     @invariant()
     def slots_are_those_of_open_calls(self) -> None:
-        shell = self.bed.shell
-        under_way = {name: len(backend.open) for name, backend in self.bed.backends.items()}
-        snapshot = shell.scheduler.snapshot(self.bed.clock.now())
+        self.do(self.harness.settle())
+        service = self.harness.service
+        under_way = {name: len(backend.open) for name, backend in self.harness.backends.items()}
+        snapshot = service.scheduler.snapshot(self.harness.clock.now())
         busy = {backend.name: backend.busy for region in snapshot.regions for backend in region.backends}
         assert busy == under_way
         assert all(under_way[name] <= slots for name, slots in SLOTS.items())
@@ -120,7 +130,7 @@ class Dispatching(RuleBasedStateMachine):
 
     def end(self, call: HeldCall, error: BackendError | None = None) -> None:
         async def ended() -> None:
-            call.end(error or Answer(b'"done"'))
+            call.end(error or BackendResult(b'"done"'))
 
         self.do(ended())
 

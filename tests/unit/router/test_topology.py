@@ -4,7 +4,7 @@ from pathlib import Path
 
 from beacon_config import load_config
 from beacon_router.scheduling import LimitName
-from beacon_router.topology import policy_of, run_limits_of, topology_of
+from beacon_router.topology import policy_of, run_timeouts_of, topology_of
 
 SHIPPED = Path(__file__).resolve().parents[3] / "config" / "beacon.toml"
 
@@ -37,7 +37,7 @@ def test_a_cap_that_is_tighter_than_the_slots_needs_no_second_token() -> None:
 
 
 def test_a_run_has_the_models_own_limits_or_the_routers() -> None:
-    limits = run_limits_of(load_config(SHIPPED, {}))
+    limits = run_timeouts_of(load_config(SHIPPED, {}))
 
     assert limits.seconds("flux", cold=False, timeout_s=None) == 300
     assert limits.seconds("flux", cold=True, timeout_s=None) == 900
@@ -48,7 +48,7 @@ def test_a_caller_may_shorten_the_limit_of_a_model_and_replace_that_of_the_route
     """The runner asks for `execution_timeout_s`: a hung model is still ended by its own limit."""
     config = load_config(SHIPPED, {})
     own = config.models["flux"].model_copy(update={"run_timeout_s": 60.0})
-    limits = run_limits_of(config.model_copy(update={"models": {**config.models, "flux": own}}))
+    limits = run_timeouts_of(config.model_copy(update={"models": {**config.models, "flux": own}}))
 
     assert limits.seconds("flux", cold=False, timeout_s=900) == 60
     assert limits.seconds("flux", cold=False, timeout_s=5) == 5

@@ -1,5 +1,6 @@
 """Clock, service contract, supervisor, signals: how every Beacon process starts, runs and stops."""
 
+from beacon_lifecycle.circuit_breaker import BreakerState, CircuitBreaker
 from beacon_lifecycle.clock import Clock, ManualClock, SystemClock
 from beacon_lifecycle.gc_tuning import tune_gc
 from beacon_lifecycle.loop import Loop, RunResult, WakeEvent
@@ -8,6 +9,8 @@ from beacon_lifecycle.supervisor import Supervisor, run_process
 from beacon_lifecycle.tasks import TaskSet
 
 __all__ = [
+    "BreakerState",
+    "CircuitBreaker",
     "Clock",
     "Loop",
     "ManualClock",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextvars import Context
 from typing import Any
 
 import structlog
@@ -24,11 +25,13 @@ class TaskSet:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(
+        self, name: str, work: Coroutine[Any, Any, None], *, context: Context | None = None
+    ) -> asyncio.Task[None]:
         if self._closed:
             work.close()
             raise RuntimeError(f"{self._owner} is stopping and takes no new task ({name})")
-        task = asyncio.create_task(work, name=f"{self._owner}:{name}")
+        task = asyncio.create_task(work, name=f"{self._owner}:{name}", context=context)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

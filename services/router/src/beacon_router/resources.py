@@ -1,4 +1,4 @@
-"""Things that only have to be closed, as services: they end after whatever uses them."""
+"""Services without a task of their own that only have to be closed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

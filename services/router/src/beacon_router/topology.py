@@ -1,4 +1,4 @@
-"""From the configuration file to what the scheduler schedules on."""
+"""From the configuration to the scheduler's topology and policy, and the run timeouts."""
 
 from math import inf
 
@@ -15,7 +15,7 @@ from beacon_router.scheduling import (
     TierRule,
     Topology,
 )
-from beacon_router.service.limits import ModelBudget, RunLimits
+from beacon_router.service.timeouts import ModelBudget, RunTimeouts
 
 
 def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
@@ -62,14 +62,14 @@ def policy_of(config: BeaconConfig) -> Policy:
     )
 
 
-def run_limits_of(config: BeaconConfig) -> RunLimits:
+def run_timeouts_of(config: BeaconConfig) -> RunTimeouts:
     router = config.router
-    return RunLimits(
+    return RunTimeouts(
         {
             name: ModelBudget(
                 load_s=model.load_timeout_s or router.load_timeout_s,
                 run_s=model.run_timeout_s or router.run_timeout_s,
-                most_s=model.run_timeout_s or inf,
+                max_run_s=model.run_timeout_s or inf,
             )
             for name, model in config.models.items()
         }

@@ -19,8 +19,7 @@ from tenacity import (
 
 from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.tiers import JobClass
-from beacon_lifecycle import Clock, TaskSet
-from beacon_runner.domain.breaker import Breaker
+from beacon_lifecycle import CircuitBreaker, Clock, TaskSet
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +85,9 @@ class PriorityService:
         self._requests: dict[UserId, asyncio.Task[None]] = {}
         self._overdue: set[UserId] = set()
         self._tasks = TaskSet("priorities")
-        self._breaker = Breaker(self._timeouts.failures, self._timeouts.open_s)
+        self._breaker = CircuitBreaker(
+            max_failures=self._timeouts.failures, open_s=self._timeouts.open_s
+        )
         self._lookups = Counter(
             "beacon_runner_priority_lookups",
             "Requests to the external priority service",
@@ -118,7 +119,7 @@ class PriorityService:
         """One request for each user at a time; none while another is overdue or the breaker is open."""
         if user in self._requests:
             return self._requests[user]
-        if self._overdue or not self._breaker.allows(self._clock.now()):
+        if self._overdue or not self._breaker.try_call(self._clock.now()):
             return None
         self._requests[user] = self._tasks.spawn(f"request-{user}", self._refresh(user))
         return self._requests[user]
@@ -128,11 +129,11 @@ class PriorityService:
             async with asyncio.timeout(2 * self._timeouts.request_s):
                 self._remember(user, await self._fetch(user))
         except (*_FAILURES, TimeoutError) as error:
-            self._breaker.failed(self._clock.now())
+            self._breaker.record_failure(self._clock.now())
             self._lookups.labels("failed").inc()
             log.warning("priority_service_failed", error=str(error) or type(error).__name__)
         else:
-            self._breaker.succeeded()
+            self._breaker.record_success()
             self._lookups.labels("answered").inc()
         finally:
             del self._requests[user]

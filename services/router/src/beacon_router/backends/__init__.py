@@ -1,16 +1,15 @@
-"""Speaking to GPU endpoints: one dialect per kind, one way to say what went wrong."""
+"""Calls to GPU backends: one HTTP client, one adapter per dialect, one error type."""
 
-from beacon_router.backends.pool import Pool
-from beacon_router.backends.registry import build_backends
-from beacon_router.backends.types import Answer, Attempt, Backend, BackendCall, BackendError, Result
+from beacon_router.backends.client import BackendClient
+from beacon_router.backends.registry import BackendKeyError, build_backends
+from beacon_router.backends.types import Backend, BackendCall, BackendError, BackendResult
 
 __all__ = [
-    "Answer",
-    "Attempt",
     "Backend",
     "BackendCall",
+    "BackendClient",
     "BackendError",
-    "Pool",
-    "Result",
+    "BackendKeyError",
+    "BackendResult",
     "build_backends",
 ]

@@ -1,4 +1,4 @@
-"""Which failures are worth another try, and which are the backend's own: the table, and nothing else."""
+"""Classifies failures: which are retryable, and which count against the backend."""
 
 import math
 from datetime import UTC, datetime
@@ -17,48 +17,50 @@ _CODES = {
     503: "backend_unavailable",
     504: "backend_timeout",
 }
-_TEXT_LENGTH = 300
-_LONGEST_WAIT_S = 86_400.0
+MAX_TEXT_LENGTH = 300
+MAX_RETRY_AFTER_S = 86_400.0
 
 
 def status_error(status: int, text: str, retry_after: str | None, now: datetime) -> BackendError:
-    """An answer with a status that is no success. 4xx is never held against the backend."""
+    """A response with an error status. 4xx does not count against the backend."""
     default = "backend_refused" if 400 <= status < 500 else "backend_error"
     return BackendError(
         code=_CODES.get(status, default),
         stage=FailureStage.RUN,
         retryable=status in RETRYABLE_STATUS,
-        message=f"the backend answered {status}{_said(text)}",
-        blame=status >= 500 or status < 400,
+        message=f"the backend answered {status}{_excerpt(text)}",
+        counts_as_failure=status >= 500 or status < 400,
         status=status,
-        retry_after_s=read_retry_after(retry_after, now),
+        retry_after_s=parse_retry_after(retry_after, now),
     )
 
 
 def unreachable(error: BaseException) -> BackendError:
-    return BackendError("backend_unreachable", FailureStage.TRANSPORT, True, _words(error), loses_model=True)
+    return BackendError(
+        "backend_unreachable", FailureStage.TRANSPORT, True, _text_of(error), model_state_unknown=True
+    )
 
 
 def connection_lost(error: BaseException) -> BackendError:
-    return BackendError("connection_lost", FailureStage.TRANSPORT, True, _words(error))
+    return BackendError("connection_lost", FailureStage.TRANSPORT, True, _text_of(error))
 
 
-def bad_payload(why: str) -> BackendError:
-    return BackendError("bad_payload", FailureStage.RUN, False, why)
+def bad_payload(reason: str) -> BackendError:
+    return BackendError("bad_payload", FailureStage.RUN, False, reason)
 
 
-def unusable_input(why: str) -> BackendError:
-    """The caller's doing: the backend was not even asked."""
-    return BackendError("unusable_input", FailureStage.ADMISSION, False, why, blame=False)
+def unusable_input(reason: str) -> BackendError:
+    """The caller's mistake: nothing was sent to the backend."""
+    return BackendError("unusable_input", FailureStage.ADMISSION, False, reason, counts_as_failure=False)
 
 
 def reported_error(message: str) -> BackendError:
-    """A well-formed answer that says the run failed."""
-    return BackendError("backend_error", FailureStage.RUN, False, message[:_TEXT_LENGTH])
+    """A well-formed response that reports a failed run."""
+    return BackendError("backend_error", FailureStage.RUN, False, message[:MAX_TEXT_LENGTH])
 
 
-def read_retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds or an HTTP date (RFC 9110); what is neither says nothing."""
+def parse_retry_after(value: str | None, now: datetime) -> float | None:
+    """Seconds or an HTTP date (RFC 9110); anything else is ignored."""
     if value is None:
         return None
     try:
@@ -67,7 +69,7 @@ def read_retry_after(value: str | None, now: datetime) -> float | None:
         seconds = _seconds_until(value, now)
     if not math.isfinite(seconds) or seconds < 0:
         return None
-    return min(seconds, _LONGEST_WAIT_S)
+    return min(seconds, MAX_RETRY_AFTER_S)
 
 
 def _seconds_until(date: str, now: datetime) -> float:
@@ -80,10 +82,10 @@ def _seconds_until(date: str, now: datetime) -> float:
     return max(0.0, (moment - now).total_seconds())
 
 
-def _said(text: str) -> str:
-    line = " ".join(text.split())[:_TEXT_LENGTH]
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())[:MAX_TEXT_LENGTH]
     return f": {line}" if line else ""
 
 
-def _words(error: BaseException) -> str:
-    return str(error)[:_TEXT_LENGTH] or type(error).__name__
+def _text_of(error: BaseException) -> str:
+    return str(error)[:MAX_TEXT_LENGTH] or type(error).__name__

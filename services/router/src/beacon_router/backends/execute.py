@@ -1,51 +1,45 @@
-"""The meta/payload envelope of pipeline steps."""
+"""Pipeline steps: an envelope of meta and payload."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from yarl import URL
 
-from beacon_router.backends.connection import Reply
-from beacon_router.backends.endpoint import Endpoint, Outgoing
 from beacon_router.backends.errors import bad_payload
-from beacon_router.backends.http import json_object
-from beacon_router.backends.timings import measured
-from beacon_router.backends.types import EMPTY_OBJECT, Answer, BackendCall
+from beacon_router.backends.http_backend import json_object
+from beacon_router.backends.timings import timed_result
+from beacon_router.backends.types import EMPTY_OBJECT, BackendCall, BackendResult, WireRequest, WireResponse
 
 
 class ExecuteDialect:
     streams = False
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, url: URL, headers: Mapping[str, str]) -> None:
+        self._url = url
+        self._headers = {**headers, "content-type": "application/json"}
 
-    def ask(self, call: BackendCall, *, stream: bool) -> Outgoing:  # noqa: ARG002 - it never streams
-        return self._endpoint.post(_envelope(call))
+    def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest:  # noqa: ARG002
+        meta = {
+            "job_id": call.meta.job_id if call.meta else call.id,
+            "step_index": call.meta.step_index if call.meta else 0,
+            "service_name": call.model,
+            "attempt": call.meta.attempt if call.meta else attempt,
+            "request_id": call.id,
+        }
+        payload = {"params": _params(call), "context": orjson.Fragment(call.context)}
+        body = orjson.dumps({"meta": meta, "payload": payload})
+        return WireRequest("POST", self._url, self._headers, body)
 
-    def read(self, reply: Reply) -> Answer:
-        document = json_object(reply)
+    def result(self, response: WireResponse) -> BackendResult:
+        document = json_object(response)
         if "data" not in document:
-            raise bad_payload("the answer has no data")
-        return measured(document["data"], document.get("metrics"))
-
-    def following(self, reply: Reply) -> Outgoing | None:  # noqa: ARG002 - it never goes on elsewhere
-        return None
-
-
-def _envelope(call: BackendCall) -> bytes:
-    meta = {
-        "job_id": call.meta.job_id if call.meta else call.request_id,
-        "step_index": call.meta.step_index if call.meta else 0,
-        "service_name": call.model,
-        "attempt": call.meta.attempt if call.meta else call.attempt,
-        "request_id": call.request_id,
-    }
-    return orjson.dumps(
-        {"meta": meta, "payload": {"params": _params(call), "context": orjson.Fragment(call.context)}}
-    )
+            raise bad_payload("the response has no data")
+        return timed_result(document["data"], document.get("metrics"))
 
 
 def _params(call: BackendCall) -> Any:
-    """The envelope has one place for the input and the options beside it; the input wins."""
+    """The envelope has one field for input and params; on equal names the input wins."""
     if call.params == EMPTY_OBJECT:
         return orjson.Fragment(call.input)
     return orjson.loads(call.params) | orjson.loads(call.input)

@@ -1,46 +1,43 @@
-"""Chat completions: vLLM, SGLang, Ollama, llama.cpp and whatever else speaks them."""
+"""Chat completions: vLLM, SGLang, Ollama, llama.cpp and other OpenAI-compatible servers."""
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import orjson
+from yarl import URL
 
-from beacon_router.backends.connection import Reply
-from beacon_router.backends.endpoint import Endpoint, Outgoing, header
 from beacon_router.backends.errors import bad_payload, unusable_input
-from beacon_router.backends.http import json_object
-from beacon_router.backends.types import Answer, BackendCall
+from beacon_router.backends.http_backend import json_object
+from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 
 
 class OpenAiDialect:
-    """Streams the backend's own server-sent events, byte for byte."""
+    """Streams the backend's server-sent events unchanged."""
 
     streams = True
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, url: URL, headers: Mapping[str, str]) -> None:
+        self._url = url / "chat/completions"
+        self._headers = {**headers, "content-type": "application/json"}
 
-    def ask(self, call: BackendCall, *, stream: bool) -> Outgoing:
-        return self._endpoint.post(_body(call, stream=stream), header("x-request-id", call.request_id))
+    def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest:  # noqa: ARG002
+        """Model, messages and stream are set here; other parameters are passed through."""
+        params: dict[str, Any] = orjson.loads(call.params)
+        if not stream:
+            params.pop("stream_options", None)
+        body = params | {"model": call.model, "messages": _messages(call.input), "stream": stream}
+        headers = {**self._headers, "x-request-id": _header_value(call.id)}
+        return WireRequest("POST", self._url, headers, orjson.dumps(body))
 
-    def read(self, reply: Reply) -> Answer:
-        document = json_object(reply)
+    def result(self, response: WireResponse) -> BackendResult:
+        document = json_object(response)
         usage = document.get("usage")
-        return Answer(
+        return BackendResult(
             output=orjson.dumps(_text(document)),
             metrics={"usage": usage} if isinstance(usage, dict) else {},
-            document=reply.body,
+            document=response.body,
         )
-
-    def following(self, reply: Reply) -> Outgoing | None:  # noqa: ARG002 - it never goes on elsewhere
-        return None
-
-
-def _body(call: BackendCall, *, stream: bool) -> bytes:
-    """The caller's parameters pass through; model, messages and streaming are not theirs to set here."""
-    params: dict[str, Any] = orjson.loads(call.params)
-    if not stream:
-        params.pop("stream_options", None)
-    return orjson.dumps(params | {"model": call.model, "messages": _messages(call.input), "stream": stream})
 
 
 def _messages(given: bytes) -> list[Any]:
@@ -51,17 +48,22 @@ def _messages(given: bytes) -> list[Any]:
     prompt = content.get("prompt")
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    raise unusable_input("this model talks: its input needs a prompt or a list of messages")
+    raise unusable_input("the input of a chat model needs a prompt or a list of messages")
 
 
 def _text(document: dict[str, Any]) -> str:
-    """The answer's text; an empty one is an answer too."""
+    """The text of the first choice; it may be empty."""
     try:
         content = document["choices"][0]["message"].get("content")
     except (LookupError, TypeError, AttributeError):
-        raise bad_payload("the answer has no choices[0].message") from None
+        raise bad_payload("the response has no choices[0].message") from None
     if content is None:
         return ""
     if not isinstance(content, str):
-        raise bad_payload("the answer's content is not a text")
+        raise bad_payload("the content of the response is not a text")
     return content
+
+
+def _header_value(value: str) -> str:
+    """Percent-encoded if a header cannot carry it."""
+    return value if value.isascii() and value.isprintable() else quote(value)

@@ -1,40 +1,38 @@
-"""From the configuration to one backend each."""
+"""Builds the backends of the configuration."""
 
 from collections.abc import Mapping
 from typing import assert_never
 
 from yarl import URL
 
-from beacon_config.topology import BackendConfig
-from beacon_config.topology import Dialect as DialectName
+from beacon_config.topology import BackendConfig, Dialect
 from beacon_lifecycle import Clock
-from beacon_router.backends.endpoint import Endpoint
+from beacon_router.backends.client import BackendClient
 from beacon_router.backends.execute import ExecuteDialect
-from beacon_router.backends.http import Dialect, HttpBackend
+from beacon_router.backends.http_backend import DialectAdapter, HttpBackend
 from beacon_router.backends.modal import ModalDialect
 from beacon_router.backends.openai import OpenAiDialect
-from beacon_router.backends.pool import Pool
 from beacon_router.backends.types import Backend
 
 
-class MissingKeyError(Exception):
-    """A backend's key is not in the environment."""
+class BackendKeyError(Exception):
+    """The API key of a backend is missing from the environment or cannot be sent."""
 
 
 def build_backends(
     configs: Mapping[str, BackendConfig],
-    pool: Pool,
+    client: BackendClient,
     clock: Clock,
     environ: Mapping[str, str],
     *,
-    answer_bytes: int,
+    max_response_bytes: int,
 ) -> dict[str, Backend]:
     return {
         name: HttpBackend(
-            dialect_of(config.dialect, URL(str(config.url)), auth_headers(name, config, environ)),
-            pool,
+            adapter_of(config.dialect, URL(str(config.url)), auth_headers(name, config, environ)),
+            client,
             clock,
-            answer_bytes=answer_bytes,
+            max_response_bytes=max_response_bytes,
         )
         for name, config in configs.items()
     }
@@ -45,17 +43,19 @@ def auth_headers(name: str, config: BackendConfig, environ: Mapping[str, str]) -
         return {}
     key = environ.get(config.api_key_env)
     if not key:
-        raise MissingKeyError(f"backend {name} needs its key in {config.api_key_env}, which is not set")
+        raise BackendKeyError(f"backend {name} needs its key in {config.api_key_env}, which is not set")
+    if not key.isprintable():
+        raise BackendKeyError(f"the key of backend {name} has a character that a header cannot carry")
     return {"authorization": f"Bearer {key}"}
 
 
-def dialect_of(name: DialectName, url: URL, headers: dict[str, str]) -> Dialect:
-    match name:
-        case DialectName.MODAL:
-            return ModalDialect(Endpoint(url, headers))
-        case DialectName.OPENAI:
-            return OpenAiDialect(Endpoint(url / "chat/completions", headers))
-        case DialectName.EXECUTE:
-            return ExecuteDialect(Endpoint(url, headers))
+def adapter_of(dialect: Dialect, url: URL, headers: Mapping[str, str]) -> DialectAdapter:
+    match dialect:
+        case Dialect.MODAL:
+            return ModalDialect(url, headers)
+        case Dialect.OPENAI:
+            return OpenAiDialect(url, headers)
+        case Dialect.EXECUTE:
+            return ExecuteDialect(url, headers)
         case _:
-            assert_never(name)
+            assert_never(dialect)

@@ -1,9 +1,11 @@
-"""What a backend is asked, what it answers, and how it fails."""
+"""Input, result and errors of one attempt on a backend."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
+
+from yarl import URL
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import StepMeta
@@ -11,76 +13,79 @@ from beacon_contracts.inference import StepMeta
 EMPTY_OBJECT = b"{}"
 
 
-class BackendCall(NamedTuple):
-    """One attempt. The parts are JSON text already: nothing is parsed again to be sent."""
+class BackendCall(Protocol):
+    """The part of an inference that a backend receives. Bodies are JSON text and are not parsed again."""
 
-    request_id: str
-    model: str
-    input: bytes
-    params: bytes = EMPTY_OBJECT
-    context: bytes = EMPTY_OBJECT
-    meta: StepMeta | None = None
-    attempt: int = 1
+    @property
+    def id(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def input(self) -> bytes: ...
+    @property
+    def params(self) -> bytes: ...
+    @property
+    def context(self) -> bytes: ...
+    @property
+    def meta(self) -> StepMeta | None: ...
 
 
-class Answer(NamedTuple):
-    """`output` is JSON text. The seconds are the backend's own account, None where it gives none."""
+class BackendResult(NamedTuple):
+    """`output` is JSON text. Durations are those that the backend reported; None if it reported none."""
 
     output: bytes
     load_s: float | None = None
     run_s: float | None = None
     metrics: Mapping[str, Any] = MappingProxyType({})
     document: bytes | None = None
-    """The whole chat completion, from backends that speak OpenAI."""
+    """The whole chat completion, from OpenAI-compatible backends."""
 
 
 @dataclass(slots=True)
 class BackendError(Exception):
-    """An attempt that did not work. `blame` tells the breaker whether it was the backend's doing."""
+    """A failed attempt. `counts_as_failure`: the circuit breaker counts it against the backend."""
 
     code: str
     stage: FailureStage
     retryable: bool
     message: str
-    blame: bool = True
+    counts_as_failure: bool = True
     status: int | None = None
     retry_after_s: float | None = None
-    loses_model: bool = False
-    """After it, nobody knows whether the backend still holds the model."""
+    model_state_unknown: bool = False
+    """The backend may have lost the model: the next run there counts as a cold start."""
 
     def __post_init__(self) -> None:
         Exception.__init__(self, f"{self.code}: {self.message}")
 
 
-Result = Answer | BackendError
-
-
-class Source(Protocol):
-    """Where a streamed answer comes from; both may be called at any time, and again."""
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-
 class Sink(Protocol):
-    """Takes the pieces of a streamed answer, and holds the source back when there are too many."""
+    """Receives a streamed response; `write` waits while the reader is behind."""
 
-    def opened(self, source: Source) -> None: ...
-
-    def feed(self, piece: bytes) -> None: ...
-
-
-class Attempt(Protocol):
-    def cancel(self) -> None:
-        """End it now: its connection is closed when this returns, and nothing is told any more."""
+    async def write(self, piece: bytes) -> None: ...
 
 
 class Backend(Protocol):
-    def start(self, call: BackendCall, ended: Callable[[Result], None], sink: Sink | None = None) -> Attempt:
-        """Begin an attempt. `ended` is called once, later, unless the attempt is cancelled first.
+    async def run(self, call: BackendCall, *, attempt: int = 1, sink: Sink | None = None) -> BackendResult:
+        """One attempt; raises BackendError. A backend that streams writes its response to `sink`.
 
-        A backend that can stream gives the answer to `sink` in pieces, if there is one. A call that cannot
-        be put into the backend's words raises its BackendError at once.
+        When the task is cancelled, the connection is closed before the task ends.
         """
         ...
+
+
+class WireRequest(NamedTuple):
+    """One HTTP request to a backend."""
+
+    method: str
+    url: URL
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+class WireResponse(NamedTuple):
+    """One complete HTTP response; `headers` are case-insensitive."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes

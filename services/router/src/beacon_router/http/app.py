@@ -13,12 +13,12 @@ from beacon_router.http.chat_errors import CHAT_PREFIX, chat_refusal
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_routes import inference_routes
 from beacon_router.http.openapi import KEYS, RAW_BODIES
-from beacon_router.http.problems import FORESEEN, refusal
+from beacon_router.http.problems import EXPECTED_ERRORS, refusal
 from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextMiddleware
 
 
 def create_app(
-    desk: InferenceHandler,
+    handler: InferenceHandler,
     others: Iterable[APIRouter],
     *,
     bodies: BodyLimits,
@@ -31,9 +31,9 @@ def create_app(
         description="Decides, each time a GPU slot frees, which single inference runs there next.",
         redoc_url=None,
     )
-    for router in (inference_routes(desk), *others):
+    for router in (inference_routes(handler), *others):
         app.include_router(router)
-    for error in (*FORESEEN, Exception):
+    for error in (*EXPECTED_ERRORS, Exception):
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
     limited = RequestBodyMiddleware(app, bodies)
@@ -41,7 +41,7 @@ def create_app(
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """For every kind of error: an answer in the words of the door that was asked."""
+    """Every error in the format of the API that was called."""
     path = request.url.path
     refuse = chat_refusal if path.startswith(f"{CHAT_PREFIX}/") else refusal
     return refuse(error, path).response()

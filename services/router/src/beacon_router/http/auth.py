@@ -1,4 +1,4 @@
-"""Who may talk to the router: the service token, compared in constant time."""
+"""Authentication by the service token, compared in constant time."""
 
 import hmac
 

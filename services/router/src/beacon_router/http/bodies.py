@@ -1,32 +1,31 @@
-"""What a client sends, strict about JSON."""
+"""Request bodies: bounded memory, strict JSON."""
 
 from typing import Any
 
 import orjson
 from starlette.requests import Request
-from starlette.types import Receive, Scope
 
 from beacon_http.problems import HttpProblemError
 from beacon_http.request_body import content_length
-from beacon_router.service.dispatcher import Dispatcher
+from beacon_router.service.dispatch_service import DispatchService
 
 
 class BodyReader:
     """Reads a body after reserving memory for it: its announced length, or the largest that is allowed."""
 
-    def __init__(self, dispatcher: Dispatcher, max_bytes: int) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, dispatch: DispatchService, max_bytes: int) -> None:
+        self._dispatch = dispatch
         self._max_bytes = max_bytes
 
-    async def read(self, scope: Scope, receive: Receive) -> bytes:
-        announced = content_length(scope)
+    async def read(self, request: Request) -> bytes:
+        announced = content_length(request.scope)
         reserved = self._max_bytes if announced is None else min(announced, self._max_bytes)
-        with self._dispatcher.arriving(reserved):
-            return await Request(scope, receive).body()
+        with self._dispatch.reserve_bytes(reserved):
+            return await request.body()
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body: valid UTF-8, no NaN, no endless numbers, not too deep."""
+    """The JSON object of a body: valid UTF-8, no NaN, no infinite numbers, not nested too deep."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -37,7 +36,7 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def json_text(field: str, value: Any) -> bytes:
-    """A part of a body as JSON text again; what is nested too deep to be written is refused."""
+    """A part of a body as JSON text; refused if it is nested too deep to be encoded."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:

@@ -1,4 +1,4 @@
-"""Chat completions for answers of backends that do not speak OpenAI."""
+"""Chat completions from the outputs of backends that are not OpenAI-compatible."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def completion(inference: Inference, created: int) -> bytes:
-    """The backend's own completion, or one made of its output."""
+    """The backend's own completion, or one built from its output."""
     if inference.document is not None:
         return inference.document
     message = {"role": "assistant", "content": _text(inference)}
@@ -19,7 +19,7 @@ def completion(inference: Inference, created: int) -> bytes:
 
 
 def chunks(inference: Inference, created: int) -> list[bytes]:
-    """The same answer as a stream of one piece."""
+    """The completion as a stream of one chunk."""
     head = _head(inference, "chat.completion.chunk", created)
     deltas: list[tuple[dict[str, str], str | None]] = [
         ({"role": "assistant", "content": _text(inference)}, None),
@@ -49,7 +49,7 @@ def _model(name: str, created: int) -> dict[str, Any]:
 
 
 def _head(inference: Inference, kind: str, created: int) -> dict[str, Any]:
-    return {"id": inference.id, "object": kind, "created": created, "model": inference.ask.model}
+    return {"id": inference.id, "object": kind, "created": created, "model": inference.spec.model}
 
 
 def _text(inference: Inference) -> str:

@@ -5,7 +5,7 @@ import orjson
 from beacon_contracts.failures import Failure
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import Reply, with_retry_after
-from beacon_router.http.problems import CLIENT_GONE, log_if_crashed, problem_of
+from beacon_router.http.problems import CLIENT_CLOSED_REQUEST, log_unexpected, problem_of
 
 CHAT_PREFIX = "/v1"
 _TYPES = {
@@ -18,13 +18,13 @@ _TYPES = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
-# What a failed run means to one who only waits for an answer.
+# HTTP status of a failed inference.
 _STATUS_OF_FAILURE = {
     "backend_refused": 400,
     "unusable_input": 400,
     "client_too_slow": 408,
-    # By its client, who is gone, or by an operator: not a status that clients repeat a request for.
-    "cancelled": CLIENT_GONE,
+    # The client has disconnected, or an operator cancelled it: a status that clients do not retry.
+    "cancelled": CLIENT_CLOSED_REQUEST,
     "backend_busy": 429,
     "start_by_passed": 504,
     "run_timeout": 504,
@@ -37,7 +37,7 @@ _STATUS_OF_FAILURE = {
 
 
 class ChatError(HttpProblemError):
-    """A refusal of the OpenAI-compatible door; `param` names the field."""
+    """An error of the OpenAI-compatible API; `param` names the field."""
 
     def __init__(self, status: int, code: str, message: str, *, param: str | None = None) -> None:
         super().__init__(status, code, message)
@@ -50,8 +50,8 @@ def error_document(status: int, code: str, message: str, param: str | None = Non
 
 
 def chat_refusal(error: Exception, path: str) -> Reply:
-    """Any error of the door or of the router, in this shape."""
-    log_if_crashed(error, path)
+    """Any error in the format of OpenAI's API."""
+    log_unexpected(error, path)
     problem, headers = problem_of(error)
     headers = with_retry_after(headers, problem.retry_after_s)
     param = error.param if isinstance(error, ChatError) else None
@@ -63,6 +63,6 @@ def failure_status(failure: Failure) -> int:
 
 
 def chat_failure(failure: Failure) -> Reply:
-    """An inference that ended without an answer."""
+    """A failed inference."""
     status = failure_status(failure)
     return Reply(status, error_document(status, failure.code, failure.message))

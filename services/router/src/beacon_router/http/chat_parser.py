@@ -1,6 +1,5 @@
-"""From an OpenAI request to an ask of the same queues."""
+"""From an OpenAI request to an InferenceSpec."""
 
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 from uuid import uuid4
@@ -12,24 +11,17 @@ from beacon_lifecycle import Clock
 from beacon_router.http.bodies import json_object, json_text
 from beacon_router.http.callers import Caller
 from beacon_router.http.chat_errors import ChatError
-from beacon_router.http.work_size import Sizes
+from beacon_router.http.work_size import WorkSizes
 from beacon_router.scheduling import Health, RequestId, Scheduler
 from beacon_router.service.breakers import Breakers
-from beacon_router.service.inference import Ask, Payload
+from beacon_router.service.inference import InferenceSpec
 from beacon_router.service.streams import StreamSink
 
 REGION_HEADER = b"x-beacon-region"
 _NOT_PARAMS = frozenset({"model", "messages", "stream", "user"})
 
 
-@dataclass(frozen=True, slots=True)
-class ChatAsk:
-    ask: Ask
-    payload: Payload
-    sink: StreamSink | None
-
-
-class ChatReader:
+class ChatParser:
     def __init__(
         self, config: BeaconConfig, *, scheduler: Scheduler, breakers: Breakers, clock: Clock
     ) -> None:
@@ -37,7 +29,7 @@ class ChatReader:
         self._scheduler = scheduler
         self._breakers = breakers
         self._clock = clock
-        self._sizes = Sizes(config.models)
+        self._sizes = WorkSizes(config.models)
         self._regions: dict[str, list[str]] = {}
         for backend in config.backends.values():
             for model in backend.models:
@@ -49,26 +41,25 @@ class ChatReader:
     def models(self) -> list[str]:
         return list(self._regions)
 
-    def read(self, scope: Scope, body: bytes, caller: Caller) -> ChatAsk:
+    def parse(self, scope: Scope, body: bytes, caller: Caller) -> InferenceSpec:
         data = json_object(body)
         model = self._model(data)
         messages = _messages(data)
-        sink = StreamSink() if _flag(data, "stream") else None
-        asked_for = _header(scope, REGION_HEADER)
+        requested = _header(scope, REGION_HEADER)
         params = {name: value for name, value in data.items() if name not in _NOT_PARAMS}
-        given = {"messages": messages, "prompt": _last_words(messages)}
-        ask = Ask(
+        given = {"messages": messages, "prompt": _last_user_text(messages)}
+        return InferenceSpec(
             id=RequestId(f"chatcmpl-{uuid4().hex}"),
             model=model,
-            region=self._region(model, asked_for, caller),
+            region=self._region(model, requested, caller),
             tier=caller.tier,
+            input=json_text("messages", given),
+            params=json_text("body", params),
             user_id=caller.user_id,
-            pinned=asked_for is not None,
-            sink=sink,
-            size=self._sizes.of(model, params, given),
+            pinned=requested is not None,
+            sink=StreamSink() if _flag(data, "stream") else None,
+            work_size=self._sizes.of(model, params, given),
         )
-        payload = Payload(input=json_text("messages", given), params=json_text("body", params))
-        return ChatAsk(ask, payload, sink)
 
     def _model(self, data: dict[str, Any]) -> str:
         model = data.get("model")
@@ -83,12 +74,12 @@ class ChatReader:
             )
         return model
 
-    def _region(self, model: str, asked_for: str | None, caller: Caller) -> str:
-        """The region of the header, or the one where it would wait least."""
-        if asked_for is not None:
-            region = self._config.region_names.get(asked_for.casefold())
+    def _region(self, model: str, requested: str | None, caller: Caller) -> str:
+        """The region of the header, or the one with the shortest estimated wait."""
+        if requested is not None:
+            region = self._config.region_names.get(requested.casefold())
             if region is None:
-                raise ChatError(400, "unknown_region", f"there is no region {asked_for[:60]!r}")
+                raise ChatError(400, "unknown_region", f"there is no region {requested[:60]!r}")
             return region
         now = self._clock.now()
 
@@ -119,10 +110,10 @@ def _messages(data: dict[str, Any]) -> list[dict[str, Any]]:
     return messages
 
 
-def _last_words(messages: list[dict[str, Any]]) -> str:
-    """What the user said last, for models that take a prompt."""
-    spoken = [message for message in messages if message["role"] == "user"] or messages
-    content = spoken[-1].get("content")
+def _last_user_text(messages: list[dict[str, Any]]) -> str:
+    """The last user message, for models that take a prompt."""
+    candidates = [message for message in messages if message["role"] == "user"] or messages
+    content = candidates[-1].get("content")
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

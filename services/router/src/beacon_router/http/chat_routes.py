@@ -70,48 +70,48 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         (400, "Bad input"),
         (401, "Unknown key"),
         (404, "Unknown model"),
-        (408, "Too slow"),
+        (408, "Request timeout"),
         (413, "Too large"),
-        (429, "Too much at once"),
+        (429, "Too many requests"),
         (502, "The backend failed"),
-        (503, "Not available now"),
-        (504, "Too late"),
+        (503, "Unavailable"),
+        (504, "Timed out"),
     )
 }
 
 
-def chat_routes(desk: ChatHandler) -> APIRouter:
+def chat_routes(handler: ChatHandler) -> APIRouter:
     routes = APIRouter(prefix=CHAT_PREFIX, tags=["openai"])
 
     @routes.post(
         "/chat/completions",
-        summary="A chat completion through the same queues, plain or streamed",
+        summary="A chat completion, complete or streamed",
         responses={200: _COMPLETION, **_ERRORS},
         openapi_extra={"requestBody": _REQUEST, "parameters": [_REGION]},
     )
     async def complete(request: Request) -> Response:
-        answer = await desk.complete(request.scope, request.receive)
+        answer = await handler.complete(request)
         if isinstance(answer, Streamed):
             return EventStream(answer.pieces, answer.headers)
         return answer.response()
 
-    @routes.get("/models", summary="The models that can be asked for", responses={401: _ERRORS[401]})
+    @routes.get("/models", summary="List the models", responses={401: _ERRORS[401]})
     async def models(request: Request) -> Response:
-        return (await desk.models(request.scope)).response()
+        return (await handler.models(request.scope)).response()
 
     @routes.get(
         "/models/{name:path}",
-        summary="One of the models that can be asked for",
+        summary="One model",
         responses={401: _ERRORS[401], 404: _ERRORS[404]},
     )
     async def model(request: Request, name: str) -> Response:
-        return (await desk.model(request.scope, name)).response()
+        return (await handler.model(request.scope, name)).response()
 
     return routes
 
 
 class EventStream(Response):
-    """Sends pieces as they come; the generator is closed whatever happens, and with it the inference."""
+    """Sends pieces as they arrive; always closes the generator, which ends the inference."""
 
     def __init__(self, pieces: AsyncIterator[bytes], headers: Headers) -> None:
         super().__init__(

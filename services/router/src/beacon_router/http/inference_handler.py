@@ -1,115 +1,90 @@
-"""What `/inference` does, without a framework around it: a scope in, a reply out."""
+"""The operations of `/inference`: submit, get, cancel."""
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
-from typing import Any
 from urllib.parse import quote
 
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive
 
 from beacon_http.problems import make_problem
-from beacon_http.replies import Headers, Reply, problem_reply
+from beacon_http.replies import problem_reply
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.bodies import BodyReader
 from beacon_router.http.inference_parser import InferenceParser
-from beacon_router.http.prefer import AT_ONCE, UNTIL_DONE, Preference, preference_of
-from beacon_router.http.presenter import Views
+from beacon_router.http.prefer import IMMEDIATELY, UNTIL_DONE, Preference, preference_of
+from beacon_router.http.presenter import InferencePresenter
 from beacon_router.scheduling import RequestId
-from beacon_router.service.dispatcher import Dispatcher
+from beacon_router.service.dispatch_service import DispatchService
 from beacon_router.service.failures import ROUTER_STOPPING, START_BY_PASSED
 from beacon_router.service.inference import Inference
-from beacon_router.service.waiters import Wait
 
-# Failures that say nothing of the work itself: the caller asks again, here or elsewhere.
-_NOT_RUN = {START_BY_PASSED: 504, ROUTER_STOPPING: 503}
-_ASK_AGAIN_S = 1.0
+# Failures before any run: the client may retry, here or at another router.
+_STATUS_OF_FAILURE = {START_BY_PASSED: 504, ROUTER_STOPPING: 503}
+RETRY_AFTER_S = 1.0
+JSON = "application/json"
 
 
 class InferenceHandler:
     def __init__(
         self,
-        dispatcher: Dispatcher,
-        reader: InferenceParser,
-        views: Views,
+        dispatch: DispatchService,
+        parser: InferenceParser,
+        presenter: InferencePresenter,
         auth: ServiceAuth,
         bodies: BodyReader,
     ) -> None:
-        self._dispatcher = dispatcher
-        self._reader = reader
-        self._views = views
+        self._dispatch = dispatch
+        self._parser = parser
+        self._presenter = presenter
         self._auth = auth
         self._bodies = bodies
 
-    def check(self, scope: Scope) -> None:
-        """Raises the reason why this caller may not ask."""
-        self._auth.check(scope)
+    async def submit(self, request: Request) -> Response:
+        """Queue or join; responds when it has ended or the preferred wait has passed."""
+        self._auth.check(request.scope)
+        body = await self._bodies.read(request)
+        inference = self._dispatch.submit(self._parser.parse(body))
+        return await self._wait(inference, preference_of(request.scope, UNTIL_DONE), request.receive)
 
-    def take(self, scope: Scope, body: bytes, answer: Callable[[Reply], None]) -> Wait | None:
-        """Queue or join; `answer` hears once of the result or where it stands, maybe before this returns."""
-        ask, payload = self._reader.read(body)
-        inference = self._dispatcher.submit(ask, payload)
-        return self._promise(inference, preference_of(scope, UNTIL_DONE), answer)
+    async def get(self, request: Request, request_id: str) -> Response:
+        self._auth.check(request.scope)
+        inference = self._dispatch.get(RequestId(request_id))
+        return await self._wait(inference, preference_of(request.scope, IMMEDIATELY), request.receive)
 
-    async def ask(self, scope: Scope, receive: Receive) -> Reply:
-        """The same as `take`, for a server that has a task for each request."""
-        self.check(scope)
-        body = await self._bodies.read(scope, receive)
-        return await _awaited(partial(self.take, scope, body), receive)
+    def cancel(self, request: Request, request_id: str, fence: int | None) -> Response:
+        self._auth.check(request.scope)
+        inference = self._dispatch.cancel(RequestId(request_id), fence)
+        return Response(self._presenter.render(inference), media_type=JSON)
 
-    async def look(self, scope: Scope, receive: Receive, request_id: str) -> Reply:
-        self.check(scope)
-        inference = self._dispatcher.get(RequestId(request_id))
-        return await _awaited(partial(self._promise, inference, preference_of(scope, AT_ONCE)), receive)
+    async def _wait(self, inference: Inference, preference: Preference, receive: Receive) -> Response:
+        """The waiter is removed when the client disconnects; the inference continues."""
+        if not inference.done and preference.wait_s != 0:
+            ended = asyncio.ensure_future(self._dispatch.wait_for(inference, preference.wait_s))
+            disconnected = asyncio.ensure_future(_disconnected(receive))
+            try:
+                await asyncio.wait({ended, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+                if not ended.done():
+                    raise ClientDisconnect
+            finally:
+                ended.cancel()
+                disconnected.cancel()
+        return self._response(inference, preference)
 
-    def cancel(self, scope: Scope, request_id: str, fence: int | None) -> Reply:
-        self.check(scope)
-        inference = self._dispatcher.cancel(RequestId(request_id), fence)
-        return Reply(200, self._views.render(inference))
-
-    def _promise(
-        self, inference: Inference, preference: Preference, answer: Callable[[Reply], None]
-    ) -> Wait | None:
-        def told() -> None:
-            answer(self._answer(inference, preference))
-
-        wait = self._dispatcher.when_done(inference, preference.wait_s, told)
-        if wait is None:
-            told()
-        return wait
-
-    def _answer(self, inference: Inference, preference: Preference) -> Reply:
-        headers: Headers = ()
-        if preference.applied is not None:
-            headers = ((b"preference-applied", preference.applied.encode()),)
-        if not inference.done:
-            location = f"/inference/{quote(inference.id, safe='')}".encode()
-            return Reply(202, self._views.render(inference), (*headers, (b"location", location)))
+    def _response(self, inference: Inference, preference: Preference) -> Response:
         failure = inference.failure
-        if failure is not None and failure.code in _NOT_RUN:
-            status = _NOT_RUN[failure.code]
-            problem = make_problem(status, failure.code, failure.message, retry_after_s=_ASK_AGAIN_S)
-            return problem_reply(problem, headers)
-        return Reply(200, self._views.render(inference), headers)
-
-
-async def _awaited(begin: Callable[[Callable[[Reply], None]], Wait | None], receive: Receive) -> Reply:
-    """The reply that a callback brings; a caller that hangs up before is forgotten."""
-    came: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    wait = begin(came.set_result)
-    if wait is None:
-        return came.result()
-    hung_up = asyncio.ensure_future(_disconnected(receive))
-    first: set[asyncio.Future[Any]] = {came, hung_up}
-    try:
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        wait.forget()
-        hung_up.cancel()
-    if not came.done():
-        raise ClientDisconnect
-    return came.result()
+        if failure is not None and failure.code in _STATUS_OF_FAILURE:
+            status = _STATUS_OF_FAILURE[failure.code]
+            problem = make_problem(status, failure.code, failure.message, retry_after_s=RETRY_AFTER_S)
+            response = problem_reply(problem).response()
+        else:
+            response = Response(self._presenter.render(inference), media_type=JSON)
+        if not inference.done:
+            response.status_code = 202
+            response.headers["location"] = f"/inference/{quote(inference.id, safe='')}"
+        if preference.applied is not None:
+            response.headers["preference-applied"] = preference.applied
+        return response
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says that annotations cannot: bodies, headers, problems, examples."""
+"""Parts of the OpenAPI document that annotations cannot express: bodies, headers, problems, examples."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _EXAMPLE = {
     "timeout_s": 120,
 }
 
-ASK_BODY: dict[str, Any] = {
+INFERENCE_BODY: dict[str, Any] = {
     "required": True,
     "content": {
         "application/json": {
@@ -47,12 +47,12 @@ _EXAMPLES: dict[int, tuple[str, str]] = {
     400: ("invalid_json", "the body is not JSON: unexpected end of data"),
     401: ("no_token", "send the service token as Authorization: Bearer"),
     403: ("wrong_token", "this is not the service token"),
-    404: ("unknown_inference", "no inference exe_… is known here, or its result is gone"),
-    408: ("body_too_slow", "the body was not here after 30 s"),
-    409: ("stale_fence", "fence 1 is behind 2, which has taken exe_… over"),
+    404: ("unknown_inference", "inference exe_… is unknown, or its result has expired"),
+    408: ("body_too_slow", "the body was incomplete after 30 s"),
+    409: ("stale_fence", "fence 1 of exe_… is lower than the current 2"),
     413: ("body_too_large", "the body may have 1048576 bytes"),
     422: ("unknown_model", "model: 'gpt-9' is not one of llama3.2-1b, flux"),
-    429: ("queue_full", "100000 inferences wait already"),
+    429: ("queue_full", "the queue is full: 100000 inferences wait"),
     503: ("backends_down", "eu-1 failed too often or did not answer health checks"),
     504: ("start_by_passed", "no slot was free before start_by"),
 }

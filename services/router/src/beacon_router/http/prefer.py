@@ -4,28 +4,28 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
-_LONGEST_WAIT_S = 3600.0
+MAX_WAIT_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """`wait_s` None: as long as it takes."""
+    """`wait_s` None: without a limit."""
 
     wait_s: float | None
     applied: str | None = None
 
 
 UNTIL_DONE = Preference(None)
-AT_ONCE = Preference(0.0)
+IMMEDIATELY = Preference(0.0)
 
 
-def preference_of(scope: Scope, otherwise: Preference) -> Preference:
+def preference_of(scope: Scope, default: Preference) -> Preference:
     values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"prefer"]
-    return read_preference(values, otherwise) if values else otherwise
+    return parse_preference(values, default) if values else default
 
 
-def read_preference(values: list[str], otherwise: Preference) -> Preference:
-    """What the client prefers; what is not understood is ignored, as the RFC asks."""
+def parse_preference(values: list[str], default: Preference) -> Preference:
+    """The client's preference; unknown ones are ignored, as the RFC requires."""
     found: dict[str, str] = {}
     for value in values:
         for part in value.split(","):
@@ -33,7 +33,7 @@ def read_preference(values: list[str], otherwise: Preference) -> Preference:
             found.setdefault(name.strip().lower(), given.strip().strip('"'))
     seconds = found.get("wait", "")
     if seconds.isascii() and seconds.isdigit():
-        return Preference(min(float(seconds), _LONGEST_WAIT_S), f"wait={seconds}")
+        return Preference(min(float(seconds), MAX_WAIT_S), f"wait={seconds}")
     if "respond-async" in found:
         return Preference(0.0, "respond-async")
-    return otherwise
+    return default

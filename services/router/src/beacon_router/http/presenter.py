@@ -1,20 +1,20 @@
-"""An inference as the API shows it: the fields of `InferenceView`, written without a detour."""
+"""Renders an inference as `InferenceView`."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.scheduling import Scheduler
-from beacon_router.service.inference import Attempt, Inference
+from beacon_router.service.inference import Inference, RunRecord
 
-_NOT_IN_LINE: Final[dict[str, Any]] = {"position": None, "eta": None, "waiting_for": None}
+_NOT_QUEUED: dict[str, Any] = {"position": None, "eta": None, "waiting_for": None}
 
 
-class Views:
-    """`load_s` is how long each model is expected to load: a backend does not say when it is done."""
+class InferencePresenter:
+    """`load_s`: expected load time by model; a backend does not report when loading is done."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock, load_s: Mapping[str, float]) -> None:
         self._scheduler = scheduler
@@ -22,39 +22,38 @@ class Views:
         self._load_s = load_s
 
     def render(self, inference: Inference) -> bytes:
-        return orjson.dumps(self.document(inference))
-
-    def document(self, inference: Inference) -> dict[str, Any]:
         now = self._clock.now()
         output = inference.output
-        return {
+        document = {
             "request_id": inference.id,
             "state": self._state(inference, now).value,
-            "model": inference.ask.model,
-            "requested_region": inference.ask.region,
+            "model": inference.spec.model,
+            "requested_region": inference.spec.region,
             "actual_region": inference.actual_region,
             "backend": inference.backend,
             "fence": inference.fence,
             "output": None if output is None else orjson.Fragment(output),
             "failure": None if inference.failure is None else inference.failure.model_dump(mode="json"),
-            **self._place(inference, now),
+            **self._queue_fields(inference, now),
             "timing": timing_document(inference, now),
             "tries": [
-                _try_document(number, attempt) for number, attempt in enumerate(inference.attempts, start=1)
+                _attempt_document(number, attempt)
+                for number, attempt in enumerate(inference.attempts, start=1)
             ],
         }
+        return orjson.dumps(document)
 
     def _state(self, inference: Inference, now: float) -> InferenceState:
         run = inference.run
         if run is not None and inference.state is InferenceState.WARMING:
-            loaded = now - run.started_at > self._load_s.get(inference.ask.model, 0.0)
+            loaded = now - run.started_at > self._load_s.get(inference.spec.model, 0.0)
             return InferenceState.RUNNING if loaded else InferenceState.WARMING
         return inference.state
 
-    def _place(self, inference: Inference, now: float) -> dict[str, Any]:
-        """Where it stands in line, while it does."""
+    def _queue_fields(self, inference: Inference, now: float) -> dict[str, Any]:
+        """Position and estimate while it is queued."""
         if inference.done:
-            return _NOT_IN_LINE
+            return _NOT_QUEUED
         if inference.state is InferenceState.BACKOFF and inference.retry_at is not None:
             wait_s = max(0.0, inference.retry_at - now)
             return {
@@ -63,7 +62,7 @@ class Views:
                 "waiting_for": f"the next attempt, in {wait_s:.1f} s",
             }
         if inference.state is not InferenceState.QUEUED:
-            return _NOT_IN_LINE
+            return _NOT_QUEUED
         eta = self._scheduler.eta(now, inference.id)
         why = self._scheduler.why(now, inference.id)
         return {
@@ -74,7 +73,7 @@ class Views:
 
 
 def timing_document(inference: Inference, now: float) -> dict[str, float]:
-    """Of the whole way: what is neither loading nor running of the last attempt was waiting."""
+    """All time that is not the load or run time of the last attempt counts as queued."""
     until = now if inference.ended_at is None else inference.ended_at
     total_s = max(0.0, until - inference.accepted_at)
     load_s, run_s = _last_attempt(inference, now)
@@ -91,7 +90,7 @@ def _last_attempt(inference: Inference, now: float) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-def _try_document(number: int, attempt: Attempt) -> dict[str, Any]:
+def _attempt_document(number: int, attempt: RunRecord) -> dict[str, Any]:
     return {
         "number": number,
         "region": attempt.region,

@@ -1,4 +1,4 @@
-"""The one place where errors become HTTP: RFC 9457 problem documents with a stable code."""
+"""Maps errors to RFC 9457 problem documents with a stable code."""
 
 import structlog
 from fastapi.exceptions import RequestValidationError
@@ -15,11 +15,11 @@ from beacon_router.service.errors import (
     MemoryFullError,
     NoBackendError,
     QueueFullError,
-    RefusedForNowError,
     RequestIdReusedError,
     StaleFenceError,
     StartByPassedError,
     StoppingError,
+    TemporaryRefusalError,
     UnknownInferenceError,
 )
 
@@ -36,7 +36,7 @@ _STATUS_AND_CODE: dict[type[DispatchError], tuple[int, str]] = {
     RequestIdReusedError: (409, "request_id_reused"),
     StartByPassedError: (504, "start_by_passed"),
 }
-FORESEEN = (
+EXPECTED_ERRORS = (
     HttpProblemError,
     DispatchError,
     ValidationError,
@@ -44,12 +44,12 @@ FORESEEN = (
     HTTPException,
     ClientDisconnect,
 )
-# What others call a request whose client did not wait for the answer. Nobody reads it but the metrics.
-CLIENT_GONE = 499
+# The client disconnected before the response. Visible only in metrics.
+CLIENT_CLOSED_REQUEST = 499
 
 
 def problem_of(error: Exception) -> tuple[Problem, Headers]:
-    """The problem document of any error, and what belongs into the headers."""
+    """The problem document of any error, and its response headers."""
     match error:
         case HttpProblemError():
             return error.problem, error.headers
@@ -60,25 +60,27 @@ def problem_of(error: Exception) -> tuple[Problem, Headers]:
         case HTTPException():
             return framework_problem(error)
         case ClientDisconnect():
-            return make_problem(CLIENT_GONE, "client_gone", "the client did not wait for the answer"), ()
+            return make_problem(
+                CLIENT_CLOSED_REQUEST, "client_gone", "the client disconnected before the response"
+            ), ()
         case _:
-            return make_problem(500, "internal_error", "this is a defect of the router"), ()
+            return make_problem(500, "internal_error", "an unexpected error in the router"), ()
 
 
 def refusal(error: Exception, path: str) -> Reply:
-    log_if_crashed(error, path)
+    log_unexpected(error, path)
     return problem_reply(*problem_of(error))
 
 
-def log_if_crashed(error: Exception, path: str) -> None:
-    """An error that nobody foresaw is a defect, and must be found."""
-    if not isinstance(error, FORESEEN):
-        log.error("request_crashed", path=path, exc_info=error)
+def log_unexpected(error: Exception, path: str) -> None:
+    """An unexpected error is a defect and is logged with its traceback."""
+    if not isinstance(error, EXPECTED_ERRORS):
+        log.error("request_failed", path=path, exc_info=error)
 
 
 def _dispatch_problem(error: DispatchError) -> Problem:
     status, code = _STATUS_AND_CODE[type(error)]
-    wait_s = error.retry_after_s if isinstance(error, RefusedForNowError) else None
+    wait_s = error.retry_after_s if isinstance(error, TemporaryRefusalError) else None
     return make_problem(status, code, str(error), retry_after_s=wait_s)
 
 

@@ -1,4 +1,4 @@
-"""What the router says of itself, from the scheduler's snapshot and the shell's own counts."""
+"""The router's status, from the scheduler's snapshot and the service's counters."""
 
 from beacon_config import BeaconConfig
 from beacon_contracts.inference import EtaView
@@ -27,14 +27,12 @@ _TIERS = tuple(Tier)
 
 
 class StatusReader:
-    def __init__(self, config: BeaconConfig, shell: DispatchService) -> None:
+    def __init__(self, config: BeaconConfig, dispatch: DispatchService) -> None:
         self._config = config
-        self._scheduler = shell.scheduler
-        self._engine = shell.engine
-        self._dispatcher = shell.dispatcher
-        self._breakers = shell.breakers
-        self._held = shell.held
-        self._clock = shell.clock
+        self._dispatch = dispatch
+        self._scheduler = dispatch.scheduler
+        self._runs = dispatch.runs
+        self._clock = dispatch.clock
 
     def queues(self) -> QueueStatus:
         now = self._clock.now()
@@ -43,13 +41,13 @@ class StatusReader:
         return QueueStatus(
             regions={region.name: self._region(region, now) for region in snapshot.regions},
             global_retry=snapshot.global_retry,
-            backing_off=self._engine.backing_off,
-            waiting=self._engine.waiting(),
+            backing_off=self._runs.backing_off,
+            waiting=self._runs.waiting(),
             running=self._scheduler.running(),
             groups={limit.name: limit for limit in limits if limit.kind == "group"},
             model_limits={limit.name: limit for limit in limits if limit.kind == "model"},
-            held_bytes=self._held.bytes,
-            stopping=self._dispatcher.stopping,
+            held_bytes=self._dispatch.store.bytes,
+            stopping=self._dispatch.stopping,
         )
 
     def region(self, name: str) -> RegionStatus | None:
@@ -66,7 +64,7 @@ class StatusReader:
         last = _last_used(snapshot)
         tiers = self._config.tiers
         return SchedulerStatus(
-            status="stopping" if self._dispatcher.stopping else "ok",
+            status="stopping" if self._dispatch.stopping else "ok",
             scheduler=SchedulerView(
                 last_model_used=None if last is None else last.last_model,
                 batch_count=0 if last is None else last.batch,
@@ -75,7 +73,7 @@ class StatusReader:
                 starvation_weights={tier: tiers[tier].starvation_weight for tier in _TIERS},
             ),
             estimated_wait=_shortest_waits(snapshot),
-            waiting=self._engine.waiting(),
+            waiting=self._runs.waiting(),
             running=self._scheduler.running(),
         )
 
@@ -112,7 +110,7 @@ class StatusReader:
             loaded_models=list(backend.loaded),
             last_model=backend.last_model,
             batch=backend.batch,
-            breaker=BreakerStatus.model_validate(self._breakers.describe(backend.name)),
+            breaker=BreakerStatus.model_validate(self._dispatch.breakers.describe(backend.name)),
         )
 
 
@@ -133,7 +131,7 @@ def _limit(limit: LimitSnapshot) -> LimitStatus:
 
 
 def _last_used(snapshot: Snapshot) -> BackendSnapshot | None:
-    """The backend that was given work last."""
+    """The backend of the last dispatch."""
     backends = [
         backend
         for region in snapshot.regions
@@ -144,7 +142,7 @@ def _last_used(snapshot: Snapshot) -> BackendSnapshot | None:
 
 
 def _shortest_waits(snapshot: Snapshot) -> dict[str, float]:
-    """Per model, what a request would wait in the region where it waits least."""
+    """Per model, the estimated wait in the region where it is shortest."""
     waits: dict[str, float] = {}
     for region in snapshot.regions:
         for model, eta in region.estimated_wait.items():

@@ -1,17 +1,17 @@
-"""Slots that several processes share: leases in line order, in memory or in Redis, behind one port."""
+"""Limits shared by several processes: leases in queue order, in memory or in Redis, behind one port."""
 
+from beacon_router.limits.lease import CapacityLease
 from beacon_router.limits.memory import MemoryLimiter
-from beacon_router.limits.port import News, SlotLimiter, Standing, Token, new_token
+from beacon_router.limits.port import LimitEvent, SlotLimiter, Token, TokenStatus, new_token
 from beacon_router.limits.redis_limiter import RedisLimiter
-from beacon_router.limits.share import LimitShare
 
 __all__ = [
-    "LimitShare",
+    "CapacityLease",
+    "LimitEvent",
     "MemoryLimiter",
-    "News",
     "RedisLimiter",
     "SlotLimiter",
-    "Standing",
     "Token",
+    "TokenStatus",
     "new_token",
 ]

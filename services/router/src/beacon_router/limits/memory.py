@@ -1,77 +1,77 @@
-"""Limits in memory, for everything inside one process, with the rules of the port and nothing else."""
+"""Limits in memory, for one process."""
 
 from collections.abc import Callable, Sequence
 
 from beacon_lifecycle import Clock
-from beacon_router.limits.port import Limit, News, NewsKind, Standing, Token
+from beacon_router.limits.port import LimitEvent, LimitEventKind, SharedLimit, Token, TokenStatus
 
 
 class MemoryLimiter:
     def __init__(self, clock: Clock, *, lease_s: float) -> None:
         self.lease_s = lease_s
         self._clock = clock
-        self._places: dict[str, _Place] = {}
-        self._told: dict[str, list[Callable[[News], None]]] = {}
+        self._states: dict[str, _LimitState] = {}
+        self._callbacks: dict[str, list[Callable[[LimitEvent], None]]] = {}
 
-    def watch(self, name: str, told: Callable[[News], None]) -> None:
-        self._told.setdefault(name, []).append(told)
+    def watch(self, name: str, callback: Callable[[LimitEvent], None]) -> None:
+        self._callbacks.setdefault(name, []).append(callback)
 
-    async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
-        place = self._place(limit)
-        before = len(place.line)
-        place.stand(tokens)
-        self._serve(limit, place)
-        if len(place.line) > before:
-            self._tell(limit.name, News(NewsKind.WANTED))
-        return place.standing(tokens)
+    async def acquire(self, limit: SharedLimit, tokens: Sequence[Token]) -> TokenStatus:
+        state = self._state(limit)
+        before = len(state.queue)
+        state.enqueue(tokens)
+        self._grant_free(limit, state)
+        if len(state.queue) > before:
+            self._notify(limit.name, LimitEvent(LimitEventKind.WANTED))
+        return state.status(tokens)
 
-    async def renew(self, limit: Limit, held: Sequence[Token], waiting: Sequence[Token]) -> Standing:
-        place = self._place(limit, keep=held)
-        place.claim(held, limit.cap)
-        place.stand(waiting)
-        self._serve(limit, place)
-        return place.standing([*held, *waiting])
+    async def renew(self, limit: SharedLimit, held: Sequence[Token], waiting: Sequence[Token]) -> TokenStatus:
+        state = self._state(limit, keep=held)
+        state.claim(held, limit.cap)
+        state.enqueue(waiting)
+        self._grant_free(limit, state)
+        return state.status([*held, *waiting])
 
-    async def release(self, limit: Limit, tokens: Sequence[Token]) -> int:
-        place = self._place(limit)
-        gone = place.drop(tokens)
-        self._serve(limit, place)
-        return gone
+    async def release(self, limit: SharedLimit, tokens: Sequence[Token]) -> int:
+        state = self._state(limit)
+        released = state.drop(tokens)
+        self._grant_free(limit, state)
+        return released
 
-    def _place(self, limit: Limit, keep: Sequence[Token] = ()) -> "_Place":
-        place = self._places.setdefault(limit.name, _Place(self.lease_s))
-        place.move_on(self._clock.now(), keep)
-        return place
+    def _state(self, limit: SharedLimit, keep: Sequence[Token] = ()) -> "_LimitState":
+        state = self._states.setdefault(limit.name, _LimitState(self.lease_s))
+        state.expire(self._clock.now(), keep)
+        return state
 
-    def _serve(self, limit: Limit, place: "_Place") -> None:
-        granted = place.serve(limit.cap)
+    def _grant_free(self, limit: SharedLimit, state: "_LimitState") -> None:
+        granted = state.grant_free(limit.cap)
         if granted:
-            self._tell(limit.name, News(NewsKind.GRANTED, frozenset(granted)))
+            self._notify(limit.name, LimitEvent(LimitEventKind.GRANTED, frozenset(granted)))
 
-    def _tell(self, name: str, news: News) -> None:
-        for told in self._told.get(name, ()):
-            told(news)
+    def _notify(self, name: str, event: LimitEvent) -> None:
+        for callback in self._callbacks.get(name, ()):
+            callback(event)
 
 
-class _Place:
-    """One limit: who holds a slot until when, and who stands in line until when, in order."""
+class _LimitState:
+    """One limit: tokens that hold a slot and tokens in the queue, in order, each with its lease end."""
 
     def __init__(self, lease_s: float) -> None:
         self._lease_s = lease_s
         self._now = 0.0
         self.slots: dict[Token, float] = {}
-        self.line: dict[Token, float] = {}
+        self.queue: dict[Token, float] = {}
 
-    def move_on(self, now: float, keep: Sequence[Token]) -> None:
-        """The dead lose what they had; the tokens to keep are renewed first."""
+    def expire(self, now: float, keep: Sequence[Token]) -> None:
+        """Drop expired leases; the tokens to keep are renewed first."""
         self._now = now
         self.slots |= {token: now + self._lease_s for token in keep if token in self.slots}
         self.slots = {token: end for token, end in self.slots.items() if end > now}
-        self.line = {token: end for token, end in self.line.items() if end > now}
+        self.queue = {token: end for token, end in self.queue.items() if end > now}
 
-    def stand(self, tokens: Sequence[Token]) -> None:
+    def enqueue(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
-            where = self.slots if token in self.slots else self.line
+            where = self.slots if token in self.slots else self.queue
             where[token] = self._now + self._lease_s
 
     def claim(self, tokens: Sequence[Token], cap: int) -> None:
@@ -80,28 +80,28 @@ class _Place:
                 self.slots[token] = self._now + self._lease_s
 
     def drop(self, tokens: Sequence[Token]) -> int:
-        known = [token for token in tokens if token in self.slots or token in self.line]
+        known = [token for token in tokens if token in self.slots or token in self.queue]
         for token in known:
             self.slots.pop(token, None)
-            self.line.pop(token, None)
+            self.queue.pop(token, None)
         return len(known)
 
-    def serve(self, cap: int) -> list[Token]:
-        """Free slots go to the first in line."""
+    def grant_free(self, cap: int) -> list[Token]:
+        """Grant free slots to the first tokens in the queue."""
         granted: list[Token] = []
-        while self.line and len(self.slots) < cap:
-            token = next(iter(self.line))
-            del self.line[token]
+        while self.queue and len(self.slots) < cap:
+            token = next(iter(self.queue))
+            del self.queue[token]
             self.slots[token] = self._now + self._lease_s
             granted.append(token)
         return granted
 
-    def standing(self, tokens: Sequence[Token]) -> Standing:
-        waiting = frozenset(token for token in tokens if token in self.line)
+    def status(self, tokens: Sequence[Token]) -> TokenStatus:
+        waiting = frozenset(token for token in tokens if token in self.queue)
         ends = min(self.slots.values(), default=self._now + self._lease_s)
-        return Standing(
+        return TokenStatus(
             held=frozenset(token for token in tokens if token in self.slots),
             waiting=waiting,
-            others_waiting=len(self.line) - len(waiting),
-            look_again_s=max(0.0, ends - self._now) if self.line else None,
+            others_waiting=len(self.queue) - len(waiting),
+            recheck_in_s=max(0.0, ends - self._now) if self.queue else None,
         )

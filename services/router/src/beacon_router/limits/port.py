@@ -1,8 +1,8 @@
-"""What a limit that processes share promises.
+"""A limit that several processes share.
 
-A token holds a slot or stands in line for one. Never more tokens hold a slot than the cap allows. A slot that
-frees goes to the first in line, who is told. A holder or waiter that does not renew within the lease is taken
-for dead: its slot goes on, its place is given up.
+A token holds a slot or waits in the limit's queue. Never more tokens hold a slot than the cap allows. A freed
+slot is granted to the first token in the queue, and its owner is notified. A token that is not renewed within
+the lease loses its slot or its place in the queue.
 """
 
 import secrets
@@ -19,60 +19,60 @@ def new_token() -> Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class SharedLimit:
     name: str
     cap: int
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How the tokens that were asked about stand; those in neither set have nothing (any more)."""
+class TokenStatus:
+    """The state of the tokens in a request; those in neither set have no slot and no place in the queue."""
 
     held: frozenset[Token]
     waiting: frozenset[Token]
     others_waiting: int
-    """How many of somebody else stand in line."""
-    look_again_s: float | None
-    """When a lease of somebody may end and the line move without news; None: nobody stands in line."""
+    """Tokens of other processes in the queue."""
+    recheck_in_s: float | None
+    """When the next lease may end and the queue advance without an event; None: the queue is empty."""
 
 
-class NewsKind(StrEnum):
+class LimitEventKind(StrEnum):
     GRANTED = "granted"
-    """Those who stood in line with these tokens have slots now."""
+    """These waiting tokens hold slots now."""
     WANTED = "wanted"
-    """Somebody has joined the line: give back what is idle."""
+    """A token has joined the queue: idle slots should be released."""
     RENEW = "renew"
-    """The limit's memory may be incomplete: say again what you hold."""
+    """The limit's state may be incomplete: holders should renew now."""
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    kind: NewsKind
+class LimitEvent:
+    kind: LimitEventKind
     tokens: frozenset[Token] = frozenset()
 
 
 class SlotLimiter(Protocol):
-    """All methods raise LimiterAwayError when the limit's memory cannot be reached."""
+    """All methods raise LimiterUnavailableError when the limit's state cannot be reached."""
 
     @property
     def lease_s(self) -> float: ...
 
-    async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
-        """Take a slot for each, or a place in line. Asking again changes nothing."""
+    async def acquire(self, limit: SharedLimit, tokens: Sequence[Token]) -> TokenStatus:
+        """A slot for each token, or a place in the queue. Idempotent."""
         ...
 
-    async def renew(self, limit: Limit, held: Sequence[Token], waiting: Sequence[Token]) -> Standing:
-        """Keep slots and places for another lease; what was forgotten is claimed again if there is room."""
+    async def renew(self, limit: SharedLimit, held: Sequence[Token], waiting: Sequence[Token]) -> TokenStatus:
+        """Keep slots and places for another lease; lost slots are acquired again if there is room."""
         ...
 
-    async def release(self, limit: Limit, tokens: Sequence[Token]) -> int:
-        """Give slots back, or leave the line; how many were still known. Idempotent."""
+    async def release(self, limit: SharedLimit, tokens: Sequence[Token]) -> int:
+        """Release slots or leave the queue; returns how many were known. Idempotent."""
         ...
 
-    def watch(self, name: str, told: Callable[[News], None]) -> None:
-        """Call `told` for everything that happens to the limit of this name."""
+    def watch(self, name: str, callback: Callable[[LimitEvent], None]) -> None:
+        """Call `callback` for each event of the limit with this name."""
         ...
 
 
-class LimiterAwayError(Exception):
-    """The memory of the limits cannot be reached now."""
+class LimiterUnavailableError(Exception):
+    """The state of the limits cannot be reached now."""

@@ -1,1 +1,1 @@
-"""The shell around the pure scheduler: it performs what the core decides, and tells it what happened."""
+"""Accepts inferences, performs the scheduler's decisions and reports their results to it."""

@@ -1,8 +1,7 @@
-"""Who is let in: everything that can be said before an inference is queued."""
+"""Checks before an inference is queued."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from beacon_router.scheduling import Health, Scheduler, Topology
 from beacon_router.service.breakers import Breakers
@@ -13,71 +12,65 @@ from beacon_router.service.errors import (
     QueueFullError,
     StartByPassedError,
 )
-from beacon_router.service.inference import Ask
-from beacon_router.service.inference_store import Held
+from beacon_router.service.inference import InferenceSpec
+from beacon_router.service.inference_store import InferenceStore
 
-# A refused caller comes back when about this share of the queue has been served.
-_DRAIN_SHARE = 0.1
-_SHORTEST_S, _LONGEST_S = 1.0, 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class AdmissionRules:
-    queue_size: int
+# Retry-After of a full queue: the time in which about this share of it is served.
+DRAIN_SHARE = 0.1
+MIN_RETRY_AFTER_S, MAX_RETRY_AFTER_S = 1.0, 60.0
 
 
 class Admission:
     def __init__(
         self,
-        rules: AdmissionRules,
+        queue_size: int,
         topology: Topology,
         *,
         scheduler: Scheduler,
         breakers: Breakers,
-        held: Held,
+        store: InferenceStore,
         waiting: Callable[[], int],
     ) -> None:
-        self._rules = rules
+        self._queue_size = queue_size
         self._scheduler = scheduler
         self._breakers = breakers
-        self._held = held
+        self._store = store
         self._waiting = waiting
-        self._serving: dict[tuple[str, str | None], tuple[str, ...]] = {}
+        self._backends_of: dict[tuple[str, str | None], tuple[str, ...]] = {}
         for backend in topology.backends:
             for model in backend.models:
-                for place in (backend.region, None):
-                    self._serving[model, place] = (*self._serving.get((model, place), ()), backend.name)
+                for key in ((model, backend.region), (model, None)):
+                    self._backends_of[key] = (*self._backends_of.get(key, ()), backend.name)
 
-    def check(self, now: float, ask: Ask, size: int) -> None:
-        """Raises the reason why it cannot be queued now."""
-        if ask.start_by is not None and ask.start_by <= now:
-            raise StartByPassedError(f"{ask.id} was to start {now - ask.start_by:.1f} s ago")
-        self._check_backends(ask)
-        if self._waiting() >= self._rules.queue_size:
+    def check(self, now: float, spec: InferenceSpec) -> None:
+        """Raises a DispatchError if it cannot be queued now."""
+        if spec.start_by is not None and spec.start_by <= now:
+            raise StartByPassedError(f"start_by of {spec.id} passed {now - spec.start_by:.1f} s ago")
+        self._check_backends(spec)
+        if self._waiting() >= self._queue_size:
             raise QueueFullError(
-                f"{self._rules.queue_size} inferences wait already, as many as may", self._drain_s(now, ask)
+                f"the queue is full: {self._queue_size} inferences wait", self._drain_s(now, spec)
             )
-        if not self._held.has_room(size):
-            raise MemoryFullError("as many bytes of input are held as may be", self._drain_s(now, ask))
+        if not self._store.has_room(spec.payload_bytes):
+            raise MemoryFullError("the memory for inputs is full", self._drain_s(now, spec))
 
-    def _check_backends(self, ask: Ask) -> None:
-        place = ask.region if ask.pinned else None
-        serving = self._serving.get((ask.model, place), ())
-        if not serving:
-            raise NoBackendError(f"no backend in {ask.region} serves {ask.model}", _LONGEST_S)
+    def _check_backends(self, spec: InferenceSpec) -> None:
+        backends = self._backends_of.get((spec.model, spec.region if spec.pinned else None), ())
+        if not backends:
+            raise NoBackendError(f"no backend in {spec.region} serves {spec.model}", MAX_RETRY_AFTER_S)
         if self._breakers.all_closed:
             return
-        if all(self._breakers.health(name) is Health.OPEN for name in serving):
-            wait_s = min(self._breakers.opens_in(name) for name in serving)
-            why = "failed too often, asked to be left alone, or did not answer health checks"
-            raise BackendsDownError(f"{', '.join(serving)} {why}", _bounded(wait_s))
+        if all(self._breakers.health(name) is Health.OPEN for name in backends):
+            wait_s = min(self._breakers.retry_in(name) for name in backends)
+            reason = "failed too often, asked for a pause, or did not answer health checks"
+            raise BackendsDownError(f"{', '.join(backends)} {reason}", _bounded(wait_s))
 
-    def _drain_s(self, now: float, ask: Ask) -> float:
-        eta = self._scheduler.eta_of_new(now, ask.model, ask.region, ask.tier.rank)
-        return _bounded(math.inf if eta is None else eta.p50_s * _DRAIN_SHARE)
+    def _drain_s(self, now: float, spec: InferenceSpec) -> float:
+        eta = self._scheduler.eta_of_new(now, spec.model, spec.region, spec.tier.rank)
+        return _bounded(math.inf if eta is None else eta.p50_s * DRAIN_SHARE)
 
 
 def _bounded(seconds: float) -> float:
     if not math.isfinite(seconds):
-        return _LONGEST_S
-    return min(_LONGEST_S, max(_SHORTEST_S, seconds))
+        return MAX_RETRY_AFTER_S
+    return min(MAX_RETRY_AFTER_S, max(MIN_RETRY_AFTER_S, seconds))

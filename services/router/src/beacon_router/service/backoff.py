@@ -1,4 +1,4 @@
-"""When a failed attempt is tried again, if at all: pure."""
+"""Delays between attempts. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ class RetryPolicy:
     attempts: int
     max_delay_s: float
 
-    def next_try(self, now: float, *, made: int, start_by: float | None) -> float | None:
-        """The moment of the next attempt after `made`; None: there is none, or it would come too late."""
-        if made >= self.attempts:
+    def next_attempt_at(self, now: float, *, attempts_made: int, start_by: float | None) -> float | None:
+        """None: no attempt is left, or it would start after `start_by`."""
+        if attempts_made >= self.attempts:
             return None
-        due = now + min(2.0**made, self.max_delay_s)
+        due = now + min(2.0**attempts_made, self.max_delay_s)
         return None if start_by is not None and due > start_by else due

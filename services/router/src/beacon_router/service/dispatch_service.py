@@ -1,33 +1,47 @@
-"""The dispatching parts of one router, wired together, as a service."""
+"""The router's application service: accepts, joins, awaits and cancels inferences."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from beacon_lifecycle import Clock
+from beacon_contracts.inference import InferenceState
+from beacon_lifecycle import Clock, TaskSet
 from beacon_router.backends import Backend
-from beacon_router.scheduling import Scheduler, Topology
-from beacon_router.service.admission import Admission, AdmissionRules
+from beacon_router.scheduling import RequestId, Scheduler, Topology
+from beacon_router.service.admission import Admission
 from beacon_router.service.breakers import BreakerRules, Breakers
-from beacon_router.service.dispatcher import Dispatcher
-from beacon_router.service.inference_store import Held, HeldBounds
-from beacon_router.service.observer import Observer
-from beacon_router.service.region_runs import RegionRuns
-from beacon_router.service.run_controller import Engine, RunRules
+from beacon_router.service.cancelled_fences import CancelledFences
+from beacon_router.service.errors import (
+    MemoryFullError,
+    RequestIdReusedError,
+    StaleFenceError,
+    StoppingError,
+    UnknownInferenceError,
+)
+from beacon_router.service.failures import cancelled, stopped_waiting
+from beacon_router.service.inference import Inference, InferenceSpec
+from beacon_router.service.inference_store import InferenceStore, StoreLimits
+from beacon_router.service.observer import RunObserver
+from beacon_router.service.run_controller import RunController, RunRules
 from beacon_router.service.timers import Timers
+
+# Retry-After while the router stops: how long a restart usually takes.
+RESTART_S = 5.0
+MEMORY_RETRY_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class ShellRules:
+class DispatchRules:
     runs: RunRules
     breakers: BreakerRules
-    admission: AdmissionRules
-    held: HeldBounds
+    queue_size: int
+    store: StoreLimits
     stop_grace_s: float
 
 
 class DispatchService:
-    """`stop` is the graceful one: refuse, answer those who wait, finish what runs within the grace."""
+    """`stop` drains: new work is refused, queued work is failed, running work may end within the grace."""
 
     name = "dispatch"
 
@@ -35,68 +49,175 @@ class DispatchService:
         self,
         topology: Topology,
         scheduler: Scheduler,
-        rules: ShellRules,
+        rules: DispatchRules,
         *,
         backends: Mapping[str, Backend],
         clock: Clock,
-        observer: Observer,
+        observer: RunObserver,
+        ready: asyncio.Event,
     ) -> None:
+        """`ready` is set when backends or shared limits have changed, so that queued work may start."""
         self._rules = rules
+        self._ready = ready
+        self._tasks = TaskSet("dispatch")
         self._stopped = asyncio.Event()
+        self.stopping = False
         self.scheduler = scheduler
         self.clock = clock
         self.timers = Timers(clock)
-        self.held = Held(rules.held)
+        self.store = InferenceStore(rules.store)
         self.breakers = Breakers(
             (backend.name for backend in topology.backends),
             rules.breakers,
             scheduler=scheduler,
             clock=clock,
             timers=self.timers,
+            ready=ready,
         )
-        self.engine = Engine(
+        self.runs = RunController(
             scheduler,
             rules.runs,
-            held=self.held,
+            backends=backends,
+            store=self.store,
             breakers=self.breakers,
             timers=self.timers,
             clock=clock,
             observer=observer,
         )
-        self.breakers.on_change(self.engine.pump)
-        regions = {
-            region.name: RegionRuns(region.name, backends, self.engine.run_ended)
-            for region in topology.regions
-        }
-        self.engine.own(regions.values())
-        admission = Admission(
-            rules.admission,
+        self._admission = Admission(
+            rules.queue_size,
             topology,
             scheduler=scheduler,
             breakers=self.breakers,
-            held=self.held,
-            waiting=self.engine.waiting,
+            store=self.store,
+            waiting=self.runs.waiting,
         )
-        self.dispatcher = Dispatcher(
-            self.engine, admission, held=self.held, regions=regions, timers=self.timers, clock=clock
+        self._cancelled = CancelledFences(rules.store.retention_s)
+
+    @contextmanager
+    def reserve_bytes(self, size: int) -> Iterator[None]:
+        """Inside, a request body of this size may be received: it counts as used memory."""
+        if not self.store.has_room(size):
+            raise MemoryFullError("the memory for inputs is full", MEMORY_RETRY_AFTER_S)
+        self.store.arriving_bytes += size
+        try:
+            yield
+        finally:
+            self.store.arriving_bytes -= size
+
+    def submit(self, spec: InferenceSpec) -> Inference:
+        """Queue it, or join the inference with the same id. After a DispatchError nothing has changed."""
+        known = self.store.get(spec.id)
+        if known is not None and not _runs_again(known, spec):
+            return self._join(known, spec)
+        if spec.fence < self._cancelled.lowest_valid(spec.id):
+            raise StaleFenceError(f"{spec.id} was cancelled with a higher fence than {spec.fence}")
+        if self.stopping:
+            raise StoppingError("the router is stopping", RESTART_S)
+        now = self.clock.now()
+        self._admission.check(now, spec)
+        inference = Inference(
+            spec, spec.payload_bytes, spec.fence, accepted_at=now, front=spec.front, waiting_since=now
         )
+        self.runs.enqueue(inference)
+        return inference
+
+    def get(self, request: RequestId) -> Inference:
+        inference = self.store.get(request)
+        if inference is None:
+            raise UnknownInferenceError(f"inference {request} is unknown, or its result has expired")
+        return inference
+
+    async def wait_for(self, inference: Inference, seconds: float | None) -> bool:
+        """Until it has ended or the seconds have passed; true if it has ended."""
+        if inference.done or (seconds is not None and seconds <= 0):
+            return inference.done
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        inference.waiters.append(waiter)
+        timer = None if seconds is None else self.timers.after(seconds, lambda: _resolve(waiter))
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if waiter in inference.waiters:
+                inference.waiters.remove(waiter)
+        return inference.done
+
+    def cancel(self, request: RequestId, fence: int | None = None) -> Inference:
+        """End it at once, queued or running; one that has ended stays as it is.
+
+        With a fence, requests with a lower fence are refused even if they arrive later.
+        """
+        if fence is not None:
+            self._cancelled.add(request, fence, self.clock.now())
+        inference = self.get(request)
+        if fence is not None and fence < inference.fence:
+            raise StaleFenceError(f"fence {fence} of {request} is lower than the current {inference.fence}")
+        if not inference.done:
+            self.runs.terminate(inference, InferenceState.CANCELLED, cancelled())
+            self.runs.dispatch_ready()
+        return inference
+
+    async def drain(self, grace_s: float) -> None:
+        """Refuse new work, fail what is queued, let runs end within the grace. Idempotent."""
+        self.stopping = True
+        for inference in self.store.waiting():
+            self.runs.terminate(inference, InferenceState.FAILED, stopped_waiting())
+        self.runs.dispatch_ready()
+        await self.runs.drain(grace_s)
+
+    # The service contract
 
     async def start(self) -> None:
-        self.timers.start()
+        self._tasks.spawn("timers", self.timers.run())
+        self._tasks.spawn("ready", self._dispatch_when_ready())
 
     async def wait(self) -> None:
-        """Runs report their own failures; the timers are what must not die unnoticed."""
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        failed = asyncio.ensure_future(self.timers.failed.wait())
+        """Until stopped; raises if a part of the dispatch itself has failed."""
+        events = (self._stopped, self._tasks.failed, self.runs.failed)
+        waiting = [asyncio.ensure_future(event.wait()) for event in events]
         try:
-            await asyncio.wait({stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            stopped.cancel()
-            failed.cancel()
-        if self.timers.failure is not None:
-            raise self.timers.failure
+            for future in waiting:
+                future.cancel()
+        failure = self._tasks.failure or self.runs.failure
+        if failure is not None:
+            raise failure
 
     async def stop(self) -> None:
-        await self.dispatcher.drain(self._rules.stop_grace_s)
-        await self.timers.close()
+        await self.drain(self._rules.stop_grace_s)
+        await self._tasks.close()
         self._stopped.set()
+
+    async def _dispatch_when_ready(self) -> None:
+        while True:
+            await self._ready.wait()
+            self._ready.clear()
+            self.runs.dispatch_ready()
+
+    def _join(self, known: Inference, spec: InferenceSpec) -> Inference:
+        if spec.fence < known.fence and known.state is not InferenceState.COMPLETED:
+            raise StaleFenceError(f"fence {spec.fence} of {spec.id} is lower than the current {known.fence}")
+        if (spec.model, spec.region) != (known.spec.model, known.spec.region):
+            raise RequestIdReusedError(
+                f"{spec.id} is already used for {known.spec.model} in {known.spec.region}"
+            )
+        known.fence = max(known.fence, spec.fence)
+        if spec.front and not known.front and not known.done:
+            self.runs.move_to_front(known)
+        return known
+
+
+def _runs_again(known: Inference, spec: InferenceSpec) -> bool:
+    """It failed or was cancelled and the fence is higher now; or it failed without any run."""
+    if not known.done or known.state is InferenceState.COMPLETED:
+        return False
+    never_ran = known.state is InferenceState.FAILED and not known.attempts
+    return spec.fence > known.fence or (never_ran and spec.fence == known.fence)
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

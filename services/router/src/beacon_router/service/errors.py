@@ -1,15 +1,15 @@
-"""Why the router does not take, or no longer has, an inference. They know nothing of HTTP."""
+"""Reasons why the router refuses a request. They know nothing of HTTP."""
 
 from dataclasses import dataclass
 
 
 class DispatchError(Exception):
-    """`str(error)` is a sentence for the caller."""
+    """`str(error)` is a sentence for the client."""
 
 
 @dataclass(slots=True)
-class RefusedForNowError(DispatchError):
-    """Not accepted; asking again after `retry_after_s` makes sense."""
+class TemporaryRefusalError(DispatchError):
+    """Not accepted; the client may retry after `retry_after_s`."""
 
     reason: str
     retry_after_s: float
@@ -18,37 +18,37 @@ class RefusedForNowError(DispatchError):
         return self.reason
 
 
-class QueueFullError(RefusedForNowError):
-    """As many wait as may wait."""
+class QueueFullError(TemporaryRefusalError):
+    """The maximum number of inferences waits."""
 
 
-class MemoryFullError(RefusedForNowError):
-    """The bytes of all that waits and runs are at their bound."""
+class MemoryFullError(TemporaryRefusalError):
+    """The bytes of all known inferences are at their limit."""
 
 
-class NoBackendError(RefusedForNowError):
-    """Nothing that is configured can serve this model where it may run."""
+class NoBackendError(TemporaryRefusalError):
+    """No configured backend serves this model where it may run."""
 
 
-class BackendsDownError(RefusedForNowError):
-    """Every backend that could serve it is failing."""
+class BackendsDownError(TemporaryRefusalError):
+    """All backends that could serve it are unavailable."""
 
 
-class StoppingError(RefusedForNowError):
-    """The router is on its way out."""
+class StoppingError(TemporaryRefusalError):
+    """The router is stopping."""
 
 
 class UnknownInferenceError(DispatchError):
-    """Never seen, or its result is no longer kept."""
+    """Never seen, or its result has expired."""
 
 
 class StaleFenceError(DispatchError):
-    """Somebody with a newer lease has taken this inference over."""
+    """A request with a higher fence has replaced this one."""
 
 
 class RequestIdReusedError(DispatchError):
-    """The id names other work that is known already."""
+    """The id is already used for another model or region."""
 
 
 class StartByPassedError(DispatchError):
-    """It came after the moment by which it was to start."""
+    """The request arrived after its `start_by`."""

@@ -1,6 +1,6 @@
-"""Failures that are the router's own doing, not a backend's."""
+"""Failures that the router itself causes, not a backend."""
 
-from beacon_contracts.failures import FailureStage
+from beacon_contracts.failures import Failure, FailureStage
 from beacon_router.backends import BackendError
 
 START_BY_PASSED = "start_by_passed"
@@ -8,32 +8,51 @@ ROUTER_STOPPING = "router_stopping"
 
 
 def cancelled() -> BackendError:
-    return BackendError("cancelled", FailureStage.RUN, False, "cancelled by the caller", blame=False)
+    return BackendError("cancelled", FailureStage.RUN, False, "cancelled by the client", False)
+
+
+def timed_out(limit_s: float, *, cold: bool) -> BackendError:
+    stage, code = (FailureStage.LOAD, "load_timeout") if cold else (FailureStage.RUN, "run_timeout")
+    message = f"not done {limit_s:g} s after its start"
+    return BackendError(code, stage, True, message, model_state_unknown=True)
 
 
 def client_too_slow(limit_s: float) -> BackendError:
-    text = f"the client had not read the answer {limit_s:g} s after its start"
-    return BackendError("client_too_slow", FailureStage.RUN, False, text, blame=False)
+    message = f"the client had not read the response {limit_s:g} s after its start"
+    return BackendError("client_too_slow", FailureStage.RUN, False, message, False)
 
 
 def client_stopped_reading(seconds: float) -> BackendError:
-    text = f"the client read nothing of the answer for {seconds:g} s"
-    return BackendError("client_too_slow", FailureStage.RUN, False, text, blame=False)
+    message = f"the client read nothing of the response for {seconds:g} s"
+    return BackendError("client_too_slow", FailureStage.RUN, False, message, False)
 
 
 def start_by_passed() -> BackendError:
-    return BackendError(
-        START_BY_PASSED, FailureStage.QUEUE, True, "no slot was free before start_by", blame=False
-    )
+    message = "no slot was free before start_by"
+    return BackendError(START_BY_PASSED, FailureStage.QUEUE, True, message, False)
 
 
 def stopped_waiting() -> BackendError:
-    return BackendError(
-        ROUTER_STOPPING, FailureStage.QUEUE, True, "the router stops and had not started it", blame=False
-    )
+    message = "the router stopped before the run started"
+    return BackendError(ROUTER_STOPPING, FailureStage.QUEUE, True, message, False)
 
 
 def stopped_running() -> BackendError:
-    return BackendError(
-        ROUTER_STOPPING, FailureStage.RUN, True, "the router stopped before the run was done", blame=False
+    message = "the router stopped before the run was done"
+    return BackendError(ROUTER_STOPPING, FailureStage.RUN, True, message, False)
+
+
+def internal_error(error: Exception) -> BackendError:
+    message = f"{type(error).__name__}: {error}"[:300]
+    return BackendError("internal_error", FailureStage.RUN, False, message)
+
+
+def failure_of(error: BackendError) -> Failure:
+    """The failure as the API shows it."""
+    return Failure(
+        code=error.code,
+        stage=error.stage,
+        retryable=error.retryable,
+        message=error.message,
+        details=None if error.status is None else {"status": error.status},
     )

@@ -1,118 +1,122 @@
-"""Carries out what the scheduler decides. Nothing here polls: every step follows a fact or a timer."""
+"""Performs the scheduler's decisions. Nothing polls: each step follows an event or a timer."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, assert_never
+from typing import assert_never
 
 import structlog
 
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
-from beacon_router.backends import BackendError
-from beacon_router.scheduling import Expired, Outcome, RequestId, Scheduler, Start
+from beacon_router.backends import Backend, BackendError, BackendResult
+from beacon_router.scheduling import Expired, Outcome, Request, RequestId, Scheduler, Start
 from beacon_router.service.backoff import RetryPolicy
 from beacon_router.service.breakers import Breakers
 from beacon_router.service.failures import (
     cancelled,
     client_stopped_reading,
     client_too_slow,
+    failure_of,
     start_by_passed,
     stopped_running,
+    timed_out,
 )
 from beacon_router.service.inference import Inference, Run
-from beacon_router.service.inference_store import Held
-from beacon_router.service.limits import RunLimits
-from beacon_router.service.observer import Observer
-from beacon_router.service.outcome import RunEnd, failure_of, judge
-from beacon_router.service.region_runs import RegionRuns
+from beacon_router.service.inference_store import InferenceStore
+from beacon_router.service.observer import RunObserver
+from beacon_router.service.outcome import RunOutcome, classify
+from beacon_router.service.run_tasks import RunTasks
+from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.service.timers import Timer, Timers
-from beacon_router.service.waiters import wake_all
 
 log = structlog.get_logger(__name__)
-
-_COMPLETED: Final = Outcome.COMPLETED
-_ANSWERED: Final = InferenceState.COMPLETED
-"""Asking an enum for a member costs as much as a call, and these are asked for at the end of every run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRules:
     retries: RetryPolicy
-    limits: RunLimits
+    timeouts: RunTimeouts
     reader_timeout_s: float = 30.0
 
 
-class Engine:
-    """The one owner of the scheduler: facts are told to it here, and its decisions become runs here."""
+class RunController:
+    """Reports facts to the scheduler and turns its decisions into runs."""
 
     def __init__(
         self,
         scheduler: Scheduler,
         rules: RunRules,
         *,
-        held: Held,
+        backends: Mapping[str, Backend],
+        store: InferenceStore,
         breakers: Breakers,
         timers: Timers,
         clock: Clock,
-        observer: Observer,
+        observer: RunObserver,
     ) -> None:
         self._scheduler = scheduler
         self._rules = rules
-        self._held = held
+        self._store = store
         self._breakers = breakers
         self._timers = timers
         self._clock = clock
         self._observer = observer
-        self._regions: dict[str, RegionRuns] = {}
+        self._tasks = RunTasks(backends, self._run_ended)
         self._backing_off: dict[RequestId, Inference] = {}
         self._loading: set[tuple[str, str]] = set()
+        self._ended: list[Inference] = []
+        """Their waiters are notified after the next dispatch."""
         self._wakeup: Timer | None = None
         self._wakeup_at: float | None = None
-        self._sweep: Timer | None = None
-        self._after_pump: list[Callable[[], None]] = []
-        self.retrying = True
-        """Off while the router stops: what fails then is answered, not tried again."""
+        self._expiry: Timer | None = None
+        self._draining = False
 
-    def own(self, regions: Iterable[RegionRuns]) -> None:
-        self._regions = {region.name: region for region in regions}
+    @property
+    def failed(self) -> asyncio.Event:
+        """Set after a defect of the router itself; failed runs are no defect."""
+        return self._tasks.failed
 
-    def after_each_pump(self, call: Callable[[], None]) -> None:
-        self._after_pump.append(call)
+    @property
+    def failure(self) -> BaseException | None:
+        return self._tasks.failure
 
     @property
     def backing_off(self) -> int:
         return len(self._backing_off)
 
     def waiting(self) -> int:
-        """All that is accepted and neither runs nor is over."""
+        """Accepted, not running and not ended."""
         return self._scheduler.waiting() + len(self._backing_off)
+
+    # Commands
 
     def enqueue(self, inference: Inference) -> None:
         now = self._clock.now()
-        self._held.add(inference, now)
-        self._scheduler.submit(now, inference.request())
-        self.pump()
+        self._store.add(inference, now)
+        self._scheduler.submit(now, _request_of(inference))
+        self.dispatch_ready()
 
-    def to_front(self, inference: Inference) -> None:
+    def move_to_front(self, inference: Inference) -> None:
         inference.front = True
         self._scheduler.to_front(self._clock.now(), inference.id)
-        self.pump()
+        self.dispatch_ready()
 
-    def withdraw(self, inference: Inference, state: InferenceState, why: BackendError) -> None:
-        """End it wherever it is: in a queue, in backoff, or running. A running one has left its slot then."""
+    def terminate(self, inference: Inference, state: InferenceState, reason: BackendError) -> None:
+        """End it in any state: queued, backing off or running. `dispatch_ready` must follow."""
         run = inference.run
         if run is not None:
             inference.run = None
-            self._regions[run.start.region].stop(run, cancelled())
+            self._stop(run, cancelled())
         elif inference.id in self._backing_off:
             self._leave_backoff(inference)
         else:
             self._scheduler.cancel(self._clock.now(), inference.id)
-        self._end(inference, state, why)
+        self._end(inference, state, reason)
 
-    def pump(self) -> None:
-        """Carry out all that can happen now."""
+    def dispatch_ready(self) -> None:
+        """Start all that can run now, then notify the waiters of inferences that have ended."""
         now = self._clock.now()
         for decision in self._scheduler.next(now):
             match decision:
@@ -123,123 +127,138 @@ class Engine:
                 case _:
                     assert_never(decision)
         self._plan_wakeup()
-        for call in self._after_pump:
-            call()
+        self._observer.dispatched()
+        ended, self._ended = self._ended, []
+        for inference in ended:
+            inference.notify_waiters()
 
-    def run_ended(self, run: Run) -> None:
-        """A run is over, however that came about: its slot is free from here on."""
-        now = self._clock.now()
-        if run.limit is not None:
-            run.limit.cancel()
-        if run.reader is not None:
-            self._reader_waits(run, False)
-        end = judge(run, now)
-        self._learn(run, end, now)
-        self._observer.run_ended(run, end)
-        if run.inference.run is run:
-            self._conclude(run, end, now)
-            self.pump()
+    async def drain(self, grace_s: float) -> None:
+        """Retry nothing, wait up to `grace_s` for the runs to end, then stop the others."""
+        self._draining = True
+        for run in await self._tasks.drain(grace_s):
+            self._stop(run, stopped_running())
+        await self._tasks.close()
+
+    # Runs
 
     def _start(self, start: Start, now: float) -> None:
-        inference = self._held.get(start.id)
+        inference = self._store.get(start.id)
         if inference is None:
-            raise RuntimeError(f"the scheduler started {start.id}, which nobody asked for")
-        run = Run(
-            inference, start, len(inference.attempts) + 1, now, self._is_cold(start, inference.ask.model)
-        )
-        ask = inference.ask
-        limit_s = self._rules.limits.seconds(ask.model, cold=run.cold, timeout_s=ask.timeout_s)
-        run.limit = self._timers.at(now + limit_s, partial(self._overrun, run, limit_s))
-        if ask.sink is not None:
-            ask.sink.on_hold(partial(self._reader_waits, run))
-        inference.started(run)
-        self._regions[start.region].start(run)
-        self._observer.started(run)
+            raise RuntimeError(f"the scheduler started {start.id}, which is not known")
+        spec = inference.spec
+        cold = self._is_cold(start, spec.model)
+        run = Run(inference, start, len(inference.attempts) + 1, now, cold)
+        limit_s = self._rules.timeouts.seconds(spec.model, cold=cold, timeout_s=spec.timeout_s)
+        run.timeout = self._timers.at(now + limit_s, partial(self._time_out, run, limit_s))
+        if spec.sink is not None:
+            spec.sink.on_stall(partial(self._reader_stalled, run))
+        inference.run = run
+        inference.state = InferenceState.WARMING if cold else InferenceState.RUNNING
+        inference.actual_region, inference.backend = start.region, start.backend
+        self._tasks.start(run)
+        self._observer.run_started(run)
 
-    def _overrun(self, run: Run, limit_s: float) -> None:
-        sink = run.inference.ask.sink
-        if sink is not None and sink.held_back:
-            why = client_too_slow(limit_s)
-        else:
-            why = self._rules.limits.exceeded(limit_s, cold=run.cold)
-        self._regions[run.start.region].stop(run, why)
+    def _stop(self, run: Run, reason: BackendError) -> None:
+        """Cancel a run; its slot is free at once."""
+        if self._tasks.cancel(run):
+            self._run_ended(run, reason, stopped=True)
 
-    def _reader_waits(self, run: Run, holds: bool) -> None:
-        """The client holds its run back, or has read on: who has stopped reading does not keep a slot."""
-        if run.reader is not None:
-            run.reader.cancel()
-        after_s = self._rules.reader_timeout_s
-        run.reader = self._timers.after(after_s, partial(self._abandon, run)) if holds else None
+    def _time_out(self, run: Run, limit_s: float) -> None:
+        sink = run.inference.spec.sink
+        client_stalled = sink is not None and sink.was_stalled
+        self._stop(run, client_too_slow(limit_s) if client_stalled else timed_out(limit_s, cold=run.cold))
 
-    def _abandon(self, run: Run) -> None:
-        why = client_stopped_reading(self._rules.reader_timeout_s)
-        self._regions[run.start.region].stop(run, why)
+    def _reader_stalled(self, run: Run, stalled: bool) -> None:
+        """A client that has stopped reading its stream does not keep a slot."""
+        if run.reader_timeout is not None:
+            run.reader_timeout.cancel()
+            run.reader_timeout = None
+        if stalled:
+            after_s = self._rules.reader_timeout_s
+            reason = client_stopped_reading(after_s)
+            run.reader_timeout = self._timers.after(after_s, partial(self._stop, run, reason))
 
-    def _is_cold(self, start: Start, model: str) -> bool:
-        """Until a first run has come to its end there, whoever starts meets the same load."""
-        place = (start.backend, model)
-        if start.needs_load:
-            self._loading.add(place)
-        return place in self._loading
+    def _run_ended(self, run: Run, result: BackendResult | BackendError, *, stopped: bool = False) -> None:
+        """Free the slot, decide what follows, assign the slot again."""
+        now = self._clock.now()
+        for timer in (run.timeout, run.reader_timeout):
+            if timer is not None:
+                timer.cancel()
+        outcome = classify(run, result, now, stopped=stopped)
+        self._report_outcome(run, outcome, now)
+        self._observer.run_ended(run, outcome)
+        if run.inference.run is run:
+            self._conclude(run, result, outcome, now)
+            self.dispatch_ready()
 
-    def _expire(self, request: RequestId) -> None:
-        """Its `start_by` passed: with an attempt behind it, that attempt's failure is the answer."""
-        inference = self._held.get(request)
-        if inference is not None:
-            self._end(inference, InferenceState.FAILED, inference.last_error or start_by_passed())
-
-    def _learn(self, run: Run, end: RunEnd, now: float) -> None:
-        """What the scheduler and the breaker should know of a run that ended."""
-        backend, model = run.start.backend, run.inference.ask.model
+    def _report_outcome(self, run: Run, outcome: RunOutcome, now: float) -> None:
+        """Inform the scheduler and the breaker."""
+        backend, model, error = run.start.backend, run.inference.spec.model, outcome.error
         self._scheduler.finished(
-            now, run.start.id, end.outcome, load_s=end.learned_load_s, run_s=end.learned_run_s
+            now,
+            run.start.id,
+            outcome.outcome,
+            load_s=outcome.measured_load_s,
+            run_s=outcome.measured_run_s,
         )
-        if end.outcome is _COMPLETED:
+        if error is None:
             self._breakers.succeeded(backend)
             if run.cold:
                 self._loading.discard((backend, model))
                 self._scheduler.model_loaded(now, backend, model)
             return
-        if end.error is not None and end.outcome is Outcome.FAILED:
-            self._breakers.failed(backend, end.error)
-        if run.cold or (end.error is not None and end.error.loses_model):
-            # Nobody saw it loaded, so the next run gets the time to load it.
+        if outcome.outcome is Outcome.FAILED:
+            self._breakers.failed(backend, error)
+        if run.cold or error.model_state_unknown:
+            # The model was not seen loaded, so the next run gets the time to load it.
             self._scheduler.model_lost(now, backend, model)
 
-    def _conclude(self, run: Run, end: RunEnd, now: float) -> None:
-        inference = run.inference
-        inference.ran(end.attempt(run), now)
-        if run.answer is not None:
-            inference.output, inference.document = run.answer.output, run.answer.document
-            self._end(inference, _ANSWERED, None)
-            return
-        error = inference.last_error = end.error or stopped_running()
-        due = self._next_try(inference, error, now)
-        _log_failure(run, error, None if due is None else due - now)
-        if due is None:
-            self._end(inference, InferenceState.FAILED, error)
-        else:
-            self._back_off(inference, due, run.start.region)
+    def _is_cold(self, start: Start, model: str) -> bool:
+        """Until a first run there has completed, each run may have to wait for the same load."""
+        key = (start.backend, model)
+        if start.needs_load:
+            self._loading.add(key)
+        return key in self._loading
 
-    def _next_try(self, inference: Inference, error: BackendError, now: float) -> float | None:
-        if not error.retryable or not self.retrying or inference.stream_begun:
+    # Inferences
+
+    def _conclude(
+        self, run: Run, result: BackendResult | BackendError, outcome: RunOutcome, now: float
+    ) -> None:
+        """Completed, failed, or another attempt later."""
+        inference = run.inference
+        inference.run = None
+        inference.waiting_since = now
+        inference.attempts = (*inference.attempts, outcome.attempt)
+        if not isinstance(result, BackendError):
+            inference.output, inference.document = result.output, result.document
+            self._end(inference, InferenceState.COMPLETED, None)
+            return
+        inference.last_error = result
+        due = self._next_attempt_at(inference, result, now)
+        _log_failure(run, result, None if due is None else due - now)
+        if due is None:
+            self._end(inference, InferenceState.FAILED, result)
+        else:
+            inference.state = InferenceState.BACKOFF
+            inference.retry_at = due
+            inference.retry = self._timers.at(due, partial(self._retry, inference, run.start.region))
+            self._backing_off[inference.id] = inference
+
+    def _next_attempt_at(self, inference: Inference, error: BackendError, now: float) -> float | None:
+        sink = inference.spec.sink
+        if not error.retryable or self._draining or (sink is not None and sink.begun):
             return None
-        return self._rules.retries.next_try(
-            now, made=len(inference.attempts), start_by=inference.ask.start_by
+        return self._rules.retries.next_attempt_at(
+            now, attempts_made=len(inference.attempts), start_by=inference.spec.start_by
         )
 
-    def _back_off(self, inference: Inference, due: float, failed_in: str) -> None:
-        inference.state = InferenceState.BACKOFF
-        inference.retry_at = due
-        inference.retry = self._timers.at(due, partial(self._retry, inference, failed_in))
-        self._backing_off[inference.id] = inference
-
     def _retry(self, inference: Inference, failed_in: str) -> None:
-        """The backoff is over: any region may take it, or only its own when it is pinned."""
+        """The backoff has ended: any region may take it, or only its own if it is pinned."""
         self._leave_backoff(inference)
         inference.state = InferenceState.QUEUED
-        self._scheduler.retry(self._clock.now(), inference.request(), failed_in)
-        self.pump()
+        self._scheduler.retry(self._clock.now(), _request_of(inference), failed_in)
+        self.dispatch_ready()
 
     def _leave_backoff(self, inference: Inference) -> None:
         del self._backing_off[inference.id]
@@ -247,13 +266,23 @@ class Engine:
             inference.retry.cancel()
         inference.retry = inference.retry_at = None
 
-    def _end(self, inference: Inference, state: InferenceState, why: BackendError | None) -> None:
-        now = self._clock.now()
-        inference.end(state, None if why is None else failure_of(why), now)
-        self._held.finish(inference)
-        self._plan_sweep()
-        self._observer.ended(inference)
-        wake_all(inference)
+    def _expire(self, request: RequestId) -> None:
+        """`start_by` has passed. After a failed attempt, its failure is the result."""
+        inference = self._store.get(request)
+        if inference is not None:
+            self._end(inference, InferenceState.FAILED, inference.last_error or start_by_passed())
+
+    def _end(self, inference: Inference, state: InferenceState, reason: BackendError | None) -> None:
+        inference.state = state
+        inference.failure = None if reason is None else failure_of(reason)
+        inference.ended_at = self._clock.now()
+        self._store.finish(inference)
+        if self._expiry is None:
+            self._plan_expiry()
+        self._observer.inference_ended(inference)
+        self._ended.append(inference)
+
+    # Timers
 
     def _plan_wakeup(self) -> None:
         moment = self._scheduler.next_wakeup()
@@ -262,25 +291,37 @@ class Engine:
         if self._wakeup is not None:
             self._wakeup.cancel()
         self._wakeup_at = moment
-        self._wakeup = None if moment is None else self._timers.at(moment, self._woken)
+        self._wakeup = None if moment is None else self._timers.at(moment, self._wake)
 
-    def _woken(self) -> None:
+    def _wake(self) -> None:
         self._wakeup = self._wakeup_at = None
-        self.pump()
+        self.dispatch_ready()
 
-    def _plan_sweep(self) -> None:
-        if self._sweep is None and (moment := self._held.next_expiry()) is not None:
-            self._sweep = self._timers.at(moment, self._swept)
+    def _plan_expiry(self) -> None:
+        moment = self._store.next_expiry()
+        self._expiry = None if moment is None else self._timers.at(moment, self._drop_expired)
 
-    def _swept(self) -> None:
-        self._sweep = None
-        self._held.sweep(self._clock.now())
-        self._plan_sweep()
+    def _drop_expired(self) -> None:
+        self._store.drop_expired(self._clock.now())
+        self._plan_expiry()
 
 
-def _log_failure(run: Run, error: BackendError, next_try_s: float | None) -> None:
-    # The context is that of whoever woke the scheduler, which may be another request.
-    structlog.contextvars.clear_contextvars()
+def _request_of(inference: Inference) -> Request:
+    spec = inference.spec
+    return Request(
+        id=spec.id,
+        model=spec.model,
+        region=spec.region,
+        rank=spec.tier.rank,
+        pinned=spec.pinned,
+        front=inference.front,
+        start_by=spec.start_by,
+        size=spec.work_size,
+        user=spec.user_id,
+    )
+
+
+def _log_failure(run: Run, error: BackendError, retry_in_s: float | None) -> None:
     log.warning(
         "attempt_failed",
         inference=run.inference.id,
@@ -288,5 +329,5 @@ def _log_failure(run: Run, error: BackendError, next_try_s: float | None) -> Non
         number=run.number,
         code=error.code,
         reason=error.message,
-        next_try_s=next_try_s,
+        retry_in_s=retry_in_s,
     )

@@ -1,71 +1,68 @@
-"""Caps that replicas share: the scheduler may use as many tokens as this router holds of each."""
+"""Limits shared by router replicas: the scheduler may use as much of each as this router has leased."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from beacon_lifecycle import Clock
-from beacon_router.limits.port import Limit, SlotLimiter
-from beacon_router.limits.share import LimitShare
+from beacon_router.limits.lease import CapacityLease
+from beacon_router.limits.port import SharedLimit, SlotLimiter
 from beacon_router.scheduling import LimitName, Scheduler, Topology, model_limit
-from beacon_router.service.inference import Inference, Run
-from beacon_router.service.outcome import RunEnd
-from beacon_router.service.run_controller import Engine
+from beacon_router.service.inference import Run
+from beacon_router.service.observer import NullObserver
+from beacon_router.service.outcome import RunOutcome
 
 
-class SharedCapacity:
-    """An observer of the engine: it counts what each limit's tokens are used for."""
+class SharedCapacity(NullObserver):
+    """Observes runs to count the use of each limit. `ready` is set when a lease has changed."""
 
     def __init__(
-        self, topology: Topology, limiter: SlotLimiter, *, scheduler: Scheduler, clock: Clock
+        self,
+        topology: Topology,
+        limiter: SlotLimiter,
+        *,
+        scheduler: Scheduler,
+        clock: Clock,
+        ready: asyncio.Event,
     ) -> None:
         self._scheduler = scheduler
         self._clock = clock
-        self._engine: Engine | None = None
+        self._ready = ready
         self._limits_of = _limit_names(topology)
-        self._shares = {
-            name: LimitShare(Limit(name, cap), limiter, clock, self._changer(name))
+        self._leases = {
+            name: CapacityLease(SharedLimit(name, cap), limiter, clock, partial(self._capacity_changed, name))
             for name, cap in topology.limits.items()
         }
-        for name in self._shares:
+        for name in self._leases:
             scheduler.set_capacity(clock.now(), name, 0)
 
     @property
-    def services(self) -> Sequence[LimitShare]:
-        return list(self._shares.values())
+    def services(self) -> Sequence[CapacityLease]:
+        return list(self._leases.values())
 
-    def join(self, engine: Engine) -> None:
-        self._engine = engine
-        engine.after_each_pump(self.ask)
+    def run_started(self, run: Run) -> None:
+        for name in self._names(run):
+            self._leases[name].acquired()
 
-    def ask(self) -> None:
-        """Tell each share how many tokens there is work for."""
+    def run_ended(self, run: Run, outcome: RunOutcome) -> None:  # noqa: ARG002
+        for name in self._names(run):
+            self._scheduler.set_capacity(self._clock.now(), name, self._leases[name].released())
+
+    def dispatched(self) -> None:
+        """Request as many slots of each limit as there is work for."""
         for name, demand in self._scheduler.demand().items():
-            self._shares[name].want(demand)
-
-    def started(self, run: Run) -> None:
-        for name in self._names(run):
-            self._shares[name].started()
-
-    def run_ended(self, run: Run, end: RunEnd) -> None:  # noqa: ARG002 - however it ended
-        for name in self._names(run):
-            self._scheduler.set_capacity(self._clock.now(), name, self._shares[name].ended())
-
-    def ended(self, inference: Inference) -> None:
-        """Only runs use tokens."""
+            self._leases[name].set_demand(demand)
 
     def _names(self, run: Run) -> tuple[LimitName, ...]:
-        return self._limits_of.get((run.start.backend, run.inference.ask.model), ())
+        return self._limits_of.get((run.start.backend, run.inference.spec.model), ())
 
-    def _changer(self, name: LimitName) -> Callable[[int], None]:
-        def changed(capacity: int) -> None:
-            self._scheduler.set_capacity(self._clock.now(), name, capacity)
-            if self._engine is not None:
-                self._engine.pump()
-
-        return changed
+    def _capacity_changed(self, name: LimitName, capacity: int) -> None:
+        self._scheduler.set_capacity(self._clock.now(), name, capacity)
+        self._ready.set()
 
 
 def _limit_names(topology: Topology) -> Mapping[tuple[str, str], tuple[LimitName, ...]]:
-    """The limits that a run of this model on this backend counts under."""
+    """The limits that a run of a model on a backend counts towards."""
     limited = {model.name for model in topology.models if model.limit is not None}
     names: dict[tuple[str, str], tuple[LimitName, ...]] = {}
     for backend in topology.backends:

@@ -1,53 +1,48 @@
-"""A streamed answer on its way from the backend to a client, no faster than the client reads."""
+"""Buffers a streamed response between the backend and a client that may read more slowly."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from beacon_router.backends.types import Source
-
-_BYTES_AHEAD = 262_144
+MAX_BUFFERED_BYTES = 262_144
 
 
 class StreamSink:
-    """One source, the backend's connection, and one reader, the client's."""
+    """One writer (the run) and one reader (the client)."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
         self._bytes = 0
         self._readable = asyncio.Event()
-        self._source: Source | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._ended = False
+        self._on_stall: Callable[[bool], None] = lambda _: None
         self.begun = False
-        """Set with the first piece: from then on the answer cannot be started over elsewhere."""
-        self.held_back = False
-        """Set when the source first had to wait for the reader: how long it takes is not its doing then."""
-        self._paused = False
-        self._told: Callable[[bool], None] = lambda _: None
+        """A piece was written: the inference cannot be retried any more."""
+        self.was_stalled = False
+        """The writer had to wait for the reader at least once."""
 
-    def on_hold(self, told: Callable[[bool], None]) -> None:
-        """Call `told` when the source begins to wait and at each read then; false: it goes on."""
-        self._told = told
+    def on_stall(self, callback: Callable[[bool], None]) -> None:
+        """Called with true while the writer waits, at each read again; with false when it continues."""
+        self._on_stall = callback
 
-    def opened(self, source: Source) -> None:
-        self._source = source
-
-    def feed(self, piece: bytes) -> None:
+    async def write(self, piece: bytes) -> None:
+        """Add a piece; waits until the reader has made room."""
         self.begun = True
         self._pieces.append(piece)
         self._bytes += len(piece)
         self._readable.set()
-        if self._bytes > _BYTES_AHEAD and self._source is not None:
-            self._source.pause()
-            if not self._paused:
-                self.held_back = self._paused = True
-                self._told(True)
+        if self._bytes > MAX_BUFFERED_BYTES:
+            self.was_stalled = True
+            self._writable.clear()
+            self._on_stall(True)
+            await self._writable.wait()
 
     def end(self) -> None:
-        """The inference is over, however it went: the reader gets what is left, then None."""
+        """The inference has ended: the reader gets the rest, then None."""
         self._ended = True
-        self._source = None
-        self._paused = False
+        self._on_stall = lambda _: None
         self._readable.set()
 
     async def read(self) -> bytes | None:
@@ -58,9 +53,9 @@ class StreamSink:
             await self._readable.wait()
         piece = self._pieces.popleft()
         self._bytes -= len(piece)
-        if self._bytes <= _BYTES_AHEAD and self._source is not None:
-            self._source.resume()
-        if self._paused:
-            self._paused = self._bytes > _BYTES_AHEAD
-            self._told(self._paused)
+        if not self._writable.is_set():
+            stalled = self._bytes > MAX_BUFFERED_BYTES
+            if not stalled:
+                self._writable.set()
+            self._on_stall(stalled)
         return piece

@@ -1,14 +1,14 @@
-"""Callbacks at moments to come, on the injected clock: one heap, and one task that sleeps for all of them."""
+"""Callbacks at given times on the injected clock: one heap and one task for all of them."""
 
 import asyncio
 import heapq
 import itertools
 from collections.abc import Callable
 
-from beacon_lifecycle import Clock, TaskSet
+from beacon_lifecycle import Clock
 
-# A heap that is mostly cancelled timers is rebuilt, so that its size follows what is alive.
-_COMPACT_ABOVE = 1_024
+# The heap is rebuilt when most of it is cancelled timers, so that its size follows the live ones.
+MIN_CANCELLED_TO_COMPACT = 1_024
 
 
 class Timer:
@@ -19,59 +19,45 @@ class Timer:
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Idempotent; a timer that has fired ignores it."""
+        """Idempotent; no effect after the timer has fired."""
         if self.callback is not None:
             self.callback = None
             self._owner.note_cancelled()
 
 
 class Timers:
-    """`after` and `cancel` cost a heap push and an assignment: no task and no loop timer for each."""
+    """Adding and cancelling need no task and no event loop timer."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._heap: list[tuple[float, int, Timer]] = []
-        self._order = itertools.count()
+        self._sequence = itertools.count()
         self._cancelled = 0
         self._sleeping_until = float("inf")
         self._earlier = asyncio.Event()
-        self._tasks = TaskSet("timers")
 
     def __len__(self) -> int:
         return len(self._heap) - self._cancelled
-
-    def start(self) -> None:
-        self._tasks.spawn("pump", self._pump())
-
-    async def close(self) -> None:
-        await self._tasks.close()
-
-    @property
-    def failed(self) -> asyncio.Event:
-        return self._tasks.failed
-
-    @property
-    def failure(self) -> BaseException | None:
-        return self._tasks.failure
 
     def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
         return self.at(self._clock.now() + seconds, callback)
 
     def at(self, moment: float, callback: Callable[[], None]) -> Timer:
         timer = Timer(self, callback)
-        heapq.heappush(self._heap, (moment, next(self._order), timer))
+        heapq.heappush(self._heap, (moment, next(self._sequence), timer))
         if moment < self._sleeping_until:
             self._earlier.set()
         return timer
 
     def note_cancelled(self) -> None:
         self._cancelled += 1
-        if self._cancelled > _COMPACT_ABOVE and self._cancelled * 2 > len(self._heap):
+        if self._cancelled > MIN_CANCELLED_TO_COMPACT and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].callback is not None]
             heapq.heapify(self._heap)
             self._cancelled = 0
 
-    async def _pump(self) -> None:
+    async def run(self) -> None:
+        """Fire the timers until cancelled."""
         while True:
             self._fire_due()
             self._earlier.clear()

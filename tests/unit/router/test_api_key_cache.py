@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
-from beacon_router.http.callers import ApiKeyCache, Caller, RunnerAwayError
+from beacon_router.http.callers import ApiKeyCache, Caller, RunnerUnavailableError
 
 ALICE = {
     "user_id": "user_1",
@@ -93,7 +93,7 @@ async def test_many_at_once_ask_one_time(book: ApiKeyCache, runner: Runner) -> N
 
 async def test_a_runner_that_is_away_is_no_verdict_on_the_key(book: ApiKeyCache, runner: Runner) -> None:
     runner.status = 503
-    with pytest.raises(RunnerAwayError):
+    with pytest.raises(RunnerUnavailableError):
         await book.caller_of("alices-key")
     assert "Lock" not in repr(vars(book))  # nothing is left of a question without an answer
 

@@ -1,13 +1,14 @@
-"""A whole dispatching shell on a clock moved by hand, with backends that answer when the test says so."""
+"""A DispatchService on a manual clock, with backends whose results the test decides."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
-from beacon_router.backends import Answer, BackendCall, BackendError, Result
+from beacon_router.backends import BackendCall, BackendError, BackendResult
 from beacon_router.backends.types import Sink
 from beacon_router.scheduling import (
     BackendSpec,
@@ -18,40 +19,55 @@ from beacon_router.scheduling import (
     Scheduler,
     Topology,
 )
-from beacon_router.service.admission import AdmissionRules
 from beacon_router.service.backoff import RetryPolicy
 from beacon_router.service.breakers import BreakerRules
-from beacon_router.service.dispatch_service import DispatchService, ShellRules
-from beacon_router.service.inference import Ask, Inference, Payload
-from beacon_router.service.inference_store import HeldBounds
-from beacon_router.service.limits import ModelBudget, RunLimits
-from beacon_router.service.observer import Observers
+from beacon_router.service.dispatch_service import DispatchRules, DispatchService
+from beacon_router.service.inference import Inference, InferenceSpec
+from beacon_router.service.inference_store import StoreLimits
+from beacon_router.service.observer import Observers, RunObserver
 from beacon_router.service.run_controller import RunRules
+from beacon_router.service.streams import StreamSink
+from beacon_router.service.timeouts import ModelBudget, RunTimeouts
 
 LOAD_S, RUN_S = 60.0, 30.0
 READER_S = 10.0
 
 
 class HeldCall:
-    """A call that a backend works on until the test answers it."""
+    """A call that a backend works on until the test ends it."""
 
-    def __init__(self, call: BackendCall, ended: Callable[[Result], None]) -> None:
+    def __init__(self, call: BackendCall) -> None:
         self.call = call
         self.open = True
         self.aborted = False
-        self._ended = ended
+        self._steps: asyncio.Queue[bytes | BackendResult | BackendError] = asyncio.Queue()
 
-    def end(self, result: Result) -> None:
-        self.open = False
-        self._ended(result)
+    def write(self, piece: bytes) -> None:
+        """Stream a piece to the client."""
+        self._steps.put_nowait(piece)
 
-    def cancel(self) -> None:
+    def end(self, result: BackendResult | BackendError) -> None:
         self.open = False
-        self.aborted = True
+        self._steps.put_nowait(result)
+
+    async def result(self, sink: Sink | None) -> BackendResult:
+        try:
+            while True:
+                step = await self._steps.get()
+                if isinstance(step, BackendError):
+                    raise step
+                if isinstance(step, BackendResult):
+                    return step
+                if sink is not None:
+                    await sink.write(step)
+        except asyncio.CancelledError:
+            self.open = False
+            self.aborted = True
+            raise
 
 
 class ManualBackend:
-    """Holds every call. `calls` has all there ever were; `open` those that are not answered."""
+    """Holds every call. `calls` are all calls; `open` those without a result."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -62,30 +78,32 @@ class ManualBackend:
     def open(self) -> list[HeldCall]:
         return [held for held in self.calls if held.open]
 
-    def start(self, call: BackendCall, ended: Callable[[Result], None], sink: Sink | None = None) -> HeldCall:
+    async def run(self, call: BackendCall, *, attempt: int = 1, sink: Sink | None = None) -> BackendResult:
         if self.crash is not None:
             raise self.crash
-        held = HeldCall(call, ended)
+        held = HeldCall(call)
         self.calls.append(held)
-        return held
+        return await held.result(sink)
 
 
 def failure(
     code: str = "backend_unavailable",
     *,
     retryable: bool = True,
-    blame: bool = True,
+    counts_as_failure: bool = True,
     status: int | None = 503,
     retry_after_s: float | None = None,
 ) -> BackendError:
-    return BackendError(code, FailureStage.RUN, retryable, "it broke", blame, status, retry_after_s)
+    return BackendError(
+        code, FailureStage.RUN, retryable, "it broke", counts_as_failure, status, retry_after_s
+    )
 
 
-class ShellBed:
+class DispatchHarness:
     def __init__(
-        self, shell: DispatchService, clock: ManualClock, backends: dict[str, ManualBackend]
+        self, service: DispatchService, clock: ManualClock, backends: dict[str, ManualBackend]
     ) -> None:
-        self.shell = shell
+        self.service = service
         self.clock = clock
         self.backends = backends
 
@@ -102,30 +120,33 @@ class ShellBed:
         fence: int = 0,
         start_by: float | None = None,
         timeout_s: float | None = None,
+        sink: StreamSink | None = None,
         user: str = "",
     ) -> Inference:
-        ask = Ask(
+        spec = InferenceSpec(
             RequestId(request),
             model,
             region,
             tier,
-            user,
+            b"x" * (size - 4),
+            user_id=user,
             pinned=pinned,
             front=front,
             fence=fence,
             start_by=start_by,
             timeout_s=timeout_s,
+            sink=sink,
         )
-        return self.shell.dispatcher.submit(ask, Payload(b"x" * size))
+        return self.service.submit(spec)
 
     async def settle(self) -> None:
-        """Let everything happen that needs no time."""
+        """Run all tasks that need no time."""
         await self.clock.advance(0)
 
     async def answer(self, backend: str, output: bytes = b'"done"', *, load_s: float | None = None) -> None:
-        """The oldest open call of the backend gets its answer."""
+        """End the oldest open call of the backend."""
         await self.settle()
-        self.backends[backend].open[0].end(Answer(output, load_s=load_s))
+        self.backends[backend].open[0].end(BackendResult(output, load_s=load_s))
         await self.settle()
 
     async def fail(self, backend: str, error: BackendError) -> None:
@@ -134,13 +155,13 @@ class ShellBed:
         await self.settle()
 
     def running(self, backend: str) -> list[str]:
-        return [held.call.request_id for held in self.backends[backend].open]
+        return [held.call.id for held in self.backends[backend].open]
 
     def state(self, request: str) -> InferenceState:
         return self.get(request).state
 
     def get(self, request: str) -> Inference:
-        return self.shell.dispatcher.get(RequestId(request))
+        return self.service.get(RequestId(request))
 
 
 def topology(
@@ -162,7 +183,7 @@ def topology(
 
 
 @asynccontextmanager
-async def shell_bed(
+async def dispatch_harness(
     given: Topology | None = None,
     *,
     attempts: int = 3,
@@ -171,24 +192,31 @@ async def shell_bed(
     retention_s: float = 600.0,
     breaker_failures: int = 5,
     stop_grace_s: float = 0.01,
-) -> AsyncIterator[ShellBed]:
+    observers: Sequence[RunObserver] = (),
+) -> AsyncIterator[DispatchHarness]:
     clock = ManualClock()
     where = given or topology()
     backends = {spec.name: ManualBackend(spec.name) for spec in where.backends}
     budgets = {model.name: ModelBudget(LOAD_S, RUN_S) for model in where.models}
-    rules = ShellRules(
-        runs=RunRules(RetryPolicy(attempts, 60.0), RunLimits(budgets), READER_S),
+    rules = DispatchRules(
+        runs=RunRules(RetryPolicy(attempts, 60.0), RunTimeouts(budgets), READER_S),
         breakers=BreakerRules(breaker_failures, 15.0),
-        admission=AdmissionRules(queue_size),
-        held=HeldBounds(held_bytes, retention_s),
+        queue_size=queue_size,
+        store=StoreLimits(held_bytes, retention_s),
         stop_grace_s=stop_grace_s,
     )
-    shell = DispatchService(
-        where, Scheduler(where), rules, backends=backends, clock=clock, observer=Observers()
+    service = DispatchService(
+        where,
+        Scheduler(where),
+        rules,
+        backends=backends,
+        clock=clock,
+        observer=Observers(*observers),
+        ready=asyncio.Event(),
     )
-    await shell.start()
-    bed = ShellBed(shell, clock, backends)
+    await service.start()
+    harness = DispatchHarness(service, clock, backends)
     try:
-        yield bed
+        yield harness
     finally:
-        await shell.stop()
+        await service.stop()

@@ -1,6 +1,6 @@
 """Many processes that fight for one slot of a limit in Redis; a counter beside it is the witness.
 
-    python -m tests.conformance.router.fighters <redis url> <processes> <rounds>
+    python -m tests.conformance.router.slot_contenders <redis url> <processes> <rounds>
 
 Prints `<times the slot was held> <most holders at one moment>`.
 """
@@ -14,11 +14,11 @@ from redis.asyncio import Redis
 from beacon_lifecycle import SystemClock
 from beacon_redis import RedisAddress
 from beacon_router.limits import RedisLimiter
-from beacon_router.limits.port import Limit
-from beacon_router.limits.share import LimitShare
+from beacon_router.limits.lease import CapacityLease
+from beacon_router.limits.port import SharedLimit
 from tests.fixtures.waiting import PATIENCE_S
 
-SLOT = Limit("group:single", 1)
+SLOT = SharedLimit("group:single", 1)
 HELD, INSIDE, MOST = "witness:held", "witness:inside", "witness:most"
 
 
@@ -26,28 +26,28 @@ async def fight(url: str, rounds: int) -> None:
     clock = SystemClock()
     limiter = RedisLimiter(RedisAddress(url), clock, lease_s=5.0)
     grown = asyncio.Event()
-    share = LimitShare(SLOT, limiter, clock, lambda capacity: grown.set() if capacity else None)
+    lease = CapacityLease(SLOT, limiter, clock, lambda capacity: grown.set() if capacity else None)
     await limiter.start()
-    await share.start()
+    await lease.start()
     async with Redis.from_url(url) as witness, asyncio.timeout(PATIENCE_S):
         for _ in range(rounds):
-            await hold_once(share, grown, witness)
-    await share.stop()
+            await hold_once(lease, grown, witness)
+    await lease.stop()
     await limiter.stop()
 
 
-async def hold_once(share: LimitShare, grown: asyncio.Event, witness: Redis) -> None:
-    share.want(1)
-    while share.capacity == 0:
+async def hold_once(lease: CapacityLease, grown: asyncio.Event, witness: Redis) -> None:
+    lease.set_demand(1)
+    while lease.capacity == 0:
         grown.clear()
         await grown.wait()
-    share.started()
+    lease.acquired()
     inside = await witness.incr(INSIDE)
     await witness.zadd(MOST, {"most": inside}, gt=True)
     await witness.incr(HELD)
     await witness.decr(INSIDE)
-    share.want(0)
-    share.ended()
+    lease.set_demand(0)
+    lease.released()
 
 
 async def report(url: str) -> str:

@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
 from tests.fixtures.waiting import PATIENCE_S, until
-from tests.integration.router.raw_server import Visitor, server_that
+from tests.integration.router.raw_server import OK, Connection, server_that
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why is the sky blue?"}]
 
@@ -53,12 +53,15 @@ async def test_a_model_behind_another_dialect_can_be_talked_to(client: openai.As
 
 
 async def test_a_client_that_stops_reading_gives_its_gpu_back() -> None:
-    async def endless(visitor: Visitor) -> None:
-        await visitor.request()
-        await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+    async def endless(connection: Connection) -> None:
+        line = await connection.request()
+        if line is None or not line.startswith("post"):  # a health check
+            await connection.send(OK)
+            return
+        await connection.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
         try:
             while True:
-                await visitor.say(b"data: " + b"x" * 60_000 + b"\n\n")
+                await connection.send(b"data: " + b"x" * 60_000 + b"\n\n")
         except ConnectionError:
             left.set()
 
@@ -79,12 +82,15 @@ async def test_a_client_that_stops_reading_gives_its_gpu_back() -> None:
 
 
 async def test_a_client_that_stops_reading_loses_its_connection() -> None:
-    async def long(visitor: Visitor) -> None:
-        await visitor.request()
-        await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+    async def long(connection: Connection) -> None:
+        line = await connection.request()
+        if line is None or not line.startswith("post"):  # a health check
+            await connection.send(OK)
+            return
+        await connection.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
         with suppress(ConnectionError):
             while True:
-                await visitor.say(b"data: " + b"x" * 60_000 + b"\n\n")
+                await connection.send(b"data: " + b"x" * 60_000 + b"\n\n")
 
     async with server_that(long) as gpu:
         config = router_config(

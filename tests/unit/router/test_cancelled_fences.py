@@ -1,7 +1,7 @@
 """Which leases cancels have broken: remembered for a while, and never more than so many."""
 
 from beacon_router.scheduling import RequestId
-from beacon_router.service import cancelled_fences as broken_leases
+from beacon_router.service import cancelled_fences
 from beacon_router.service.cancelled_fences import CancelledFences
 
 
@@ -9,7 +9,7 @@ def test_the_highest_fence_holds_and_others_are_untouched() -> None:
     broken = CancelledFences(retention_s=10)
     broken.add(RequestId("a"), 5, 0.0)
     broken.add(RequestId("a"), 3, 1.0)
-    assert (broken.below(RequestId("a")), broken.below(RequestId("b"))) == (5, 0)
+    assert (broken.lowest_valid(RequestId("a")), broken.lowest_valid(RequestId("b"))) == (5, 0)
 
 
 def test_old_ones_are_forgotten_when_others_come() -> None:
@@ -17,11 +17,11 @@ def test_old_ones_are_forgotten_when_others_come() -> None:
     broken.add(RequestId("a"), 5, 0.0)
     broken.add(RequestId("b"), 5, 9.0)
     broken.add(RequestId("c"), 5, 11.0)
-    assert [broken.below(RequestId(name)) for name in "abc"] == [0, 5, 5]
+    assert [broken.lowest_valid(RequestId(name)) for name in "abc"] == [0, 5, 5]
 
 
 def test_there_are_never_more_than_a_bound() -> None:
     broken = CancelledFences(retention_s=1e9)
-    for number in range(broken_leases.MOST + 10):
+    for number in range(cancelled_fences.MAX_FENCES + 10):
         broken.add(RequestId(str(number)), 1, 0.0)
-    assert len(broken) == broken_leases.MOST
+    assert len(broken) == cancelled_fences.MAX_FENCES

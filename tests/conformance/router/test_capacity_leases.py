@@ -1,24 +1,24 @@
-"""A process's share of a limit: as much as it has work for, and no more than its turn when others wait."""
+"""A process's lease of a limit: as much as it has work for, and no more than its turn when others wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from beacon_router.limits.port import Limit
-from beacon_router.limits.share import LimitShare
-from tests.conformance.router.bed import GPU, LimiterBed
+from beacon_router.limits.lease import CapacityLease
+from beacon_router.limits.port import SharedLimit
+from tests.conformance.router.harness import GPU, LimiterHarness
 from tests.fixtures.waiting import patience, until
 
 CAP = 4
-LIMIT = Limit(GPU.name, CAP)
+LIMIT = SharedLimit(GPU.name, CAP)
 
 
 class Worker:
-    """A router in small: starts a run whenever the share allows, up to its demand."""
+    """A router in small: starts a run whenever the lease allows, up to its demand."""
 
     def __init__(self, demand: int = 0) -> None:
-        self.share: LimitShare | None = None
+        self.lease: CapacityLease | None = None
         self.backlog = demand
         self.running = 0
         self.completed = 0
@@ -27,42 +27,42 @@ class Worker:
         self.look(capacity)
 
     def look(self, capacity: int) -> None:
-        assert self.share is not None
+        assert self.lease is not None
         while self.running < capacity and self.backlog:
             self.backlog -= 1
             self.running += 1
-            self.share.started()
-        self.share.want(min(CAP, self.running + self.backlog))
+            self.lease.acquired()
+        self.lease.set_demand(min(CAP, self.running + self.backlog))
 
     def submit(self, count: int) -> None:
-        assert self.share is not None
+        assert self.lease is not None
         self.backlog += count
-        self.look(self.share.capacity)
+        self.look(self.lease.capacity)
 
     def finish(self) -> None:
-        assert self.share is not None
+        assert self.lease is not None
         self.running -= 1
         self.completed += 1
-        self.look(self.share.ended())
+        self.look(self.lease.released())
 
 
 StartWorker = Callable[[], Awaitable[Worker]]
 
 
 @pytest.fixture
-async def start_worker(bed: LimiterBed) -> AsyncIterator[StartWorker]:
-    stopping: list[LimitShare] = []
+async def start_worker(harness: LimiterHarness) -> AsyncIterator[StartWorker]:
+    stopping: list[CapacityLease] = []
 
     async def start() -> Worker:
         worker = Worker()
-        worker.share = LimitShare(LIMIT, await bed.process(), bed.clock, worker.capacity_changed)
-        stopping.append(worker.share)
-        await worker.share.start()
+        worker.lease = CapacityLease(LIMIT, await harness.process(), harness.clock, worker.capacity_changed)
+        stopping.append(worker.lease)
+        await worker.lease.start()
         return worker
 
     yield start
-    for share in stopping:
-        await share.stop()
+    for lease in stopping:
+        await lease.stop()
 
 
 async def test_a_share_grows_with_the_work(start_worker: StartWorker) -> None:
@@ -103,7 +103,7 @@ async def test_a_busy_process_gives_way_run_by_run(start_worker: StartWorker) ->
     await settled(lambda: busy.running == CAP)
 
     newcomer.submit(1_000)
-    await settled(lambda: "others wait" in repr(busy.share))
+    await settled(lambda: "others wait" in repr(busy.lease))
     busy.finish()
     await settled(lambda: newcomer.running == 1)
     busy.finish()
@@ -131,27 +131,27 @@ async def test_a_stopped_process_gives_everything_back_at_once(start_worker: Sta
     first.submit(4)
     await settled(lambda: first.running == CAP)
     second.submit(2)
-    await settled(lambda: "others wait" in repr(first.share))
+    await settled(lambda: "others wait" in repr(first.lease))
 
-    assert first.share is not None
-    await first.share.stop()
+    assert first.lease is not None
+    await first.lease.stop()
 
     await settled(lambda: second.running == 2)
 
 
 async def test_a_crashed_process_gives_everything_back_within_the_lease(
-    bed: LimiterBed, start_worker: StartWorker
+    harness: LimiterHarness, start_worker: StartWorker
 ) -> None:
     crashed, alive = await start_worker(), await start_worker()
     crashed.submit(4)
     await settled(lambda: crashed.running == CAP)
     alive.submit(2)
 
-    assert crashed.share is not None
-    await crashed.share._tasks.close()
+    assert crashed.lease is not None
+    await crashed.lease._tasks.close()
 
     async def served() -> bool:
-        await bed.pass_time(bed.lease_s / 10)
+        await harness.pass_time(harness.lease_s / 10)
         return alive.running == 2
 
     await until(served, "the slots of the crashed process are in use again")
@@ -161,4 +161,4 @@ async def settled(condition: Callable[[], bool]) -> None:
     async def reached() -> bool:
         return condition()
 
-    await until(reached, "the share to settle")
+    await until(reached, "the lease to settle")

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_config.topology import ModelConfig
-from beacon_router.http.work_size import LARGEST, Sizes, size_of
+from beacon_router.http.work_size import MAX_WORK_SIZE, WorkSizes, size_of
 
-SIZES = Sizes({"audio": ModelConfig(size="duration"), "chat": ModelConfig()})
+SIZES = WorkSizes({"audio": ModelConfig(size="duration"), "chat": ModelConfig()})
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -17,7 +17,9 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(("value", "size"), [(30, 30.0), (2.5, 2.5), ("four", 4.0), (LARGEST, LARGEST)])
+@pytest.mark.parametrize(
+    ("value", "size"), [(30, 30.0), (2.5, 2.5), ("four", 4.0), (MAX_WORK_SIZE, MAX_WORK_SIZE)]
+)
 def test_a_number_counts_as_it_is_and_a_text_by_its_length(value: object, size: float) -> None:
     assert size_of(value) == size
 
@@ -34,7 +36,7 @@ def test_what_is_no_size_is_unknown(value: object) -> None:
 def test_whatever_is_sent_is_a_size_or_unknown(value: object) -> None:
     size = size_of(value)
 
-    assert size is None or 0 < size <= LARGEST
+    assert size is None or 0 < size <= MAX_WORK_SIZE
 
 
 def test_the_field_is_looked_for_in_the_params_and_then_in_the_input() -> None:

@@ -1,4 +1,4 @@
-"""Processes that share a limit use no more of it together than there is, though answers about it get lost."""
+"""Processes that lease a limit use no more of it together than there is, though answers about it get lost."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from beacon_lifecycle import ManualClock
-from beacon_router.limits import LimitShare, MemoryLimiter, Standing, Token
-from beacon_router.limits.port import Limit, LimiterAwayError, News
+from beacon_router.limits import CapacityLease, MemoryLimiter, Token, TokenStatus
+from beacon_router.limits.port import LimiterUnavailableError, LimitEvent, SharedLimit
 
 LEASE_S = 10.0
-LIMIT = Limit("group:modal", 2)
+LIMIT = SharedLimit("group:modal", 2)
 PROCESSES = 2
 WHO = st.integers(0, PROCESSES - 1)
 T = TypeVar("T")
@@ -27,44 +27,44 @@ class Forgetful:
         self.loses = 0
         self._limiter = limiter
 
-    def watch(self, name: str, told: Callable[[News], None]) -> None:
+    def watch(self, name: str, told: Callable[[LimitEvent], None]) -> None:
         self._limiter.watch(name, told)
 
-    async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
+    async def acquire(self, limit: SharedLimit, tokens: Sequence[Token]) -> TokenStatus:
         return self._answer(await self._limiter.acquire(limit, tokens))
 
-    async def renew(self, limit: Limit, held: Sequence[Token], waiting: Sequence[Token]) -> Standing:
+    async def renew(self, limit: SharedLimit, held: Sequence[Token], waiting: Sequence[Token]) -> TokenStatus:
         return self._answer(await self._limiter.renew(limit, held, waiting))
 
-    async def release(self, limit: Limit, tokens: Sequence[Token]) -> int:
+    async def release(self, limit: SharedLimit, tokens: Sequence[Token]) -> int:
         return self._answer(await self._limiter.release(limit, tokens))
 
     def _answer(self, answer: T) -> T:
         if self.loses:
             self.loses -= 1
-            raise LimiterAwayError("the answer is lost")
+            raise LimiterUnavailableError("the answer is lost")
         return answer
 
 
 class Process:
-    """Starts what it has work for as soon as its share allows it, as a router does."""
+    """Starts what it has work for as soon as its lease allows it, as a router does."""
 
     def __init__(self, limiter: MemoryLimiter, clock: ManualClock) -> None:
         self.limiter = Forgetful(limiter)
-        self.share = LimitShare(LIMIT, self.limiter, clock, lambda _: self.pump())
+        self.lease = CapacityLease(LIMIT, self.limiter, clock, lambda _: self.pump())
         self.work = 0
         self.used = 0
 
     def pump(self) -> None:
-        while self.used < min(self.work, self.share.capacity):
-            self.share.started()
+        while self.used < min(self.work, self.lease.capacity):
+            self.lease.acquired()
             self.used += 1
-        self.share.want(self.work)
+        self.lease.set_demand(self.work)
 
     def end_one(self) -> None:
         self.used -= 1
         self.work -= 1
-        self.share.ended()
+        self.lease.released()
         self.pump()
 
 
@@ -86,12 +86,12 @@ class Sharing(RuleBasedStateMachine):
         limiter = MemoryLimiter(self.clock, lease_s=LEASE_S)
         self.processes = [Process(limiter, self.clock) for _ in range(PROCESSES)]
         for process in self.processes:
-            await process.share.start()
+            await process.lease.start()
 
     async def stop_all(self) -> None:
         for process in self.processes:
             process.limiter.loses = 0
-            await process.share.stop()
+            await process.lease.stop()
 
     @rule(who=WHO, more=st.integers(1, 3), settle=st.booleans())
     def get_work(self, who: int, more: int, settle: bool) -> None:
@@ -126,8 +126,8 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def no_more_is_used_than_there_is(self) -> None:
-        shares = [process.share for process in self.processes]
-        assert sum(process.used for process in self.processes) <= LIMIT.cap, shares
+        leases = [process.lease for process in self.processes]
+        assert sum(process.used for process in self.processes) <= LIMIT.cap, leases
 
 
 TestSharing = Sharing.TestCase

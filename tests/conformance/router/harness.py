@@ -8,15 +8,15 @@ from typing import Protocol
 
 from beacon_lifecycle import Clock, ManualClock, SystemClock
 from beacon_redis import LuaScripts, RedisAddress
-from beacon_router.limits import MemoryLimiter, News, RedisLimiter, SlotLimiter
-from beacon_router.limits.port import Limit, Standing, Token
+from beacon_router.limits import LimitEvent, MemoryLimiter, RedisLimiter, SlotLimiter
+from beacon_router.limits.port import SharedLimit, Token, TokenStatus
 from tests.fixtures.waiting import PATIENCE_S, until
 
-GPU = Limit("group:modal", 3)
+GPU = SharedLimit("group:modal", 3)
 SCRIPTS = LuaScripts(Path(__file__).parent)
 
 
-class LimiterBed(Protocol):
+class LimiterHarness(Protocol):
     @property
     def lease_s(self) -> float: ...
 
@@ -30,7 +30,7 @@ class LimiterBed(Protocol):
     async def pass_time(self, seconds: float) -> None: ...
 
 
-class MemoryBed:
+class MemoryHarness:
     lease_s = 10.0
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class MemoryBed:
         await self.clock.advance(seconds)
 
 
-class RedisBed:
+class RedisHarness:
     """Leases are long, so that a slow machine loses none; `pass_time` makes them older without waiting."""
 
     lease_s = 60.0
@@ -71,19 +71,19 @@ class RedisBed:
 
 
 @asynccontextmanager
-async def redis_bed(url: str) -> AsyncIterator[RedisBed]:
+async def redis_harness(url: str) -> AsyncIterator[RedisHarness]:
     async with AsyncExitStack() as closing:
-        yield RedisBed(url, closing)
+        yield RedisHarness(url, closing)
 
 
 class Inbox:
     """What one process was told."""
 
     def __init__(self) -> None:
-        self.news: list[News] = []
+        self.news: list[LimitEvent] = []
         self._came = asyncio.Event()
 
-    def __call__(self, news: News) -> None:
+    def __call__(self, news: LimitEvent) -> None:
         self.news.append(news)
         self._came.set()
 
@@ -98,9 +98,9 @@ class Inbox:
 
 
 async def _connected(limiter: RedisLimiter) -> bool:
-    return limiter.listening
+    return limiter.subscribed
 
 
-async def standing_of(limiter: SlotLimiter, token: Token, limit: Limit = GPU) -> Standing:
+async def status_of(limiter: SlotLimiter, token: Token, limit: SharedLimit = GPU) -> TokenStatus:
     """A look that renews nothing but this waiting token."""
     return await limiter.renew(limit, [], [token])

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from beacon_lifecycle import ManualClock
-from beacon_router.limits import LimitShare, MemoryLimiter, Standing, Token
-from beacon_router.limits.port import Limit
+from beacon_router.limits import CapacityLease, MemoryLimiter, Token, TokenStatus
+from beacon_router.limits.port import SharedLimit
 
 LEASE_S = 10.0
 
@@ -18,7 +18,7 @@ class Sleepy(MemoryLimiter):
         self.awake = asyncio.Event()
         self.awake.set()
 
-    async def renew(self, limit: Limit, held: Sequence[Token], waiting: Sequence[Token]) -> Standing:
+    async def renew(self, limit: SharedLimit, held: Sequence[Token], waiting: Sequence[Token]) -> TokenStatus:
         await self.awake.wait()
         return await super().renew(limit, held, waiting)
 
@@ -27,10 +27,10 @@ async def test_nothing_starts_on_a_lease_that_ended_while_nobody_answered() -> N
     clock = ManualClock()
     limiter = Sleepy(clock)
     capacities: list[int] = []
-    share = LimitShare(Limit("group:modal", 4), limiter, clock, capacities.append)
-    await share.start()
+    lease = CapacityLease(SharedLimit("group:modal", 4), limiter, clock, capacities.append)
+    await lease.start()
     try:
-        share.want(2)
+        lease.set_demand(2)
         await clock.advance(0)
         assert capacities == [2]
 
@@ -42,7 +42,7 @@ async def test_nothing_starts_on_a_lease_that_ended_while_nobody_answered() -> N
         await clock.advance(LEASE_S)
         assert capacities == [2, 0, 2]
     finally:
-        await share.stop()
+        await lease.stop()
 
 
 class Counting(MemoryLimiter):
@@ -50,7 +50,7 @@ class Counting(MemoryLimiter):
 
     asked = 0
 
-    async def acquire(self, limit: Limit, tokens: Sequence[Token]) -> Standing:
+    async def acquire(self, limit: SharedLimit, tokens: Sequence[Token]) -> TokenStatus:
         self.asked += 1
         return await super().acquire(limit, tokens)
 
@@ -59,12 +59,14 @@ async def test_a_token_that_neither_can_use_yet_is_not_passed_to_and_fro_without
     """Both want the one slot, and wait for a second token that a run needs: each gets its moment with it."""
     clock = ManualClock()
     limiter = Counting(clock, lease_s=LEASE_S)
-    first, second = (LimitShare(Limit("slots:us-1", 1), limiter, clock, lambda _: None) for _ in range(2))
-    for share in (first, second):
-        await share.start()
+    first, second = (
+        CapacityLease(SharedLimit("slots:us-1", 1), limiter, clock, lambda _: None) for _ in range(2)
+    )
+    for lease in (first, second):
+        await lease.start()
     try:
-        for share in (first, second):
-            share.want(1)
+        for lease in (first, second):
+            lease.set_demand(1)
         had = []
         for _ in range(100):
             await clock.advance(0.01)
@@ -72,8 +74,8 @@ async def test_a_token_that_neither_can_use_yet_is_not_passed_to_and_fro_without
         assert {(1, 0), (0, 1)} <= set(had), "it is passed on"
         assert limiter.asked < 2 + 100 * 0.01 / 0.05 + 5, "a few times a second"
     finally:
-        for share in (first, second):
-            await share.stop()
+        for lease in (first, second):
+            await lease.stop()
 
 
 class SlowToTakeBack(MemoryLimiter):
@@ -83,7 +85,7 @@ class SlowToTakeBack(MemoryLimiter):
         super().__init__(clock, lease_s=LEASE_S)
         self.free = asyncio.Event()
 
-    async def release(self, limit: Limit, tokens: Sequence[Token]) -> int:
+    async def release(self, limit: SharedLimit, tokens: Sequence[Token]) -> int:
         await self.free.wait()
         return await super().release(limit, tokens)
 
@@ -93,19 +95,19 @@ async def test_nothing_starts_on_a_token_that_is_on_its_way_back() -> None:
     clock = ManualClock()
     limiter = SlowToTakeBack(clock)
     capacities: list[int] = []
-    first = LimitShare(Limit("slots:us-1", 1), limiter, clock, capacities.append)
-    second = LimitShare(Limit("slots:us-1", 1), limiter, clock, lambda _: None)
-    for share in (first, second):
-        await share.start()
+    first = CapacityLease(SharedLimit("slots:us-1", 1), limiter, clock, capacities.append)
+    second = CapacityLease(SharedLimit("slots:us-1", 1), limiter, clock, lambda _: None)
+    for lease in (first, second):
+        await lease.start()
     try:
-        first.want(1)
+        first.set_demand(1)
         await clock.advance(0)
         assert capacities == [1]
-        second.want(1)
+        second.set_demand(1)
         for _ in range(10):
             await clock.advance(0.01)
         assert capacities == [1, 0], "told before it is given back"
     finally:
         limiter.free.set()
-        for share in (first, second):
-            await share.stop()
+        for lease in (first, second):
+            await lease.stop()

@@ -1,0 +1,127 @@
+"""The router's HTTP client: calls of all dialects and health checks (docs/decisions/0003)."""
+
+import asyncio
+import ssl
+
+import aiohttp
+from yarl import URL
+
+from beacon_router.backends.errors import bad_payload, connection_lost, unreachable
+from beacon_router.backends.types import Sink, WireRequest, WireResponse
+
+CONNECT_TIMEOUT_S = 10.0
+# Shorter than the keep-alive of common servers (uvicorn: 5 s), so that they rarely close a connection in use.
+KEEP_ALIVE_S = 3.0
+MAX_HEADER_BYTES = 16_384  # of one header field; aiohttp bounds their number
+READ_BUFFER_BYTES = 65_536
+# Modal redirects after at most 150 s each time; run timeouts end real runs long before this.
+MAX_REDIRECTS = 1_000
+
+
+class BackendClient:
+    """A service. Each response is read in pieces and bounded; backend slots bound the connections."""
+
+    name = "backend_client"
+
+    def __init__(
+        self, *, connect_timeout_s: float = CONNECT_TIMEOUT_S, keep_alive_s: float = KEEP_ALIVE_S
+    ) -> None:
+        self._stopped = asyncio.Event()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=keep_alive_s, ssl=ssl.create_default_context()
+            ),
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout_s),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={
+                "user-agent": "beacon-router",
+                "accept": "application/json, text/event-stream",
+                "accept-encoding": "identity",
+            },
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            read_bufsize=READ_BUFFER_BYTES,
+        )
+
+    async def send(self, request: WireRequest, *, max_bytes: int, sink: Sink | None = None) -> WireResponse:
+        """Send it and follow redirects on the same origin. All transport errors become BackendError.
+
+        With a sink, the body of a 200 response is written there and has no size limit.
+        """
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._send_once(request, max_bytes, sink)
+            target = redirect(request, response)
+            if target is None:
+                return response
+            request = target
+        raise bad_payload(f"the backend redirected more than {MAX_REDIRECTS} times")
+
+    async def status_of(self, url: URL) -> int:
+        """The status of a GET, without its body and without redirects."""
+        try:
+            async with self._session.get(url, allow_redirects=False) as response:
+                return response.status
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise unreachable(error) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise connection_lost(error) from error
+
+    async def _send_once(self, request: WireRequest, max_bytes: int, sink: Sink | None) -> WireResponse:
+        try:
+            async with self._session.request(
+                request.method, request.url, data=request.body, headers=request.headers, allow_redirects=False
+            ) as response:
+                body = b""
+                if sink is not None and response.status == 200:
+                    async for piece in response.content.iter_any():
+                        await sink.write(piece)
+                else:
+                    body = await _read(response, max_bytes)
+                return WireResponse(response.status, response.headers, body)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise unreachable(error) from error
+        except aiohttp.ClientResponseError as error:
+            raise bad_payload(f"the response is not valid HTTP: {error.message}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise connection_lost(error) from error
+
+    async def start(self) -> None:
+        """Connections are opened when they are needed."""
+
+    async def wait(self) -> None:
+        await self._stopped.wait()
+
+    async def stop(self) -> None:
+        await self._session.close()
+        self._stopped.set()
+
+
+def redirect(request: WireRequest, response: WireResponse) -> WireRequest | None:
+    """The next request of a redirect on the same origin; None if the response is no redirect."""
+    if response.status not in (301, 302, 303, 307, 308):
+        return None
+    location = response.headers.get("location", "")
+    try:
+        target = request.url.join(URL(location))
+        followed = bool(location) and same_origin(target, request.url)
+    except ValueError as error:
+        raise bad_payload(f"a redirect to {location[:200]!r}: {error}") from error
+    if not followed:
+        raise bad_payload(f"a redirect to {location[:200]!r}, which is not on the same origin")
+    if response.status == 303:
+        return WireRequest("GET", target, {k: v for k, v in request.headers.items() if k != "content-type"})
+    return request._replace(url=target)
+
+
+def same_origin(first: URL, second: URL) -> bool:
+    """The credentials in the headers are for one origin only."""
+    return first.origin() == second.origin()
+
+
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > max_bytes:
+            raise bad_payload(f"the response is longer than {max_bytes} bytes")
+    return bytes(body)

@@ -1,0 +1,56 @@
+"""One backend: a dialect over the HTTP client."""
+
+from typing import Protocol
+
+import orjson
+
+from beacon_lifecycle import Clock
+from beacon_router.backends.client import BackendClient
+from beacon_router.backends.errors import bad_payload, status_error
+from beacon_router.backends.types import BackendCall, BackendResult, Sink, WireRequest, WireResponse
+
+MAX_ERROR_TEXT_BYTES = 2_000
+
+
+class DialectAdapter(Protocol):
+    """Pure: from a call to an HTTP request, from a response to its result. Both raise BackendError."""
+
+    streams: bool
+
+    def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest: ...
+
+    def result(self, response: WireResponse) -> BackendResult:
+        """The result of a response with status 200."""
+        ...
+
+
+class HttpBackend:
+    def __init__(
+        self, dialect: DialectAdapter, client: BackendClient, clock: Clock, *, max_response_bytes: int
+    ) -> None:
+        self._dialect = dialect
+        self._client = client
+        self._clock = clock
+        self._max_response_bytes = max_response_bytes
+
+    async def run(self, call: BackendCall, *, attempt: int = 1, sink: Sink | None = None) -> BackendResult:
+        sink = sink if self._dialect.streams else None
+        request = self._dialect.request(call, attempt=attempt, stream=sink is not None)
+        response = await self._client.send(request, max_bytes=self._max_response_bytes, sink=sink)
+        if response.status != 200:
+            text = response.body[:MAX_ERROR_TEXT_BYTES].decode("utf-8", "replace")
+            retry_after = response.headers.get("retry-after")
+            raise status_error(response.status, text, retry_after, self._clock.wall())
+        return BackendResult(b"null") if sink is not None else self._dialect.result(response)
+
+
+def json_object(response: WireResponse) -> dict[str, object]:
+    """The JSON object of a successful response."""
+    try:
+        document = orjson.loads(response.body)
+    except orjson.JSONDecodeError as error:
+        kind, size = response.headers.get("content-type", "no type"), len(response.body)
+        raise bad_payload(f"the response is not JSON ({kind}, {size} bytes): {error}") from error
+    if not isinstance(document, dict):
+        raise bad_payload("the response is JSON, but not an object")
+    return document

@@ -1,0 +1,78 @@
+"""One task per run: calls the backend and always reports how the call ended."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextvars import Context
+
+import structlog
+
+from beacon_lifecycle import TaskSet
+from beacon_router.backends import Backend, BackendError, BackendResult
+from beacon_router.service.failures import internal_error
+from beacon_router.service.inference import Run
+
+log = structlog.get_logger(__name__)
+
+
+class RunTasks:
+    """`ended` is called once per run with its result, unless the run is cancelled first."""
+
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        ended: Callable[[Run, BackendResult | BackendError], None],
+    ) -> None:
+        self._backends = backends
+        self._ended = ended
+        self._tasks = TaskSet("runs")
+        self._running: dict[Run, asyncio.Task[None]] = {}
+        self._closing: dict[str, set[asyncio.Task[None]]] = {name: set() for name in backends}
+        """Cancelled calls whose connections are not closed yet, by backend."""
+
+    @property
+    def failed(self) -> asyncio.Event:
+        """Set after a defect of the router itself."""
+        return self._tasks.failed
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._tasks.failure
+
+    def start(self, run: Run) -> None:
+        # In a new context: the current one belongs to the request that caused the dispatch.
+        self._running[run] = self._tasks.spawn(run.start.id, self._perform(run), context=Context())
+
+    def cancel(self, run: Run) -> bool:
+        """False: it has ended already. The next call to the backend waits until the connection is closed."""
+        task = self._running.pop(run, None)
+        if task is None:
+            return False
+        closing = self._closing[run.start.backend]
+        closing.add(task)
+        task.add_done_callback(closing.discard)
+        task.cancel()
+        return True
+
+    async def drain(self, grace_s: float) -> list[Run]:
+        """Wait for the runs to end; those that have not ended in time are returned."""
+        await self._tasks.drain(grace_s)
+        return list(self._running)
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    async def _perform(self, run: Run) -> None:
+        spec, backend = run.inference.spec, run.start.backend
+        if self._closing[backend]:
+            # The backend must see the end of a cancelled call before it gets the next one.
+            await asyncio.wait(list(self._closing[backend]))
+        result: BackendResult | BackendError
+        try:
+            result = await self._backends[backend].run(spec, attempt=run.number, sink=spec.sink)
+        except BackendError as error:
+            result = error
+        except Exception as error:
+            log.exception("run_crashed", inference=spec.id, backend=backend)
+            result = internal_error(error)
+        if self._running.pop(run, None) is not None:
+            self._ended(run, result)

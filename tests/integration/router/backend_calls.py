@@ -1,0 +1,49 @@
+"""Calls to a backend over real connections, without a scheduler."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from yarl import URL
+
+from beacon_config.topology import Dialect
+from beacon_contracts.inference import StepMeta
+from beacon_contracts.tiers import Tier
+from beacon_lifecycle import SystemClock
+from beacon_router.backends import Backend, BackendClient
+from beacon_router.backends.http_backend import HttpBackend
+from beacon_router.backends.registry import adapter_of
+from beacon_router.scheduling import RequestId
+from beacon_router.service.inference import InferenceSpec
+
+PATHS = {Dialect.MODAL: "/modal", Dialect.OPENAI: "/v1", Dialect.EXECUTE: "/v1/execute"}
+
+
+def spec_of(
+    request_id: str,
+    model: str,
+    given: bytes,
+    *,
+    params: bytes = b"{}",
+    context: bytes = b"{}",
+    meta: StepMeta | None = None,
+) -> InferenceSpec:
+    return InferenceSpec(
+        RequestId(request_id), model, "EU", Tier.FREE, given, params=params, context=context, meta=meta
+    )
+
+
+def backend_at(
+    dialect: str, url: str, client: BackendClient, *, max_response_bytes: int = 100_000
+) -> Backend:
+    name = Dialect(dialect)
+    adapter = adapter_of(name, URL(url + PATHS[name]), {})
+    return HttpBackend(adapter, client, SystemClock(), max_response_bytes=max_response_bytes)
+
+
+@asynccontextmanager
+async def open_client(**settings: float) -> AsyncIterator[BackendClient]:
+    client = BackendClient(**settings)
+    try:
+        yield client
+    finally:
+        await client.stop()
