@@ -1,4 +1,4 @@
-"""Turns validation errors into sentences that name the key, what was given and what would be right."""
+"""Formats validation errors: the key, the given value and the expected one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,24 +6,24 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-# An address is not shown: it may hold a password.
-_NOT_AN_ADDRESS = "is not an address of the form http://host:port/path"
-_SENTENCES = {
-    "extra_forbidden": "is not a known key; is it a typing mistake?",
+# Addresses are not shown, because they may contain a password.
+_INVALID_URL = "is not an address of the form http://host:port/path"
+_MESSAGES = {
+    "extra_forbidden": "is not a known key (misspelled?)",
     "missing": "is missing",
     "string_pattern_mismatch": (
         "is not a usable name: a name has letters, digits and . _ : / - and begins with a letter or digit"
     ),
-    "url_parsing": _NOT_AN_ADDRESS,
-    "url_scheme": _NOT_AN_ADDRESS,
-    "url_type": _NOT_AN_ADDRESS,
-    "url_too_long": _NOT_AN_ADDRESS,
+    "url_parsing": _INVALID_URL,
+    "url_scheme": _INVALID_URL,
+    "url_type": _INVALID_URL,
+    "url_too_long": _INVALID_URL,
 }
 _NOT_A_TABLE = ("dict_type", "model_type", "model_attributes_type")
 
 
 def explain(error: ValidationError, replaced: Mapping[tuple[int | str, ...], str]) -> list[str]:
-    """One line for each mistake; `replaced` names the keys whose value came from a variable."""
+    """One line per error; `replaced` maps keys to the variables that set them."""
     lines: list[str] = []
     for problem in error.errors(include_url=False):
         key = _key(problem["loc"])
@@ -33,21 +33,21 @@ def explain(error: ValidationError, replaced: Mapping[tuple[int | str, ...], str
     return lines
 
 
-def _key(places: Sequence[int | str]) -> str:
-    """`skip_prices[0].price`; names that have dots are quoted, as in the file."""
+def _key(path: Sequence[int | str]) -> str:
+    """`skip_prices[0].price`; names with dots are quoted, as in the file."""
     key = ""
-    for place in places:
-        if isinstance(place, int):
-            key += f"[{place}]"
-        elif place != "[key]":
-            key += ("." if key else "") + (f'"{place}"' if "." in place or " " in place else place)
+    for part in path:
+        if isinstance(part, int):
+            key += f"[{part}]"
+        elif part != "[key]":
+            key += ("." if key else "") + (f'"{part}"' if "." in part or " " in part else part)
     return key
 
 
 def _reason(problem: ErrorDetails) -> str:
     kind = problem["type"]
-    if kind in _SENTENCES:
-        return _SENTENCES[kind]
+    if kind in _MESSAGES:
+        return _MESSAGES[kind]
     if kind == "value_error":
         return problem["msg"].removeprefix("Value error, ")
     if kind == "too_short":

@@ -1,4 +1,4 @@
-"""Pipelines: features, their steps, and the small templates that hand results on."""
+"""Pipelines: features, their steps, and the templates that pass results to later steps."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,16 +18,16 @@ INPUT = "input"
 _STEP_NAME = re.compile("[A-Za-z0-9_]{1,64}")
 
 
-def _usable_in_templates(name: str) -> str:
+def _valid_step_name(name: str) -> str:
     if _STEP_NAME.fullmatch(name) is None:
         raise ValueError(f"{name!r} cannot be referred to in templates: use letters, digits and _ only")
     if name == INPUT:
-        raise ValueError(f"{INPUT!r} is what templates call the job's own input; give the step another name")
+        raise ValueError(f"{INPUT!r} is reserved for the job's input; give the step another name")
     return name
 
 
 class StepConfig(Section):
-    name: Annotated[str, AfterValidator(_usable_in_templates)]
+    name: Annotated[str, AfterValidator(_valid_step_name)]
     model: Name
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
     input: dict[str, Any] = Field(default_factory=dict)
@@ -38,7 +38,7 @@ class FeatureConfig(Section):
 
 
 def template_errors(step: StepConfig, known: set[str]) -> Iterator[str]:
-    """What is wrong with the step's templates, given the names that it can refer to."""
+    """Errors in the templates of a step, given the names that it may refer to."""
     for text in _texts(step.input):
         for match in _BRACES.finditer(text):
             reference = REFERENCE.fullmatch(match.group())

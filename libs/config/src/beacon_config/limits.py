@@ -1,4 +1,4 @@
-"""How much, how long, how often: the numbers of runner and router."""
+"""Limits, timeouts and intervals of runner and router."""
 
 from typing import Annotated, Literal
 

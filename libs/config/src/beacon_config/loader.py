@@ -1,4 +1,4 @@
-"""Reads the file, applies what the environment overrides, and says what is wrong in words."""
+"""Reads and validates the configuration file, with overrides from the environment."""
 
 import tomllib
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from beacon_config.topology import backend_url_variable
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message names each key and what is wrong with it."""
+    """The configuration is invalid; the message names each key and its error."""
 
 
 def load_config(path: Path, environ: Mapping[str, str]) -> BeaconConfig:
-    """The checked configuration of `path`, with backend addresses taken from `environ` where set."""
+    """The validated configuration, with backend addresses from `environ` where set."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -38,7 +38,7 @@ def load_config(path: Path, environ: Mapping[str, str]) -> BeaconConfig:
 def _override_backend_urls(
     data: dict[str, Any], environ: Mapping[str, str]
 ) -> dict[tuple[int | str, ...], str]:
-    """Put the addresses of the environment in place; the keys that were replaced, each with its variable."""
+    """Apply the addresses of the environment; returns the replaced keys with their variables."""
     backends = data.get("backends")
     if not isinstance(backends, dict):
         return {}

@@ -1,4 +1,4 @@
-"""The whole file, and the checks that need more than one of its parts."""
+"""The whole file, and checks across its sections."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -39,13 +39,13 @@ class BeaconConfig(Section):
 
     @cached_property
     def region_names(self) -> dict[str, str]:
-        """Every spelling of a region, in lower case, to its name."""
+        """Maps names and aliases of regions, in lower case, to names."""
         names = {name.casefold(): name for name in self.regions}
         names |= {alias.casefold(): name for name, region in self.regions.items() for alias in region.aliases}
         return names
 
     @model_validator(mode="after")
-    def _parts_fit_together(self) -> Self:
+    def _check_sections(self) -> Self:
         errors = [
             *self._backend_errors(),
             *self._region_errors(),
@@ -63,7 +63,7 @@ class BeaconConfig(Section):
         for name in self.backends:
             other = variables.setdefault(backend_url_variable(name), name)
             if other != name:
-                yield f"backends {other} and {name} would both be set by {backend_url_variable(name)}"
+                yield f"backends {other} and {name} are both set by {backend_url_variable(name)}"
         for name, backend in self.backends.items():
             if backend.region not in self.regions:
                 yield f"backend {name} is in region {backend.region!r}, which is not in [regions]"
@@ -81,7 +81,7 @@ class BeaconConfig(Section):
         for name, region in self.regions.items():
             for spelling in {name.casefold(), *(alias.casefold() for alias in region.aliases)}:
                 if owners.setdefault(spelling, name) != name:
-                    yield f"regions {owners[spelling]} and {name} are both called {spelling!r}"
+                    yield f"regions {owners[spelling]} and {name} have the same name {spelling!r}"
         used = {backend.region for backend in self.backends.values()}
         for name in sorted(self.regions.keys() - used):
             yield f"region {name} has no backend"
@@ -93,7 +93,7 @@ class BeaconConfig(Section):
                 if step.model not in self.models:
                     yield f"feature {name}: step {step.name} needs {step.model!r}, which is not in [models]"
                 if step.name in known:
-                    yield f"feature {name}: the name {step.name!r} is taken twice"
+                    yield f"feature {name}: two steps are named {step.name!r}"
                 yield from (f"feature {name}: {error}" for error in template_errors(step, known))
                 known.add(step.name)
 
@@ -109,7 +109,7 @@ class BeaconConfig(Section):
     def _price_errors(self) -> Iterator[str]:
         *bounded, last = self.skip_prices
         if last.up_to_s is not None:
-            yield "the last of [[skip_prices]] must have no up_to_s: it is the price of everything longer"
+            yield "the last of [[skip_prices]] must have no up_to_s: it is the price of all longer jobs"
         bounds = [price.up_to_s or 0.0 for price in bounded]
         if any(later <= earlier for earlier, later in zip([0.0, *bounds], bounds, strict=False)):
             yield "[[skip_prices]] must be sorted by up_to_s, each longer than the one before"

@@ -1,4 +1,4 @@
-"""Who goes first, how much each may ask for, and what going first costs."""
+"""Tiers and their limits, lanes, worker pools, promotion and skip prices."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -37,7 +37,7 @@ class PoolConfig(Section):
 
     @property
     def served(self) -> list[JobClass]:
-        """The classes that it takes work from: a strict pool helps nobody."""
+        """The classes whose jobs it runs: a strict pool serves its first class only."""
         return self.classes[:1] if self.strict else self.classes
 
 
@@ -48,7 +48,7 @@ class PromotionConfig(Section):
 
 
 class SkipPrice(Section):
-    """The price for a job of at most `up_to_s` seconds; the last one has no bound."""
+    """The price for a job of at most `up_to_s` seconds; the last price has no limit."""
 
     up_to_s: PositiveSeconds | None = None
     price: Annotated[int, Field(ge=0, le=1_000_000)]

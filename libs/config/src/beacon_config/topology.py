@@ -10,7 +10,7 @@ from beacon_contracts.model import Name
 
 
 class Section(BaseModel):
-    """A part of the file: unknown keys are errors, because they are typing mistakes."""
+    """A section of the file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,7 +21,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class Dialect(StrEnum):
-    """How a backend is spoken to."""
+    """The wire format of a backend."""
 
     MODAL = "modal"
     OPENAI = "openai"
@@ -31,7 +31,7 @@ class Dialect(StrEnum):
 class RegionConfig(Section):
     aliases: list[Name] = Field(default_factory=list)
     concurrency: Count | None = Field(
-        default=None, description="Runs at the same time; the sum of its backends' slots when left out"
+        default=None, description="Concurrent runs; default: the sum of its backends' slots"
     )
 
 
@@ -46,7 +46,7 @@ class BackendConfig(Section):
     models: Annotated[list[Name], Field(min_length=1)]
     slots: Annotated[int, Field(ge=1, le=100_000)] = 1
     loaded_models: Annotated[int, Field(ge=1, le=1_000)] = Field(
-        default=1, description="How many models stay loaded at once"
+        default=1, description="Number of models that stay loaded"
     )
     group: Name | None = None
     health_url: HttpUrl | None = None
@@ -63,9 +63,9 @@ class ModelConfig(Section):
     expected_run_s: Seconds = 5.0
     load_timeout_s: PositiveSeconds | None = None
     run_timeout_s: PositiveSeconds | None = None
-    limit: Count | None = Field(default=None, description="Runs at the same time in all regions together")
-    exclusive: bool = Field(default=False, description="One at a time per region")
+    limit: Count | None = Field(default=None, description="Concurrent runs in all regions")
+    exclusive: bool = Field(default=False, description="One run at a time per region")
     max_duration_s: PositiveSeconds | None = None
     size: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        default=None, description="The field of params or input that says how much work a request is"
+        default=None, description="The field of params or input that gives the size of a request"
     )

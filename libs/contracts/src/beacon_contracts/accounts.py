@@ -17,7 +17,7 @@ class Scope(StrEnum):
 
 
 class LimitUse(ResponseModel):
-    """A limit that is None does not apply; `left` is then None too."""
+    """`limit` and `left` are None where no limit applies."""
 
     limit: int | None = None
     used: int = 0
@@ -26,7 +26,7 @@ class LimitUse(ResponseModel):
 
 
 class Me(ResponseModel):
-    """Who a key is. `limits` has `pending_jobs` and `jobs_per_hour`."""
+    """The user of a key. `limits` has `pending_jobs` and `jobs_per_hour`."""
 
     user_id: str
     name: str
@@ -39,7 +39,7 @@ class Me(ResponseModel):
 
 
 class LedgerEntry(ResponseModel):
-    """One change of a user's credit; `refunds` is the id of the entry that it gives back."""
+    """One change of a user's credit; `refunds` is the id of the refunded entry."""
 
     id: int
     at: datetime
@@ -67,7 +67,7 @@ class NewUser(RequestModel):
 
 
 class UserChange(RequestModel):
-    """What is left out stays as it is."""
+    """Omitted fields do not change."""
 
     tier: Tier | None = None
     disabled: bool | None = None
@@ -94,7 +94,7 @@ class UserView(ResponseModel):
 
 
 class UserCreated(UserView):
-    """A new user with a first key, which is shown this once."""
+    """A new user with its first key, which is not shown again."""
 
     key: str
 
@@ -105,7 +105,7 @@ class UserPage(ResponseModel):
 
 
 class KeyView(ResponseModel):
-    """A key without itself: `hint` is enough to recognise it."""
+    """A key without its secret; `hint` is its beginning."""
 
     id: str
     user_id: str

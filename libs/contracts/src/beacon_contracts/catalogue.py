@@ -1,4 +1,4 @@
-"""What can be asked for, and what going first costs."""
+"""Models, features, regions, and the prices of a skip."""
 
 from pydantic import Field
 
@@ -26,7 +26,7 @@ class StepView(ResponseModel):
 
 
 class FeatureView(ResponseModel):
-    """A pipeline that can be asked for; `inputs` are the fields that its steps read of the job's input."""
+    """A pipeline; `inputs` are the fields of the job's input that its steps use."""
 
     name: str
     steps: list[StepView]
@@ -38,7 +38,7 @@ class FeatureList(ResponseModel):
 
 
 class RegionView(ResponseModel):
-    """A region; `state` is missing while no router answers for it."""
+    """A region; `state` is missing while its router is unavailable."""
 
     name: str
     aliases: list[str] = Field(default_factory=list)
@@ -53,7 +53,7 @@ class RegionList(ResponseModel):
 
 
 class SkipPriceView(ResponseModel):
-    """The price for a job of at most `up_to_s` seconds; the last one has no bound."""
+    """The price for a job of at most `up_to_s` seconds; the last price has no limit."""
 
     up_to_s: float | None = None
     price: int

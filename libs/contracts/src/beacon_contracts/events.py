@@ -1,4 +1,4 @@
-"""What happened to a job, numbered per job so that a late or reconnecting client misses nothing."""
+"""Events of a job, numbered per job so that a reconnecting client misses none."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -36,7 +36,7 @@ class JobEvent(ResponseModel):
 
 
 class EventPage(ResponseModel):
-    """What happened so far; `more` while the job can still have events after these."""
+    """Events so far; `more` while the job can have further ones."""
 
     events: list[JobEvent]
     more: bool

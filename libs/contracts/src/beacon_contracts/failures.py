@@ -1,4 +1,4 @@
-"""Why something did not work: the same shape in jobs, executions, attempts and the router's answers."""
+"""Failures of jobs, executions, attempts and requests to the router."""
 
 from enum import StrEnum
 from typing import Any
@@ -7,7 +7,7 @@ from beacon_contracts.model import ResponseModel
 
 
 class FailureStage(StrEnum):
-    """Where on its way an execution failed."""
+    """The stage in which an execution failed."""
 
     ADMISSION = "admission"
     QUEUE = "queue"

@@ -1,4 +1,4 @@
-"""What the runner asks of the router, and what it answers."""
+"""Requests of the runner to the router, and the responses."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -35,7 +35,7 @@ _TERMINAL = {InferenceState.COMPLETED, InferenceState.FAILED, InferenceState.CAN
 
 
 class StepMeta(RequestModel):
-    """Which step of a pipeline this is; the `execute` dialect hands it to the backend."""
+    """The step of a pipeline; the `execute` dialect passes it to the backend."""
 
     job_id: Annotated[Text, Field(max_length=80)]
     step_index: Annotated[int, Field(strict=True, ge=0, le=1000)] = 0
@@ -43,10 +43,10 @@ class StepMeta(RequestModel):
 
 
 class InferenceRequest(RequestModel):
-    """`request_id` names the work, not the call: the same id twice joins the run that exists.
+    """`request_id` identifies the work: a second request with the same id joins the existing run.
 
-    `fence` only grows; a higher fence takes the request over, and runs it again if it has failed or was
-    cancelled. A completed one is answered from memory whatever the fence.
+    A request with a higher `fence` takes over, and runs again if the run has failed or was cancelled.
+    The result of a completed run is returned for any fence.
     """
 
     request_id: Annotated[Text, Field(min_length=1, max_length=120)]
@@ -60,7 +60,10 @@ class InferenceRequest(RequestModel):
     failover: Failover = Failover.ANY
     fence: Annotated[int, Field(strict=True, ge=0, le=HIGHEST_FENCE)] = 0
     start_by: (
-        Annotated[float, Field(strict=True, ge=0, le=1e11, description="Unix time; not started by then: 504")]
+        Annotated[
+            float,
+            Field(strict=True, ge=0, le=1e11, description="Unix time; 504 if it has not started by then"),
+        ]
         | None
     ) = None
     timeout_s: (
@@ -80,7 +83,7 @@ class InferenceRequest(RequestModel):
 
 
 class Timing(ResponseModel):
-    """Seconds spent in each part of the way; the sum is what the caller waited."""
+    """Seconds in the queue, loading the model and running; the sum is the caller's wait."""
 
     queued_s: float = 0.0
     load_s: float = 0.0
@@ -104,7 +107,7 @@ class EtaView(ResponseModel):
 
 
 class InferenceView(ResponseModel):
-    """The answer to POST and GET: a result when terminal, otherwise where it stands."""
+    """The result of an inference, or its state while it has none."""
 
     request_id: str
     state: InferenceState

@@ -1,4 +1,4 @@
-"""Jobs as users submit and see them. A matrix, a pipeline and a generation are told apart by `kind`."""
+"""Jobs as users submit and see them; `kind` distinguishes matrix, pipeline and generation."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -38,7 +38,7 @@ class Question(RequestModel):
 
 
 class ModelChoice(RequestModel):
-    """A model, and the regions that it alone shall run in."""
+    """A model, with regions that replace those of the matrix."""
 
     id: Name
     regions: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
@@ -91,7 +91,7 @@ class JobAccepted(ResponseModel):
 
 
 class BatchSubmission(RequestModel):
-    """All of them are taken, or none."""
+    """Accepted or refused as a whole."""
 
     jobs: Annotated[list[JobSubmission], Field(min_length=1, max_length=10_000)]
 
@@ -159,24 +159,24 @@ class JobSummary(ResponseModel):
 
 
 class JobView(JobSummary):
-    """One job with all that a page about it shows."""
+    """A job with its executions, input, position and price."""
 
     executions: list[ExecutionView]
     spec: dict[str, Any] = Field(default_factory=dict)
-    """What was asked for, in normal form: questions and targets, feature and input, or model and input."""
+    """The normalised submission: questions and targets, feature and input, or model and input."""
     context: dict[str, Any] = Field(default_factory=dict)
     position: int | None = None
     estimated_wait_s: float | None = None
     price_paid: int = 0
     skip_price: int | None = None
-    """What going first costs now; None when it cannot: it runs, is over, or has paid already."""
+    """The current price of a skip; None for jobs that run, have ended or have paid."""
     promoted_at: datetime | None = None
     next_attempt_at: datetime | None = None
     links: dict[str, str] = Field(default_factory=dict)
 
 
 class SkipView(JobView):
-    """The job after it was paid to go first: what it cost, what is left, and how many it passed."""
+    """The job after a skip, with its cost, the remaining credit and the number of jobs passed."""
 
     cost: int
     credit: int

@@ -1,4 +1,4 @@
-"""The base of every shape: closed to unknown fields, immutable."""
+"""Base classes of all request and response models, and common field types."""
 
 from typing import Annotated
 
@@ -6,13 +6,13 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 
 class RequestModel(BaseModel):
-    """What comes in: unknown fields are refused, so that a typing mistake is an error and not a silence."""
+    """Refuses unknown fields, so that a misspelled name is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ResponseModel(BaseModel):
-    """What goes out: clients must accept fields that later versions add."""
+    """Ignores unknown fields, because later versions add some."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

@@ -1,4 +1,4 @@
-"""What an operator sees and does: queue depths, dead letters, pauses."""
+"""For operators: queue depths, dead letters, pauses."""
 
 from datetime import datetime
 from typing import Annotated
@@ -65,13 +65,13 @@ class DeadLetterPage(ResponseModel):
 
 
 class DeadLetterChoice(RequestModel):
-    """Which dead letters: those given, or all of them, said explicitly."""
+    """The given dead letters, or all of them."""
 
     job_ids: Annotated[list[Annotated[Text, Field(max_length=80)]], Field(max_length=10_000)] | None = None
     all: bool = False
 
 
 class AffectedCount(ResponseModel):
-    """How many were changed."""
+    """The number of changed items."""
 
     count: int

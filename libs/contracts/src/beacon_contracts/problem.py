@@ -10,7 +10,7 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class FieldProblem(ResponseModel):
-    """One thing that is wrong with the input, and where."""
+    """One error in the input, with its field."""
 
     field: str
     message: str
@@ -30,5 +30,5 @@ class Problem(ResponseModel):
     retry_after_s: float | None = None
 
     def document(self) -> dict[str, Any]:
-        """The JSON object, without the fields that say nothing."""
+        """The JSON object, without empty fields."""
         return self.model_dump(mode="json", exclude_none=True)

@@ -1,4 +1,4 @@
-"""What the router says of itself: queues, runs, backends, caps. The runner and status pages read it."""
+"""The state of a router: queues, runs, backends and limits, for the runner and status pages."""
 
 from pydantic import Field
 
@@ -38,7 +38,7 @@ class RunningInference(ResponseModel):
 
 
 class RegionStatus(ResponseModel):
-    """Sizes of the region's queues, what runs there now, and what a new request would wait per model."""
+    """Queue sizes and runs of a region, and the estimated wait of a new request by model."""
 
     region: str
     concurrency: int
@@ -59,7 +59,7 @@ class RegionStatus(ResponseModel):
 
 
 class LimitStatus(ResponseModel):
-    """A cap that several backends, or several routers, share."""
+    """A limit that is shared by backends or routers."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""Who goes first: tiers rank users, classes choose the runner's queue and worker pool."""
+"""Priorities: tiers rank users; classes select the runner's queue and worker pool."""
 
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ class Tier(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 to 4, lower runs first."""
+        """0 to 4; lower ranks have priority."""
         return _RANKS[self]
 
 

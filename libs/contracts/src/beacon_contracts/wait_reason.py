@@ -1,4 +1,4 @@
-"""Why a job waits: which queue and who is ahead, or which region, backend, cap or breaker holds it."""
+"""Why a job waits: the jobs ahead of it, or the region, backend, limit or breaker that blocks it."""
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from beacon_contracts.tiers import JobClass
 
 
 class ExecutionWait(ResponseModel):
-    """One execution that is at the router and not done."""
+    """One execution that has been sent to the router and has not ended."""
 
     execution_id: str
     model: str
@@ -21,7 +21,7 @@ class ExecutionWait(ResponseModel):
 
 
 class WhyView(ResponseModel):
-    """`summary` is one sentence; `reasons` are the facts behind it, in words."""
+    """`summary` is one sentence; `reasons` are the causes."""
 
     job_id: str
     status: JobState

@@ -85,9 +85,7 @@ class PriorityService:
         self._requests: dict[UserId, asyncio.Task[None]] = {}
         self._overdue: set[UserId] = set()
         self._tasks = TaskSet("priorities")
-        self._breaker = CircuitBreaker(
-            max_failures=self._timeouts.failures, open_s=self._timeouts.open_s
-        )
+        self._breaker = CircuitBreaker(max_failures=self._timeouts.failures, open_s=self._timeouts.open_s)
         self._lookups = Counter(
             "beacon_runner_priority_lookups",
             "Requests to the external priority service",

@@ -88,7 +88,7 @@ def test_region_names_are_found_by_any_spelling() -> None:
             'dialect = "modl"',
             "backends.us-1.dialect: should be 'modal', 'openai' or 'execute', not 'modl'",
         ),
-        ("slots = 4", "slot = 4", "backends.us-1.slot: is not a known key; is it a typing mistake?"),
+        ("slots = 4", "slot = 4", "backends.us-1.slot: is not a known key (misspelled?)"),
         ("slots = 4", "slots = 0", "backends.us-1.slots: should be greater than or equal to 1, not 0"),
         (
             'region = "US"',
@@ -107,7 +107,7 @@ def test_region_names_are_found_by_any_spelling() -> None:
             "model 'idle' is in [models], but no backend serves it",
         ),
         ("[regions.US]", "[regions.MARS]\n[regions.US]", "region MARS has no backend"),
-        ('"eu-west"', '"US-East"', "regions US and EU are both called 'us-east'"),
+        ('"eu-west"', '"US-East"', "regions US and EU have the same name 'us-east'"),
         (
             'model = "image_gen"',
             'model = "painter"',
@@ -116,7 +116,7 @@ def test_region_names_are_found_by_any_spelling() -> None:
         (
             'name = "image_gen"',
             'name = "fast_chat_llm"',
-            "feature full_pipeline: the name 'fast_chat_llm' is taken twice",
+            "feature full_pipeline: two steps are named 'fast_chat_llm'",
         ),
         (
             'name = "image_gen"',
@@ -126,7 +126,7 @@ def test_region_names_are_found_by_any_spelling() -> None:
         (
             'name = "image_gen"',
             'name = "input"',
-            "features.full_pipeline.steps[2].name: 'input' is what templates call the job's own input;",
+            "features.full_pipeline.steps[2].name: 'input' is reserved for the job's input;",
         ),
         (
             'model = "image_gen", input',
@@ -178,7 +178,7 @@ def test_region_names_are_found_by_any_spelling() -> None:
         (
             "price = 15\n",
             "price = 15\nup_to_s = 500\n",
-            "the last of [[skip_prices]] must have no up_to_s: it is the price of everything longer",
+            "the last of [[skip_prices]] must have no up_to_s: it is the price of all longer jobs",
         ),
         ("price = 15\n", "price = 1.5\n", "skip_prices[4].price: should be a valid integer"),
         (
@@ -274,7 +274,7 @@ def test_every_name_that_a_backend_can_have_gives_a_variable_that_a_shell_can_se
 def test_two_backends_that_one_variable_would_set_are_refused(copy: Copy) -> None:
     twin = '[backends.us_1]\nregion = "US"\ndialect = "modal"\nurl = "http://a"\nmodels = ["flux"]\n\n'
     (error,) = copy.errors("[backends.us-1]", twin + "[backends.us-1]")
-    assert error == "backends us_1 and us-1 would both be set by BEACON_BACKEND_US_1_URL"
+    assert error == "backends us_1 and us-1 are both set by BEACON_BACKEND_US_1_URL"
 
 
 def test_the_configuration_cannot_be_changed_after_it_was_checked() -> None:
