@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 MAX_BUFFERED_BYTES = 262_144
+PIECE_OVERHEAD_BYTES = 64  # of a bytes object and its place in the buffer
 
 
 class StreamSink:
@@ -31,7 +32,7 @@ class StreamSink:
         """Add a piece; waits until the reader has made room."""
         self.begun = True
         self._pieces.append(piece)
-        self._bytes += len(piece)
+        self._bytes += len(piece) + PIECE_OVERHEAD_BYTES
         self._readable.set()
         if self._bytes > MAX_BUFFERED_BYTES:
             self.was_stalled = True
@@ -52,7 +53,7 @@ class StreamSink:
             self._readable.clear()
             await self._readable.wait()
         piece = self._pieces.popleft()
-        self._bytes -= len(piece)
+        self._bytes -= len(piece) + PIECE_OVERHEAD_BYTES
         if not self._writable.is_set():
             stalled = self._bytes > MAX_BUFFERED_BYTES
             if not stalled:
