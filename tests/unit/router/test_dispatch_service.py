@@ -159,10 +159,10 @@ async def test_joining_with_front_moves_it_to_the_front() -> None:
 async def test_all_who_wait_are_woken_with_the_result() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         inference = harness.submit("a")
-        waits = [asyncio.ensure_future(harness.service.wait_for(inference, None)) for _ in range(3)]
+        waiters = [harness.service.waiter(inference, None) for _ in range(3)]
         await harness.answer("us")
 
-        assert await asyncio.gather(*waits) == [True, True, True]
+        assert all(waiter.done() for waiter in waiters)
 
 
 async def test_waiters_are_notified_after_the_freed_slot_is_reassigned() -> None:
@@ -170,15 +170,9 @@ async def test_waiters_are_notified_after_the_freed_slot_is_reassigned() -> None
         first, following = harness.submit("a"), harness.submit("b")
         await harness.settle()
         runs_when_notified: list[str | None] = []
-
-        async def wait() -> None:
-            await harness.service.wait_for(first, None)
-
-        waiting = asyncio.ensure_future(wait())
-        await harness.settle()
-        first.waiters[0].add_done_callback(lambda _: runs_when_notified.append(following.backend))
+        waiter = harness.service.waiter(first, None)
+        waiter.add_done_callback(lambda _: runs_when_notified.append(following.backend))
         await harness.answer("us")
-        await waiting
 
         assert runs_when_notified == ["us"]
 
@@ -186,13 +180,14 @@ async def test_waiters_are_notified_after_the_freed_slot_is_reassigned() -> None
 async def test_a_wait_ends_after_its_seconds() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         inference = harness.submit("a")
-        wait = asyncio.ensure_future(harness.service.wait_for(inference, 5))
+        wait = harness.service.waiter(inference, 5)
         await harness.settle()
         await harness.clock.advance(4.9)
         assert not wait.done()
         await harness.clock.advance(0.1)
 
-        assert await wait is False
+        assert wait.done()
+        assert not inference.done
         assert not inference.waiters
 
 
@@ -268,10 +263,10 @@ async def test_one_that_waits_too_long_ends_without_a_gpu() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("running", timeout_s=1_000)
         inference = harness.submit("a", start_by=10)
-        wait = asyncio.ensure_future(harness.service.wait_for(inference, None))
+        wait = harness.service.waiter(inference, None)
         await harness.clock.advance(10.1)
 
-        assert await wait
+        assert wait.done()
         assert inference.failure is not None
         assert inference.failure.code == "start_by_passed"
         assert len(harness.backends["us"].calls) == 1

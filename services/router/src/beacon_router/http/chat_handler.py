@@ -70,7 +70,7 @@ class ChatHandler:
         if spec.sink is not None:
             return await self._stream(inference, spec.sink, request.receive)
         with self._cancelled_on_disconnect(inference, request.receive):
-            await self._dispatch.wait_for(inference, None)
+            await self._dispatch.waiter(inference, None)
         return self._answer(inference)
 
     def _answer(self, inference: Inference) -> Reply:

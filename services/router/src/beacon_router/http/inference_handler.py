@@ -60,14 +60,17 @@ class InferenceHandler:
     async def _wait(self, inference: Inference, preference: Preference, receive: Receive) -> Response:
         """The waiter is removed when the client disconnects; the inference continues."""
         if not inference.done and preference.wait_s != 0:
-            ended = asyncio.ensure_future(self._dispatch.wait_for(inference, preference.wait_s))
+            waiter = self._dispatch.waiter(inference, preference.wait_s)
             disconnected = asyncio.ensure_future(_disconnected(receive))
+            disconnected.add_done_callback(lambda _: waiter.cancel())
             try:
-                await asyncio.wait({ended, disconnected}, return_when=asyncio.FIRST_COMPLETED)
-                if not ended.done():
-                    raise ClientDisconnect
+                await waiter
+            except asyncio.CancelledError:
+                if disconnected.done() and not disconnected.cancelled():
+                    raise ClientDisconnect from None
+                raise
             finally:
-                ended.cancel()
+                waiter.cancel()
                 disconnected.cancel()
         return self._response(inference, preference)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock, TaskSet
@@ -24,7 +25,7 @@ from beacon_router.service.inference import Inference, InferenceSpec
 from beacon_router.service.inference_store import InferenceStore, StoreLimits
 from beacon_router.service.observer import RunObserver
 from beacon_router.service.run_controller import RunController, RunRules
-from beacon_router.service.timers import Timers
+from beacon_router.service.timers import Timer, Timers
 
 # Retry-After while the router stops: how long a restart usually takes.
 RESTART_S = 5.0
@@ -128,21 +129,15 @@ class DispatchService:
             raise UnknownInferenceError(f"inference {request} is unknown, or its result has expired")
         return inference
 
-    async def wait_for(self, inference: Inference, seconds: float | None) -> bool:
-        """Until it has ended or the seconds have passed; true if it has ended."""
-        if inference.done or (seconds is not None and seconds <= 0):
-            return inference.done
+    def waiter(self, inference: Inference, seconds: float | None) -> asyncio.Future[None]:
+        """Done when it has ended or the seconds have passed. Cancel it to stop waiting."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         inference.waiters.append(waiter)
-        timer = None if seconds is None else self.timers.after(seconds, lambda: _resolve(waiter))
-        try:
-            await waiter
-        finally:
-            if timer is not None:
-                timer.cancel()
-            if waiter in inference.waiters:
-                inference.waiters.remove(waiter)
-        return inference.done
+        timer = None if seconds is None else self.timers.after(seconds, partial(_resolve, waiter))
+        waiter.add_done_callback(partial(_remove_waiter, inference, timer))
+        if inference.done:
+            _resolve(waiter)
+        return waiter
 
     def cancel(self, request: RequestId, fence: int | None = None) -> Inference:
         """End it at once, queued or running; one that has ended stays as it is.
@@ -221,3 +216,10 @@ def _runs_again(known: Inference, spec: InferenceSpec) -> bool:
 def _resolve(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def _remove_waiter(inference: Inference, timer: Timer | None, waiter: asyncio.Future[None]) -> None:
+    if timer is not None:
+        timer.cancel()
+    if waiter in inference.waiters:
+        inference.waiters.remove(waiter)
