@@ -167,14 +167,14 @@ async def test_all_who_wait_are_woken_with_the_result() -> None:
 
 async def test_waiters_are_notified_after_the_freed_slot_is_reassigned() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
-        first, following = harness.submit("a"), harness.submit("b")
+        first, _ = harness.submit("a"), harness.submit("b")
         await harness.settle()
-        runs_when_notified: list[str | None] = []
+        runs_when_notified: list[list[str]] = []
         waiter = harness.service.waiter(first, None)
-        waiter.add_done_callback(lambda _: runs_when_notified.append(following.backend))
+        waiter.add_done_callback(lambda _: runs_when_notified.append(harness.running("us")))
         await harness.answer("us")
 
-        assert runs_when_notified == ["us"]
+        assert runs_when_notified == [["b"]]
 
 
 async def test_a_wait_ends_after_its_seconds() -> None:
