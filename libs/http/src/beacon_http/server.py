@@ -1,6 +1,7 @@
 """The HTTP server as a service of a process: uvicorn, with its address known once it has started."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -26,6 +27,16 @@ _BACKLOG = 4096
 _KEEP_ALIVE_S = 120
 _MAX_HEAD_BYTES = 65_536
 _MAX_WEBSOCKET_MESSAGE_BYTES = 65_536  # clients have nothing to send
+
+
+class _RefusedWebSockets(logging.Filter):
+    """Drops the error that uvicorn logs for each WebSocket that the application refuses."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.msg != "ASGI callable returned without completing handshake."
+
+
+_REFUSED_WEBSOCKETS = _RefusedWebSockets()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,7 @@ class HttpServer:
             on_refused=on_refused,
         )
         self._server = _Uvicorn(self._config(app, websockets=websockets))
+        logging.getLogger("uvicorn.error").addFilter(_REFUSED_WEBSOCKETS)
         self._tasks = TaskSet("http")
         self._task: asyncio.Task[None] | None = None
 
