@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from beacon_contracts.ids import decode_job_id, encode_job_id
-from beacon_runner.domain.job_ids import batch_of, ids_from, new_job_id, new_job_ids
+from beacon_contracts.ids import decode_job_id, encode_job_id, new_uuid
+from beacon_runner.domain.job_ids import batch_of, ids_from, new_job_ids
 
 
 def test_ids_of_batches_are_all_different_and_in_order() -> None:
@@ -14,7 +14,7 @@ def test_ids_of_batches_are_all_different_and_in_order() -> None:
 
 
 def test_ids_made_one_by_one_go_in_between() -> None:
-    made = [new_job_id(), *new_job_ids(100), new_job_id(), *new_job_ids(100), new_job_id()]
+    made = [new_uuid(), *new_job_ids(100), new_uuid(), *new_job_ids(100), new_uuid()]
     assert made == sorted(made)
 
 

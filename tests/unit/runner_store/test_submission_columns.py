@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import orjson
 
-from beacon_contracts.ids import UserId, new_uuid
+from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.domain.job_ids import new_job_id
 from beacon_runner.domain.submissions import NewJob
 from beacon_runner.postgres.submissions import submit_params
 
@@ -15,7 +14,7 @@ ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)
 
 
 def new_job(name: str, user: UserId, lane: str = "queue_1") -> NewJob:
-    return NewJob(new_job_id(), user, Tier.FREE, JobClass.LOW, lane, replace(ADMITTED, name=name))
+    return NewJob(JobId(new_uuid()), user, Tier.FREE, JobClass.LOW, lane, replace(ADMITTED, name=name))
 
 
 def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> None:

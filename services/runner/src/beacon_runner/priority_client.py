@@ -27,16 +27,6 @@ DEFAULT_CLASS = JobClass.MEDIUM
 _FAILURES = (httpx.HTTPError, httpx.InvalidURL, ValidationError)
 
 
-class TierPriorities:
-    """Without a priority service the tier decides."""
-
-    async def class_of(self, user: UserId, tier_class: JobClass) -> JobClass:  # noqa: ARG002
-        return tier_class
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
 @dataclass(frozen=True, slots=True)
 class PriorityTimeouts:
     """Seconds that a submission waits, that one request may take, and that an answer is used."""

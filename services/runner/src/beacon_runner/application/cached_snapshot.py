@@ -32,16 +32,12 @@ class CachedSnapshot(Generic[T]):
 
     def start_refresh(self) -> None:
         """Refresh a value that is not fresh, while the caller continues."""
-        if self._refresh is None and self.age_s > self._fresh_s:
+        if self._refresh is None and self._clock.now() - self._loaded_at > self._fresh_s:
             self._refresh = self._tasks.spawn("refresh", self._load_once())
-
-    @property
-    def age_s(self) -> float:
-        return self._clock.now() - self._loaded_at
 
     def latest(self, max_age_s: float) -> T | None:
         """The last value, if it is not older; never waits."""
-        return self._value if self.age_s <= max_age_s else None
+        return self._value if self._clock.now() - self._loaded_at <= max_age_s else None
 
     async def fresh(self, timeout_s: float) -> T | None:
         """A fresh value if it arrives in that time; otherwise the last one, whatever its age."""

@@ -12,7 +12,7 @@ from beacon_lifecycle import Clock
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import places
+from beacon_runner.domain.plan import first_target
 from beacon_runner.domain.wait_estimate import estimated_wait_s, jobs_ahead
 from beacon_runner.ports.queue_admin import QueueAdmin, QueueStats
 from beacon_runner.ports.router import RouterPort
@@ -33,13 +33,6 @@ class _QueueSnapshot:
     stats: QueueStats
     ahead: dict[tuple[JobClass, str], int] = field(default_factory=dict)
 
-    def jobs_ahead(self, job_class: JobClass, lane: str) -> int:
-        key = (job_class, lane)
-        if key not in self.ahead:
-            pending = {load.lane: load.pending for load in self.stats.lanes if load.job_class is job_class}
-            self.ahead[key] = jobs_ahead(self.stats.front.get(job_class, 0), pending, lane)
-        return self.ahead[key]
-
 
 class WaitEstimator:
     """A submission waits at most `QUEUE_TIMEOUT_S` for Redis; without an answer its position is null."""
@@ -57,10 +50,18 @@ class WaitEstimator:
 
     async def position_if_enqueued(self, job_class: JobClass, lane: str) -> int | None:
         """The position of a job that is queued now; None when it is unknown."""
-        if self._counts.age_s > 2 * QUEUE_FRESH_S:
+        counts = self._counts.latest(2 * QUEUE_FRESH_S)
+        if counts is None:
             await self._counts.fresh(QUEUE_TIMEOUT_S)
-        counts = self._counts.latest(QUEUE_MAX_AGE_S)
-        return None if counts is None else counts.jobs_ahead(job_class, lane) + 1
+            counts = self._counts.latest(QUEUE_MAX_AGE_S)
+        if counts is None:
+            return None
+        ahead = counts.ahead.get((job_class, lane))
+        if ahead is None:
+            pending = {load.lane: load.pending for load in counts.stats.lanes if load.job_class is job_class}
+            ahead = jobs_ahead(counts.stats.front.get(job_class, 0), pending, lane)
+            counts.ahead[job_class, lane] = ahead
+        return ahead + 1
 
     def is_paused(self, job_class: JobClass) -> bool:
         """According to the last snapshot, whatever its age."""
@@ -77,27 +78,25 @@ class WaitEstimator:
         return None if place is None else place.ahead + 1
 
     def wait_s(self, spec: Mapping[str, Any], position: int | None, stage: int = 0) -> float | None:
-        """The wait of a job at that position: in the runner's queue, then at the router."""
+        """The wait of a job at that position: in the runner's queue, then at the router.
+
+        The wait at the router is that of a new request as the routers estimate it; 0 while none answers.
+        """
         if position is None:
             return None
-        first = next(place for place in places(spec) if place.stage == stage)
-        in_queue = estimated_wait_s(self._config, first.model, position - 1)
-        return round(in_queue + self._router_wait_s(first.model, first.region), 2)
-
-    async def close(self) -> None:
-        await self._counts.close()
-        await self._routers.close()
-
-    def _router_wait_s(self, model: str, region: str) -> float:
-        """The wait of a new request as the routers estimate it; 0 while no router answers."""
-        waits = [
+        model, region = first_target(spec, stage)
+        at_router = [
             status.queues.regions[region].estimated_wait[model].p50_s
             for status in self._routers.latest(ROUTERS_MAX_AGE_S) or ()
             if status.queues is not None
             and region in status.queues.regions
             and model in status.queues.regions[region].estimated_wait
         ]
-        return min(waits, default=0.0)
+        return round(estimated_wait_s(self._config, model, position - 1) + min(at_router, default=0.0), 2)
+
+    async def close(self) -> None:
+        await self._counts.close()
+        await self._routers.close()
 
     async def _load_counts(self) -> _QueueSnapshot:
         return _QueueSnapshot(await self._queue.stats())

@@ -28,12 +28,6 @@ class AdmittedJob:
     total: int
     duration_s: float | None = None
 
-    def check_duration(self, tier: Tier, max_duration_s: float | None) -> None:
-        """Raises when the requested duration is longer than the tier allows."""
-        if self.duration_s is not None and max_duration_s is not None and self.duration_s > max_duration_s:
-            message = f"tier {tier} may ask for at most {max_duration_s:g} seconds"
-            raise InvalidFieldsError.of("duration", message, "duration_too_long")
-
 
 class Admission:
     """The configuration, indexed for the checks of submissions."""
@@ -50,11 +44,14 @@ class Admission:
             for model in config.models
         }
 
-    def admit(self, submission: Submission, spread: int) -> AdmittedJob:
-        """The job in normal form; `spread` selects a region where the user named none."""
+    def admit(self, submission: Submission, spread: int, tier: Tier | None = None) -> AdmittedJob:
+        """The job in normal form; `spread` selects a region where the user named none.
+
+        `tier`: its longest duration is checked too.
+        """
         match submission:
             case GenerationJob():
-                return self._generation(submission, spread)
+                return self._generation(submission, spread, tier)
             case MatrixJob():
                 return self._matrix(submission)
             case PipelineJob():
@@ -66,13 +63,13 @@ class Admission:
         """Where the model can run, in the configuration's order."""
         return self._serving[model]
 
-    def _generation(self, job: GenerationJob, spread: int) -> AdmittedJob:
+    def _generation(self, job: GenerationJob, spread: int, tier: Tier | None) -> AdmittedJob:
         model, duration_s = job.model, job.duration
         problems = list(json_problems(job.params, "params")) if job.params else []
         region = self._place(model, "model", job.region, spread, problems)
         given: dict[str, Any] = {"prompt": job.prompt}
         if duration_s is not None:
-            problems += self._duration_problems(model, duration_s)
+            problems += self._duration_problems(model, duration_s, tier)
             given["duration"] = duration_s
         if region is None or problems:
             raise InvalidFieldsError(problems)
@@ -83,13 +80,16 @@ class Admission:
             spec |= _options(job)
         return AdmittedJob("generation", job.name, spec, 1, 1, duration_s)
 
-    def _duration_problems(self, name: str, duration_s: float) -> Iterator[FieldProblem]:
+    def _duration_problems(self, name: str, duration_s: float, tier: Tier | None) -> Iterator[FieldProblem]:
         model = self._config.models.get(name)
-        longest = model.max_duration_s if model is not None else None
-        if longest is not None and duration_s > longest:
-            yield FieldProblem(
-                field="duration", message=f"{name} makes at most {longest:g} seconds", code="too_long"
-            )
+        longest_s = model.max_duration_s if model is not None else None
+        if longest_s is not None and duration_s > longest_s:
+            message = f"{name} makes at most {longest_s:g} seconds"
+            yield FieldProblem(field="duration", message=message, code="too_long")
+        allowed_s = None if tier is None else self._config.tiers[tier].max_duration_s
+        if allowed_s is not None and duration_s > allowed_s:
+            message = f"tier {tier} may ask for at most {allowed_s:g} seconds"
+            yield FieldProblem(field="duration", message=message, code="duration_too_long")
 
     def _matrix(self, job: MatrixJob) -> AdmittedJob:
         problems = list(json_problems(job.params, "params"))

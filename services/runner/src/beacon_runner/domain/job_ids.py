@@ -5,11 +5,6 @@ from uuid import UUID
 from beacon_contracts.ids import JobId, new_uuid
 
 
-def new_job_id() -> JobId:
-    """Later ids sort after earlier ones."""
-    return JobId(new_uuid())
-
-
 def new_job_ids(count: int) -> list[JobId]:
     """The ids of a batch, in its order: one random id whose last 20 bits count; 54 random bits are left."""
     start = new_uuid().bytes

@@ -80,11 +80,11 @@ def places(spec: Mapping[str, Any]) -> Iterator[Place]:
         yield Place(0, 0, GENERATION_ITEM, spec["model"], spec["region"])
 
 
-def first_target(spec: Mapping[str, Any]) -> tuple[str, str]:
-    """The model and the region of the first execution."""
+def first_target(spec: Mapping[str, Any], stage: int = 0) -> tuple[str, str]:
+    """The model and the region of the first execution of a stage."""
     if "model" in spec:
         return spec["model"], spec["region"]
-    first = next(places(spec))
+    first = next(place for place in places(spec) if place.stage == stage)
     return first.model, first.region
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from cachetools import TLRUCache, TTLCache
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope as AsgiScope
@@ -45,14 +46,14 @@ class ApiKeyCache:
     async def require(self, scope: AsgiScope, needed: Scope) -> Principal:
         """The request's principal; 401 without a valid key, 403 when the key lacks the scope."""
         key_hash = key_hash_of(scope)
-        wrong = self._wrong.get(_address(scope), ())
-        if len(wrong) >= MAX_WRONG_KEYS and key_hash not in self._seen:
+        address = scope["client"][0] if scope.get("client") else ""
+        if len(self._wrong.get(address, ())) >= MAX_WRONG_KEYS and key_hash not in self._seen:
             detail = f"this address has sent {MAX_WRONG_KEYS} wrong keys; wait before you try another"
             raise HttpProblemError(429, "too_many_wrong_keys", detail, retry_after_s=WRONG_KEYS_WINDOW_S)
         try:
             return await self.require_key(key_hash, needed)
         except UnknownKeyError:
-            self._wrong.setdefault(_address(scope), set()).add(key_hash)
+            self._wrong.setdefault(address, set()).add(key_hash)
             raise
 
     async def require_key(self, key_hash: bytes, needed: Scope) -> Principal:
@@ -82,10 +83,12 @@ def require_scope(keys: ApiKeyCache, needed: Scope) -> type[StrictRoute]:
 
     class AuthenticatedRoute(StrictRoute):
         def get_route_handler(self) -> Handler:
-            handle = super().get_route_handler()
+            handle = APIRoute.get_route_handler(self)
 
             async def check_key(request: Request) -> Response:
                 request.state.principal = await keys.require(request.scope, needed)
+                if request.scope["query_string"]:
+                    self.check_query(request)
                 return await handle(request)
 
             return check_key
@@ -114,8 +117,3 @@ def key_hash_of(scope: AsgiScope) -> bytes:
 
 def has_key(scope: AsgiScope) -> bool:
     return any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"])
-
-
-def _address(scope: AsgiScope) -> str:
-    client = scope.get("client")
-    return client[0] if client else ""

@@ -42,7 +42,7 @@ class Catalogue:
     router: RouterPort
     submissions: SubmissionStore
     users: UserStore
-    priorities: Priorities
+    priorities: Priorities | None
 
     def models(self) -> ModelList:
         return ModelList(
@@ -103,11 +103,14 @@ class Catalogue:
         user = await self.users.get(principal.user)
         tier = self.config.tiers[user.tier]
         use = await self.submissions.use_of(user.id, Allowance.of(tier))
+        priority = tier.job_class
+        if self.priorities is not None:
+            priority = await self.priorities.class_of(user.id, priority)
         return Me(
             user_id=encode_id(USER, user.id),
             name=user.name,
             tier=user.tier,
-            priority=await self.priorities.class_of(user.id, tier.job_class),
+            priority=priority,
             scopes=sorted(principal.scopes),
             credit=user.credit,
             max_duration_s=tier.max_duration_s,

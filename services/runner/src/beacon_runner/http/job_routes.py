@@ -1,7 +1,8 @@
 """Routes of jobs and executions."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import APIRouter, Query
 from pydantic import TypeAdapter
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from beacon_contracts.jobs import (
     BatchSubmission,
     ExecutionState,
     ExecutionView,
+    GenerationJob,
     JobAccepted,
     JobPage,
     JobState,
@@ -22,12 +24,13 @@ from beacon_contracts.jobs import (
     job_submission,
 )
 from beacon_contracts.model import ResponseModel
+from beacon_contracts.public_queue import Generate
 from beacon_contracts.wait_reason import WhyView
 from beacon_http.replies import view_response
 from beacon_runner.application.jobs import JobService
-from beacon_runner.application.submissions import SubmissionService
+from beacon_runner.application.submissions import AcceptedJob, SubmissionService
 from beacon_runner.application.wait_reason import WaitReasonService
-from beacon_runner.http.accepted_response import accepted_response, idempotency_key
+from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.cursors import Cursor, ExecutionPath, JobPath, PageSize, read_cursor
 from beacon_runner.http.openapi import (
@@ -37,7 +40,9 @@ from beacon_runner.http.openapi import (
     batch_problems,
     problems,
 )
-from beacon_runner.http.views import execution_view, job_summary, job_view, skip_view
+from beacon_runner.http.views import execution_view, job_summary, job_view, links_of, skip_view
+
+MAX_KEY_LENGTH = 200
 
 _batch_submission: TypeAdapter[BatchSubmission] = TypeAdapter(BatchSubmission)
 
@@ -67,9 +72,9 @@ def submission_routes(service: SubmissionService, keys: ApiKeyCache) -> APIRoute
     )
     async def submit_job(request: Request) -> Response:
         submission = job_submission.validate_json(await request.body())
-        key = idempotency_key(request)
+        key = _idempotency_key(request)
         accepted = await service.submit(principal_of(request), [submission], key, batch=False)
-        return accepted_response(accepted, batch=False)
+        return _accepted_response(accepted, batch=False)
 
     @routes.post(
         "/api/v1/jobs/batch",
@@ -84,11 +89,63 @@ def submission_routes(service: SubmissionService, keys: ApiKeyCache) -> APIRoute
     )
     async def submit_batch(request: Request) -> Response:
         submissions = _batch_submission.validate_json(await request.body()).jobs
-        key = idempotency_key(request)
+        key = _idempotency_key(request)
         accepted = await service.submit(principal_of(request), submissions, key, batch=True)
-        return accepted_response(accepted, batch=True)
+        return _accepted_response(accepted, batch=True)
+
+    @routes.post(
+        "/generate",
+        status_code=202,
+        responses={
+            200: {
+                "model": JobAccepted,
+                "description": "Stored by an earlier request with this key",
+            },
+            202: {"model": JobAccepted, "description": "Stored durably"},
+            **problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
+        },
+        openapi_extra={"parameters": [IDEMPOTENCY_HEADER]},
+    )
+    async def generate(request: Request, wanted: Generate) -> Response:
+        """One model, one prompt: the short form of a job of kind `generation`."""
+        submission = GenerationJob(kind="generation", **wanted.model_dump())
+        key = _idempotency_key(request)
+        accepted = await service.submit(principal_of(request), [submission], key, batch=False)
+        return _accepted_response(accepted, batch=False)
 
     return routes
+
+
+def _accepted_response(accepted: list[AcceptedJob], *, batch: bool) -> Response:
+    """Without pydantic models, because batches are large. 200 when an earlier request stored the jobs."""
+    documents: list[dict[str, Any]] = []
+    for one in accepted:
+        job_id = encode_job_id(one.job.id)
+        documents.append(
+            {
+                "job_id": job_id,
+                "status": one.job.state,
+                "tier": one.job.tier,
+                "priority": one.job.job_class,
+                "position": one.position,
+                "estimated_wait_s": one.estimated_wait_s,
+                "links": links_of(job_id),
+            }
+        )
+    status = 202 if accepted[0].job.created else 200
+    if batch:
+        return Response(orjson.dumps({"jobs": documents}), status, media_type="application/json")
+    location = {"location": documents[0]["links"]["self"]}
+    return Response(orjson.dumps(documents[0]), status, location, "application/json")
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= MAX_KEY_LENGTH or not key.isascii() or not key.isprintable():
+        raise InvalidFieldsError.of("Idempotency-Key", f"must be 1 to {MAX_KEY_LENGTH} printable characters")
+    return key
 
 
 def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) -> APIRouter:

@@ -1,45 +1,16 @@
-"""Routes in the form of the first API: generate, and the state of the queue without a key."""
+"""The state of the queue, for clients without a key."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
-from beacon_contracts.jobs import GenerationJob, JobAccepted
-from beacon_contracts.public_queue import Generate, PublicQueue, QueueExplorer, RunnerStatus
+from beacon_contracts.public_queue import PublicQueue, QueueExplorer, RunnerStatus
 from beacon_http.replies import view_response
 from beacon_runner.application.public_queue import PublicQueueService
-from beacon_runner.application.submissions import SubmissionService
-from beacon_runner.http.accepted_response import accepted_response, idempotency_key
-from beacon_runner.http.auth import ApiKeyCache, has_key, principal_of, require_scope
-from beacon_runner.http.openapi import IDEMPOTENCY_HEADER, NO_KEY, problems
+from beacon_runner.http.auth import ApiKeyCache, has_key
+from beacon_runner.http.openapi import NO_KEY, problems
 from beacon_runner.http.route import StrictRoute
-
-
-def generate_routes(service: SubmissionService, keys: ApiKeyCache) -> APIRouter:
-    routes = APIRouter(tags=["queue"], route_class=require_scope(keys, Scope.USER))
-
-    @routes.post(
-        "/generate",
-        status_code=202,
-        responses={
-            200: {
-                "model": JobAccepted,
-                "description": "Stored by an earlier request with this key",
-            },
-            202: {"model": JobAccepted, "description": "Stored durably"},
-            **problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
-        },
-        openapi_extra={"parameters": [IDEMPOTENCY_HEADER]},
-    )
-    async def generate(request: Request, wanted: Generate) -> Response:
-        """One model, one prompt: the short form of a job of kind `generation`."""
-        submission = GenerationJob(kind="generation", **wanted.model_dump())
-        key = idempotency_key(request)
-        accepted = await service.submit(principal_of(request), [submission], key, batch=False)
-        return accepted_response(accepted, batch=False)
-
-    return routes
 
 
 def public_queue_routes(service: PublicQueueService, keys: ApiKeyCache) -> APIRouter:

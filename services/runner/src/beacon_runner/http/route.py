@@ -17,19 +17,17 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
-        known = {field.alias for field in self.dependant.query_params}
 
-        async def check_query(request: Request) -> Response:
-            if request.scope["query_string"]:
-                for name in request.query_params:
-                    if name not in known:
-                        raise _unknown(name, known)
+        async def check_and_handle(request: Request) -> Response:
+            self.check_query(request)
             return await handle(request)
 
-        return check_query
+        return check_and_handle
 
-
-def _unknown(name: str, known: set[str]) -> InvalidFieldsError:
-    names = ", ".join(sorted(known)) or "none"
-    message = f"is no query parameter of this path; known are {names}"
-    return InvalidFieldsError.of(name[:100], message, "unknown_parameter")
+    def check_query(self, request: Request) -> None:
+        known = {field.alias for field in self.dependant.query_params}
+        for name in request.query_params:
+            if name not in known:
+                names = ", ".join(sorted(known)) or "none"
+                message = f"is no query parameter of this path; known are {names}"
+                raise InvalidFieldsError.of(name[:100], message, "unknown_parameter")

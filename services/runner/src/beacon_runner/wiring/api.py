@@ -31,7 +31,7 @@ from beacon_runner.http.event_routes import event_routes, socket_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.http.job_routes import execution_routes, job_routes, submission_routes
 from beacon_runner.http.ledger_routes import ledger_routes
-from beacon_runner.http.public_queue_routes import generate_routes, public_queue_routes
+from beacon_runner.http.public_queue_routes import public_queue_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.migrations import head
@@ -49,7 +49,7 @@ from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.postgres.users import PostgresUsers
-from beacon_runner.priority_client import PriorityService, TierPriorities
+from beacon_runner.priority_client import PriorityService
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from beacon_runner.redis_queue.watchers import Watchers
 from beacon_runner.redis_queue.websocket_tokens import RedisWebSocketTokens
@@ -80,7 +80,7 @@ class ApiParts:
         access_log: bool,
         priorities: Priorities | None = None,
     ) -> None:
-        self.priorities = priorities or TierPriorities()
+        self.priorities = priorities
         admission, users, credit = Admission(config), PostgresUsers(database), PostgresCredit(database)
         queries = PostgresJobQueries(database)
         max_cancels = most_places(config)
@@ -113,7 +113,6 @@ class ApiParts:
         self.app = create_app(
             [
                 submission_routes(submissions, keys),
-                generate_routes(submissions, keys),
                 public_queue_routes(self.public_queue, keys),
                 job_routes(jobs, WaitReasonService(jobs, clock), keys),
                 event_routes(events, keys),
@@ -137,7 +136,8 @@ class ApiParts:
         await self.submissions.close()
         await self.estimator.close()
         await self.public_queue.close()
-        await self.priorities.close()
+        if self.priorities is not None:
+            await self.priorities.close()
 
 
 def build_api(
@@ -188,7 +188,7 @@ def build_api(
 
 def _priorities(
     settings: RunnerSettings, config: BeaconConfig, clock: Clock, registry: CollectorRegistry
-) -> Priorities:
+) -> Priorities | None:
     if settings.priority_url is None:
-        return TierPriorities()
+        return None
     return PriorityService(settings.priority_url, clock, registry, usable=usable_classes(config))
