@@ -60,7 +60,7 @@ async def test_a_socket_hears_a_job_from_its_first_event_to_its_last(
     events, code, reason = await hear(socket_url(stack, job, f"ticket={await ticket(http, job)}"))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert (events[0]["type"], events[-1]["type"]) == ("JOB_QUEUED", "JOB_COMPLETE")
-    assert (code, reason) == (1000, "the job is over")
+    assert (code, reason) == (1000, "the job has ended")
 
 
 async def test_one_who_comes_late_or_back_misses_nothing(

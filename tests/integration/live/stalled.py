@@ -14,7 +14,7 @@ from tests.integration.runner_api.bed import Caller
 
 SMALL_BUFFER = 4096
 STREAM_IS_OVER = b"0\r\n\r\n"
-SOCKET_IS_OVER = (b"number you have", b"the job is over")
+SOCKET_IS_OVER = (b"number of your last event", b"the job has ended")
 
 
 def stream_request(caller: Caller, job: str, after: int = 0) -> bytes:

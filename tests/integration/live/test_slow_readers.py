@@ -75,7 +75,7 @@ async def test_a_disconnected_reader_resumes_without_loss(
     by_stream = told_by_stream(await stream.read_until(STREAM_IS_OVER))
     by_socket = told_by_socket(await socket.read_until(*SOCKET_IS_OVER))
     assert by_stream.numbers == by_socket.numbers == list(range(known + 1, EVENTS + 3))
-    assert (by_stream.last[1]["reason"], by_socket.last[1]) == ("job_over", "the job is over")
+    assert (by_stream.last[1]["reason"], by_socket.last[1]) == ("job_over", "the job has ended")
 
 
 async def test_a_stopping_server_ends_streams_with_a_reason(api: ApiBed, address: str, anna: Caller) -> None:

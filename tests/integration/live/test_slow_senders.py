@@ -117,9 +117,9 @@ async def test_streams_and_websockets_outlive_the_head_timeout(
 
         await anna.post(f"/api/v1/jobs/{job}/cancel")
         assert told_by_stream(await stream.read_until(STREAM_IS_OVER)).last[1]["reason"] == "job_over"
-        assert told_by_socket(await socket.read_until(*SOCKET_IS_OVER)).last[1] == "the job is over"
+        assert told_by_socket(await socket.read_until(*SOCKET_IS_OVER)).last[1] == "the job has ended"
         async with patience("the third is told"):
-            await second.reader.readuntil(b"the job is over")
+            await second.reader.readuntil(b"the job has ended")
 
 
 async def test_a_large_websocket_message_is_refused(api: ApiBed, address: str, anna: Caller) -> None:
