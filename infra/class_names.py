@@ -8,35 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# Names that are defined twice today. Names are only removed from this list.
-ALLOWED = {
-    "Admission",
-    "Allowance",
-    "Answer",
-    "ApiKeyCache",
-    "Attempt",
-    "Backend",
-    "Breaker",
-    "Crowd",
-    "Dialect",
-    "Dispatcher",
-    "EventStream",
-    "ExchangeError",
-    "Health",
-    "Intake",
-    "Limit",
-    "Line",
-    "Part",
-    "Patience",
-    "Pool",
-    "Reply",
-    "RetryPolicy",
-    "Run",
-    "Seat",
-    "Standing",
-    "Ticket",
-}
-
 
 def duplicate_class_names(tree: Path) -> Mapping[str, list[Path]]:
     """The modules of each public class name that has more than one definition."""
@@ -50,7 +21,7 @@ def duplicate_class_names(tree: Path) -> Mapping[str, list[Path]]:
 
 
 def main() -> int:
-    found = {name: paths for name, paths in duplicate_class_names(ROOT).items() if name not in ALLOWED}
+    found = duplicate_class_names(ROOT)
     for name, paths in found.items():
         sys.stderr.write(f"class {name} is defined more than once: {', '.join(map(str, paths))}\n")
     return 1 if found else 0

@@ -9,7 +9,7 @@ import pytest
 
 from beacon_config import BeaconConfig
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.quotas import Limit
+from beacon_runner.domain.quotas import QuotaLimit
 from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed
 from tests.integration.runner_store.statements import AGE_JOB
 
@@ -61,9 +61,9 @@ async def test_of_fifty_at_the_last_free_place_exactly_one_passes(api: ApiBed) -
     assert len((await anna.get("/api/v1/jobs"))["jobs"]) == 10
 
 
-@pytest.mark.parametrize("limit", Limit)
+@pytest.mark.parametrize("limit", QuotaLimit)
 async def test_two_processes_cannot_both_give_the_last_place(
-    database_url: str, redis_url: str, limit: Limit
+    database_url: str, redis_url: str, limit: QuotaLimit
 ) -> None:
     """Fifty at once over two API processes: exactly one passes, whatever the limit is."""
     config = limited_to_ten(limit)
@@ -84,11 +84,13 @@ async def test_two_processes_cannot_both_give_the_last_place(
         assert int(refused.headers["retry-after"]) >= 1
 
 
-def limited_to_ten(limit: Limit) -> BeaconConfig:
+def limited_to_ten(limit: QuotaLimit) -> BeaconConfig:
     """Only this limit applies to premium users."""
-    bounds = {str(one): 10 if one is limit else None for one in (Limit.PENDING_JOBS, Limit.JOBS_PER_HOUR)}
+    bounds = {
+        str(one): 10 if one is limit else None for one in (QuotaLimit.PENDING_JOBS, QuotaLimit.JOBS_PER_HOUR)
+    }
     premium = CONFIG.tiers[Tier.PREMIUM].model_copy(update=bounds)
-    limits = CONFIG.limits.model_copy(update={"queue_size": 10} if limit is Limit.QUEUE_SIZE else {})
+    limits = CONFIG.limits.model_copy(update={"queue_size": 10} if limit is QuotaLimit.QUEUE_SIZE else {})
     return CONFIG.model_copy(update={"tiers": {**CONFIG.tiers, Tier.PREMIUM: premium}, "limits": limits})
 
 
@@ -145,9 +147,9 @@ async def test_a_batch_that_no_wait_makes_room_for_is_to_be_split(api: ApiBed, k
     await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 202, **key)  # the key is free
 
 
-@pytest.mark.parametrize("limit", Limit)
+@pytest.mark.parametrize("limit", QuotaLimit)
 async def test_any_limit_may_be_too_narrow_for_a_batch(
-    database_url: str, redis_url: str, limit: Limit
+    database_url: str, redis_url: str, limit: QuotaLimit
 ) -> None:
     async with api_bed(database_url, redis_url, limited_to_ten(limit)) as api:
         anna = await api.user(tier=Tier.PREMIUM)

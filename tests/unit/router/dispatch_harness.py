@@ -19,7 +19,7 @@ from beacon_router.scheduling import (
     Scheduler,
     Topology,
 )
-from beacon_router.service.backoff import RetryPolicy
+from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import BreakerRules
 from beacon_router.service.dispatch_service import DispatchRules, DispatchService
 from beacon_router.service.inference import Inference, InferenceSpec
@@ -199,7 +199,7 @@ async def dispatch_harness(
     backends = {spec.name: ManualBackend(spec.name) for spec in where.backends}
     budgets = {model.name: ModelBudget(LOAD_S, RUN_S) for model in where.models}
     rules = DispatchRules(
-        runs=RunRules(RetryPolicy(attempts, 60.0), RunTimeouts(budgets), READER_S),
+        runs=RunRules(BackoffPolicy(attempts, 60.0), RunTimeouts(budgets), READER_S),
         breakers=BreakerRules(breaker_failures, 15.0),
         queue_size=queue_size,
         store=StoreLimits(held_bytes, retention_s),

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
-from beacon_router.http.callers import ApiKeyCache, Caller, RunnerUnavailableError
+from beacon_router.http.callers import Caller, CallerCache, RunnerUnavailableError
 
 ALICE = {
     "user_id": "user_1",
@@ -51,17 +51,17 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def book(runner: Runner, clock: ManualClock) -> AsyncIterator[ApiKeyCache]:
+async def book(runner: Runner, clock: ManualClock) -> AsyncIterator[CallerCache]:
     transport = httpx.ASGITransport(runner.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://runner") as client:
-        yield ApiKeyCache(client, clock)
+        yield CallerCache(client, clock)
 
 
-async def test_a_key_gives_its_user_and_tier(book: ApiKeyCache) -> None:
+async def test_a_key_gives_its_user_and_tier(book: CallerCache) -> None:
     assert await book.caller_of("alices-key") == Caller("user_1", Tier.PREMIUM)
 
 
-async def test_it_is_remembered_for_a_minute(book: ApiKeyCache, runner: Runner, clock: ManualClock) -> None:
+async def test_it_is_remembered_for_a_minute(book: CallerCache, runner: Runner, clock: ManualClock) -> None:
     await book.caller_of("alices-key")
     await clock.advance(59)
     await book.caller_of("alices-key")
@@ -73,7 +73,7 @@ async def test_it_is_remembered_for_a_minute(book: ApiKeyCache, runner: Runner, 
 
 
 async def test_an_unknown_key_is_remembered_briefly(
-    book: ApiKeyCache, runner: Runner, clock: ManualClock
+    book: CallerCache, runner: Runner, clock: ManualClock
 ) -> None:
     assert await book.caller_of("nobodys") is None
     assert await book.caller_of("nobodys") is None
@@ -84,14 +84,14 @@ async def test_an_unknown_key_is_remembered_briefly(
     assert runner.asked == 2
 
 
-async def test_many_at_once_ask_one_time(book: ApiKeyCache, runner: Runner) -> None:
+async def test_many_at_once_ask_one_time(book: CallerCache, runner: Runner) -> None:
     callers = await asyncio.gather(*(book.caller_of("alices-key") for _ in range(20)))
 
     assert {caller.user_id for caller in callers if caller} == {"user_1"}
     assert runner.asked == 1
 
 
-async def test_a_runner_that_is_away_is_no_verdict_on_the_key(book: ApiKeyCache, runner: Runner) -> None:
+async def test_a_runner_that_is_away_is_no_verdict_on_the_key(book: CallerCache, runner: Runner) -> None:
     runner.status = 503
     with pytest.raises(RunnerUnavailableError):
         await book.caller_of("alices-key")
@@ -101,7 +101,7 @@ async def test_a_runner_that_is_away_is_no_verdict_on_the_key(book: ApiKeyCache,
     assert await book.caller_of("alices-key") is not None
 
 
-async def test_keys_are_not_kept(book: ApiKeyCache) -> None:
+async def test_keys_are_not_kept(book: CallerCache) -> None:
     await book.caller_of("alices-key")
 
     assert "alices-key" not in repr(vars(book))
@@ -109,7 +109,7 @@ async def test_keys_are_not_kept(book: ApiKeyCache) -> None:
 
 @pytest.mark.parametrize("key", ["schl\xfcssel", "\xc3\xa9", "a\tkey", "\x80"])
 async def test_a_key_that_no_header_carries_is_unknown_and_not_asked_for(
-    book: ApiKeyCache, runner: Runner, key: str
+    book: CallerCache, runner: Runner, key: str
 ) -> None:
     assert await book.caller_of(key) is None
     assert runner.asked == 0

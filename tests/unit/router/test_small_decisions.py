@@ -7,13 +7,13 @@ import pytest
 from beacon_router.backends.errors import parse_retry_after
 from beacon_router.backends.timings import timed_result
 from beacon_router.http.prefer import IMMEDIATELY, UNTIL_DONE, parse_preference
-from beacon_router.service.backoff import RetryPolicy
+from beacon_router.service.backoff import BackoffPolicy
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
 def test_backoff_doubles_up_to_its_limit() -> None:
-    policy = RetryPolicy(attempts=10, max_delay_s=60)
+    policy = BackoffPolicy(attempts=10, max_delay_s=60)
     delays = [policy.next_attempt_at(0, attempts_made=made, start_by=None) for made in range(1, 10)]
 
     assert delays == [2, 4, 8, 16, 32, 60, 60, 60, 60]
@@ -24,7 +24,7 @@ def test_backoff_doubles_up_to_its_limit() -> None:
     [(1, None, 102.0), (3, None, None), (1, 102.0, 102.0), (1, 101.9, None)],
 )
 def test_the_time_of_the_next_attempt(made: int, start_by: float | None, due: float | None) -> None:
-    policy = RetryPolicy(attempts=3, max_delay_s=60)
+    policy = BackoffPolicy(attempts=3, max_delay_s=60)
 
     assert policy.next_attempt_at(100, attempts_made=made, start_by=start_by) == due
 

@@ -4,7 +4,7 @@ import httpx
 
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_runner.router_client.cancel_replies import combine_cancel_replies
-from beacon_runner.router_client.transport import ExchangeError, HttpAnswer
+from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError
 
 
 def view(*, fence: int, backend: str | None) -> HttpAnswer:
@@ -38,6 +38,6 @@ def test_the_run_of_an_earlier_lease_is_another_story() -> None:
 
 
 def test_a_router_that_says_nothing_or_nonsense_may_still_be_running_it() -> None:
-    lost = ExchangeError("the connection was lost", sent=True)
+    lost = RouterExchangeError("the connection was lost", sent=True)
     said = combine_cancel_replies([lost, answer(503), answer(200, b"<html>"), answer(404), answer(409)])
     assert len(said.unanswered) == 3

@@ -17,7 +17,7 @@ from beacon_router.backends import BackendClient, build_backends
 from beacon_router.http.app import create_app
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.bodies import BodyReader
-from beacon_router.http.callers import ApiKeyCache
+from beacon_router.http.callers import CallerCache
 from beacon_router.http.chat_handler import ChatHandler
 from beacon_router.http.chat_parser import ChatParser
 from beacon_router.http.chat_routes import chat_routes
@@ -30,7 +30,7 @@ from beacon_router.limits import RedisLimiter
 from beacon_router.metrics import RouterMetrics, StateCollector
 from beacon_router.resources import ClosedAtStop
 from beacon_router.scheduling import Scheduler
-from beacon_router.service.backoff import RetryPolicy
+from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import BreakerRules
 from beacon_router.service.dispatch_service import DispatchRules, DispatchService
 from beacon_router.service.health import HealthChecks, RecheckOnTransportError, RecheckTimer, health_urls
@@ -107,7 +107,9 @@ def _limiter(settings: Settings, config: BeaconConfig, clock: Clock) -> RedisLim
 
 def dispatch_rules(router: RouterConfig, timeouts: RunTimeouts) -> DispatchRules:
     return DispatchRules(
-        runs=RunRules(RetryPolicy(router.attempts, router.backoff_max_s), timeouts, router.reader_timeout_s),
+        runs=RunRules(
+            BackoffPolicy(router.attempts, router.backoff_max_s), timeouts, router.reader_timeout_s
+        ),
         breakers=BreakerRules(router.breaker_failures, router.breaker_open_s, router.rest_max_s),
         queue_size=router.queue_size,
         store=StoreLimits(router.held_bytes, router.result_retention_s),
@@ -132,7 +134,7 @@ def _chat(
         dispatch,
         ChatParser(config, scheduler=dispatch.scheduler, breakers=dispatch.breakers, clock=dispatch.clock),
         ServiceAuth(settings.service_token.get_secret_value()),
-        None if runner_client is None else ApiKeyCache(runner_client, dispatch.clock),
+        None if runner_client is None else CallerCache(runner_client, dispatch.clock),
         BodyReader(dispatch, config.router.body_bytes),
         clock=dispatch.clock,
     )

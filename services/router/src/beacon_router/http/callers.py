@@ -31,7 +31,7 @@ class RunnerUnavailableError(Exception):
     """The key cannot be checked because the runner is unavailable."""
 
 
-class ApiKeyCache:
+class CallerCache:
     """Looks keys up at the runner and caches the result for a minute under the key's hash."""
 
     def __init__(self, client: httpx.AsyncClient, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from beacon_http.replies import Headers, Reply
 from beacon_lifecycle import Clock, TaskSet
 from beacon_router.http.auth import ServiceAuth, presented_key
 from beacon_router.http.bodies import BodyReader
-from beacon_router.http.callers import ApiKeyCache, Caller, RunnerUnavailableError
+from beacon_router.http.callers import Caller, CallerCache, RunnerUnavailableError
 from beacon_router.http.chat_answers import chunks, completion, event, model_document, model_list
 from beacon_router.http.chat_errors import ChatError, chat_failure, failure_status
 from beacon_router.http.chat_parser import ChatParser
@@ -38,7 +38,7 @@ class ChatHandler:
         dispatch: DispatchService,
         parser: ChatParser,
         auth: ServiceAuth,
-        keys: ApiKeyCache | None,
+        keys: CallerCache | None,
         bodies: BodyReader,
         *,
         clock: Clock,

@@ -92,7 +92,7 @@ def chat_routes(handler: ChatHandler) -> APIRouter:
     async def complete(request: Request) -> Response:
         answer = await handler.complete(request)
         if isinstance(answer, Streamed):
-            return EventStream(answer.pieces, answer.headers)
+            return ChatStream(answer.pieces, answer.headers)
         return answer.response()
 
     @routes.get("/models", summary="List the models", responses={401: _ERRORS[401]})
@@ -110,7 +110,7 @@ def chat_routes(handler: ChatHandler) -> APIRouter:
     return routes
 
 
-class EventStream(Response):
+class ChatStream(Response):
     """Sends pieces as they arrive; always closes the generator, which ends the inference."""
 
     def __init__(self, pieces: AsyncIterator[bytes], headers: Headers) -> None:

@@ -20,7 +20,7 @@ DRAIN_SHARE = 0.1
 MIN_RETRY_AFTER_S, MAX_RETRY_AFTER_S = 1.0, 60.0
 
 
-class Admission:
+class InferenceAdmission:
     def __init__(
         self,
         queue_size: int,

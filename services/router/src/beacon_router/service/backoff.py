@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class BackoffPolicy:
     attempts: int
     max_delay_s: float
 

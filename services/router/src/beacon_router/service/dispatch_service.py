@@ -10,7 +10,7 @@ from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock, TaskSet
 from beacon_router.backends import Backend
 from beacon_router.scheduling import RequestId, Scheduler, Topology
-from beacon_router.service.admission import Admission
+from beacon_router.service.admission import InferenceAdmission
 from beacon_router.service.breakers import BreakerRules, Breakers
 from beacon_router.service.cancelled_fences import CancelledFences
 from beacon_router.service.errors import (
@@ -85,7 +85,7 @@ class DispatchService:
             clock=clock,
             observer=observer,
         )
-        self._admission = Admission(
+        self._admission = InferenceAdmission(
             rules.queue_size,
             topology,
             scheduler=scheduler,

@@ -12,7 +12,7 @@ from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.backends import Backend, BackendError, BackendResult
 from beacon_router.scheduling import Expired, Outcome, Request, RequestId, Scheduler, Start
-from beacon_router.service.backoff import RetryPolicy
+from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import Breakers
 from beacon_router.service.failures import (
     cancelled,
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunRules:
-    retries: RetryPolicy
+    retries: BackoffPolicy
     timeouts: RunTimeouts
     reader_timeout_s: float = 30.0
 

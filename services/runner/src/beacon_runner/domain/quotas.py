@@ -10,7 +10,7 @@ from beacon_contracts.ids import UserId
 HOUR_S = 3600.0
 
 
-class Limit(StrEnum):
+class QuotaLimit(StrEnum):
     PENDING_JOBS = "pending_jobs"
     JOBS_PER_HOUR = "jobs_per_hour"
     QUEUE_SIZE = "queue_size"
@@ -44,7 +44,7 @@ class Use:
 class LimitReached:
     """Why a job was refused; `frees_in_s` is None when it cannot be computed."""
 
-    limit: Limit
+    limit: QuotaLimit
     allowed: int
     used: int
     frees_in_s: float | None = None
@@ -54,7 +54,7 @@ class LimitReached:
 class ExceedsLimit:
     """More jobs in one batch than a limit ever allows: waiting cannot help."""
 
-    limit: Limit
+    limit: QuotaLimit
     allowed: int
     requested: int
 
@@ -88,9 +88,9 @@ def exceeds_limit(requested: int, allowance: Allowance | None, queue_size: int) 
     """The smallest limit, if so many jobs exceed it even when nothing of it is used."""
     limits = allowance or Allowance()
     bounds = {
-        Limit.PENDING_JOBS: limits.pending_jobs,
-        Limit.JOBS_PER_HOUR: limits.jobs_per_hour,
-        Limit.QUEUE_SIZE: queue_size,
+        QuotaLimit.PENDING_JOBS: limits.pending_jobs,
+        QuotaLimit.JOBS_PER_HOUR: limits.jobs_per_hour,
+        QuotaLimit.QUEUE_SIZE: queue_size,
     }
     known = {limit: allowed for limit, allowed in bounds.items() if allowed is not None}
     smallest = min(known, key=known.__getitem__)
@@ -123,7 +123,7 @@ class _Usage:
         """The limit that it reaches after `before` others of its group."""
         if self._room is not None and self._total + before >= self._room:
             return LimitReached(
-                Limit.QUEUE_SIZE, self._queue_size, self._queue_size - self._room + self._total
+                QuotaLimit.QUEUE_SIZE, self._queue_size, self._queue_size - self._room + self._total
             )
         if candidate.allowance is None:
             return None
@@ -145,8 +145,8 @@ def _check_allowance(allowance: Allowance, use: Use, added: int, before: int) ->
     per_hour, this_hour = allowance.jobs_per_hour, use.this_hour + added
     if per_hour is not None and this_hour + before >= per_hour:
         frees_in_s = use.hour_frees_in_s if use.hour_frees_in_s is not None else HOUR_S
-        return LimitReached(Limit.JOBS_PER_HOUR, per_hour, this_hour, frees_in_s)
+        return LimitReached(QuotaLimit.JOBS_PER_HOUR, per_hour, this_hour, frees_in_s)
     max_pending, pending = allowance.pending_jobs, use.pending + added
     if max_pending is not None and pending + before >= max_pending:
-        return LimitReached(Limit.PENDING_JOBS, max_pending, pending)
+        return LimitReached(QuotaLimit.PENDING_JOBS, max_pending, pending)
     return None

@@ -24,7 +24,7 @@ from beacon_contracts.ids import USER, encode_id
 from beacon_contracts.router_status import LimitStatus, RegionStatus
 from beacon_http.replies import view_response
 from beacon_runner.domain.admission import Admission
-from beacon_runner.domain.quotas import Allowance, Limit
+from beacon_runner.domain.quotas import Allowance, QuotaLimit
 from beacon_runner.domain.template import references
 from beacon_runner.domain.users import Principal
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
@@ -115,8 +115,8 @@ class Catalogue:
             credit=user.credit,
             max_duration_s=tier.max_duration_s,
             limits={
-                Limit.PENDING_JOBS: _limit_use(tier.pending_jobs, use.pending),
-                Limit.JOBS_PER_HOUR: _limit_use(tier.jobs_per_hour, use.this_hour, use.hour_frees_in_s),
+                QuotaLimit.PENDING_JOBS: _limit_use(tier.pending_jobs, use.pending),
+                QuotaLimit.JOBS_PER_HOUR: _limit_use(tier.jobs_per_hour, use.this_hour, use.hour_frees_in_s),
             },
         )
 

@@ -20,7 +20,7 @@ from beacon_telemetry import metrics_route
 log = structlog.get_logger(__name__)
 
 
-class Health(ResponseModel):
+class Liveness(ResponseModel):
     status: str
 
 
@@ -71,10 +71,10 @@ class ReadinessCheck:
 def health_routes(check: ReadinessCheck, registry: CollectorRegistry) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz", responses={200: {"model": Health}}, openapi_extra=NO_KEY)
+    @routes.get("/healthz", responses={200: {"model": Liveness}}, openapi_extra=NO_KEY)
     async def get_health() -> Response:
         """The process is alive and its event loop responds."""
-        return view_response(Health(status="ok"))
+        return view_response(Liveness(status="ok"))
 
     @routes.get(
         "/readyz", responses={200: {"model": Readiness}, 503: {"model": Readiness}}, openapi_extra=NO_KEY

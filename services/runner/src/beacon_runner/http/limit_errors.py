@@ -6,22 +6,22 @@ from beacon_contracts.problem import FieldProblem, Problem
 from beacon_contracts.tiers import Tier
 from beacon_http.problems import make_problem
 from beacon_runner.domain.errors import BatchExceedsLimitError, LimitReachedError
-from beacon_runner.domain.quotas import Limit, LimitReached
+from beacon_runner.domain.quotas import LimitReached, QuotaLimit
 
-_CODES: Mapping[Limit, str] = {
-    Limit.PENDING_JOBS: "pending_jobs_limit",
-    Limit.JOBS_PER_HOUR: "jobs_per_hour_limit",
-    Limit.QUEUE_SIZE: "queue_full",
+_CODES: Mapping[QuotaLimit, str] = {
+    QuotaLimit.PENDING_JOBS: "pending_jobs_limit",
+    QuotaLimit.JOBS_PER_HOUR: "jobs_per_hour_limit",
+    QuotaLimit.QUEUE_SIZE: "queue_full",
 }
-_RULES: Mapping[Limit, str] = {
-    Limit.PENDING_JOBS: "a user of tier {tier} may have {allowed} pending jobs",
-    Limit.JOBS_PER_HOUR: "a user of tier {tier} may submit {allowed} jobs an hour",
-    Limit.QUEUE_SIZE: "the queue holds {allowed} jobs at most",
+_RULES: Mapping[QuotaLimit, str] = {
+    QuotaLimit.PENDING_JOBS: "a user of tier {tier} may have {allowed} pending jobs",
+    QuotaLimit.JOBS_PER_HOUR: "a user of tier {tier} may submit {allowed} jobs an hour",
+    QuotaLimit.QUEUE_SIZE: "the queue holds {allowed} jobs at most",
 }
-_USES: Mapping[Limit, str] = {
-    Limit.PENDING_JOBS: "you have {used}",
-    Limit.JOBS_PER_HOUR: "you have {used}",
-    Limit.QUEUE_SIZE: "it has {used}",
+_USES: Mapping[QuotaLimit, str] = {
+    QuotaLimit.PENDING_JOBS: "you have {used}",
+    QuotaLimit.JOBS_PER_HOUR: "you have {used}",
+    QuotaLimit.QUEUE_SIZE: "it has {used}",
 }
 TOO_LARGE = "batch_exceeds_limit"
 

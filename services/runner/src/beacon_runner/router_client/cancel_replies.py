@@ -6,17 +6,17 @@ from pydantic import ValidationError
 
 from beacon_contracts.inference import InferenceView
 from beacon_runner.ports.router import CancelResult
-from beacon_runner.router_client.transport import ExchangeError, HttpAnswer
+from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError
 
 _UNKNOWN_REQUEST = 404
 _LATER_FENCE = 409
 
 
-def combine_cancel_replies(answers: Sequence[HttpAnswer | ExchangeError]) -> CancelResult:
+def combine_cancel_replies(answers: Sequence[HttpAnswer | RouterExchangeError]) -> CancelResult:
     views: list[InferenceView] = []
     unanswered: list[str] = []
     for answer in answers:
-        if isinstance(answer, ExchangeError):
+        if isinstance(answer, RouterExchangeError):
             unanswered.append(str(answer))
         elif answer.status == 200:
             try:

@@ -20,7 +20,7 @@ from beacon_runner.router_client.cancel_replies import combine_cancel_replies
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
 from beacon_runner.router_client.replies import FinishedReply, RouterReply, parse_reply
 from beacon_runner.router_client.router_call import NoReply, RouterCall
-from beacon_runner.router_client.transport import ExchangeError, HttpAnswer, RouterTransport
+from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
 from beacon_telemetry import outgoing_headers
 
 log = structlog.get_logger(__name__)
@@ -135,7 +135,7 @@ class RouterClient:
         calls = (self._call_short("GET", router, _path(request.request_id)) for router in routers)
         found = list(zip(routers, await asyncio.gather(*calls), strict=True))
         for router, answer in found:
-            if isinstance(answer, ExchangeError):
+            if isinstance(answer, RouterExchangeError):
                 router.record_failure(self._clock.now())
         for router, answer in found:
             view = _view(answer)
@@ -160,19 +160,21 @@ class RouterClient:
                 body,
                 timeout_s=self._timeouts.exchange_s,
             )
-        except ExchangeError as error:
+        except RouterExchangeError as error:
             return NoReply(str(error), error.sent)
         finally:
             endpoint.in_flight -= 1
         return parse_reply(answer, request)
 
-    async def _call_all(self, method: str, path: str, region: str | None) -> list[HttpAnswer | ExchangeError]:
+    async def _call_all(
+        self, method: str, path: str, region: str | None
+    ) -> list[HttpAnswer | RouterExchangeError]:
         serving = self._endpoints.serving(region)
         return await asyncio.gather(*(self._call_short(method, endpoint, path) for endpoint in serving))
 
     async def _call_short(
         self, method: str, endpoint: RouterEndpoint, path: str
-    ) -> HttpAnswer | ExchangeError:
+    ) -> HttpAnswer | RouterExchangeError:
         """One short idempotent call, repeated once after a lost connection."""
         url, timeout_s = endpoint.url + path, self._timeouts.short_s
         for last in (False, True):
@@ -180,7 +182,7 @@ class RouterClient:
                 return await self._transport.exchange(
                     method, url, _with_ids(self._headers), timeout_s=timeout_s
                 )
-            except ExchangeError as error:
+            except RouterExchangeError as error:
                 if last or not error.sent:
                     return error
         raise AssertionError("unreachable")
@@ -205,8 +207,8 @@ def _encode(request: InferenceRequest) -> bytes:
         ) from error
 
 
-def _view(answer: HttpAnswer | ExchangeError) -> InferenceView | None:
-    if isinstance(answer, ExchangeError) or answer.status not in (200, 202):
+def _view(answer: HttpAnswer | RouterExchangeError) -> InferenceView | None:
+    if isinstance(answer, RouterExchangeError) or answer.status not in (200, 202):
         return None
     try:
         return InferenceView.model_validate_json(answer.body)
@@ -215,8 +217,8 @@ def _view(answer: HttpAnswer | ExchangeError) -> InferenceView | None:
         return None
 
 
-def _scheduler(answer: HttpAnswer | ExchangeError) -> SchedulerStatus | None:
-    if isinstance(answer, ExchangeError) or answer.status != 200:
+def _scheduler(answer: HttpAnswer | RouterExchangeError) -> SchedulerStatus | None:
+    if isinstance(answer, RouterExchangeError) or answer.status != 200:
         return None
     try:
         return SchedulerStatus.model_validate_json(answer.body)
@@ -224,8 +226,8 @@ def _scheduler(answer: HttpAnswer | ExchangeError) -> SchedulerStatus | None:
         return None
 
 
-def _status(endpoint: RouterEndpoint, answer: HttpAnswer | ExchangeError) -> RouterStatus:
-    if isinstance(answer, ExchangeError):
+def _status(endpoint: RouterEndpoint, answer: HttpAnswer | RouterExchangeError) -> RouterStatus:
+    if isinstance(answer, RouterExchangeError):
         return RouterStatus(endpoint.url, endpoint.in_flight, None, str(answer))
     if answer.status != 200:
         return RouterStatus(endpoint.url, endpoint.in_flight, None, f"status {answer.status}")

@@ -1,4 +1,4 @@
-"""One HTTP exchange with a router: the whole response within a time limit, or an `ExchangeError`."""
+"""One HTTP exchange with a router: the whole response within a time limit, or a `RouterExchangeError`."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ KEEPALIVE_S = 30.0
 DNS_CACHE_S = 10
 
 
-class ExchangeError(Exception):
+class RouterExchangeError(Exception):
     """No complete response. `sent` is false when the request cannot have reached the server."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
@@ -56,14 +56,14 @@ class RouterTransport:
             ):
                 return HttpAnswer(response.status, response.headers, await response.read())
         except aiohttp.ConnectionTimeoutError as error:
-            raise ExchangeError(f"cannot connect ({error})", sent=False) from error
+            raise RouterExchangeError(f"cannot connect ({error})", sent=False) from error
         except TimeoutError:
-            raise ExchangeError(f"no answer within {timeout_s:g} s", sent=True) from None
+            raise RouterExchangeError(f"no answer within {timeout_s:g} s", sent=True) from None
         except aiohttp.ClientConnectorError as error:
-            raise ExchangeError(f"cannot connect ({_os_reason(error)})", sent=False) from error
+            raise RouterExchangeError(f"cannot connect ({_os_reason(error)})", sent=False) from error
         except (aiohttp.ClientError, OSError) as error:
             reason = str(error) or type(error).__name__
-            raise ExchangeError(f"the connection was lost ({reason})", sent=True) from error
+            raise RouterExchangeError(f"the connection was lost ({reason})", sent=True) from error
 
     async def aclose(self) -> None:
         if self._session is not None:
