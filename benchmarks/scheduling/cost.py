@@ -182,8 +182,8 @@ def bytes_per_waiting(waiting: int, seed: int) -> float:
 def _requests(random: Random, models: Iterator[str]) -> Iterator[Request]:
     users = [f"user_{number:026d}" for number in range(USERS)]
     for number, model in enumerate(models):
-        name, user = RequestId(f"req_{number:026d}"), random.choice(users)
-        yield Request(name, model, "US", random.randrange(TIERS), user=user)
+        user = random.randrange(USERS)
+        yield Request(RequestId(f"req_{number:026d}"), model, "US", user % TIERS, user=users[user])
 
 
 def _models() -> list[str]:

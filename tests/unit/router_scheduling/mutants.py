@@ -73,7 +73,7 @@ def _no_correction(self: FairShares, user: str, seconds: float) -> None:
 
 
 def _credit_for_idle_users(self: FairShares, user: str) -> None:
-    self._times.setdefault(user, 0.0)
+    self.times.setdefault(user, 0.0)
 
 
 def _last_of_a_user(self: RequestQueue) -> QueuedRequest | None:

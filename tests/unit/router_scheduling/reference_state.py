@@ -240,14 +240,21 @@ class ReferenceState:
         others = (other for other in self.concurrency if other not in waiting.avoided)
         return region in waiting.avoided and any(self.healthy(other, model) for other in others)
 
-    def place_of(self, waiting: Waiting) -> tuple[int, float, int]:
-        """By tier, then virtual time of the user, then arrival."""
+    def place_of(self, waiting: Waiting) -> tuple[int, float, int, int]:
+        """By tier, then virtual time of the user, then the user's oldest request, then arrival."""
         request = waiting.request
-        lag = 0.0
-        if self.policy.fairness is Fairness.FAIR:
-            key = self._share_key(waiting.region, request)
-            lag = self.times[key] - self.floors.get(key[:2], 0.0)
-        return (request.rank, lag, waiting.number)
+        if waiting.queue is not Queue.MAIN or self.policy.fairness is Fairness.FIFO:
+            return (request.rank, 0.0, 0, waiting.number)
+        key = self._share_key(waiting.region, request)
+        lag = self.times[key] - self.floors.get(key[:2], 0.0)
+        return (request.rank, lag, self._oldest(key), waiting.number)
+
+    def _oldest(self, key: tuple[str, int, str]) -> int:
+        return min(
+            one.number
+            for one in self.waiting.values()
+            if one.queue is Queue.MAIN and self._share_key(one.region, one.request) == key
+        )
 
     def firsts(self, waiting: Iterable[Waiting]) -> dict[int, Waiting]:
         """Of each tier the first of these in the main queue."""

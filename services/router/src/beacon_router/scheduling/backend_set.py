@@ -1,13 +1,13 @@
 """Backends of one region that serve the same models, and the queues that they take from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
 from beacon_router.scheduling.backend_state import BackendState, RegionState
 from beacon_router.scheduling.decisions import Health
-from beacon_router.scheduling.head_index import HeadIndex
+from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
 from beacon_router.scheduling.stride import StrideScheduler
 from beacon_router.scheduling.topology import Policy
@@ -32,16 +32,21 @@ class BackendSet:
         "policy",
         "region",
         "served_at",
+        "shares",
         "stride",
         "tiers",
         "urgency",
         "wake_at",
     )
 
-    def __init__(self, region: RegionState, models: frozenset[str], policy: Policy) -> None:
+    def __init__(
+        self, region: RegionState, models: frozenset[str], policy: Policy, shares: Sequence[FairShares]
+    ) -> None:
         self.region = region
         self.models = models
         self.policy = policy
+        self.shares = shares
+        """Of the region, by tier."""
         self.domain: CompetitionDomain
         """Set when the domains are made."""
         self.backends: list[BackendState] = []
@@ -63,7 +68,7 @@ class BackendSet:
             kind: {} for kind in QueueKind if kind is not QueueKind.MAIN
         }
         """Queues with waiting requests, by kind,"""
-        self.tiers = tuple(HeadIndex() for _ in policy.tiers)
+        self.tiers: tuple[dict[RequestQueue, None], ...] = tuple({} for _ in policy.tiers)
         """by tier those of this region,"""
         self.moved: tuple[dict[RequestQueue, None], ...] = tuple({} for _ in policy.tiers)
         """and those of regions without a healthy backend,"""
@@ -71,13 +76,13 @@ class BackendSet:
         """and by model, the main queues."""
 
     def activate(self, queue: RequestQueue) -> None:
-        """Requests wait in a queue that this set may take from, and its first one may have changed."""
+        """Requests wait in a queue that this set may take from."""
         if queue.kind is not QueueKind.MAIN:
             self.bypass[queue.kind][queue] = None
             return
         self.by_model[queue.model][queue] = None
         if queue.region == self.region.name:
-            self.tiers[queue.rank].add(queue)
+            self.tiers[queue.rank][queue] = None
         else:
             self.moved[queue.rank][queue] = None
 
@@ -87,19 +92,8 @@ class BackendSet:
             self.bypass[queue.kind].pop(queue, None)
         else:
             self.by_model[queue.model].pop(queue, None)
-            self.tiers[queue.rank].discard(queue)
+            self.tiers[queue.rank].pop(queue, None)
             self.moved[queue.rank].pop(queue, None)
-
-    def heads(self, rank: int) -> Iterable[RequestQueue]:
-        """Queues of the tier whose model may start a run, among them the one with the first request."""
-        tier, moved = self.tiers[rank], self.moved[rank]
-        if not self.region.gates:
-            first = tier.first()
-            return moved if first is None else (first, *moved)
-        first = tier.first()
-        if first is not None and not self.region.closed(first.model) and not moved:
-            return (first,)
-        return [queue for queue in (*tier, *moved) if not self.region.closed(queue.model)]
 
     def usable(self) -> list[BackendState]:
         """Backends that could start a run now, the one that has been idle longest first; those with a

@@ -4,7 +4,7 @@ from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import BackendState, RegionState
 from beacon_router.scheduling.domains import CompetitionDomain, linked
 from beacon_router.scheduling.durations import Durations
-from beacon_router.scheduling.fair_share import ArrivalOrder, FairShares
+from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.limits import Limit, ModelGate
 from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
 from beacon_router.scheduling.topology import (
@@ -26,13 +26,11 @@ class ClusterState:
         self.models = {model.name: model for model in topology.models}
         self.limits = _limits(topology)
         self.regions = {spec.name: self._region(spec) for spec in topology.regions}
-        self.shares: dict[tuple[str, int], FairShares] = {}
-        """By region and rank; empty where `fairness` is FIFO."""
-        if policy.fairness is Fairness.FAIR:
-            self.shares = {
-                (region, rank): FairShares() for region in self.regions for rank in range(len(policy.tiers))
-            }
-        self.arrival_order = ArrivalOrder()
+        fair = policy.fairness is Fairness.FAIR
+        self.shares = {
+            region: tuple(FairShares(by_user=fair) for _ in policy.tiers) for region in self.regions
+        }
+        """By region and rank."""
         self.backends: dict[str, BackendState] = {}
         for spec in topology.backends:
             self._add_backend(spec)
@@ -49,10 +47,9 @@ class ClusterState:
         """The backend sets of a region that serve a model."""
         return [backend_set for backend_set in self.regions[region].sets if model in backend_set.models]
 
-    def shares_of(self, kind: QueueKind, region: str, rank: int) -> FairShares | ArrivalOrder:
-        """By which a queue orders its users."""
-        fair = self.shares.get((region, rank)) if kind is QueueKind.MAIN else None
-        return self.arrival_order if fair is None else fair
+    def shares_of(self, kind: QueueKind, region: str, rank: int) -> FairShares:
+        """By which a queue orders its users; the order of all but the main queues is arrival."""
+        return self.shares[region][rank] if kind is QueueKind.MAIN else FairShares(by_user=False)
 
     def eligible_sets(self, queue: RequestQueue) -> tuple[BackendSet, ...]:
         """The backend sets that may take from a queue, as the breakers are now."""
@@ -93,7 +90,7 @@ class ClusterState:
         region = self.regions[spec.region]
         backend_set = next((found for found in region.sets if found.models == spec.models), None)
         if backend_set is None:
-            backend_set = BackendSet(region, spec.models, self.policy)
+            backend_set = BackendSet(region, spec.models, self.policy, self.shares[region.name])
             region.sets.append(backend_set)
         limits = tuple(self.limits[name] for name in spec.limits)
         backend = BackendState(spec, backend_set, limits, self.durations)

@@ -106,7 +106,7 @@ class Dispatcher:
         self._dispatches += 1
         queued, queue = choice.candidate.queued, choice.candidate.queue
         request = queued.request
-        shares = self._state.shares.get((queue.region, request.rank))
+        shares = self._state.shares[queue.region][request.rank]
         run = transitions.start(now, choice, self._dispatches, shares)
         self._queues.started(queued)
         self.runs[request.id] = run

@@ -1,132 +1,150 @@
 """Virtual time of the users of one tier in one region: GPU seconds had, divided by their weight."""
 
+from bisect import bisect_left, insort
 from collections import Counter
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from beacon_router.scheduling.decisions import Request
 
 if TYPE_CHECKING:
-    from beacon_router.scheduling.request_queue import RequestQueue
+    from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
 
 _SLACK = 64
+_seq = attrgetter("seq")
 EVERYBODY = ""
-"""The one user of all requests where shares do not matter."""
-
-
-class UserShares(Protocol):
-    """What a queue needs to order its users."""
-
-    floor: float
-    version: int
-    """Changes whenever the order of waiting requests may have."""
-
-    def user_of(self, request: Request) -> str: ...
-    def time_of(self, user: str) -> float: ...
-    def enqueued(self, user: str) -> None: ...
-    def dequeued(self, user: str) -> None: ...
-
-
-class ArrivalOrder:
-    """No shares: all requests belong to one user, so that their order is arrival."""
-
-    __slots__ = ("floor", "version")
-
-    def __init__(self) -> None:
-        self.floor = 0.0
-        self.version = 0
-
-    def user_of(self, request: Request) -> str:
-        del request
-        return EVERYBODY
-
-    def time_of(self, user: str) -> float:
-        del user
-        return 0.0
-
-    def enqueued(self, user: str) -> None:
-        """Nothing to count."""
-
-    def dequeued(self, user: str) -> None:
-        """Nothing to count."""
+"""The one user of all requests where order is arrival."""
+Place = tuple[float, int, str, "QueuedRequest"]
+"""Virtual time of a user, number of the oldest waiting request, user, this request."""
+_Queues = dict["RequestQueue", None]
 
 
 class FairShares:
     """A user is active while a request waits in the tier's main queue or runs. A user who becomes active
     starts at `floor`, the virtual time that the tier has reached: being idle earns no credit. When no user is
-    active, all are equal again."""
+    active, all are equal again.
 
-    __slots__ = ("_max_times", "_running", "_times", "floor", "queues", "version", "waiting")
+    Without `by_user` all requests belong to one user, so that their order is arrival.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_user: bool = True) -> None:
+        self.by_user = by_user
         self.floor = 0.0
-        self.version = 0
-        self.queues: list[RequestQueue] = []
-        """Those that order their users by these shares."""
+        self.times: dict[str, float] = {}
         self.waiting: Counter[str] = Counter()
         """Requests in the main queues, by user."""
+        self.order: list[Place] = []
+        """The users with waiting requests, sorted."""
+        self.places: dict[str, Place] = {}
+        """The same by user."""
+        self.version = 0
+        """Changes with the order."""
         self._running: Counter[str] = Counter()
-        self._times: dict[str, float] = {}
         self._max_times = _SLACK
         """With more entries, those of idle users are removed."""
+        self._queues: dict[str, _Queues] = {}
+        """By user, the queues in which requests wait."""
+        self._source: dict[str, _Queues] | None = None
+        self._forked: Mapping[RequestQueue, RequestQueue] = {}
+        """Of a copy: the queues of the original, and their copies."""
 
     def user_of(self, request: Request) -> str:
-        return request.user
+        return request.user if self.by_user else EVERYBODY
 
-    def time_of(self, user: str) -> float:
-        time = self._times.get(user)
-        return self.floor if time is None else time
+    def first(self) -> "tuple[RequestQueue, QueuedRequest]":
+        """The oldest request of the first user, and its queue."""
+        queued = self.order[0][3]
+        return self._forked.get(queued.queue, queued.queue), queued
 
-    def enqueued(self, user: str) -> None:
+    def queues_of(self, user: str) -> _Queues:
+        """The queues in which requests of the user wait."""
+        queues = self._queues.get(user)
+        if queues is None:
+            source = () if self._source is None else self._source.get(user, ())
+            queues = {self._forked[queue]: None for queue in source if queue in self._forked}
+            if source:
+                self._queues[user] = queues
+        return queues
+
+    def enqueued(self, user: str, queue: "RequestQueue", queued: "QueuedRequest") -> None:
         self._activate(user)
         self.waiting[user] += 1
+        self.queues_of(user)
+        self._queues.setdefault(user, {})[queue] = None
+        if user not in self.places:
+            self._move(user, queued)
 
-    def dequeued(self, user: str) -> None:
+    def dequeued(self, user: str, queue: "RequestQueue", queued: "QueuedRequest", *, last: bool) -> None:
+        """`last`: it was the user's only request in the queue."""
+        self.version += 1
+        queues = self.queues_of(user)
+        if last:
+            del queues[queue]
+        if not queues:
+            self._move(user, None)
+            if self._source is None:
+                del self._queues[user]  # a copy keeps it in place of the source's
+        elif self.places[user][3] is queued:
+            self._move(user, min((one.first_of(user) for one in queues), key=_seq))
         self._count_down(self.waiting, user)
 
     def started(self, user: str, seconds: float, *, in_turn: bool) -> None:
         """A run of so many seconds, divided by weight, is charged; `in_turn`: it was chosen by its share."""
         self._activate(user)
         self._running[user] += 1
-        time = self._times[user]
         if in_turn:
-            self.floor = max(self.floor, time)
-        self._times[user] = time + seconds
-        self.version += 1
+            self.floor = max(self.floor, self.times[user])
+        self._charge(user, seconds)
 
     def ended(self, user: str, seconds: float) -> None:
         """A run took so much more than was charged (less: negative)."""
-        self._times[user] += seconds
-        self.version += 1
-        if seconds < 0.0 and user in self.waiting:
-            for queue in self.queues:
-                queue.share_fell(user)
+        self._charge(user, seconds)
         self._count_down(self._running, user)
 
-    def fork(self) -> "FairShares":
-        """An independent copy for a forecast, without queues."""
-        copy = FairShares()
-        copy.floor, copy._times = self.floor, self._times.copy()
+    def fork(self, forked: "Mapping[RequestQueue, RequestQueue]") -> "FairShares":
+        """An independent copy for a forecast; `forked` has the copies of queues that take part."""
+        copy = FairShares(by_user=self.by_user)
+        copy.floor, copy.times = self.floor, self.times.copy()
+        copy.order, copy.places = self.order.copy(), self.places.copy()
         copy.waiting, copy._running = self.waiting.copy(), self._running.copy()
+        copy._source, copy._forked = self._queues, forked
         return copy
+
+    def _charge(self, user: str, seconds: float) -> None:
+        if self.by_user:
+            self.times[user] += seconds
+            if user in self.places:
+                self._move(user, self.places[user][3])
+
+    def _move(self, user: str, oldest: "QueuedRequest | None") -> None:
+        """The user's virtual time or oldest request changed; None: no request is left."""
+        self.version += 1
+        place = self.places.pop(user, None)
+        if place is not None:
+            del self.order[bisect_left(self.order, place)]
+        if oldest is not None:
+            self.places[user] = (self.times[user], oldest.seq, user, oldest)
+            insort(self.order, self.places[user])
 
     def _activate(self, user: str) -> None:
         if user not in self.waiting and user not in self._running:
-            self._times[user] = max(self.floor, self._times.get(user, 0.0))
+            self.times[user] = max(self.floor, self.times.get(user, 0.0))
 
     def _count_down(self, counts: Counter[str], user: str) -> None:
         counts[user] -= 1
         if not counts[user]:
             del counts[user]
             if not self.waiting and not self._running:
-                self._times.clear()
-            elif len(self._times) > self._max_times:
+                self.times.clear()
+            elif len(self.times) > self._max_times:
                 self._forget_idle()
 
     def _forget_idle(self) -> None:
         """A user who is idle and not past the floor would start at the floor again."""
-        self._times = {
+        self.times = {
             user: time
-            for user, time in self._times.items()
+            for user, time in self.times.items()
             if time > self.floor or user in self.waiting or user in self._running
         }
-        self._max_times = 2 * len(self._times) + _SLACK
+        self._max_times = 2 * len(self.times) + _SLACK

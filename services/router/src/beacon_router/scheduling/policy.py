@@ -13,10 +13,12 @@ from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, Req
 
 
 class Candidate(NamedTuple):
-    """The first request of a queue; candidates sort by tier, virtual time of the user, arrival."""
+    """The first request of a queue. Candidates sort by tier, virtual time of the user, the oldest request of
+    the user in the tier, arrival."""
 
     rank: int
     lag: float
+    oldest: int
     seq: int
     queue: RequestQueue
     queued: QueuedRequest
@@ -74,7 +76,9 @@ class Situation:
         self.now = now
         self.free = free
         self.firsts = {
-            rank: first for rank in range(len(view.tiers)) if (first := _first(view.heads(rank))) is not None
+            rank: first
+            for rank in range(len(view.tiers))
+            if (first := _first_of_tier(view, rank)) is not None
         }
         """The first request of each tier."""
         self.starving = [
@@ -207,16 +211,34 @@ def _bypass(situation: Situation, kind: QueueKind, reason: Reason) -> Choice | N
     return None if first is None else situation.start(first, reason)
 
 
+def _first_of_tier(view: BackendSet, rank: int) -> Candidate | None:
+    """The first request of the tier is known without a search, unless this set may not start it."""
+    tier, moved = view.tiers[rank], view.moved[rank]
+    if tier and not moved:
+        queue, queued = view.shares[rank].first()
+        if queue in tier and not view.region.closed(queue.model):
+            return _candidate(queue, queued)
+    return _first(view.open((*tier, *moved)))
+
+
 def _first(queues: Iterable[RequestQueue]) -> Candidate | None:
-    """The candidate that sorts first. Virtual times are compared by their distance to the region's floor."""
     best: Candidate | None = None
     for queue in queues:
-        head = queue.head()
-        if head is not None and (best is None or queue.rank <= best.rank):
-            candidate = Candidate(queue.rank, queue.time_of(head) - queue.shares.floor, head.seq, queue, head)
-            if best is None or candidate < best:
-                best = candidate
+        if best is None or queue.rank <= best.rank:
+            head = queue.head()
+            if head is not None:
+                candidate = _candidate(queue, head)
+                best = candidate if best is None else min(best, candidate)
     return best
+
+
+def _candidate(queue: RequestQueue, head: QueuedRequest) -> Candidate:
+    """Virtual times are compared by their distance to the region's floor."""
+    shares = queue.shares
+    if not shares.by_user:
+        return Candidate(queue.rank, 0.0, 0, head.seq, queue, head)
+    time, oldest, _, _ = shares.places[head.request.user]
+    return Candidate(queue.rank, time - shares.floor, oldest, head.seq, queue, head)
 
 
 def _waits_for_warm(situation: Situation, candidate: Candidate, *, idle: bool) -> bool:

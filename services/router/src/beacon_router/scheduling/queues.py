@@ -4,7 +4,6 @@ from heapq import heapify, heappop, heappush
 
 from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Request, RequestId
-from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
 
 _SLACK = 64
@@ -94,8 +93,6 @@ class RequestQueues:
         if queue is None:
             shares = self._state.shares_of(kind, region, rank)
             queue = RequestQueue(kind, region, request.model, rank, pinned=request.pinned, shares=shares)
-            if isinstance(shares, FairShares):
-                shares.queues.append(queue)
             queue.avoided = avoided
             queue.domain = self._state.domain(region, request.model)
             self._queues[key] = queue

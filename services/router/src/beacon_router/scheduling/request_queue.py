@@ -1,8 +1,7 @@
 """Waiting requests of one queue, region, model and tier: FIFO per user, users by their share of GPU time."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import IntEnum
-from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
 from beacon_router.scheduling.decisions import Request
@@ -11,9 +10,8 @@ from beacon_router.scheduling.user_fifo import UserFifo
 if TYPE_CHECKING:
     from beacon_router.scheduling.backend_set import BackendSet
     from beacon_router.scheduling.domains import CompetitionDomain
-    from beacon_router.scheduling.fair_share import UserShares
+    from beacon_router.scheduling.fair_share import FairShares
 
-_SLACK = 64
 FORK_DEPTH = 256
 """A forecast copies so many requests of a user: more than it dispatches."""
 
@@ -43,11 +41,9 @@ class QueuedRequest:
 
 
 class RequestQueue:
-    """Its order is (virtual time of the user, arrival). The heap is lazy: its first entry is checked when the
-    order may have changed."""
+    """FIFO per user; the users are in the order of their shares."""
 
     __slots__ = (
-        "_by_share",
         "_fifos",
         "_head",
         "_head_version",
@@ -66,7 +62,7 @@ class RequestQueue:
     )
 
     def __init__(
-        self, kind: QueueKind, region: str, model: str, rank: int, *, pinned: bool, shares: "UserShares"
+        self, kind: QueueKind, region: str, model: str, rank: int, *, pinned: bool, shares: "FairShares"
     ) -> None:
         self.kind = kind
         self.region = region
@@ -85,7 +81,6 @@ class RequestQueue:
         """The backend sets that may take from it."""
         self.size = 0
         self._fifos: dict[str, UserFifo] = {}
-        self._by_share: list[tuple[float, int, str]] = []
         self._head: QueuedRequest | None = None
         self._head_version = -1
         self._source: dict[str, UserFifo] | None = None
@@ -93,46 +88,41 @@ class RequestQueue:
 
     def push(self, queued: QueuedRequest) -> None:
         user = self.shares.user_of(queued.request)
-        self.shares.enqueued(user)
         fifo = self._fifo(user)
-        self.size += 1
         if fifo:
             fifo.append(queued)
         else:
             self._fifos[user] = UserFifo([queued])
-            self._offer(user, queued.seq)
+        self.size += 1
+        self.shares.enqueued(user, self, queued)
+        self.shares.version += 1
+        if self.size == 1:
+            for backend_set in self.sets:
+                backend_set.activate(self)
 
     def remove(self, queued: QueuedRequest) -> None:
-        """Take a request out, wherever it stands."""
+        """Take a request out, wherever it is."""
         user = self.shares.user_of(queued.request)
         fifo = self._fifo(user)
+        fifo.remove(queued)
+        if not fifo and self._source is None:
+            del self._fifos[user]  # a copy keeps it in place of the source's
         self.size -= 1
-        if fifo is not None:
-            fifo.remove(queued)
-            if not fifo and self._source is None:
-                del self._fifos[user]  # a copy keeps it in place of the source's
-        self.shares.dequeued(user)
-        self.shares.version += 1
+        self.shares.dequeued(user, self, queued, last=not fifo)
         if not self.size:
             for backend_set in self.sets:
                 backend_set.deactivate(self)
 
     def head(self) -> QueuedRequest | None:
-        """The first request of the user with the least virtual time."""
+        """The oldest request of the first user who has one here."""
         version = self.shares.version
         if version != self._head_version:
             self._head, self._head_version = self._find_head(), version
         return self._head
 
-    def time_of(self, queued: QueuedRequest) -> float:
-        """The virtual time of the user of a request."""
-        return self.shares.time_of(self.shares.user_of(queued.request))
-
-    def share_fell(self, user: str) -> None:
-        """The virtual time of the user is less than before."""
-        fifo = self._fifos.get(user)
-        if fifo:
-            self._offer(user, fifo.first.seq)
+    def first_of(self, user: str) -> QueuedRequest:
+        """The oldest request of a user who has one here."""
+        return self._fifo(user).first
 
     def requests(self) -> Iterator[QueuedRequest]:
         """All that wait, user by user."""
@@ -146,48 +136,30 @@ class RequestQueue:
         own = self._fifos.get(user)
         return 0 if own is None else own.before(queued.seq)
 
-    def fork(self, shares: "UserShares") -> "RequestQueue":
+    def fork(self, shares: "FairShares") -> "RequestQueue":
         """An independent copy for a forecast; users are copied when they are first served."""
         copy = RequestQueue(self.kind, self.region, self.model, self.rank, pinned=self.pinned, shares=shares)
         copy.avoided, copy.elsewhere, copy.size = self.avoided, self.elsewhere, self.size
-        copy._by_share = self._by_share.copy()
         copy._source = self._fifos
         return copy
 
     def _find_head(self) -> QueuedRequest | None:
-        heap, time_of = self._by_share, self.shares.time_of
-        while heap:
-            time, seq, user = heap[0]
-            fifo = self._fifo(user)
-            if not fifo:
-                heappop(heap)
-                continue
-            first, now = fifo.first, time_of(user)
-            if first.seq == seq and now == time:
-                return first
-            if (now, first.seq) > (time, seq):
-                heapreplace(heap, (now, first.seq, user))
-            else:
-                heappop(heap)  # the share fell: `share_fell` added another entry
-        return None
+        """Of few users the first is searched, else the first user in order who has a request here."""
+        places, order = self.shares.places, self.shares.order
+        users: Collection[str] = self._fifos
+        if self._source is not None:
+            users = {**self._source, **self._fifos} if len(self._source) ** 2 < len(order) else ()
+            users = [user for user in users if self._fifo(user)]
+        if users and len(users) ** 2 < len(order):
+            return self._fifo(min(map(places.__getitem__, users))[2]).first
+        return next((fifo.first for _, _, user, _ in order if (fifo := self._fifo(user))), None)
 
-    def _fifo(self, user: str) -> UserFifo | None:
+    def _fifo(self, user: str) -> UserFifo:
+        """The requests of a user; a new and empty one if there are none."""
         fifo = self._fifos.get(user)
-        if fifo is None and self._source is not None:
-            source = self._source.get(user)
-            if source is not None:
-                fifo = self._fifos[user] = source.copy(FORK_DEPTH)
+        if fifo is None:
+            source = None if self._source is None else self._source.get(user)
+            if source is None:
+                return UserFifo([])
+            fifo = self._fifos[user] = source.copy(FORK_DEPTH)
         return fifo
-
-    def _offer(self, user: str, seq: int) -> None:
-        heap, time_of = self._by_share, self.shares.time_of
-        if len(heap) > 2 * len(self._fifos) + _SLACK and self._source is None:
-            heap[:] = sorted(
-                (time_of(other), fifo.first.seq, other)
-                for other, fifo in self._fifos.items()
-                if other != user
-            )
-        heappush(heap, (time_of(user), seq, user))
-        self.shares.version += 1
-        for backend_set in self.sets:
-            backend_set.activate(self)

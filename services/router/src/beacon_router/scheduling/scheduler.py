@@ -109,9 +109,8 @@ class Scheduler:
             backend.runs_s.add(model, run_s, run.request.size)
         if run_s is None:
             run_s = run.charged_s if outcome is Outcome.COMPLETED else 0.0
-        shares = self._state.shares.get((run.queue_region, run.request.rank))
-        if shares is not None:
-            shares.ended(run.request.user, (run_s - run.charged_s) / run.request.weight)
+        shares = self._state.shares[run.queue_region][run.request.rank]
+        shares.ended(shares.user_of(run.request), (run_s - run.charged_s) / run.request.weight)
         backend.region.outcomes[outcome] += 1
         self._dispatcher.durations_changed()
         self._dispatcher.end(run)

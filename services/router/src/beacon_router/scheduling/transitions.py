@@ -6,16 +6,15 @@ from beacon_router.scheduling.policy import Choice, record
 from beacon_router.scheduling.request_queue import QueueKind
 
 
-def start(now: float, choice: Choice, number: int, shares: FairShares | None) -> RunningRequest:
+def start(now: float, choice: Choice, number: int, shares: FairShares) -> RunningRequest:
     """The request leaves its queue and occupies a slot, tokens and the model gate; its user is charged."""
     candidate, backend = choice.candidate, choice.backend
     backend_set, region = backend.backend_set, backend.region
     record(backend_set, choice)
     backend_set.served_at = backend.used_at = number
     run = RunningRequest(candidate.queued.request, backend, now, candidate.queue.region)
-    if shares is not None:
-        in_turn = candidate.queue.kind is QueueKind.MAIN and not choice.jumps
-        shares.started(run.request.user, run.charged_s / run.request.weight, in_turn=in_turn)
+    in_turn = candidate.queue.kind is QueueKind.MAIN and not choice.jumps
+    shares.started(shares.user_of(run.request), run.charged_s / run.request.weight, in_turn=in_turn)
     candidate.queue.remove(candidate.queued)
     backend.occupy(run)
     region.running += 1

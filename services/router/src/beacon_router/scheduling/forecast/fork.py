@@ -1,11 +1,13 @@
 """An independent copy of the state of a competition domain: the view of a forecast."""
 
+from collections.abc import Mapping
+
 from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import BackendState, RegionState, RunningRequest
 from beacon_router.scheduling.domains import CompetitionDomain
-from beacon_router.scheduling.fair_share import FairShares, UserShares
+from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.limits import Limit, ModelGate
-from beacon_router.scheduling.request_queue import RequestQueue
+from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
 from beacon_router.scheduling.topology import LimitName
 
 
@@ -15,11 +17,11 @@ class ForkedDomain:
     Runs of other domains do not end here: their part of a limit or of the region's concurrency is left out.
     """
 
-    def __init__(self, domain: CompetitionDomain, shares: dict[tuple[str, int], FairShares]) -> None:
+    def __init__(self, domain: CompetitionDomain, shares: Mapping[str, tuple[FairShares, ...]]) -> None:
         self._live_shares = shares
         self._limits: dict[LimitName, Limit] = {}
         self._queues: dict[RequestQueue, RequestQueue] = {}
-        self.shares: dict[tuple[str, int], FairShares] = {}
+        self._shares: dict[str, tuple[FairShares, ...]] = {}
         live = domain.region
         running = sum(len(backend.runs) for each in domain.sets for backend in each.backends)
         self.region = RegionState(live.name, max(1, live.concurrency - live.running + running))
@@ -39,23 +41,19 @@ class ForkedDomain:
         """The copy of a queue."""
         copy = self._queues.get(live)
         if copy is None:
-            copy = self._queues[live] = live.fork(self._shares(live))
+            main = live.kind is QueueKind.MAIN
+            shares = self.shares_of(live.region, live.rank) if main else live.shares.fork(self._queues)
+            copy = self._queues[live] = live.fork(shares)
             copy.sets = tuple(self._sets[each] for each in live.sets if each in self._sets)
             if copy.size:
                 for backend_set in copy.sets:
                     backend_set.activate(copy)
         return copy
 
-    def shares_of(self, region: str, rank: int) -> FairShares | None:
-        live = self._live_shares.get((region, rank))
-        if live is not None and (region, rank) not in self.shares:
-            self.shares[region, rank] = live.fork()
-        return self.shares.get((region, rank))
-
-    def _shares(self, live: RequestQueue) -> UserShares:
-        if not isinstance(live.shares, FairShares):
-            return live.shares
-        return self.shares_of(live.region, live.rank) or live.shares
+    def shares_of(self, region: str, rank: int) -> FairShares:
+        if region not in self._shares:
+            self._shares[region] = tuple(live.fork(self._queues) for live in self._live_shares[region])
+        return self._shares[region][rank]
 
     def _limit(self, live: Limit) -> Limit:
         if live.name not in self._limits:
@@ -64,7 +62,8 @@ class ForkedDomain:
         return self._limits[live.name]
 
     def _set(self, live: BackendSet) -> BackendSet:
-        copy = BackendSet(self.region, live.models, live.policy)
+        shares = [self.shares_of(live.region.name, rank) for rank in range(len(live.policy.tiers))]
+        copy = BackendSet(self.region, live.models, live.policy, shares)
         copy.batch, copy.bypass_run, copy.served_at = live.batch, live.bypass_run, live.served_at
         copy.stride = live.stride.fork()
         self.region.sets.append(copy)

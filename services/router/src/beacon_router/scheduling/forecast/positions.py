@@ -12,7 +12,7 @@ def requests_ahead(queued: QueuedRequest, durations: Durations) -> int:
     place = (queue.kind, queue.rank)
     competitors = _competitors(queue)
     ahead = sum(other.size for other in competitors if (other.kind, other.rank) < place)
-    if isinstance(queue.shares, FairShares):
+    if queue.shares.by_user:
         return ahead + _ahead_by_share(queued, queue.shares, durations)
     return ahead + sum(other.ahead(queued) for other in competitors if (other.kind, other.rank) == place)
 
@@ -29,11 +29,11 @@ def _ahead_by_share(queued: QueuedRequest, shares: FairShares, durations: Durati
     runs are taken to cost the same, and weights of other users to be 1."""
     user = queued.request.user
     cost_s = max(1e-6, durations.runs.of(queued.request.model))
-    own = sum(other.ahead(queued, user) for other in shares.queues)
-    starts_at = shares.time_of(user) + own * cost_s / queued.request.weight
+    own = sum(other.ahead(queued, user) for other in shares.queues_of(user))
+    starts_at = shares.times[user] + own * cost_s / queued.request.weight
     ahead = own
     for other, waiting in shares.waiting.items():
         if other != user:
-            before = int((starts_at - shares.time_of(other)) / cost_s + 0.5)
+            before = int((starts_at - shares.times[other]) / cost_s + 0.5)
             ahead += min(waiting, max(0, before))
     return ahead

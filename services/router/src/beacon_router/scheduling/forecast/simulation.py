@@ -1,6 +1,6 @@
 """What the policy would start, if runs took their expected time and the last arrivals came again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
@@ -31,7 +31,11 @@ class PolicySimulation:
     """Its cost depends on the number of queues, users and dispatches, not on the length of the queues."""
 
     def __init__(
-        self, now: float, domain: CompetitionDomain, shares: dict[tuple[str, int], FairShares], last_seq: int
+        self,
+        now: float,
+        domain: CompetitionDomain,
+        shares: Mapping[str, tuple[FairShares, ...]],
+        last_seq: int,
     ) -> None:
         self.made_at = now
         self.ended_at = now
