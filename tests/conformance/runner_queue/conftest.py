@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from beacon_redis import RedisAddress
-from tests.conformance.runner_queue.bed import QueueBed
 from tests.conformance.runner_queue.cluster import flush, redis_cluster
+from tests.conformance.runner_queue.harness import QueueHarness
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +30,6 @@ def address(request: pytest.FixtureRequest) -> RedisAddress:
 
 
 @pytest.fixture
-async def bed(address: RedisAddress) -> AsyncIterator[QueueBed]:
-    async with QueueBed.on(address) as made:
+async def harness(address: RedisAddress) -> AsyncIterator[QueueHarness]:
+    async with QueueHarness.on(address) as made:
         yield made

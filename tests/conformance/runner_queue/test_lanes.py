@@ -10,18 +10,18 @@ from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import OutboxEntry, Topic
 from beacon_runner.ports.queue_admin import LaneCount
 from beacon_runner.ports.reconcile import LiveMessage
-from tests.conformance.runner_queue.bed import QueueBed, entry, message
+from tests.conformance.runner_queue.harness import QueueHarness, entry, message
 
 
-async def test_least_loaded_counts_lanes_as_numbers(bed: QueueBed) -> None:
+async def test_least_loaded_counts_lanes_as_numbers(harness: QueueHarness) -> None:
     """Incident 18: twenty lanes sorted as text put queue_10 before queue_2."""
-    await bed.add(*(message("") for _ in range(20)))
-    chosen = [one.lane for one in await bed.claim()]
+    await harness.add(*(message("") for _ in range(20)))
+    chosen = [one.lane for one in await harness.claim()]
     assert chosen == [f"queue_{number}" for number in range(20)]
 
 
-async def test_least_loaded_sees_what_runs_and_what_waits(bed: QueueBed) -> None:
-    two = bed.laid_out(chosen_lanes=2)
+async def test_least_loaded_sees_what_runs_and_what_waits(harness: QueueHarness) -> None:
+    two = harness.with_layout(chosen_lanes=2)
     await two.add(message(""), message(""), message(""))
     assert (await two.loads("queue_0"), await two.loads("queue_1")) == ((2, 0), (1, 0))
     await two.queue.ack(await two.claim(1))
@@ -30,106 +30,106 @@ async def test_least_loaded_sees_what_runs_and_what_waits(bed: QueueBed) -> None
     assert (await two.loads("queue_0"), await two.loads("queue_1")) == ((0, 2), (0, 1))
 
 
-async def test_a_batch_stays_in_one_lane_over_several_pushes(bed: QueueBed) -> None:
+async def test_a_batch_stays_in_one_lane_over_several_pushes(harness: QueueHarness) -> None:
     for _ in range(3):
-        await bed.queue.push([entry(message(""), batch="b1") for _ in range(10)])
-    await bed.queue.push([entry(message(""), batch="b2")])
-    assert (await bed.loads("queue_0"), await bed.loads("queue_1")) == ((30, 0), (1, 0))
+        await harness.queue.push([entry(message(""), batch="b1") for _ in range(10)])
+    await harness.queue.push([entry(message(""), batch="b2")])
+    assert (await harness.loads("queue_0"), await harness.loads("queue_1")) == ((30, 0), (1, 0))
 
 
-async def test_two_choosers_never_take_the_same_place(bed: QueueBed) -> None:
-    await asyncio.gather(*(bed.add(message("")) for _ in range(40)))
-    assert [await bed.loads(f"queue_{number}") for number in range(20)] == [(2, 0)] * 20
+async def test_two_choosers_never_take_the_same_place(harness: QueueHarness) -> None:
+    await asyncio.gather(*(harness.add(message("")) for _ in range(40)))
+    assert [await harness.loads(f"queue_{number}") for number in range(20)] == [(2, 0)] * 20
 
 
-async def test_one_class_and_one_lane_is_plainly_jobs(bed: QueueBed) -> None:
-    plain = bed.laid_out(plain=True, classes=(JobClass.LOW,))
+async def test_one_class_and_one_lane_is_plainly_jobs(harness: QueueHarness) -> None:
+    plain = harness.with_layout(plain=True, classes=(JobClass.LOW,))
     wanted = [message("all") for _ in range(3)]
     await plain.add(*wanted)
     assert await plain.redis.lrange(plain.layout.name("jobs"), 0, -1) == [one.id for one in reversed(wanted)]
     assert await plain.claim() == wanted
 
 
-async def test_a_few_of_long_lanes_come_in_turn_and_in_their_order(bed: QueueBed) -> None:
+async def test_a_few_of_long_lanes_come_in_turn_and_in_their_order(harness: QueueHarness) -> None:
     """What is popped one by one, because of many, and what is popped at once."""
     lanes = {lane: [message(lane) for _ in range(2_100)] for lane in ("anna", "bea")}
-    await bed.add(*lanes["anna"], *lanes["bea"])
-    taken = [one for size in (1, 2, 4, 6, 3) for one in await bed.claim(size)]
+    await harness.add(*lanes["anna"], *lanes["bea"])
+    taken = [one for size in (1, 2, 4, 6, 3) for one in await harness.claim(size)]
     for lane, waiting in lanes.items():
         assert [one for one in taken if one.lane == lane] == waiting[:8]
-    assert await bed.loads("anna") == (2_092, 8)
+    assert await harness.loads("anna") == (2_092, 8)
 
 
-async def test_what_waited_before_the_lanes_were_chosen_anew_is_still_served(bed: QueueBed) -> None:
+async def test_what_waited_before_the_lanes_were_chosen_anew_is_still_served(harness: QueueHarness) -> None:
     old = [message("anna"), message("bea"), message("all")]
-    await bed.add(*old)
-    plain = bed.laid_out(plain=True, classes=(JobClass.LOW,))
+    await harness.add(*old)
+    plain = harness.with_layout(plain=True, classes=(JobClass.LOW,))
     new = message("all")
     await plain.add(new)
     assert await plain.queue.repair() == 1  # of the lane whose list has another name now
     assert {one.id for one in await plain.claim()} == {one.id for one in [*old, new]}
-    assert await bed.queue.repair() == 0
+    assert await harness.queue.repair() == 0
 
 
 @pytest.mark.parametrize(
     "lost", ["jobs:low:anna", "jobs:low:ring", "jobs:low:front", "jobs:retry", "jobs:leases"]
 )
-async def test_what_is_not_where_redis_says_is_found_again(bed: QueueBed, lost: str) -> None:
+async def test_what_is_not_where_redis_says_is_found_again(harness: QueueHarness, lost: str) -> None:
     leased, waiting, skipped, retried = message(), message(), message(), message()
-    await bed.add(leased)
-    await bed.claim()
-    await bed.add(waiting)
-    await bed.add(skipped, front=True)
-    await bed.queue.push([OutboxEntry(Topic.RETRY, retried, not_before=1.0)])
-    assert await bed.queue.repair() == 0
-    await bed.redis.delete(bed.layout.name(lost))
-    assert await bed.queue.repair() == 1
-    await bed.queue.promote_due_retries(10)
+    await harness.add(leased)
+    await harness.claim()
+    await harness.add(waiting)
+    await harness.add(skipped, front=True)
+    await harness.queue.push([OutboxEntry(Topic.RETRY, retried, not_before=1.0)])
+    assert await harness.queue.repair() == 0
+    await harness.redis.delete(harness.layout.name(lost))
+    assert await harness.queue.repair() == 1
+    await harness.queue.promote_due_retries(10)
     if lost == "jobs:leases":
-        assert await bed.queue.reclaim(10) == [leased]
-        await bed.claim()
-    assert len(await bed.claim()) + (await bed.desk.stats()).leased >= 4
-    assert await bed.queue.ack([leased, waiting, skipped, retried]) == 4
-    assert await bed.keys() == set()
+        assert await harness.queue.reclaim(10) == [leased]
+        await harness.claim()
+    assert len(await harness.claim()) + (await harness.admin.stats()).leased >= 4
+    assert await harness.queue.ack([leased, waiting, skipped, retried]) == 4
+    assert await harness.keys() == set()
 
 
-async def test_wrong_counters_are_found_and_counted_again(bed: QueueBed) -> None:
-    await bed.add(*(message() for _ in range(3)))
-    await bed.add(message("bea"), front=True)
-    await bed.claim(2)
-    assert await bed.desk.reset_lanes() == []
-    await bed.redis.set(bed.layout.name("queue:anna:running"), 7)
-    await bed.redis.set(bed.layout.name("queue:nobody:pending"), 2)
-    await bed.redis.hset(bed.layout.name("jobs:waiting"), "low", 9)
-    assert sorted(await bed.desk.reset_lanes(), key=lambda row: row.lane) == [
+async def test_wrong_counters_are_found_and_counted_again(harness: QueueHarness) -> None:
+    await harness.add(*(message() for _ in range(3)))
+    await harness.add(message("bea"), front=True)
+    await harness.claim(2)
+    assert await harness.admin.reset_lanes() == []
+    await harness.redis.set(harness.layout.name("queue:anna:running"), 7)
+    await harness.redis.set(harness.layout.name("queue:nobody:pending"), 2)
+    await harness.redis.hset(harness.layout.name("jobs:waiting"), "low", 9)
+    assert sorted(await harness.admin.reset_lanes(), key=lambda row: row.lane) == [
         LaneCount("anna", 2, 1),
         LaneCount("nobody", 0, 0),
     ]
-    assert (await bed.loads("anna"), await bed.loads("bea")) == ((2, 1), (0, 1))
-    assert (await bed.desk.stats()).waiting[JobClass.LOW] == 2
-    assert await bed.desk.reset_lanes() == []
+    assert (await harness.loads("anna"), await harness.loads("bea")) == ((2, 1), (0, 1))
+    assert (await harness.admin.stats()).waiting[JobClass.LOW] == 2
+    assert await harness.admin.reset_lanes() == []
 
 
-async def test_a_retry_waits_for_its_moment(bed: QueueBed) -> None:
+async def test_a_retry_waits_for_its_moment(harness: QueueHarness) -> None:
     now = time.time()
     due, later = message(), message("")
-    await bed.queue.push(
+    await harness.queue.push(
         [
             OutboxEntry(Topic.RETRY, due, not_before=now - 1),
             OutboxEntry(Topic.RETRY, later, not_before=now + 3600),
         ]
     )
-    assert await bed.claim() == []
-    assert await bed.queue.find_inconsistent([LiveMessage(one, None) for one in (due, later)]) == []
-    assert await bed.queue.promote_due_retries(100) == 1
-    assert await bed.claim() == [due]
-    stats = await bed.desk.stats()
+    assert await harness.claim() == []
+    assert await harness.queue.find_inconsistent([LiveMessage(one, None) for one in (due, later)]) == []
+    assert await harness.queue.promote_due_retries(100) == 1
+    assert await harness.claim() == [due]
+    stats = await harness.admin.stats()
     assert (stats.retry, stats.next_retry_at) == (1, round(now + 3600, 3))
 
 
-async def test_a_retry_that_was_paid_for_goes_to_the_front(bed: QueueBed) -> None:
+async def test_a_retry_that_was_paid_for_goes_to_the_front(harness: QueueHarness) -> None:
     ordinary, before, while_it_waits = message(), message("bea"), message("cid")
-    await bed.queue.push(
+    await harness.queue.push(
         [
             OutboxEntry(Topic.RETRY, before, not_before=1.0, front=True),
             OutboxEntry(Topic.RETRY, while_it_waits, not_before=2.0),
@@ -137,35 +137,35 @@ async def test_a_retry_that_was_paid_for_goes_to_the_front(bed: QueueBed) -> Non
             entry(ordinary),
         ]
     )
-    await bed.queue.promote_due_retries(100)
-    assert await bed.claim() == [before, while_it_waits, ordinary]
+    await harness.queue.promote_due_retries(100)
+    assert await harness.claim() == [before, while_it_waits, ordinary]
 
 
-async def test_a_due_retry_without_a_lane_gets_the_least_loaded(bed: QueueBed) -> None:
-    await bed.add(message(""))
-    await bed.queue.push([OutboxEntry(Topic.RETRY, message(""), not_before=1.0)])
-    await bed.queue.promote_due_retries(100)
-    assert [one.lane for one in await bed.claim()] == ["queue_0", "queue_1"]
+async def test_a_due_retry_without_a_lane_gets_the_least_loaded(harness: QueueHarness) -> None:
+    await harness.add(message(""))
+    await harness.queue.push([OutboxEntry(Topic.RETRY, message(""), not_before=1.0)])
+    await harness.queue.promote_due_retries(100)
+    assert [one.lane for one in await harness.claim()] == ["queue_0", "queue_1"]
 
 
-async def test_dead_letters_are_mirrored_once_a_job(bed: QueueBed) -> None:
+async def test_dead_letters_are_mirrored_once_a_job(harness: QueueHarness) -> None:
     one, other = message(), message()
     dead = [OutboxEntry(Topic.DEAD, letter) for letter in (one, other)]
-    assert await bed.queue.push(dead) == 2
-    assert await bed.queue.push(dead) == 0
-    await bed.queue.push([OutboxEntry(Topic.DEAD, replace(one, generation=5))])
-    assert (await bed.desk.stats()).dead == 2
-    assert await bed.desk.forget_dead([]) == 0
-    assert await bed.desk.forget_dead([one.job]) == 1
-    assert await bed.desk.forget_dead(None) == 1
-    assert await bed.keys() == set()
+    assert await harness.queue.push(dead) == 2
+    assert await harness.queue.push(dead) == 0
+    await harness.queue.push([OutboxEntry(Topic.DEAD, replace(one, generation=5))])
+    assert (await harness.admin.stats()).dead == 2
+    assert await harness.admin.forget_dead([]) == 0
+    assert await harness.admin.forget_dead([one.job]) == 1
+    assert await harness.admin.forget_dead(None) == 1
+    assert await harness.keys() == set()
 
 
-async def test_a_dead_letter_is_mirrored_while_its_message_is_still_leased(bed: QueueBed) -> None:
+async def test_a_dead_letter_is_mirrored_while_its_message_is_still_leased(harness: QueueHarness) -> None:
     one = message()
-    await bed.add(one)
-    claimed = await bed.claim()
-    await bed.queue.push([OutboxEntry(Topic.DEAD, one)])
-    await bed.queue.ack(claimed)
-    stats = await bed.desk.stats()
+    await harness.add(one)
+    claimed = await harness.claim()
+    await harness.queue.push([OutboxEntry(Topic.DEAD, one)])
+    await harness.queue.ack(claimed)
+    stats = await harness.admin.stats()
     assert (stats.dead, stats.leased) == (1, 0)

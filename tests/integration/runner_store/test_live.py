@@ -150,7 +150,7 @@ async def test_two_promoters_at_once_promote_each_job_once(bed: Bed) -> None:
 
 async def test_retention_deletes_by_age_and_only_what_has_finished(bed: Bed) -> None:
     finished, alive = await bed.dead(MATRIX, "a", "b", "c", "never"), await bed.submit()
-    hour = RetentionConfig(hot_s=1, events_s=3600, idempotency_s=3600, jobs_s=7200)
+    hour = RetentionConfig(events_s=3600, idempotency_s=3600, jobs_s=7200)
     assert (await bed.retention.sweep(hour, 100)).jobs == 0
     await bed.database.execute(AGE_JOB, finished, timedelta(minutes=90))
     await bed.database.execute(AGE_JOB, alive, timedelta(days=90))

@@ -32,7 +32,6 @@ class RunnerConfig(Section):
 
 class RetentionConfig(Section):
     check_every_s: PositiveSeconds = 300.0
-    hot_s: PositiveSeconds = 3600.0
     events_s: PositiveSeconds = 604_800.0
     idempotency_s: PositiveSeconds = 86_400.0
     jobs_s: PositiveSeconds = 2_592_000.0

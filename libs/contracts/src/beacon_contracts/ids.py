@@ -34,11 +34,6 @@ def new_uuid_bytes() -> bytes:
     return uuid_utils.uuid7().bytes
 
 
-def timestamp_of(value: UUID) -> float:
-    """When a UUIDv7 was created, in Unix time, by the clock of the process that created it."""
-    return (value.int >> 80) / 1000
-
-
 def encode_id(prefix: str, value: UUID) -> str:
     """`encode_id("job", uuid)` is `job_` and 26 letters."""
     return str(TypeID.from_uuid(uuid_utils.UUID(bytes=value.bytes), prefix))

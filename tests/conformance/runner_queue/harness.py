@@ -1,4 +1,4 @@
-"""A queue on a real Redis, and short ways to make messages and to look at what is there."""
+"""A queue on a real server, with short functions to create and inspect messages."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -26,12 +26,12 @@ def entry(wanted: Message, **more: Any) -> OutboxEntry:
 
 
 @dataclass
-class QueueBed:
+class QueueHarness:
     address: RedisAddress
     redis: Redis | RedisCluster
     layout: Layout
     queue: RedisQueue
-    desk: RedisQueueAdmin
+    admin: RedisQueueAdmin
 
     @classmethod
     @asynccontextmanager
@@ -41,14 +41,14 @@ class QueueBed:
             made = cls(
                 address, redis, layout, RedisQueue(redis, layout, lease_s=60), RedisQueueAdmin(redis, layout)
             )
-            await made.desk.open()
+            await made.admin.open()
             yield made
 
-    def laid_out(self, *, lease_s: float = 60, **changes: Any) -> Self:
+    def with_layout(self, *, lease_s: float = 60, **changes: Any) -> Self:
         """The same Redis, laid out or leased in another way."""
         layout = replace(self.layout, **changes)
         queue = RedisQueue(self.redis, layout, lease_s=lease_s)
-        return replace(self, layout=layout, queue=queue, desk=RedisQueueAdmin(self.redis, layout))
+        return replace(self, layout=layout, queue=queue, admin=RedisQueueAdmin(self.redis, layout))
 
     async def add(self, *messages: Message, front: bool = False) -> int:
         return await self.queue.push([entry(one, front=front) for one in messages])
