@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from fastapi import APIRouter
-from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
@@ -33,18 +32,12 @@ def create_app(
         version="0.1.0",
         description="Durable, fair queueing of jobs for slow and scarce GPUs.",
         redoc_url=None,
-        generate_unique_id_function=_operation_id,
     )
     for router in routers:
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # `include_router` adds a level of dispatch to every request
     app.router.routes.extend(pages)
     for error in (*EXPECTED_ERRORS, Exception):
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
     limited = RequestBodyMiddleware(HeadMiddleware(app), bodies)
     return RequestContextMiddleware(HttpMetricsMiddleware(limited, metrics), access_log=access_log)
-
-
-def _operation_id(route: APIRoute) -> str:
-    """Client generators use it as the name of the method."""
-    return route.name

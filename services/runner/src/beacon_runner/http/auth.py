@@ -57,13 +57,14 @@ class ApiKeyCache:
             raise
 
     async def require_key(self, key_hash: bytes, needed: Scope) -> Principal:
-        if key_hash in self._principals:
+        try:
             principal = self._principals[key_hash]
-        else:
+        except KeyError:
             principal = self._principals[key_hash] = await self._find(key_hash)
+            if principal is not None:
+                self._seen[key_hash] = True
         if principal is None:
             raise UnknownKeyError
-        self._seen[key_hash] = True
         if needed not in principal.scopes:
             raise HttpProblemError(403, "scope_missing", f"this needs a key with the scope {needed}")
         return principal

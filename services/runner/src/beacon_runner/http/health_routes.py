@@ -71,13 +71,18 @@ class ReadinessCheck:
 def health_routes(check: ReadinessCheck, registry: CollectorRegistry) -> APIRouter:
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz", responses={200: {"model": Liveness}}, openapi_extra=NO_KEY)
+    @routes.get(
+        "/healthz", operation_id="get_health", responses={200: {"model": Liveness}}, openapi_extra=NO_KEY
+    )
     async def get_health() -> Response:
         """The process is alive and its event loop responds."""
         return view_response(Liveness(status="ok"))
 
     @routes.get(
-        "/readyz", responses={200: {"model": Readiness}, 503: {"model": Readiness}}, openapi_extra=NO_KEY
+        "/readyz",
+        operation_id="get_readiness",
+        responses={200: {"model": Readiness}, 503: {"model": Readiness}},
+        openapi_extra=NO_KEY,
     )
     async def get_readiness() -> Response:
         """Postgres and Redis answer, and the database schema has the version that this code needs."""

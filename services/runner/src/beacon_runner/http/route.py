@@ -1,4 +1,4 @@
-"""The class of every route: a parameter that the route does not have is an error, not ignored."""
+"""The class of the API's routes: operation ids, and unknown query parameters as errors."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -14,6 +14,10 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 class StrictRoute(APIRoute):
     """Answers 422 for unknown query parameters: a misspelt filter would otherwise return everything."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        # Client generators use the operation id as the name of the method.
+        super().__init__(path, endpoint, **options | {"operation_id": getattr(endpoint, "__name__", None)})
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
