@@ -78,7 +78,7 @@ class Arena:
             await connection.close()
         async with Redis.from_url(self.redis.url, decode_responses=True) as client:
             info = await client.info("server")
-        return {"PostgreSQL": postgres, "Redis": str(info["redis_version"])}
+        return {"PostgreSQL": postgres, "Valkey": str(info["valkey_version"])}
 
     async def _administer(self, statement: str, name: str, template: str = "") -> None:
         text = (_SQL / f"{statement}.sql").read_text(encoding="utf-8")

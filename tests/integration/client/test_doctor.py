@@ -1,6 +1,7 @@
 """`beacon doctor`: what it finds, what it advises, how it ends."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -123,7 +124,9 @@ async def test_postgres_is_asked_directly(empty_database_url: str) -> None:
 
 
 async def test_redis_is_asked_directly(redis_url: str) -> None:
-    assert [finding.verdict for finding in await check_redis(redis_url, SystemClock())] == [Verdict.OK]
+    (finding,) = await check_redis(redis_url, SystemClock())
+    assert finding.verdict is Verdict.OK
+    assert re.match(r"(Valkey|Redis) \d+\.", finding.detail)
     (finding,) = await check_redis(f"redis://{NOWHERE}", SystemClock())
     assert finding.verdict is Verdict.FAILED
     slow = ManualClock(start=datetime.now(UTC) - timedelta(hours=1))

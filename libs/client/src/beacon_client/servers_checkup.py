@@ -46,7 +46,10 @@ async def check_redis(url: str, clock: Clock) -> list[Finding]:
     except (RedisError, OSError, ValueError, TimeoutError) as error:
         reason = str(error) or type(error).__name__
         return [failed("redis", reason, "Is it running? Check host, port and password in REDIS_URL.")]
-    found = [Finding("redis", Verdict.OK, f"version {information['redis_version']} answers")]
+    # Valkey's redis_version is that of the Redis with which it is compatible.
+    valkey = information.get("valkey_version")
+    server = f"Valkey {valkey}" if valkey else f"Redis {information['redis_version']}"
+    found = [Finding("redis", Verdict.OK, f"{server} answers")]
     skew_s = skew_of(seconds + micros / 1e6, asked=asked, answered=answered)
     if is_skewed(skew_s):
         advice = "Synchronise the clocks (NTP). Leases use the server's clock and stay right."
