@@ -1,4 +1,4 @@
-"""Which class a job is moved to: by payment, or by having waited long."""
+"""The class that a job is moved to after a paid skip or a long wait."""
 
 from dataclasses import dataclass
 
@@ -16,13 +16,13 @@ class Promotion:
 
 
 def usable_classes(config: BeaconConfig) -> frozenset[JobClass]:
-    """Those that some tier uses and some pool serves: in others a job would wait unseen, or forever."""
+    """The classes that some tier uses and some pool serves; in others a job would never run."""
     used = {tier.job_class for tier in config.tiers.values()}
     return frozenset(job_class for pool in config.pools.values() for job_class in pool.served) & used
 
 
 def front_class(config: BeaconConfig) -> JobClass:
-    """Where whoever paid is served soonest: the class that most pools serve, the better one of equals."""
+    """The class that skipped jobs move to: the one that most pools serve, the better one of equals."""
     usable = [job_class for job_class in _BEST_FIRST if job_class in usable_classes(config)]
     pools = config.pools.values()
     return max(usable, key=lambda job_class: sum(job_class in pool.served for pool in pools))
@@ -33,7 +33,7 @@ def better(one: JobClass, other: JobClass) -> JobClass:
 
 
 def promotions(config: BeaconConfig) -> tuple[Promotion, ...]:
-    """Who rises to where after how long: best first, so that nobody rises twice at once."""
+    """The promotions by waiting time, best class first, so that a job rises once in each run."""
     waits, usable = config.promotion, usable_classes(config)
     steps = [
         Promotion(JobClass.MEDIUM, JobClass.HIGH, waits.medium_to_high_after_s),

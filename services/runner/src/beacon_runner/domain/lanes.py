@@ -1,4 +1,4 @@
-"""Which lane a job waits in, as far as that follows from the job alone."""
+"""The lane of a job, where it follows from the job alone."""
 
 from zlib import crc32
 
@@ -11,7 +11,7 @@ _NUMBERED = "queue_"
 
 
 def lane_at_submission(lanes: LanesConfig, user: UserId) -> str:
-    """The lane of a new job; `UNCHOSEN` when only the queue can tell (least loaded)."""
+    """The lane of a new job; `UNCHOSEN` when the queue chooses it (least loaded)."""
     match lanes.strategy:
         case LaneStrategy.PER_USER:
             return user.hex
@@ -24,12 +24,12 @@ def lane_at_submission(lanes: LanesConfig, user: UserId) -> str:
 
 
 def kept_lane(lane: str, user: UserId) -> str | None:
-    """As rows keep it: nothing for the user's own, which follows from whose the row is."""
+    """The stored form: null for the user's own lane, which follows from the row's user."""
     return None if lane == user.hex else lane
 
 
 def lane_of(kept: str | None, user: UserId) -> str:
-    """The inverse."""
+    """The inverse of `kept_lane`."""
     return user.hex if kept is None else kept
 
 
@@ -38,5 +38,5 @@ def numbered_lane(number: int) -> str:
 
 
 def is_numbered(lane: str) -> bool:
-    """One of those that the queue chooses among: the job's row may not name it yet."""
+    """Whether the queue has chosen the lane; the job's row may not have it yet."""
     return lane.startswith(_NUMBERED)

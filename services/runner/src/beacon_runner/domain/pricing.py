@@ -1,4 +1,4 @@
-"""What going first costs: the longer the job, the more others wait for it."""
+"""The price of a skip, by the length of the job."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from beacon_runner.domain.plan import places
 
 
 def seconds_of(config: BeaconConfig, spec: Mapping[str, Any]) -> float:
-    """How long the job is: the duration it asks for, or what its executions are expected to run."""
+    """The duration that the job requests, or the expected run time of its executions."""
     given = spec.get("input")
     if "steps" not in spec and isinstance(given, Mapping) and "duration" in given:
         return float(given["duration"])

@@ -1,11 +1,11 @@
-"""Things that are opened and closed with the process, as services: the supervisor keeps their order."""
+"""Resources that are opened and closed with the process, as services of the supervisor."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 
 class Resource:
-    """Opened before all that needs it, closed after."""
+    """Opened before the services that use it and closed after them."""
 
     def __init__(
         self,

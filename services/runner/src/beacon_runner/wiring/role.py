@@ -1,4 +1,4 @@
-"""What a process of the runner is there for."""
+"""The roles of a runner process."""
 
 from enum import StrEnum
 
