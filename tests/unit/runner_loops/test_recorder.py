@@ -12,7 +12,7 @@ from beacon_lifecycle import SystemClock
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import ClaimedJob, StageReport
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.worker.recorder import Recorder
+from beacon_runner.worker.recorder import START_DELAY_S, Recorder
 from beacon_runner.worker.run import JobRun
 from tests.fixtures.waiting import patience, until
 from tests.unit.runner_loops.test_job_run import claimed
@@ -60,9 +60,13 @@ async def _post_commit(
     assert len(runs) == len(reports) == len(applied)
 
 
-def added(recorder: Recorder, number: int) -> list[JobRun]:
+def made(number: int) -> list[JobRun]:
     jobs = [claimed() for _ in range(number)]
-    runs = [JobRun(Message(job.id, 1, 0, 1, JobClass.LOW, "lane"), job, ()) for job in jobs]
+    return [JobRun(Message(job.id, 1, 0, 1, JobClass.LOW, "lane"), job, ()) for job in jobs]
+
+
+def added(recorder: Recorder, number: int) -> list[JobRun]:
+    runs = made(number)
     for run in runs:
         recorder.add(run)
     return runs
@@ -92,3 +96,24 @@ async def test_a_run_added_during_its_write_is_written_again(recorder: Recorder,
     store.gates[1][1].set()
     async with patience("all is written"):
         await recorder.wait_idle()
+
+
+async def test_a_start_is_not_written_separately_when_its_result_follows(
+    recorder: Recorder, store: GatedStore
+) -> None:
+    (run,) = made(1)
+    recorder.add_started(run)
+    recorder.add(run)
+    await store.writes(1)
+    store.gates[0][1].set()
+    async with patience("all is written"):
+        await recorder.wait_idle()
+    await asyncio.sleep(2 * START_DELAY_S)  # nothing is left that would be written later
+    assert store.sizes() == [1]
+
+
+async def test_the_start_of_a_long_run_is_written(recorder: Recorder, store: GatedStore) -> None:
+    (run,) = made(1)
+    recorder.add_started(run)
+    await store.writes(1)
+    assert store.gates[0][0] == {run.job.id}

@@ -36,6 +36,8 @@ class ReportSink(Protocol):
 
     def add(self, run: JobRun) -> None: ...
 
+    def add_started(self, run: JobRun) -> None: ...
+
     def discard(self, run: JobRun) -> None: ...
 
 
@@ -114,8 +116,10 @@ class JobRunner:
         slot.starting = False
         if run.verdict is None and run.is_settled:
             self._decide(run)
-        if run.verdict is not None or run.unrecorded:
+        if run.verdict is not None or run.has_results:
             self._reports.add(run)
+        elif run.unrecorded:
+            self._reports.add_started(run)
 
     def _start(self, slot: Slot, pending: PendingExecution) -> None:
         run, at = slot.run, self._clock.unix()

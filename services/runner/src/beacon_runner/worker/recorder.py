@@ -1,4 +1,7 @@
-"""Records the reports of runs: those that arrive during a write share the next one, in one transaction."""
+"""Records the reports of runs: those that arrive during a write share the next one, in one transaction.
+
+The start of an execution is recorded after `START_DELAY_S`, and not separately if its result arrives before.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,6 +22,7 @@ from beacon_runner.worker.run import JobRun
 
 log = structlog.get_logger(__name__)
 
+START_DELAY_S = 0.1
 MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 2.0
 
 PostCommit = Callable[[Sequence[JobRun], Sequence[StageReport], frozenset[JobId]], Awaitable[None]]
@@ -40,17 +44,26 @@ class Recorder:
         self._max_jobs = max_jobs
         self._max_executions = max_executions
         self._waiting: dict[JobRun, None] = {}
+        self._started: dict[JobRun, None] = {}
         self._added = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     def add(self, run: JobRun) -> None:
-        """The run has something to record; its report is taken when the write starts."""
+        """The run has results to record; its report is taken when the write starts."""
+        self._started.pop(run, None)
         self._waiting[run] = None
         self._idle.clear()
         self._added.set()
 
+    def add_started(self, run: JobRun) -> None:
+        """The run has only starts to record."""
+        if not self._started:
+            asyncio.get_running_loop().call_later(START_DELAY_S, self._add_all_started)
+        self._started[run] = None
+
     def discard(self, run: JobRun) -> None:
+        self._started.pop(run, None)
         self._waiting.pop(run, None)
 
     async def wait_idle(self) -> None:
@@ -68,6 +81,10 @@ class Recorder:
                 self._metrics.result_batch_size.observe(len(reports))
                 await post_commit(runs, reports, applied)
             self._idle.set()
+
+    def _add_all_started(self) -> None:
+        for run in list(self._started):
+            self.add(run)
 
     def _take(self) -> list[JobRun]:
         taken: list[JobRun] = []

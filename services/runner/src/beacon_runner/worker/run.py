@@ -76,6 +76,11 @@ class JobRun:
     def unrecorded(self) -> int:
         return len(self._unrecorded)
 
+    @property
+    def has_results(self) -> bool:
+        """Whether more than starts is unrecorded."""
+        return any(one.state is not ExecutionState.RUNNING for one in self._unrecorded.values())
+
     def start_next(self, parallelism: int) -> PendingExecution | None:
         """The next execution to start, if one is left and fewer than `parallelism` run."""
         if not self._left or self._deferred is not None or len(self._running) >= parallelism:
