@@ -2,12 +2,16 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 
-from beacon_runner.domain.errors import StoreUnavailableError
+from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
 from beacon_runner.postgres.database import Database, Patience
+from beacon_runner.postgres.errors import unavailable
+from beacon_runner.postgres.job_queries import PostgresJobQueries
 from tests.fixtures.waiting import until
 
+DISK_FULL = "DO $$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = '53100'; END $$"
 BACKEND = "SELECT pg_backend_pid()"
 OPEN = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL"
 ASLEEP = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
@@ -113,3 +117,24 @@ async def test_a_table_that_changed_under_a_statement_is_no_fault_of_the_stateme
         await read()
     await read()
     await database.close()
+
+
+async def test_a_full_disk_is_reported_although_reads_succeed(database_url: str) -> None:
+    database = Database(database_url, size=1)
+    await database.open()
+    reader = PostgresJobQueries(database)
+    assert await reader.version() is not None
+    with pytest.raises(StoreUnavailableError):
+        await database.execute(DISK_FULL)
+    with pytest.raises(StoreUnavailableError, match="disk full"):
+        await reader.version()
+    await database.close()
+
+
+async def test_a_server_that_is_too_old_is_not_called_unmigrated(database_url: str) -> None:
+    """PostgreSQL 16 refuses the setting `transaction_timeout` as this one refuses an unknown setting."""
+    with pytest.raises(asyncpg.exceptions.UndefinedObjectError) as refused:
+        await asyncpg.connect(database_url, server_settings={"setting_of_a_later_version": "1"})
+    error = unavailable(refused.value)
+    assert not isinstance(error, StoreOutdatedError)
+    assert "PostgreSQL 17 or later is required" in str(error)

@@ -31,6 +31,9 @@ _PLANNER = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_gen
 _FROZEN = {"idle_in_transaction_session_timeout": "5000", "transaction_timeout": "20000"}
 
 
+DISK_FULL_FOR_S = 30.0
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long to wait for a server that stands still, before saying that it does not answer."""
@@ -55,6 +58,7 @@ class Database:
         self._at_hand: list[Connection] = []
         self._in_line = 0  # those who wait for the pool
         self._closing = False
+        self._disk_full = "", 0.0
         self._pool = asyncpg.create_pool(
             url,
             min_size=0,  # a process may start before its database
@@ -84,9 +88,18 @@ class Database:
             await self.give_back(self._at_hand.pop())
         await self._pool.close()
 
-    def acquire(self) -> "Loan":
+    def note_disk_full(self, message: str) -> None:
+        self._disk_full = message, asyncio.get_running_loop().time()
+
+    def check_disk(self) -> None:
+        """Raises for a while after a write failed because the disk is full: reads still succeed then."""
+        message, at = self._disk_full
+        if message and asyncio.get_running_loop().time() - at < DISK_FULL_FOR_S:
+            raise StoreUnavailableError(f"disk full: {message}")
+
+    def acquire(self) -> "PooledConnection":
         """A connection, for the time of an `async with`."""
-        return Loan(self)
+        return PooledConnection(self)
 
     def keep(self, connection: "Connection") -> bool:
         """One whose use ended well stays at hand: the pool takes it back by two tasks and two turns of the
@@ -135,8 +148,8 @@ class Database:
             return await connection.execute(statement, *values)
 
 
-class Loan:
-    """What `acquire` gives. Spelled out, because every statement goes through it: a generator costs more."""
+class PooledConnection:
+    """A connection for the time of an `async with`; translates errors of the driver."""
 
     __slots__ = ("_connection", "_database")
     _connection: "Connection"
@@ -158,6 +171,8 @@ class Loan:
             await self._database.give_back(self._connection)
         except UNAVAILABLE as late:
             raise unavailable(late) from late
+        if isinstance(error, asyncpg.exceptions.DiskFullError):
+            self._database.note_disk_full(str(error))
         if isinstance(error, UNAVAILABLE):
             raise unavailable(error) from error
 

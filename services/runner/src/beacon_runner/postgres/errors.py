@@ -1,4 +1,4 @@
-"""What can go wrong with the truth, in the runner's own words."""
+"""Errors of the driver as errors of the domain."""
 
 import asyncpg
 
@@ -30,12 +30,16 @@ UNAVAILABLE = (  # errors of the driver that say nothing about what was asked
     *OUTDATED,
 )
 
+MIN_POSTGRES = 17  # transaction_timeout
+
 # Two writers of the same rows in another order: one of them was told to try again.
 CONFLICTS = (asyncpg.exceptions.DeadlockDetectedError, asyncpg.exceptions.SerializationError)
 
 
 def unavailable(error: BaseException) -> StoreUnavailableError:
-    """The same in the store's own words."""
+    """The same as an error of the domain."""
+    if isinstance(error, asyncpg.exceptions.UndefinedObjectError) and "configuration parameter" in str(error):
+        return StoreUnavailableError(f"PostgreSQL {MIN_POSTGRES} or later is required: {error}")
     if isinstance(error, OUTDATED):
         return StoreOutdatedError(f"the database is not migrated, run `beacon-runner migrate`: {error}")
     return StoreUnavailableError(str(error) or type(error).__name__)

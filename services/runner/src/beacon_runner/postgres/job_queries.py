@@ -83,7 +83,8 @@ class PostgresJobQueries:
         ]
 
     async def version(self) -> str | None:
-        """The revision of the database schema; raises when Postgres does not answer."""
+        """The revision of the database schema; raises when Postgres does not answer or its disk is full."""
+        self._database.check_disk()
         found: str | None = await self._database.fetchval(_SQL["version"])
         return found
 
