@@ -9,15 +9,13 @@ _PYTHON = Path(sys.executable)
 _DRAIN = "benchmarks.runner.contenders.beacon_drain"
 
 BEACON = "Beacon"
-ROUTER_PORT = "Beacon, through its router port"
 MANY_LANES = "Beacon, lanes of 20 users"
 FROM_OUTBOX = "Beacon, from the outbox on"
 
 DRAINS = (
-    Entry(BEACON, _PYTHON, _DRAIN, ({"executor": "instant"},), jobs=30_000),
-    Entry(ROUTER_PORT, _PYTHON, _DRAIN, ({"executor": "router"},), jobs=15_000),
-    Entry(MANY_LANES, _PYTHON, _DRAIN, ({"executor": "instant", "users": 20},), jobs=30_000),
-    Entry(FROM_OUTBOX, _PYTHON, _DRAIN, ({"executor": "instant", "outbox": True},), jobs=30_000),
+    Entry(BEACON, _PYTHON, _DRAIN, ({},), jobs=30_000),
+    Entry(MANY_LANES, _PYTHON, _DRAIN, ({"users": 20},), jobs=30_000),
+    Entry(FROM_OUTBOX, _PYTHON, _DRAIN, ({"outbox": True},), jobs=30_000),
 )
 
 HTTP = "benchmarks.runner.contenders.http"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from benchmarks.harness.statistics import Spread, ratio, values_of
 from benchmarks.harness.table import DASH, TIMES, number, spread
-from benchmarks.runner.entries import ALL, APART, BEACON, FROM_OUTBOX, MANY_LANES, ROUTER_PORT
+from benchmarks.runner.entries import ALL, APART, BEACON, FROM_OUTBOX, MANY_LANES
 from benchmarks.runner.findings import Findings
 from benchmarks.runner.goals import Goal, at_least, at_most
 from benchmarks.runner.plan import Rounds
@@ -51,7 +51,6 @@ def _drain_rows(findings: Findings) -> Iterator[Row]:
             against = f"{name} {peers[name]} ({settings.get(name, '')})"
             yield _paired(what, rounds, BEACON, name, PEER_GOALS.get(name, at_least(10)), against=against)
     for ours, label in (
-        (ROUTER_PORT, "the same, an asyncio task and a request for each job"),
         (MANY_LANES, "the same, 20 users in turn"),
         (FROM_OUTBOX, "the same, publishing included"),
     ):

@@ -15,7 +15,7 @@ from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetentio
 from beacon_runner.wiring.loops import RelayStore, build_relay, build_worker
 from beacon_runner.worker.executor import Executor, RouterExecutor
 from benchmarks.harness.contender import Progress, options, run
-from benchmarks.runner.contenders.instant import InstantExecutor, InstantRouter
+from benchmarks.runner.contenders.instant import InstantRouter
 from benchmarks.runner.contenders.setting import Filler, new_users, open_database, open_transport, wide_config
 
 CONNECTIONS = 4  # open before the drain begins, as pgqueuer's are
@@ -41,10 +41,10 @@ class CountingClaims:
 
 
 class BeaconDrain:
-    """Options: `slots`, `batch`, `users`, `executor` (router or instant), `outbox` (drain begins there)."""
+    """Options: `slots`, `batch`, `users`, `outbox` (drain begins there)."""
 
     def __init__(self) -> None:
-        self._options = {"slots": 3000, "batch": 500, "users": 1, "executor": "router", **options()}
+        self._options = {"slots": 3000, "batch": 500, "users": 1, **options()}
         self._config = wide_config(self._options["slots"], self._options["batch"])
         self._progress = Progress()
 
@@ -80,8 +80,6 @@ class BeaconDrain:
         await self._database.close()
 
     def _executor(self) -> Executor:
-        if self._options["executor"] == "instant":
-            return InstantExecutor(self._body)
         return RouterExecutor(InstantRouter(self._body), timeout_s=60)
 
     def _body(self, _: str) -> None:

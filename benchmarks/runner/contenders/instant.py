@@ -4,9 +4,6 @@ import asyncio
 from collections.abc import Callable
 
 from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
-from beacon_runner.domain.plan import PendingExecution
-from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.worker.outcomes import Outcome
 
 OUTPUT = {"text": "done"}
 
@@ -47,28 +44,3 @@ class HangingRouter:
 
     async def cancel(self, request_id: str, region: str) -> None:
         """Nothing to do: the task ends with its worker."""
-
-
-class InstantExecutor:
-    """The `Executor` port itself, called and answered in one step: the no-op job of the other queues."""
-
-    def __init__(self, body: Callable[[str], None]) -> None:
-        self._body = body
-        self._outcome = InferenceView(
-            request_id="",
-            state=InferenceState.COMPLETED,
-            model="",
-            requested_region="",
-            actual_region="",
-            backend="instant",
-            fence=0,
-            output=OUTPUT,
-        )
-        self.failed = asyncio.Event()
-
-    def start(self, job: ClaimedJob, started: PendingExecution, done: Callable[[Outcome], None]) -> None:  # noqa: ARG002
-        self._body(started.execution.input["prompt"])
-        done(self._outcome)
-
-    async def close(self) -> None:
-        """Nothing is open."""
