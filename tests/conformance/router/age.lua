@@ -1,4 +1,4 @@
--- Lets time pass for one limit: all that was noted of it becomes older, so that no test has to wait.
+-- Simulates the passage of time for one limit: moves all its times into the past.
 -- KEYS 1 conc:{name} ZSET, 2 conc:{name}:alive ZSET, 3 conc:{name}:seen HASH; ARGV 1 ms
 -- Returns nothing.
 local ms = tonumber(ARGV[1])

@@ -1,4 +1,4 @@
-"""What the environment says: addresses, secrets, where the configuration is. The rest is in that file."""
+"""Settings of the environment: addresses, secrets and the path of the configuration file."""
 
 from pathlib import Path
 from typing import Annotated, Literal

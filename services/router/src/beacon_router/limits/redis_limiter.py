@@ -87,7 +87,7 @@ class RedisLimiter:
         key = self._key(limit.name)
         first_contact = 0 if limit.name in self._contacted else 1
         fixed = (limit.cap, int(self.lease_s * 1000), self._channel(limit.name), first_contact)
-        keys = [key, f"{key}:line", f"{key}:alive", f"{key}:seen"]
+        keys = [key, f"{key}:queue", f"{key}:alive", f"{key}:seen"]
         answer = await _SCRIPTS.run(self._redis, operation, keys, [*fixed, *arguments])
         self._contacted.add(limit.name)
         return answer
@@ -96,7 +96,7 @@ class RedisLimiter:
         return f"conc:{{{name}}}" if self._cluster else f"conc:{name}"
 
     def _channel(self, name: str) -> str:
-        return f"{self._key(name)}:news:{self._database}"
+        return f"{self._key(name)}:events:{self._database}"
 
 
 def _notify(callback: Callable[[LimitEvent], None], data: str) -> None:

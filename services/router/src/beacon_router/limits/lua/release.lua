@@ -1,12 +1,12 @@
--- Gives slots back and leaves the line; what is free then goes to the first in line.
+-- Releases slots and places in the queue; freed slots are granted to the first tokens of the queue.
 -- KEYS and ARGV 1-4 as in slots.inc.lua; ARGV 5… tokens
--- Returns how many of the tokens were known.
+-- Returns the number of known tokens.
 -- include slots.inc.lua
-local gone = 0
+local released = 0
 for i = 5, #ARGV do
-  gone = gone + redis.call('ZREM', slots, ARGV[i]) + redis.call('ZREM', line, ARGV[i])
+  released = released + redis.call('ZREM', slots, ARGV[i]) + redis.call('ZREM', queue, ARGV[i])
   redis.call('ZREM', alive, ARGV[i])
 end
 prune()
-serve()
-return gone
+grant_free()
+return released

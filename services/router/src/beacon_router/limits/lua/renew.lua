@@ -1,6 +1,6 @@
--- Keeps slots and places for another lease. A slot that was forgotten is claimed again while there is room.
--- KEYS and ARGV 1-4 as in slots.inc.lua; ARGV 5 how many of the tokens hold slots, 6… tokens, holders first
--- Returns { waiting in line, ms until the line may move without news or -1, held tokens, waiting tokens }.
+-- Keeps slots and places for another lease. A lost slot is acquired again if there is room.
+-- KEYS and ARGV 1-4 as in slots.inc.lua; ARGV 5 number of tokens that hold slots, 6… tokens, holders first
+-- Returns { length of the queue, ms until it may advance without an event or -1, held tokens, waiting tokens }.
 -- include slots.inc.lua
 local tokens, holders = { unpack(ARGV, 6) }, tonumber(ARGV[5])
 for i = 1, holders do
@@ -10,6 +10,6 @@ prune()
 for i = 1, holders do
   if not redis.call('ZSCORE', slots, tokens[i]) and redis.call('ZCARD', slots) < cap then hold(tokens[i]) end
 end
-for i = holders + 1, #tokens do stand(tokens[i]) end
-serve()
-return standing(tokens)
+for i = holders + 1, #tokens do enqueue(tokens[i]) end
+grant_free()
+return status(tokens)
