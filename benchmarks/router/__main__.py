@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from benchmarks.router import peers
 from benchmarks.router.plan import Findings, Plan, Sizes
-from benchmarks.router.processes import field
+from benchmarks.router.processes import environment
 from benchmarks.router.report import write_report
 
 
@@ -18,12 +18,12 @@ async def measure_all(sizes: Sizes, *, with_peers: bool) -> Findings:
     measuring = asyncio.current_task()
     if measuring is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
-    async with field() as place:
+    async with environment() as place:
         return await Plan(place, sizes, with_peers=with_peers).run()
 
 
-def go_first() -> None:
-    """Ahead of whatever else the machine does, where that is allowed; what is started here inherits it."""
+def raise_priority() -> None:
+    """Run with a higher priority where that is allowed; child processes inherit it."""
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, -15)
 
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--peer-requests", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    go_first()
+    raise_priority()
     sizes = Sizes(given.rounds, given.requests, given.peer_requests, given.seed)
     if not peers.installed():
         print("LiteLLM is not installed and is left out; `make bench-peers` installs it")

@@ -11,7 +11,7 @@ from benchmarks.router.processes import TOKEN, Server
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send: the path, the shape of the body, how many, how many at once."""
+    """Path and kind of body, number of requests, concurrency."""
 
     path: str
     shape: str
@@ -28,7 +28,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
+class GeneratorResult:
     seconds: float
     p50_ms: float
     p99_ms: float
@@ -49,8 +49,8 @@ async def measure(server: Server, load: Load) -> Measured:
     )
 
 
-async def _follow(process: asyncio.subprocess.Process, server: Server) -> tuple[Generated, float]:
-    """What the generator found, and the server's CPU seconds while it counted."""
+async def _follow(process: asyncio.subprocess.Process, server: Server) -> tuple[GeneratorResult, float]:
+    """The generator's result, and the CPU seconds of the server meanwhile."""
     if process.stdout is None:
         raise RuntimeError("a generator without output")
     await process.stdout.readline()
@@ -59,4 +59,4 @@ async def _follow(process: asyncio.subprocess.Process, server: Server) -> tuple[
     used = cpu_seconds(server.pid) - before
     if await process.wait():
         raise RuntimeError(f"the load on {server.name} failed")
-    return Generated(**json.loads(output)), used
+    return GeneratorResult(**json.loads(output)), used

@@ -1,4 +1,4 @@
-"""What is measured, in which order, and what is kept of it."""
+"""The measurements, their order and their results."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.router import peers
 from benchmarks.router.measuring import Load, Measured, measure
-from benchmarks.router.processes import Field, Server
+from benchmarks.router.processes import Environment, Server
 from benchmarks.router.retry_delay import retry_delays
 
 ROUTER, ECHO, DIRECT = "Beacon router", "FastAPI echo (limit)", "backend alone (limit)"
@@ -36,11 +36,11 @@ class Findings:
     retries_ms: list[float] = field(default_factory=list)
     peers: bool = False
     load_before: float = 0.0
-    """What else the machine was doing: above its cores, latencies say little."""
+    """Load average before the measurement; above the number of cores, latencies are unreliable."""
 
 
 class Plan:
-    def __init__(self, place: Field, sizes: Sizes, *, with_peers: bool) -> None:
+    def __init__(self, place: Environment, sizes: Sizes, *, with_peers: bool) -> None:
         self._place = place
         self._sizes = sizes
         self._with_peers = with_peers

@@ -57,14 +57,14 @@ async def _until_listening(port: int, process: asyncio.subprocess.Process, log: 
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError as error:
             if process.returncode is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"did not start:\n{_last_words(log)}") from error
+                raise RuntimeError(f"did not start:\n{_log_tail(log)}") from error
             await asyncio.sleep(0.05)
         else:
             writer.close()
             return
 
 
-def _last_words(log: Path) -> str:
+def _log_tail(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")[-2000:]
 
 
@@ -115,8 +115,8 @@ _TIERS = (
 )
 
 
-class Field:
-    """Starts what is measured, on free ports, with logs in a folder of its own."""
+class Environment:
+    """Starts the measured servers on free ports, with logs in a temporary folder."""
 
     def __init__(self, folder: Path, running: AsyncExitStack) -> None:
         self._folder = folder
@@ -135,7 +135,7 @@ class Field:
         return await self._start(name, [sys.executable, "-m", "beacon_gpusim"], port, env)
 
     async def backend(self, name: str, run_s: float) -> Server:
-        """One that costs next to nothing, so that it is not what is measured."""
+        """A backend with negligible cost of its own."""
         port = free_port()
         command = [sys.executable, "-m", "benchmarks.router.backend", str(port), str(run_s)]
         return await self._start(name, command, port, {})
@@ -186,7 +186,7 @@ model_list:
 
 
 @asynccontextmanager
-async def field() -> AsyncIterator[Field]:
+async def environment() -> AsyncIterator[Environment]:
     async with AsyncExitStack() as running:
         folder = running.enter_context(tempfile.TemporaryDirectory(prefix="beacon-bench-"))
-        yield Field(Path(folder), running)
+        yield Environment(Path(folder), running)

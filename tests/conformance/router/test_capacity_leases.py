@@ -85,7 +85,7 @@ async def test_one_alone_gets_the_whole_cap_and_no_more(start_worker: StartWorke
     assert worker.completed == 16
 
 
-async def test_what_is_idle_goes_to_those_who_wait(start_worker: StartWorker) -> None:
+async def test_idle_slots_are_released_to_waiting_processes(start_worker: StartWorker) -> None:
     first, second = await start_worker(), await start_worker()
     first.submit(4)
     await settled(lambda: first.running == CAP)
@@ -97,7 +97,7 @@ async def test_what_is_idle_goes_to_those_who_wait(start_worker: StartWorker) ->
     await settled(lambda: second.running == CAP)
 
 
-async def test_a_busy_process_gives_way_run_by_run(start_worker: StartWorker) -> None:
+async def test_a_busy_process_releases_a_slot_after_each_run(start_worker: StartWorker) -> None:
     busy, newcomer = await start_worker(), await start_worker()
     busy.submit(1_000)
     await settled(lambda: busy.running == CAP)
@@ -126,7 +126,7 @@ async def test_two_busy_processes_both_go_on(start_worker: StartWorker) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_stopped_process_gives_everything_back_at_once(start_worker: StartWorker) -> None:
+async def test_a_stopped_process_releases_its_slots_at_once(start_worker: StartWorker) -> None:
     first, second = await start_worker(), await start_worker()
     first.submit(4)
     await settled(lambda: first.running == CAP)
@@ -139,7 +139,7 @@ async def test_a_stopped_process_gives_everything_back_at_once(start_worker: Sta
     await settled(lambda: second.running == 2)
 
 
-async def test_a_crashed_process_gives_everything_back_within_the_lease(
+async def test_slots_of_a_crashed_process_are_free_after_the_lease(
     harness: LimiterHarness, start_worker: StartWorker
 ) -> None:
     crashed, alive = await start_worker(), await start_worker()

@@ -60,7 +60,7 @@ async def test_holders_keep_their_slots_when_all_is_flushed(harness: RedisHarnes
     assert (await other.renew(GPU, [], [D])).held == frozenset()
 
 
-async def test_an_outage_longer_than_the_lease_costs_nobody_a_slot(
+async def test_slots_survive_an_outage_longer_than_the_lease(
     harness: RedisHarness, server: RedisServer
 ) -> None:
     holder, other = await harness.process(), await harness.process()
@@ -93,7 +93,7 @@ async def test_after_the_quiet_time_free_slots_are_given_again(
     await until(served, "three free slots are given, the fourth holder being gone")
 
 
-async def test_while_it_is_away_asking_says_so(harness: RedisHarness, server: RedisServer) -> None:
+async def test_calls_fail_while_redis_is_unavailable(harness: RedisHarness, server: RedisServer) -> None:
     limiter = await harness.process()
     server.kill()
 

@@ -37,7 +37,7 @@ async def test_asking_again_takes_no_second_slot(harness: LimiterHarness) -> Non
     assert (await limiter.acquire(GPU, [B, C, D])).held == {B, C}
 
 
-async def test_free_slots_go_to_those_in_line_in_the_order_they_came(harness: LimiterHarness) -> None:
+async def test_free_slots_are_granted_in_queue_order(harness: LimiterHarness) -> None:
     limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
     for token in (D, E):
@@ -50,7 +50,7 @@ async def test_free_slots_go_to_those_in_line_in_the_order_they_came(harness: Li
     assert (await limiter.renew(GPU, [], [D, E])).held == {D, E}
 
 
-async def test_nobody_overtakes_the_line(harness: LimiterHarness) -> None:
+async def test_a_new_token_does_not_overtake_the_queue(harness: LimiterHarness) -> None:
     limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
     await limiter.acquire(GPU, [D])
@@ -61,7 +61,7 @@ async def test_nobody_overtakes_the_line(harness: LimiterHarness) -> None:
     assert status.waiting == {E}
 
 
-async def test_those_in_line_are_told_by_name(harness: LimiterHarness) -> None:
+async def test_the_owner_of_a_granted_token_is_notified(harness: LimiterHarness) -> None:
     inbox = Inbox()
     limiter = await watching(harness, inbox)
     await limiter.acquire(GPU, [A, B, C])
@@ -72,7 +72,7 @@ async def test_those_in_line_are_told_by_name(harness: LimiterHarness) -> None:
     await inbox.until(lambda: D in inbox.granted())
 
 
-async def test_holders_are_told_when_somebody_joins_the_line(harness: LimiterHarness) -> None:
+async def test_holders_are_notified_of_a_new_token_in_the_queue(harness: LimiterHarness) -> None:
     inbox = Inbox()
     holder = await watching(harness, inbox)
     await holder.acquire(GPU, [A, B, C])
@@ -93,7 +93,7 @@ async def test_a_release_counts_once(harness: LimiterHarness) -> None:
     assert (await limiter.acquire(GPU, [E])).waiting == {E}
 
 
-async def test_one_who_leaves_the_line_is_not_served(harness: LimiterHarness) -> None:
+async def test_a_token_that_left_the_queue_is_not_granted(harness: LimiterHarness) -> None:
     limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
     await limiter.acquire(GPU, [D])
@@ -116,7 +116,7 @@ async def test_renewal_keeps_a_slot_past_its_lease(harness: LimiterHarness) -> N
         assert status.held == {A, B, C}
 
 
-async def test_a_crashed_holders_slot_comes_back_with_its_lease(harness: LimiterHarness) -> None:
+async def test_the_slot_of_a_crashed_holder_is_free_after_its_lease(harness: LimiterHarness) -> None:
     crashed, alive = await harness.process(), await harness.process()
     await crashed.acquire(GPU, [A])
     await alive.acquire(GPU, [B, C, D])
@@ -130,7 +130,7 @@ async def test_a_crashed_holders_slot_comes_back_with_its_lease(harness: Limiter
     assert harness.clock.now() - began >= harness.lease_s * 0.8
 
 
-async def test_the_one_in_line_knows_when_to_look_again(harness: LimiterHarness) -> None:
+async def test_a_waiting_token_gets_the_time_of_the_next_recheck(harness: LimiterHarness) -> None:
     limiter = await harness.process()
     await limiter.acquire(GPU, [A, B, C])
 
@@ -157,7 +157,7 @@ async def test_a_crashed_waiter_loses_its_place(harness: LimiterHarness) -> None
     assert (await status_of(alive, E)).held == {E}
 
 
-async def test_a_holder_that_comes_back_late_takes_nobodys_slot(harness: LimiterHarness) -> None:
+async def test_a_late_holder_does_not_exceed_the_cap(harness: LimiterHarness) -> None:
     late, alive = await harness.process(), await harness.process()
     await late.acquire(GPU, [A, B, C])
     await alive.acquire(GPU, [D, E])

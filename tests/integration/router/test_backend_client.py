@@ -88,12 +88,12 @@ async def test_calls_at_once_have_a_connection_each(client: BackendClient) -> No
     ],
     ids=["chunked", "after 100", "after 103", "until the end", "of HTTP/1.0"],
 )
-async def test_an_answer_may_come_in_many_ways(answer: bytes, client: BackendClient) -> None:
+async def test_all_framings_of_a_response_are_read(answer: bytes, client: BackendClient) -> None:
     async with server_that(says(answer)) as server:
         assert await output_of(server, client) == "yes"
 
 
-async def test_an_answer_may_come_byte_by_byte(client: BackendClient) -> None:
+async def test_a_response_may_arrive_byte_by_byte(client: BackendClient) -> None:
     async def handler(connection: Connection) -> None:
         while await connection.request():
             for byte in OK:
@@ -140,7 +140,7 @@ async def test_an_answer_may_come_byte_by_byte(client: BackendClient) -> None:
         "deep",
     ],
 )
-async def test_a_bad_answer_is_told_apart(
+async def test_each_bad_response_has_its_error_code(
     answer: bytes, code: str, words: str, client: BackendClient
 ) -> None:
     async with server_that(says(answer)) as server:
@@ -150,7 +150,7 @@ async def test_a_bad_answer_is_told_apart(
         assert words in error.message
 
 
-async def test_a_connection_that_says_too_much_is_not_used_again(client: BackendClient) -> None:
+async def test_a_connection_with_surplus_data_is_not_reused(client: BackendClient) -> None:
     async def handler(connection: Connection) -> None:
         while await connection.request():
             await connection.send(OK + OK)
@@ -160,7 +160,7 @@ async def test_a_connection_that_says_too_much_is_not_used_again(client: Backend
         assert server.accepted == 2
 
 
-async def test_a_connection_that_the_server_ended_is_not_used_again(client: BackendClient) -> None:
+async def test_a_connection_closed_by_the_server_is_not_reused(client: BackendClient) -> None:
     async with server_that(says(OK)) as server:
         assert await output_of(server, client) == "yes"
         await asyncio.sleep(0)  # the client reads the end of the connection
@@ -176,7 +176,7 @@ async def test_an_idle_connection_is_closed_after_its_time() -> None:
         await until(lambda: server.open == 0, "the idle connection is closed")
 
 
-async def test_a_call_lost_with_a_kept_connection_may_have_run_and_is_not_sent_again(
+async def test_a_post_lost_on_a_reused_connection_is_not_repeated(
     client: BackendClient,
 ) -> None:
     seen: list[str] = []
@@ -196,7 +196,7 @@ async def test_a_call_lost_with_a_kept_connection_may_have_run_and_is_not_sent_a
     assert len(seen) == 2
 
 
-async def test_a_look_lost_with_a_kept_connection_is_sent_again(client: BackendClient) -> None:
+async def test_a_get_lost_on_a_reused_connection_is_repeated(client: BackendClient) -> None:
     """Modal redirects to where the result will be: looking twice there does no harm."""
     looks: list[int] = []
 
@@ -251,7 +251,7 @@ async def test_a_call_cancelled_while_it_connects_is_never_sent(client: BackendC
         assert server.open == 1
 
 
-async def test_a_stream_comes_piece_by_piece(client: BackendClient) -> None:
+async def test_a_stream_is_forwarded_piece_by_piece(client: BackendClient) -> None:
     go_on = asyncio.Event()
 
     async def handler(connection: Connection) -> None:

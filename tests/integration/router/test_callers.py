@@ -127,7 +127,7 @@ async def test_what_the_connection_answers_by_itself_is_measured(router: Router)
     assert 'beacon_router_http_requests_total{method="POST",route="/inference",status="200"}' in text
 
 
-async def test_a_caller_that_hangs_up_is_forgotten_and_its_work_goes_on(router: Router, gpu: Gpusim) -> None:
+async def test_a_disconnected_client_leaves_its_inference_running(router: Router, gpu: Gpusim) -> None:
     big = ask("gone-big").replace(b'"x"', b'"' + b"x" * 70_000 + b'"')
     head, _, body = big.partition(b"\r\n\r\n")
     chunked = head.replace(b"content-length", b"x-length") + b"\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -52,7 +52,7 @@ async def test_a_model_behind_another_dialect_can_be_talked_to(client: openai.As
     assert "Why is the sky blue?" in "".join(pieces)
 
 
-async def test_a_client_that_stops_reading_gives_its_gpu_back() -> None:
+async def test_a_client_that_stops_reading_frees_its_slot() -> None:
     async def endless(connection: Connection) -> None:
         line = await connection.request()
         if line is None or not line.startswith("post"):  # a health check

@@ -83,9 +83,7 @@ async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, client: Back
     assert "Why is it so?" in orjson.loads(answer.output)
 
 
-async def test_chat_without_words_is_refused_before_anybody_is_asked(
-    gpu: Gpusim, client: BackendClient
-) -> None:
+async def test_chat_without_a_prompt_is_refused_before_sending(gpu: Gpusim, client: BackendClient) -> None:
     with pytest.raises(BackendError) as refused:
         await backend_at("openai", gpu.url, client).run(call(image="cat.png"))
 
@@ -180,7 +178,7 @@ async def test_the_wish_to_wait_is_passed_on(backend: Backend, gpu: Gpusim) -> N
     assert failed.value.retry_after_s == 7
 
 
-async def test_nobody_there(unused_tcp_port: int, client: BackendClient) -> None:
+async def test_a_refused_connection_is_unreachable(unused_tcp_port: int, client: BackendClient) -> None:
     nobody = backend_at("modal", f"http://127.0.0.1:{unused_tcp_port}", client)
 
     with pytest.raises(BackendError) as failed:

@@ -21,7 +21,7 @@ async def test_an_inference_is_answered_with_its_result(router: Router, gpu: Gpu
     assert view.failure is None
 
 
-async def test_respond_async_answers_at_once_and_says_where_to_look(router: Router) -> None:
+async def test_respond_async_returns_202_with_a_location(router: Router) -> None:
     answer = await router.ask("later", model="slow", prefer="respond-async")
 
     assert answer.status_code == 202
@@ -68,7 +68,7 @@ async def test_ids_with_odd_letters_are_found_again(router: Router) -> None:
     assert InferenceView.model_validate_json(answer.content).request_id == odd
 
 
-async def test_a_fence_that_goes_back_is_409(router: Router) -> None:
+async def test_a_lower_fence_is_409(router: Router) -> None:
     await router.ask("fenced", model="slow", fence=5, prefer="respond-async")
 
     answer = await router.ask("fenced", model="slow", fence=4)
@@ -106,7 +106,7 @@ async def test_a_cancelled_run_leaves_the_backend(router: Router, gpu: Gpusim) -
     await until(aborted, "the backend saw the client leave")
 
 
-async def test_a_waiting_one_says_what_it_waits_for(router: Router) -> None:
+async def test_a_queued_inference_shows_what_it_waits_for(router: Router) -> None:
     busy = [f"busy-{number}" for number in range(4)]
     for request in busy:
         await router.ask(request, model="slow", prefer="respond-async")

@@ -117,7 +117,7 @@ async def test_a_body_in_tiny_chunks_needs_a_few_times_its_size(client: BackendC
 
 
 @pytest.mark.parametrize("size", [2, 60_000])
-async def test_a_stream_that_nobody_reads_needs_bounded_memory(size: int, client: BackendClient) -> None:
+async def test_an_unread_stream_needs_bounded_memory(size: int, client: BackendClient) -> None:
     chunk = b"%x\r\n%b\r\n" % (size, b"y" * size)
     sink = StreamSink()
     stalled = asyncio.Event()

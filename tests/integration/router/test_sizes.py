@@ -7,7 +7,7 @@ SMALL, LARGE = 1, 60
 LARGE_RUN_S = 0.15
 
 
-async def test_a_longer_wait_is_foretold_behind_larger_requests(gpu: Gpusim) -> None:
+async def test_a_longer_wait_is_predicted_behind_larger_requests(gpu: Gpusim) -> None:
     config = router_config(
         {
             "us-1": backend("US", gpu.url, models=("sized",), slots=1),

@@ -57,7 +57,7 @@ async def book(runner: Runner, clock: ManualClock) -> AsyncIterator[CallerCache]
         yield CallerCache(client, clock)
 
 
-async def test_a_key_gives_its_user_and_tier(book: CallerCache) -> None:
+async def test_a_key_is_resolved_to_its_user_and_tier(book: CallerCache) -> None:
     assert await book.caller_of("alices-key") == Caller("user_1", Tier.PREMIUM)
 
 
@@ -91,7 +91,7 @@ async def test_many_at_once_ask_one_time(book: CallerCache, runner: Runner) -> N
     assert runner.asked == 1
 
 
-async def test_a_runner_that_is_away_is_no_verdict_on_the_key(book: CallerCache, runner: Runner) -> None:
+async def test_an_unavailable_runner_does_not_reject_the_key(book: CallerCache, runner: Runner) -> None:
     runner.status = 503
     with pytest.raises(RunnerUnavailableError):
         await book.caller_of("alices-key")

@@ -23,7 +23,7 @@ class Sleepy(MemoryLimiter):
         return await super().renew(limit, held, waiting)
 
 
-async def test_nothing_starts_on_a_lease_that_ended_while_nobody_answered() -> None:
+async def test_capacity_is_zero_after_the_lease_without_renewal() -> None:
     clock = ManualClock()
     limiter = Sleepy(clock)
     capacities: list[int] = []
@@ -55,7 +55,7 @@ class Counting(MemoryLimiter):
         return await super().acquire(limit, tokens)
 
 
-async def test_a_token_that_neither_can_use_yet_is_not_passed_to_and_fro_without_a_pause() -> None:
+async def test_an_unusable_token_is_exchanged_at_a_bounded_rate() -> None:
     """Both want the one slot, and wait for a second token that a run needs: each gets its moment with it."""
     clock = ManualClock()
     limiter = Counting(clock, lease_s=LEASE_S)
@@ -71,7 +71,7 @@ async def test_a_token_that_neither_can_use_yet_is_not_passed_to_and_fro_without
         for _ in range(100):
             await clock.advance(0.01)
             had.append((first.capacity, second.capacity))
-        assert {(1, 0), (0, 1)} <= set(had), "it is passed on"
+        assert {(1, 0), (0, 1)} <= set(had), "the token is exchanged"
         assert limiter.asked < 2 + 100 * 0.01 / 0.05 + 5, "a few times a second"
     finally:
         for lease in (first, second):
@@ -90,7 +90,7 @@ class SlowToTakeBack(MemoryLimiter):
         return await super().release(limit, tokens)
 
 
-async def test_nothing_starts_on_a_token_that_is_on_its_way_back() -> None:
+async def test_capacity_drops_before_a_token_is_released() -> None:
     """The other router may have it before we hear that it has arrived."""
     clock = ManualClock()
     limiter = SlowToTakeBack(clock)
@@ -106,7 +106,7 @@ async def test_nothing_starts_on_a_token_that_is_on_its_way_back() -> None:
         second.set_demand(1)
         for _ in range(10):
             await clock.advance(0.01)
-        assert capacities == [1, 0], "told before it is given back"
+        assert capacities == [1, 0], "reported before the release"
     finally:
         limiter.free.set()
         for lease in (first, second):

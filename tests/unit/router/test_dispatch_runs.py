@@ -31,7 +31,7 @@ async def test_a_finished_run_frees_its_slot() -> None:
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_what_a_run_needed_is_gone_with_it(cancelled: bool) -> None:
+async def test_a_finished_run_is_freed_without_the_collector(cancelled: bool) -> None:
     """Without the collector, whose pauses all others would wait for."""
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a")
@@ -74,7 +74,7 @@ async def test_a_run_cancelled_before_its_first_step_frees_its_slot() -> None:
         assert harness.running("us") == ["b"]
 
 
-async def test_a_crashed_run_frees_its_slot_and_says_so() -> None:
+async def test_a_crashed_run_frees_its_slot_and_reports_it() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.backends["us"].crash = KeyError("a defect of an adapter")
         inference = harness.submit("a")
@@ -178,7 +178,7 @@ async def test_a_cold_start_has_time_to_load_besides() -> None:
         assert (inference.failure.code, inference.failure.stage) == ("load_timeout", FailureStage.LOAD)
 
 
-async def test_whoever_joins_a_cold_start_has_the_same_time() -> None:
+async def test_runs_that_join_a_cold_start_have_the_same_timeout() -> None:
     two_slots = topology([BackendSpec("us", "US", frozenset({"m"}), slots=2)])
     async with dispatch_harness(two_slots, attempts=1) as harness:
         harness.submit("a")
@@ -235,7 +235,7 @@ async def test_where_it_ran_is_recorded_while_it_runs(moment: float) -> None:
         assert (inference.actual_region, inference.backend) == ("US", "us")
 
 
-async def test_a_client_that_does_not_read_its_stream_is_not_held_against_the_backend() -> None:
+async def test_a_stalled_client_is_no_failure_of_the_backend() -> None:
     async with dispatch_harness(ONE_SLOT, breaker_failures=1) as harness:
         await warm(harness)
         sink = StreamSink()

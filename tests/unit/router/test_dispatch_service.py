@@ -44,7 +44,7 @@ async def test_a_completed_one_is_answered_from_memory_whatever_the_fence() -> N
         assert len(harness.backends["us"].calls) == 1
 
 
-async def test_a_fence_that_goes_back_is_refused() -> None:
+async def test_a_lower_fence_is_refused() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", fence=2)
 
@@ -104,7 +104,7 @@ async def test_a_cancelled_one_runs_again_only_when_the_first_run_is_gone() -> N
         assert again.state is InferenceState.COMPLETED
 
 
-async def test_what_was_under_way_when_it_was_cancelled_is_refused_when_it_comes() -> None:
+async def test_a_request_that_arrives_after_its_cancel_is_refused() -> None:
     """The cancel overtakes the question of the lease that it breaks, which would run to its end."""
     async with dispatch_harness(ONE_SLOT) as harness:
         with pytest.raises(UnknownInferenceError):
@@ -114,7 +114,7 @@ async def test_what_was_under_way_when_it_was_cancelled_is_refused_when_it_comes
         assert harness.submit("a", fence=6).state is not InferenceState.CANCELLED
 
 
-async def test_a_broken_lease_is_not_run_again_in_the_place_of_an_earlier_failure() -> None:
+async def test_a_cancelled_fence_does_not_rerun_an_earlier_failure() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", fence=1)
         await harness.fail("us", REFUSED)
@@ -156,7 +156,7 @@ async def test_joining_with_front_moves_it_to_the_front() -> None:
         assert harness.running("us") == ["paid"]
 
 
-async def test_all_who_wait_are_woken_with_the_result() -> None:
+async def test_all_waiters_are_notified_of_the_result() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         inference = harness.submit("a")
         waiters = [harness.service.waiter(inference, None) for _ in range(3)]
@@ -204,7 +204,7 @@ async def test_results_are_forgotten_after_their_time_even_when_nothing_happens(
             harness.get("a")
 
 
-async def test_results_are_bounded_in_bytes_and_the_oldest_goes_first() -> None:
+async def test_the_oldest_results_are_evicted_beyond_the_limit() -> None:
     each = RESULT_OVERHEAD_BYTES + 200
     async with dispatch_harness(ONE_SLOT, held_bytes=2 * 2 * each) as harness:
         for request in ("a", "b", "c"):
@@ -241,7 +241,7 @@ async def test_a_full_queue_refuses_and_holds_nothing() -> None:
             harness.get("c")
 
 
-async def test_what_nobody_can_serve_is_refused() -> None:
+async def test_a_request_without_a_backend_is_refused() -> None:
     with_eu = topology([BackendSpec("us", "US", frozenset({"m"})), BackendSpec("eu", "EU", frozenset({"n"}))])
     async with dispatch_harness(with_eu) as harness:
         with pytest.raises(NoBackendError):
@@ -252,7 +252,7 @@ async def test_what_nobody_can_serve_is_refused() -> None:
         assert moved.actual_region == "EU"
 
 
-async def test_one_that_comes_too_late_is_refused() -> None:
+async def test_a_request_after_its_start_by_is_refused() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         await harness.clock.advance(100)
         with pytest.raises(StartByPassedError):

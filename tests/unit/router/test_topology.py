@@ -44,7 +44,7 @@ def test_a_run_has_the_models_own_limits_or_the_routers() -> None:
     assert limits.seconds("flux", cold=True, timeout_s=5) == 605
 
 
-def test_a_caller_may_shorten_the_limit_of_a_model_and_replace_that_of_the_router() -> None:
+def test_a_request_timeout_is_bounded_by_that_of_the_model() -> None:
     """The runner asks for `execution_timeout_s`: a hung model is still ended by its own limit."""
     config = load_config(SHIPPED, {})
     own = config.models["flux"].model_copy(update={"run_timeout_s": 60.0})

@@ -33,13 +33,13 @@ def test_what_is_no_size_is_unknown(value: object) -> None:
 
 
 @given(JSON)
-def test_whatever_is_sent_is_a_size_or_unknown(value: object) -> None:
+def test_any_value_is_a_size_or_unknown(value: object) -> None:
     size = size_of(value)
 
     assert size is None or 0 < size <= MAX_WORK_SIZE
 
 
-def test_the_field_is_looked_for_in_the_params_and_then_in_the_input() -> None:
+def test_the_size_is_read_from_params_before_input() -> None:
     assert SIZES.of("audio", {}, {"duration": 8}) == 8.0
     assert SIZES.of("audio", {"duration": 5}, {"duration": 8}) == 5.0
     assert SIZES.of("audio", {"duration": None}, {"duration": 8}) is None
