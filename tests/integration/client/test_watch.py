@@ -8,29 +8,29 @@ import pytest
 from beacon_client import BeaconError, RunnerClient
 from beacon_contracts.events import EventType
 from tests.fixtures.waiting import PATIENCE_S
-from tests.integration.client.small_runner import (
-    SmallRunner,
+from tests.integration.client.runner_stub import (
+    RunnerStub,
     cut,
     event,
     page,
     problem,
-    small_runner,
+    runner_stub,
     stream,
 )
-from tests.integration.client.test_runner_client import HastyClock
+from tests.integration.client.test_runner_client import RecordedSleep
 
 ROUTE = "GET /api/v1/jobs/job_a/events"
 
 
 @pytest.fixture
-async def runner() -> AsyncIterator[SmallRunner]:
-    async with small_runner() as one:
+async def runner() -> AsyncIterator[RunnerStub]:
+    async with runner_stub() as one:
         yield one
 
 
 @pytest.fixture
-async def client(runner: SmallRunner) -> AsyncIterator[RunnerClient]:
-    async with RunnerClient(runner.url, "secret", HastyClock()) as one:
+async def client(runner: RunnerStub) -> AsyncIterator[RunnerClient]:
+    async with RunnerClient(runner.url, "secret", sleep=RecordedSleep()) as one:
         yield one
 
 
@@ -40,7 +40,7 @@ async def numbers(client: RunnerClient, after: int = 0) -> list[int]:
 
 
 async def test_events_come_as_they_are_sent_and_the_last_one_ends_it(
-    runner: SmallRunner, client: RunnerClient
+    runner: RunnerStub, client: RunnerClient
 ) -> None:
     stay = asyncio.Event()
     runner.on(ROUTE, stream(event(1, "JOB_QUEUED", position=3), event(2, "JOB_COMPLETE"), stay=stay))
@@ -55,7 +55,7 @@ async def test_events_come_as_they_are_sent_and_the_last_one_ends_it(
 
 
 async def test_a_broken_connection_goes_on_after_the_last_event(
-    runner: SmallRunner, client: RunnerClient
+    runner: RunnerStub, client: RunnerClient
 ) -> None:
     runner.on(
         ROUTE,
@@ -69,14 +69,14 @@ async def test_a_broken_connection_goes_on_after_the_last_event(
     assert [call.headers["last-event-id"] for call in runner.calls] == ["0", "2", "2", "2", "3"]
 
 
-async def test_watching_may_begin_in_the_middle(runner: SmallRunner, client: RunnerClient) -> None:
+async def test_watching_may_begin_in_the_middle(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on(ROUTE, stream(event(6, "JOB_FAILED")))
     assert await numbers(client, after=5) == [6]
     assert runner.calls[0].headers["last-event-id"] == "5"
 
 
 async def test_a_job_that_was_resumed_is_replayed_past_its_first_end(
-    runner: SmallRunner, client: RunnerClient
+    runner: RunnerStub, client: RunnerClient
 ) -> None:
     runner.on(
         ROUTE,
@@ -88,7 +88,7 @@ async def test_a_job_that_was_resumed_is_replayed_past_its_first_end(
 
 
 async def test_heartbeats_farewells_and_events_of_later_versions_are_passed_over(
-    runner: SmallRunner, client: RunnerClient
+    runner: RunnerStub, client: RunnerClient
 ) -> None:
     runner.on(
         ROUTE,
@@ -108,7 +108,7 @@ def farewell(reason: str) -> str:
 
 
 async def test_a_stream_that_ends_for_the_servers_reasons_goes_on_at_once(
-    runner: SmallRunner, client: RunnerClient
+    runner: RunnerStub, client: RunnerClient
 ) -> None:
     runner.on(
         ROUTE,
@@ -122,27 +122,27 @@ async def test_a_stream_that_ends_for_the_servers_reasons_goes_on_at_once(
 
 
 async def test_watching_a_job_that_has_nothing_more_to_tell_ends(
-    runner: SmallRunner, client: RunnerClient
+    runner: RunnerStub, client: RunnerClient
 ) -> None:
     runner.on(ROUTE, stream(farewell("job_over")))
     assert await numbers(client, after=9) == []
     assert len(runner.calls) == 1
 
 
-async def test_an_event_may_arrive_in_pieces(runner: SmallRunner, client: RunnerClient) -> None:
+async def test_an_event_may_arrive_in_pieces(runner: RunnerStub, client: RunnerClient) -> None:
     whole = event(1, "JOB_PARTIAL")
     runner.on(ROUTE, stream(*whole))
     assert await numbers(client) == [1]
 
 
-async def test_a_job_that_does_not_exist_is_said_at_once(runner: SmallRunner, client: RunnerClient) -> None:
+async def test_a_job_that_does_not_exist_is_said_at_once(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on(ROUTE, problem(404, "unknown_job", "there is no such job"))
     with pytest.raises(BeaconError, match="there is no such job"):
         await numbers(client)
     assert len(runner.calls) == 1
 
 
-async def test_a_server_that_stays_away_is_given_up(runner: SmallRunner, client: RunnerClient) -> None:
+async def test_a_server_that_stays_away_is_given_up(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on(ROUTE, cut)
     with pytest.raises(BeaconError, match="does not answer"):
         await numbers(client)

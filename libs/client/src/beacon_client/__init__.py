@@ -1,7 +1,56 @@
-"""Typed client of the runner, and the beacon command line."""
+"""Python client of Beacon: `Beacon` for code that blocks, `RunnerClient` for asyncio."""
 
-from beacon_client.errors import BeaconError, BeaconUnreachable
+from beacon_client.admin import AdminClient
+from beacon_client.credentials import CredentialsError, find_credentials
+from beacon_client.errors import BeaconError, BeaconUnreachable, JobFailedError, WaitTimeoutError
 from beacon_client.runner import RunnerClient
+from beacon_client.submissions import Job, Submission
 from beacon_client.sync import Beacon
+from beacon_contracts.accounts import Me
+from beacon_contracts.credentials import Credentials
+from beacon_contracts.events import EventType, JobEvent
+from beacon_contracts.jobs import (
+    ExecutionState,
+    ExecutionView,
+    GenerationJob,
+    JobAccepted,
+    JobState,
+    JobSummary,
+    JobView,
+    MatrixJob,
+    PipelineJob,
+)
+from beacon_contracts.problem import Problem
+from beacon_contracts.wait_reason import WhyView
 
-__all__ = ["Beacon", "BeaconError", "BeaconUnreachable", "RunnerClient"]
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdminClient",
+    "Beacon",
+    "BeaconError",
+    "BeaconUnreachable",
+    "Credentials",
+    "CredentialsError",
+    "EventType",
+    "ExecutionState",
+    "ExecutionView",
+    "GenerationJob",
+    "Job",
+    "JobAccepted",
+    "JobEvent",
+    "JobFailedError",
+    "JobState",
+    "JobSummary",
+    "JobView",
+    "MatrixJob",
+    "Me",
+    "PipelineJob",
+    "Problem",
+    "RunnerClient",
+    "Submission",
+    "WaitTimeoutError",
+    "WhyView",
+    "__version__",
+    "find_credentials",
+]

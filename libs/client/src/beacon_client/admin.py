@@ -1,4 +1,4 @@
-"""What an administrator's key may do."""
+"""Calls that need an administrator's key."""
 
 from collections.abc import AsyncIterator, Sequence
 from urllib.parse import quote
@@ -38,6 +38,7 @@ class AdminClient:
         self._http = http
 
     async def stats(self) -> RuntimeStats:
+        """Depths, lanes, leases and outbox lag."""
         return RuntimeStats.model_validate_json(await self._http.get("/admin/runtime/stats"))
 
     async def pause(self, job_class: JobClass) -> None:
@@ -45,36 +46,39 @@ class AdminClient:
         await self._http.post(f"/admin/queues/{job_class}/pause", repeatable=True)
 
     async def resume(self, job_class: JobClass) -> None:
+        """Start consumption of a class again."""
         await self._http.post(f"/admin/queues/{job_class}/resume", repeatable=True)
 
     async def reset_lanes(self) -> None:
-        """Count the lanes again from the truth."""
+        """Recount the lanes from the source of record."""
         await self._http.post("/admin/lanes/reset", repeatable=True)
 
     async def dead_letters(self, *, page_size: int = PAGE) -> AsyncIterator[DeadLetterView]:
-        """Newest first; pages are fetched as they are needed."""
+        """All dead letters, newest first; pages are fetched on demand."""
         cursor: str | None = None
         while True:
             page = await self.dead_letter_page(limit=page_size, cursor=cursor)
-            for letter in page.dead_letters:
-                yield letter
+            for dead_letter in page.dead_letters:
+                yield dead_letter
             cursor = page.next_cursor
             if cursor is None:
                 return
 
     async def dead_letter_page(self, *, limit: int = PAGE, cursor: str | None = None) -> DeadLetterPage:
+        """One page of dead letters, newest first."""
         answer = await self._http.get("/admin/queue-dead", {"limit": limit, "cursor": cursor})
         return DeadLetterPage.model_validate_json(answer)
 
     async def requeue(self, job_ids: Sequence[str] | None = None) -> int:
-        """Put these, or all, back to work with fresh attempts; how many."""
+        """Requeue these dead letters, or all, with fresh attempts. Returns their number."""
         return await self._change_dead("requeue", job_ids)
 
     async def purge(self, job_ids: Sequence[str] | None = None) -> int:
-        """Remove these, or all; the jobs stay readable. How many."""
+        """Remove these dead letters, or all; the jobs stay readable. Returns their number."""
         return await self._change_dead("purge", job_ids)
 
     async def users(self) -> AsyncIterator[UserView]:
+        """All users; pages are fetched on demand."""
         cursor: str | None = None
         while True:
             answer = await self._http.get("/admin/users", {"limit": PAGE, "cursor": cursor})
@@ -86,13 +90,14 @@ class AdminClient:
                 return
 
     async def add_user(self, name: str, tier: Tier = Tier.FREE) -> UserCreated:
-        """A new user with a first key, which is shown this once."""
+        """Create a user with a first key, which is returned only here."""
         answer = await self._http.post("/admin/users", _body(NewUser(name=name, tier=tier)))
         return UserCreated.model_validate_json(answer)
 
     async def change_user(
         self, user_id: str, *, tier: Tier | None = None, disabled: bool | None = None
     ) -> UserView:
+        """Change a user's tier, or disable or enable the user."""
         change = UserChange(tier=tier, disabled=disabled)
         answer = await self._http.post(_user(user_id), _body(change), repeatable=True)
         return UserView.model_validate_json(answer)
@@ -102,17 +107,18 @@ class AdminClient:
         await self._http.post(f"{_user(user_id)}/credit", _body(CreditChange(amount=amount, note=note)))
 
     async def keys(self, user_id: str) -> list[KeyView]:
+        """A user's keys, without the secrets."""
         return KeyList.model_validate_json(await self._http.get(f"{_user(user_id)}/keys")).keys
 
     async def add_key(self, user_id: str, key: NewKey) -> KeyCreated:
-        """A new key, which is shown this once."""
+        """Create a key, which is returned only here."""
         answer = await self._http.post(f"{_user(user_id)}/keys", _body(key))
         return KeyCreated.model_validate_json(answer)
 
     async def rotate_key(self, user_id: str, key_id: str) -> KeyCreated:
-        """A new key in the place of an old one, with its name and scopes; it is shown this once.
+        """Replace a key by a new one with its name and scopes, which is returned only here.
 
-        The old one stops last, so that a call which fails on the way locks nobody out.
+        The old key is revoked last, so that a call which fails in between locks no user out.
         """
         old = next((key for key in await self.keys(user_id) if key.id == key_id), None)
         if old is None or old.revoked_at is not None:
@@ -123,6 +129,7 @@ class AdminClient:
         return made
 
     async def revoke_key(self, user_id: str, key_id: str) -> None:
+        """Revoke a key."""
         await self._http.delete(f"{_user(user_id)}/keys/{quote(key_id, safe='')}")
 
     async def _change_dead(self, verb: str, job_ids: Sequence[str] | None) -> int:

@@ -1,17 +1,17 @@
-"""What a person can do about an error, by its status or its code: the detail says what is wrong."""
+"""Advice for people on an error, by its status or code."""
 
 from beacon_contracts.problem import Problem
 
 _BY_STATUS = {
-    0: "Is Beacon running? `beacon up` starts it; BEACON_RUNNER_URL says where; `beacon doctor` helps.",
-    400: "The request cannot be met in this state; `beacon job ID` shows the state.",
+    0: "Is Beacon running? `beacon up` starts it; BEACON_RUNNER_URL sets its address; see `beacon doctor`.",
+    400: "The job's state does not allow it; `beacon job ID` shows the state.",
     401: "Set BEACON_API_KEY to a valid key; `beacon up` prints two of them when it starts.",
     402: "The account has too little credit; an administrator adds it with `beacon users credit`.",
     403: "This key lacks the scope for it; use an administrator's key.",
-    404: "Check the id; jobs of other users cannot be seen with this key.",
-    409: "The job is in another state by now, or the key of the request was used for another body.",
+    404: "Check the id; this key cannot read jobs of other users.",
+    409: "The job's state has changed, or the idempotency key was used for another body.",
     413: "Make it smaller, or split it into several jobs.",
-    422: "Correct the fields that are named; `beacon models` and `beacon regions` list what there is.",
+    422: "Correct the named fields; `beacon models` and `beacon regions` list the valid values.",
 }
 _BY_CODE = {
     "batch_exceeds_limit": "Submit it in several smaller batches; `beacon me` shows the limits.",
@@ -25,5 +25,5 @@ def advice_for(problem: Problem) -> str:
     if problem.status == 429:
         return "A limit is reached; `beacon me` shows the limits and what is left of them."
     if problem.status >= 500:
-        return "It is not your doing; try again, and look at `beacon doctor` when it stays."
+        return "The server failed; try again, and run `beacon doctor` if it persists."
     return _BY_CODE.get(problem.code) or _BY_STATUS.get(problem.status, "")

@@ -1,4 +1,4 @@
-"""Where Beacon is and who asks: from the environment, or from what `beacon up` wrote."""
+"""Addresses and keys from the environment, or from the file that `beacon up` writes."""
 
 import json
 from collections.abc import Mapping
@@ -11,15 +11,16 @@ FILE_NAME = "credentials.json"
 
 
 class CredentialsError(Exception):
-    """What says where Beacon is cannot be used."""
+    """The address or the credentials file is not usable; the message says why."""
 
 
 def home_of(environ: Mapping[str, str]) -> Path:
+    """BEACON_HOME, or `.beacon`."""
     return Path(environ.get("BEACON_HOME") or DEFAULT_HOME)
 
 
 def find_credentials(environ: Mapping[str, str]) -> Credentials:
-    """The file's values, each replaced by its variable where that is set.
+    """The values of the credentials file, each overridden by its environment variable.
 
     BEACON_API_KEY is used for everything: the server decides what it may do.
     """

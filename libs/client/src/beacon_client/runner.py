@@ -1,5 +1,6 @@
-"""The client of the runner: submit jobs, follow them, act on them."""
+"""The asyncio client of the runner: submit jobs, follow them, act on them."""
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
@@ -10,7 +11,8 @@ import httpx
 
 from beacon_client.admin import AdminClient
 from beacon_client.credentials import find_credentials
-from beacon_client.runner_http import RunnerHttp
+from beacon_client.errors import JobFailedError, WaitTimeoutError
+from beacon_client.runner_http import RunnerHttp, Sleep
 from beacon_client.submissions import Submission, as_submission, new_idempotency_key
 from beacon_client.watching import watch
 from beacon_contracts.accounts import Me
@@ -35,34 +37,33 @@ from beacon_contracts.jobs import (
     job_submission,
 )
 from beacon_contracts.wait_reason import WhyView
-from beacon_lifecycle.clock import Clock, SystemClock
 
 PAGE = 100
 
 
 class RunnerClient:
-    """Typed calls with one key. What is safe to repeat is repeated; every refusal is a `BeaconError`."""
+    """Typed calls with one key. Requests that are safe to repeat are retried; errors are `BeaconError`s."""
 
     def __init__(
         self,
         base_url: str,
         key: str,
-        clock: Clock | None = None,
         *,
+        sleep: Sleep = asyncio.sleep,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._clock = clock or SystemClock()
-        self._http = RunnerHttp(base_url, key, self._clock, transport=transport)
+        self._sleep = sleep
+        self._http = RunnerHttp(base_url, key, sleep=sleep, transport=transport)
         self.admin = AdminClient(self._http)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """BEACON_RUNNER_URL and BEACON_API_KEY, or what `beacon up` wrote into BEACON_HOME."""
+        """A client for BEACON_RUNNER_URL and BEACON_API_KEY, or for the credentials file in BEACON_HOME."""
         found = find_credentials(os.environ if environ is None else environ)
         return cls(found.runner_url, found.user_key)
 
     async def submit(self, job: Submission, *, idempotency_key: str | None = None) -> JobAccepted:
-        """Hand in a job; with a key, given or made up, a repeated call cannot make a second one."""
+        """Submit a job. The idempotency key, given or generated, prevents duplicates on retries."""
         headers = {"idempotency-key": idempotency_key or new_idempotency_key()}
         body = job_submission.dump_json(as_submission(job))
         answer = await self._http.post("/api/v1/jobs", body, headers=headers, repeatable=True)
@@ -71,7 +72,7 @@ class RunnerClient:
     async def submit_batch(
         self, jobs: Sequence[Submission], *, idempotency_key: str | None = None
     ) -> list[JobAccepted]:
-        """Hand in up to 1,000 jobs: all are taken or none, and the error names each that was wrong."""
+        """Submit up to 1,000 jobs atomically; the error names each invalid one."""
         headers = {"idempotency-key": idempotency_key or new_idempotency_key()}
         parts = b",".join(job_submission.dump_json(as_submission(job)) for job in jobs)
         body = b'{"jobs":[' + parts + b"]}"
@@ -86,7 +87,7 @@ class RunnerClient:
         everybody: bool = False,
         page_size: int = PAGE,
     ) -> AsyncGenerator[JobSummary]:
-        """The key's jobs, or everybody's for an administrator, newest first, page by page."""
+        """The jobs of this key (`everybody`: of all users, for administrators), newest first."""
         cursor: str | None = None
         while True:
             page = await self.job_page(
@@ -107,75 +108,99 @@ class RunnerClient:
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> JobPage:
+        """One page of jobs, newest first."""
         wanted = {"status": status, "kind": kind, "limit": limit, "cursor": cursor}
         if everybody:
             wanted["everybody"] = "true"
         return JobPage.model_validate_json(await self._http.get("/api/v1/jobs", wanted))
 
     async def job(self, job_id: str) -> JobView:
+        """The job with its executions."""
         return JobView.model_validate_json(await self._http.get(_job(job_id)))
 
     async def execution(self, execution_id: str) -> ExecutionView:
+        """One execution with its attempts."""
         return ExecutionView.model_validate_json(await self._http.get(_execution(execution_id)))
 
     async def why(self, job_id: str) -> WhyView:
-        """What the job waits for now."""
+        """What the job currently waits for."""
         return WhyView.model_validate_json(await self._http.get(f"{_job(job_id)}/why"))
 
     async def cancel(self, job_id: str) -> JobView:
+        """Cancel a queued or running job."""
         await self._http.post(f"{_job(job_id)}/cancel", repeatable=True)
         return await self.job(job_id)
 
     async def resume(self, job_id: str) -> JobView:
-        """Go on with a failed or partial job; what is finished stays."""
+        """Continue a failed or partial job; finished executions are kept."""
         await self._http.post(f"{_job(job_id)}/resume")
         return await self.job(job_id)
 
     async def skip(self, job_id: str) -> JobView:
-        """Pay to go first; `price_paid` of the answer says how much it was."""
+        """Pay for priority; `price_paid` of the result is the price."""
         await self._http.post(f"{_job(job_id)}/skip")
         return await self.job(job_id)
 
     async def retry_execution(self, execution_id: str) -> ExecutionView:
-        """Run one failed execution again; one that is completed or in flight is answered as it is."""
+        """Run one failed execution again; a completed or running one is returned unchanged."""
         await self._http.post(f"{_execution(execution_id)}/retry-question")
         return await self.execution(execution_id)
 
     async def events(self, job_id: str, *, after: int = 0) -> EventPage:
-        """A page of what happened after the number `after`, without waiting for more."""
+        """The recorded events after the number `after`, without waiting for new ones."""
         answer = await self._http.get(f"{_job(job_id)}/events", {"after": after})
         return EventPage.model_validate_json(answer)
 
     def watch(self, job_id: str, *, after: int = 0) -> AsyncGenerator[JobEvent]:
         """Every event after the number `after` until the job ends, over any number of connections."""
-        return watch(self._http, f"{_job(job_id)}/events", after=after, clock=self._clock)
+        return watch(self._http, f"{_job(job_id)}/events", after=after, sleep=self._sleep)
 
-    async def wait(self, job_id: str) -> JobView:
-        """The job when it has ended."""
-        async for _event in self.watch(job_id):
-            pass
-        return await self.job(job_id)
+    async def wait(self, job_id: str, *, timeout: float | None = None, check: bool = True) -> JobView:  # noqa: ASYNC109
+        """The job after its end.
+
+        timeout: seconds after which `WaitTimeoutError` is raised; the job continues to run.
+        check: raise `JobFailedError` for a job that did not complete; False returns every ended job.
+        """
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                async for _event in self.watch(job_id):
+                    pass
+                job = await self.job(job_id)
+        except TimeoutError as error:
+            if timeout is None or not limit.expired():
+                raise
+            raise WaitTimeoutError(job_id, timeout) from error
+        if check and job.status is not JobState.COMPLETED:
+            raise JobFailedError(job)
+        return job
 
     async def me(self) -> Me:
+        """The key's user: tier, limits, credit."""
         return Me.model_validate_json(await self._http.get("/api/v1/me"))
 
     async def models(self) -> list[ModelView]:
+        """The models and the regions that serve them."""
         return ModelList.model_validate_json(await self._http.get("/api/v1/models")).models
 
     async def features(self) -> list[FeatureView]:
+        """The pipelines and their steps."""
         return FeatureList.model_validate_json(await self._http.get("/api/v1/features")).features
 
     async def regions(self) -> RegionList:
+        """Queues, slots and backends of each region."""
         return RegionList.model_validate_json(await self._http.get("/api/v1/regions"))
 
     async def skip_pricing(self) -> list[SkipPriceView]:
+        """The price of priority by expected wait."""
         return SkipPricing.model_validate_json(await self._http.get("/api/v1/skip-pricing")).prices
 
     async def ready(self) -> bytes:
-        """The raw answer of /readyz; raises when the runner is not ready."""
+        """The raw response of /readyz; raises when the runner is not ready."""
         return await self._http.get("/readyz")
 
     async def aclose(self) -> None:
+        """Close all connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:

@@ -1,28 +1,28 @@
-"""Calls to the runner: errors become `BeaconError`, and what is safe to repeat is repeated."""
+"""HTTP calls to the runner: errors become `BeaconError`; requests that are safe to repeat are retried."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import httpx
-import orjson
+from httpx_sse import SSEError
 from pydantic import ValidationError
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential, wait_random
 
 from beacon_client.errors import BeaconError, BeaconUnreachable
-from beacon_client.transport import never_connected, open_transport, reason_of
 from beacon_contracts.problem import Problem
-from beacon_lifecycle.clock import Clock, SystemClock
-from beacon_telemetry import outgoing_headers
 
-TRIES = 5
-LONGEST_PAUSE_S = 5.0
+MAX_TRIES = 5
+MIN_PAUSE_S = 0.2
+MAX_PAUSE_S = 5.0
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
-# Heartbeats come every 15 s; three missing ones mean that the connection is dead.
+# Heartbeats arrive every 15 s; three missing ones mean that the connection is dead.
 STREAM_TIMEOUT = httpx.Timeout(None, connect=5.0, read=45.0)
-_PASSING = (502, 503, 504)
+_TRANSIENT = (502, 503, 504)
+
+Sleep = Callable[[float], Awaitable[None]]
 
 
 class RunnerHttp:
@@ -32,51 +32,46 @@ class RunnerHttp:
         self,
         base_url: str,
         key: str,
-        clock: Clock | None = None,
         *,
+        sleep: Sleep = asyncio.sleep,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self._clock = clock or SystemClock()
+        self._sleep = sleep
         headers = {"accept": "application/json", "user-agent": "beacon-client"}
         if key:
             headers["authorization"] = f"Bearer {key}"
         self._client = httpx.AsyncClient(
-            base_url=self.base_url,
-            headers=headers,
-            timeout=TIMEOUT,
-            transport=transport or open_transport(),
-            trust_env=False,
+            base_url=self.base_url, headers=headers, timeout=TIMEOUT, transport=transport, trust_env=False
         )
-        self._pause = wait_exponential(multiplier=0.2, max=LONGEST_PAUSE_S) + wait_random(0, 0.1)
 
     async def get(self, path: str, params: Mapping[str, Any] | None = None) -> bytes:
+        """The response body; parameters that are None are left out."""
         given = {name: value for name, value in (params or {}).items() if value is not None}
         return await self._call("GET", path, repeatable=True, params=given)
 
     async def post(
         self,
         path: str,
-        body: Any = None,
+        body: bytes = b"",
         *,
         headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
     ) -> bytes:
-        """`repeatable` says that the server recognises a repetition (an Idempotency-Key, a state reached)."""
-        content = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
+        """`repeatable`: the server recognises a repetition (an Idempotency-Key, a state already reached)."""
         sent = {"content-type": "application/json", **(headers or {})}
-        return await self._call("POST", path, repeatable=repeatable, content=content, headers=sent)
+        return await self._call("POST", path, repeatable=repeatable, content=body, headers=sent)
 
     async def delete(self, path: str) -> bytes:
+        """Deletes are safe to repeat."""
         return await self._call("DELETE", path, repeatable=True)
 
     @asynccontextmanager
     async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
-        """An answer that is read as it comes; not repeated."""
-        sent = {**outgoing_headers(), **headers}
+        """A response that is read while it arrives; it is not retried."""
         async with (
             self._translated(),
-            self._client.stream("GET", path, headers=sent, timeout=STREAM_TIMEOUT) as response,
+            self._client.stream("GET", path, headers=dict(headers), timeout=STREAM_TIMEOUT) as response,
         ):
             if response.status_code >= 400:
                 await response.aread()
@@ -84,22 +79,23 @@ class RunnerHttp:
             yield response
 
     async def aclose(self) -> None:
+        """Close all connections."""
         await self._client.aclose()
 
     async def _call(self, method: str, path: str, *, repeatable: bool, **options: Any) -> bytes:
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(TRIES),
-            retry=retry_if_exception(lambda error: _worth_repeating(error, repeatable=repeatable)),
-            wait=self._wait,
-            sleep=self._clock.sleep,
-            reraise=True,
-        )
-        return await retrying(self._once, method, path, options)
+        for attempt in range(1, MAX_TRIES + 1):
+            try:
+                return await self._once(method, path, options)
+            except BeaconError as error:
+                if attempt == MAX_TRIES or not _may_retry(error, repeatable=repeatable):
+                    raise
+                pause = _pause_s(error, attempt)
+            await self._sleep(pause)
+        raise AssertionError("unreachable")
 
     async def _once(self, method: str, path: str, options: dict[str, Any]) -> bytes:
-        headers = {**outgoing_headers(), **options.get("headers", {})}
         async with self._translated():
-            response = await self._client.request(method, path, **{**options, "headers": headers})
+            response = await self._client.request(method, path, **options)
         if response.status_code >= 400:
             raise BeaconError(problem_of(response))
         return response.content
@@ -108,24 +104,42 @@ class RunnerHttp:
     async def _translated(self) -> AsyncIterator[None]:
         try:
             yield
-        except (httpx.HTTPError, httpx.StreamError, aiohttp.ClientError, OSError) as error:
-            sent = not never_connected(error)
+        except (httpx.HTTPError, httpx.StreamError, SSEError) as error:
+            sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
             raise BeaconUnreachable(self.base_url, reason_of(error), sent=sent) from error
 
-    def _wait(self, state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after_s if isinstance(error, BeaconError) else None
-        return self._pause(state) if asked is None else min(asked, LONGEST_PAUSE_S)
 
-
-def _worth_repeating(error: BaseException, *, repeatable: bool) -> bool:
+def _may_retry(error: BeaconError, *, repeatable: bool) -> bool:
     if isinstance(error, BeaconUnreachable):
         return repeatable or not error.sent
-    return repeatable and isinstance(error, BeaconError) and error.status in _PASSING
+    return repeatable and error.status in _TRANSIENT
+
+
+def _pause_s(error: BeaconError, attempt: int) -> float:
+    """The server's Retry-After, or an exponential pause with jitter."""
+    if error.retry_after_s is not None:
+        return min(error.retry_after_s, MAX_PAUSE_S)
+    jitter_s = random.uniform(0, 0.1)  # noqa: S311 - not a secret
+    return min(MIN_PAUSE_S * 2.0 ** (attempt - 1), MAX_PAUSE_S) + jitter_s
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a connection failed or was lost, in few words."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, OSError) and cause.errno is None and isinstance(cause.__cause__, OSError):
+        cause = cause.__cause__
+    number = cause.errno if isinstance(cause, OSError) else None
+    # Errors of name resolution have negative numbers, which strerror does not know.
+    known = os.strerror(number) if number and number > 0 else str(cause or error) or type(error).__name__
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return f"cannot connect ({known})"
+    return f"the connection was lost ({known})"
 
 
 def problem_of(response: httpx.Response) -> Problem:
-    """The answer's problem document; one is made up for what is not one (a proxy's page)."""
+    """The problem document of a response; a generated one for other content (a proxy's page)."""
     retry_after = response.headers.get("retry-after", "")
     try:
         problem = Problem.model_validate_json(response.content)

@@ -1,12 +1,12 @@
-"""What a caller may hand in as a job, checked before it is sent."""
+"""Jobs as callers give them, validated before they are sent."""
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 from pydantic import ValidationError
 
 from beacon_client.errors import BeaconError
-from beacon_contracts.ids import new_uuid
 from beacon_contracts.jobs import GenerationJob, MatrixJob, PipelineJob, job_submission
 from beacon_contracts.problem import FieldProblem, Problem
 
@@ -15,7 +15,7 @@ Submission = Job | Mapping[str, Any]
 
 
 def as_submission(job: Submission) -> Job:
-    """The typed job; raises the same kind of error that the runner would answer with."""
+    """The typed job; raises the error that the runner would respond with."""
     if isinstance(job, Job):
         return job
     try:
@@ -25,7 +25,7 @@ def as_submission(job: Submission) -> Job:
 
 
 def new_idempotency_key() -> str:
-    return new_uuid().hex
+    return uuid4().hex
 
 
 def _problem(error: ValidationError) -> Problem:
@@ -34,12 +34,12 @@ def _problem(error: ValidationError) -> Problem:
         for wrong in error.errors(include_url=False)
     ]
     return Problem(
-        title="Bad input", status=422, code="invalid_job", detail="The job cannot be used.", errors=errors
+        title="Invalid job", status=422, code="invalid_job", detail="The job is not valid.", errors=errors
     )
 
 
 def _field(places: tuple[int | str, ...]) -> str:
-    """`questions[0].prompt`, without the kind that the union adds in front."""
+    """`questions[0].prompt`, without the kind that the union adds as prefix."""
     text = ""
     for place in places[1:] or places:
         text += f"[{place}]" if isinstance(place, int) else f".{place}" if text else place

@@ -1,12 +1,11 @@
-"""The same client for code without an event loop: each call returns when it is done."""
+"""The client for code without asyncio: each call blocks until its result."""
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Self, TypeVar
-
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from typing import Self, TypeVar
 
 from beacon_client.credentials import find_credentials
 from beacon_client.runner import RunnerClient
@@ -18,10 +17,11 @@ from beacon_contracts.jobs import ExecutionView, JobAccepted, JobState, JobSumma
 from beacon_contracts.wait_reason import WhyView
 
 Result = TypeVar("Result")
+CANCEL_TIMEOUT_S = 5.0
 
 
 class Beacon:
-    """A `RunnerClient` on a thread of its own; use it in a `with` block.
+    """A `RunnerClient` on a separate thread; use it in a `with` block.
 
     >>> with Beacon.from_environment() as beacon:
     ...     job = beacon.submit({"kind": "generation", "model": "flux", "prompt": "a cat"})
@@ -31,102 +31,145 @@ class Beacon:
     def __init__(self, base_url: str, key: str) -> None:
         self._base_url = base_url
         self._key = key
-        self._open = ExitStack()
-        self._portal: BlockingPortal | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
         self._client: RunnerClient | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """BEACON_RUNNER_URL and BEACON_API_KEY, or what `beacon up` wrote into BEACON_HOME."""
+        """A client for BEACON_RUNNER_URL and BEACON_API_KEY, or for the credentials file in BEACON_HOME."""
         found = find_credentials(os.environ if environ is None else environ)
         return cls(found.runner_url, found.user_key)
 
     def __enter__(self) -> Self:
-        self._portal = self._open.enter_context(start_blocking_portal("asyncio", name="beacon-client"))
-        self._client = self._portal.call(RunnerClient, self._base_url, self._key)
-        self._open.callback(self._portal.call, self._client.aclose)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="beacon-client", daemon=True)
+        self._thread.start()
+        self._client = RunnerClient(self._base_url, self._key)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open.close()
-        self._portal = self._client = None
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        try:
+            self._run(lambda client: client.aclose())
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(CANCEL_TIMEOUT_S)
+            if not thread.is_alive():
+                loop.close()
+            self._loop = self._thread = self._client = None
 
     def submit(self, job: Submission, *, idempotency_key: str | None = None) -> JobAccepted:
+        """Submit a job. The idempotency key, given or generated, prevents duplicates on retries."""
         return self._run(lambda client: client.submit(job, idempotency_key=idempotency_key))
 
     def submit_batch(
         self, jobs: Sequence[Submission], *, idempotency_key: str | None = None
     ) -> list[JobAccepted]:
+        """Submit up to 1,000 jobs atomically; the error names each invalid one."""
         return self._run(lambda client: client.submit_batch(jobs, idempotency_key=idempotency_key))
 
     def jobs(self, *, status: JobState | None = None, kind: str | None = None) -> Iterator[JobSummary]:
+        """The jobs of this key, newest first; pages are fetched on demand."""
         return self._each(lambda client: client.jobs(status=status, kind=kind))
 
     def job(self, job_id: str) -> JobView:
+        """The job with its executions."""
         return self._run(lambda client: client.job(job_id))
 
     def execution(self, execution_id: str) -> ExecutionView:
+        """One execution with its attempts."""
         return self._run(lambda client: client.execution(execution_id))
 
     def why(self, job_id: str) -> WhyView:
+        """What the job currently waits for."""
         return self._run(lambda client: client.why(job_id))
 
     def cancel(self, job_id: str) -> JobView:
+        """Cancel a queued or running job."""
         return self._run(lambda client: client.cancel(job_id))
 
     def resume(self, job_id: str) -> JobView:
+        """Continue a failed or partial job; finished executions are kept."""
         return self._run(lambda client: client.resume(job_id))
 
     def skip(self, job_id: str) -> JobView:
+        """Pay for priority; `price_paid` of the result is the price."""
         return self._run(lambda client: client.skip(job_id))
 
     def retry_execution(self, execution_id: str) -> ExecutionView:
+        """Run one failed execution again; a completed or running one is returned unchanged."""
         return self._run(lambda client: client.retry_execution(execution_id))
 
     def watch(self, job_id: str, *, after: int = 0) -> Iterator[JobEvent]:
+        """Every event after the number `after` until the job ends, over any number of connections."""
         return self._each(lambda client: client.watch(job_id, after=after))
 
-    def wait(self, job_id: str) -> JobView:
-        """The job when it has ended."""
-        return self._run(lambda client: client.wait(job_id))
+    def wait(self, job_id: str, *, timeout: float | None = None, check: bool = True) -> JobView:
+        """The job after its end.
+
+        timeout: seconds after which `WaitTimeoutError` is raised; the job continues to run.
+        check: raise `JobFailedError` for a job that did not complete; False returns every ended job.
+        """
+        return self._run(lambda client: client.wait(job_id, timeout=timeout, check=check))
 
     def me(self) -> Me:
+        """The key's user: tier, limits, credit."""
         return self._run(lambda client: client.me())
 
     def models(self) -> list[ModelView]:
+        """The models and the regions that serve them."""
         return self._run(lambda client: client.models())
 
     def features(self) -> list[FeatureView]:
+        """The pipelines and their steps."""
         return self._run(lambda client: client.features())
 
     def regions(self) -> RegionList:
+        """Queues, slots and backends of each region."""
         return self._run(lambda client: client.regions())
 
-    def _opened(self) -> tuple[BlockingPortal, RunnerClient]:
-        if self._portal is None or self._client is None:
-            raise RuntimeError("use it in a block: with Beacon(...) as beacon")
-        return self._portal, self._client
+    def _run(self, call: Callable[[RunnerClient], Awaitable[Result]]) -> Result:
+        """Run a call on the client's thread. Ctrl-C cancels the call and waits for its end."""
+        client, loop = self._opened()
+        ended = Event()
 
-    def _run(self, call: Callable[[RunnerClient], Coroutine[Any, Any, Result]]) -> Result:
-        portal, client = self._opened()
-        result: Result = portal.call(call, client)
-        return result
+        async def run() -> Result:
+            try:
+                return await call(client)
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(run(), loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            ended.wait(CANCEL_TIMEOUT_S)
+            raise
+
+    def _opened(self) -> tuple[RunnerClient, asyncio.AbstractEventLoop]:
+        if self._client is None or self._loop is None:
+            raise RuntimeError("use it in a block: with Beacon(...) as beacon")
+        return self._client, self._loop
 
     def _each(self, call: Callable[[RunnerClient], AsyncGenerator[Result]]) -> Iterator[Result]:
-        portal, client = self._opened()
+        client, _loop = self._opened()
         items = call(client)
 
-        async def following() -> list[Result]:
-            """The next item in a list; an empty one at the end."""
+        async def following(_client: RunnerClient) -> list[Result]:
+            """The next item in a list; an empty list at the end."""
             try:
                 return [await anext(items)]
             except StopAsyncIteration:
                 return []
 
         try:
-            while item := portal.call(following):
+            while item := self._run(following):
                 yield item[0]
         finally:
-            portal.call(items.aclose)
+            self._run(lambda _client: items.aclose())

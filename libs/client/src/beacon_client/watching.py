@@ -1,34 +1,33 @@
-"""Follows a job's events to its end, over lost connections and restarts: no gap, no repeats."""
+"""Follows a job's events to its end over lost connections and restarts, without gaps or repeats."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 
-import orjson
+from httpx_sse import EventSource
 from pydantic import ValidationError
 
 from beacon_client.errors import BeaconError, BeaconUnreachable
-from beacon_client.runner_http import RunnerHttp
-from beacon_client.server_events import EventLines
+from beacon_client.runner_http import RunnerHttp, Sleep
 from beacon_contracts.events import EventType, JobEvent
-from beacon_lifecycle.clock import Clock
 
 STREAM_END = "STREAM_END"
 JOB_OVER = "job_over"
 FINAL = frozenset(
     {EventType.JOB_COMPLETE, EventType.JOB_PARTIAL, EventType.JOB_FAILED, EventType.JOB_CANCELLED}
 )
-# A job that was resumed has events after its first end; a replay sends them at once.
+# A resumed job has events after its first end; a replay sends them without delay.
 LINGER_S = 0.5
-FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 5.0
-FAILURES_IN_A_ROW = 12
+MIN_PAUSE_S = 0.2
+MAX_PAUSE_S = 5.0
+MAX_FAILURES = 12
 
 
 class _JobOverError(Exception):
-    """The server has told all there is to tell."""
+    """The server has sent every event of the job."""
 
 
-async def watch(http: RunnerHttp, path: str, *, after: int, clock: Clock) -> AsyncGenerator[JobEvent]:
+async def watch(http: RunnerHttp, path: str, *, after: int, sleep: Sleep) -> AsyncGenerator[JobEvent]:
     """Each event after the number `after`, once and in order, until the job has ended."""
     last, failures = after, 0
     while True:
@@ -45,17 +44,17 @@ async def watch(http: RunnerHttp, path: str, *, after: int, clock: Clock) -> Asy
             return
         except BeaconError as error:
             failures += 1
-            if failures >= FAILURES_IN_A_ROW or not _passing(error):
+            if failures >= MAX_FAILURES or not _is_transient(error):
                 raise
         finally:
             await stream.aclose()
         if ended:
             return
-        await clock.sleep(min(FIRST_PAUSE_S * 2.0**failures, LONGEST_PAUSE_S))
+        await sleep(min(MIN_PAUSE_S * 2.0**failures, MAX_PAUSE_S))
 
 
 async def _next(stream: AsyncGenerator[JobEvent], within_s: float | None) -> JobEvent | None:
-    """The next event; none when the stream is over or stays silent for `within_s`."""
+    """The next event; None at the end of the stream or after `within_s` without an event."""
     try:
         async with asyncio.timeout(within_s):
             return await anext(stream, None)
@@ -66,29 +65,25 @@ async def _next(stream: AsyncGenerator[JobEvent], within_s: float | None) -> Job
 async def _events(http: RunnerHttp, path: str, after: int) -> AsyncGenerator[JobEvent]:
     headers = {"accept": "text/event-stream", "last-event-id": str(after), "cache-control": "no-store"}
     async with http.stream(path, headers) as response:
-        lines = EventLines()
-        async for line in response.aiter_lines():
-            complete = lines.take(line)
-            if complete is None:
-                continue
-            if complete.name == STREAM_END:
-                _take_farewell(complete.data)
+        async for sent in EventSource(response).aiter_sse():
+            if sent.event == STREAM_END:
+                _handle_stream_end(sent.data)
                 return
             try:
-                yield JobEvent.model_validate_json(complete.data)
+                yield JobEvent.model_validate_json(sent.data)
             except ValidationError:
-                continue  # a kind of a later version
+                continue  # an event type of a later version
 
 
-def _take_farewell(data: str) -> None:
-    """A stream that ended for another reason than the job's end goes on elsewhere, or a little later."""
+def _handle_stream_end(data: str) -> None:
+    """A stream that ended for another reason than the job's end is opened again."""
     try:
-        reason = orjson.loads(data)["reason"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+        reason = json.loads(data)["reason"]
+    except (ValueError, KeyError, TypeError):
         return
     if reason == JOB_OVER:
         raise _JobOverError
 
 
-def _passing(error: BeaconError) -> bool:
+def _is_transient(error: BeaconError) -> bool:
     return isinstance(error, BeaconUnreachable) or error.status >= 500 or error.status == 429

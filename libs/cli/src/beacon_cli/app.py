@@ -1,0 +1,67 @@
+"""The `beacon` command: its options and the list of its commands."""
+
+from typing import Annotated
+
+import typer
+
+from beacon_cli.exits import HELP
+from beacon_cli.guard import GuardedGroup
+from beacon_cli.lazy_group import LazyCommand
+from beacon_cli.selection import choose_admin
+
+_RUN, _JOBS, _INFORMATION, _ADMIN = "Run", "Jobs", "Information", "Administration"
+_JOB, _CATALOGUE = "beacon_cli.job_commands", "beacon_cli.catalogue_commands"
+
+COMMANDS = {
+    "up": LazyCommand("beacon_cli.stack_commands:up", _RUN, "Start the whole system in this terminal."),
+    "demo": LazyCommand("beacon_cli.stack_commands:demo", _RUN, "Start everything, run a demo job, stop."),
+    "doctor": LazyCommand("beacon_cli.doctor_command:doctor", _RUN, "Check every part of a running system."),
+    "config": LazyCommand("beacon_cli.config_commands:config", _RUN, "Check the configuration file."),
+    "submit": LazyCommand("beacon_cli.submit_command:submit", _JOBS, "Submit a job."),
+    "jobs": LazyCommand(f"{_JOB}:jobs", _JOBS, "List your jobs, newest first."),
+    "job": LazyCommand(f"{_JOB}:job", _JOBS, "Show one job: state, progress, executions, failures."),
+    "watch": LazyCommand("beacon_cli.watch_command:watch", _JOBS, "Follow a job to its end."),
+    "why": LazyCommand(f"{_JOB}:why", _JOBS, "Show what a job waits for."),
+    "cancel": LazyCommand(f"{_JOB}:cancel", _JOBS, "Cancel a queued or running job."),
+    "resume": LazyCommand(f"{_JOB}:resume", _JOBS, "Continue a failed or partial job."),
+    "skip": LazyCommand(f"{_JOB}:skip", _JOBS, "Pay for priority."),
+    "retry": LazyCommand(f"{_JOB}:retry", _JOBS, "Run one failed execution again."),
+    "execution": LazyCommand(f"{_JOB}:execution", _JOBS, "Show one execution with all its attempts."),
+    "me": LazyCommand(f"{_JOB}:me", _INFORMATION, "Show your key's user: tier, limits, credit."),
+    "models": LazyCommand(f"{_CATALOGUE}:models", _INFORMATION, "List the models and their regions."),
+    "features": LazyCommand(f"{_CATALOGUE}:features", _INFORMATION, "List the pipelines and their steps."),
+    "regions": LazyCommand(f"{_CATALOGUE}:regions", _INFORMATION, "Show regions, queues and backends."),
+    "prices": LazyCommand(f"{_CATALOGUE}:prices", _INFORMATION, "Show the price of priority."),
+    "queues": LazyCommand("beacon_cli.queue_commands:queues", _ADMIN, "Show, pause and resume the queues."),
+    "dead": LazyCommand("beacon_cli.dead_commands:dead", _ADMIN, "List, requeue and purge dead letters."),
+    "users": LazyCommand("beacon_cli.user_commands:users", _ADMIN, "Manage users, tiers and credit."),
+    "keys": LazyCommand("beacon_cli.user_commands:keys", _ADMIN, "Manage the keys of users."),
+}
+
+
+class BeaconGroup(GuardedGroup):
+    """The commands of `beacon`."""
+
+    lazy_commands = COMMANDS
+
+
+app = typer.Typer(
+    name="beacon",
+    cls=BeaconGroup,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(epilog=HELP)
+def _root(
+    _admin: Annotated[
+        bool, typer.Option("--admin", help="Use the administrator's key.", callback=choose_admin)
+    ] = False,
+) -> None:
+    """A durable, fair job queue for slow and scarce GPUs.
+
+    Address and keys are read from BEACON_RUNNER_URL and BEACON_API_KEY, or from the credentials file that
+    `beacon up` writes into BEACON_HOME (default .beacon). Every command prints JSON with --json.
+    """

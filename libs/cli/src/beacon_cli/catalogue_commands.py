@@ -1,0 +1,69 @@
+"""Models, pipelines, prices, and the state of the regions."""
+
+from rich.console import RenderableType
+
+from beacon_cli.connect import ask
+from beacon_cli.formatting import backend_health, seconds
+from beacon_cli.output import AsJson, print_result, table
+from beacon_contracts.catalogue import RegionView
+
+
+def models(_json: AsJson = False) -> None:
+    """List the models and where they run."""
+    found = ask(lambda client: client.models())
+    rows = [
+        (one.id, ", ".join(one.regions), seconds(one.expected_run_s), one.limit, seconds(one.max_duration_s))
+        for one in found
+    ]
+    print_result(found, table(("model", "regions", "runs about", "at once", "longest"), rows))
+
+
+def features(_json: AsJson = False) -> None:
+    """List the pipelines and their steps."""
+    found = ask(lambda client: client.features())
+    rows = [(one.name, " → ".join(step.name for step in one.steps), ", ".join(one.inputs)) for one in found]
+    print_result(found, table(("feature", "steps", "input"), rows))
+
+
+def regions(_json: AsJson = False) -> None:
+    """Show the regions: queues, slots, backends and their health, loaded models, shared caps."""
+    found = ask(lambda client: client.regions())
+    columns = (
+        "region",
+        "waiting",
+        "retry",
+        "running",
+        "slots",
+        "completed",
+        "failed",
+        "backend",
+        "state",
+        "loaded",
+    )
+    rows = [row for region in found.regions for row in _region_rows(region)]
+    caps = [(cap.name, cap.used, cap.cap) for cap in found.groups.values()]
+    parts: list[RenderableType] = ["", table(("shared cap", "used", "cap"), caps)] if caps else []
+    print_result(found, table(columns, rows), *parts)
+
+
+def _region_rows(region: RegionView) -> list[tuple[object, ...]]:
+    state = region.state
+    if state is None:
+        return [(region.name, "no router responds", *[None] * 8)]
+    totals = (region.name, state.main, state.retry, state.busy, state.slots, state.completed, state.failed)
+    rows: list[tuple[object, ...]] = []
+    for backend in state.backends:
+        head = totals if not rows else (None,) * len(totals)
+        loaded = ", ".join(backend.loaded_models)
+        use = f"{backend.name} {backend.busy}/{backend.slots}"
+        rows.append((*head, use, backend_health(backend.breaker), loaded))
+    return rows or [(*totals, None, None, None)]
+
+
+def prices(_json: AsJson = False) -> None:
+    """Show the price of priority."""
+    found = ask(lambda client: client.skip_pricing())
+    rows = [
+        ("longer" if one.up_to_s is None else f"up to {seconds(one.up_to_s)}", one.price) for one in found
+    ]
+    print_result(found, table(("expected wait", "credits"), rows))

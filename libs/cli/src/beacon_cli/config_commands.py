@@ -1,0 +1,76 @@
+"""`beacon config check`: is the configuration file right, and what does it say."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from beacon_cli.exits import Exit
+from beacon_cli.output import AsJson, facts, print_error, print_json, print_result
+from beacon_cli.selection import wants_json
+from beacon_config import BeaconConfig, ConfigError, load_config
+
+DEFAULT = Path("config/beacon.toml")
+
+config = typer.Typer(help="Look at the configuration file.", no_args_is_help=True)
+
+
+@config.callback()
+def _group() -> None:
+    """Look at the configuration file."""
+
+
+@config.command("check")
+def check(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            envvar="BEACON_CONFIG", help=f"The file to check [default: {DEFAULT}].", show_default=False
+        ),
+    ] = None,
+    _json: AsJson = False,
+) -> None:
+    """Check a file; each mistake is named with its key and its reason. Exit code 1 when there is one."""
+    chosen = path or DEFAULT
+    try:
+        loaded = load_config(chosen, os.environ)
+    except ConfigError as error:
+        _refuse(chosen, str(error).splitlines())
+        raise typer.Exit(Exit.FAILED) from error
+    warnings = list(_warnings(loaded))
+    summary = _summary(chosen, loaded)
+    print_result(
+        {"ok": True, **summary, "warnings": warnings},
+        f"[green]ok[/] {escape(str(chosen))}",
+        facts((name, ", ".join(value)) for name, value in summary.items() if isinstance(value, list)),
+        *(f"[yellow]warning:[/] {escape(warning)}" for warning in warnings),
+    )
+
+
+def _refuse(path: Path, mistakes: list[str]) -> None:
+    if wants_json():
+        print_json({"ok": False, "path": str(path), "errors": mistakes})
+    else:
+        for mistake in mistakes:
+            print_error(mistake)
+
+
+def _summary(path: Path, loaded: BeaconConfig) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "regions": list(loaded.regions),
+        "backends": [f"{name} ({backend.region})" for name, backend in loaded.backends.items()],
+        "models": list(loaded.models),
+        "features": list(loaded.features),
+        "pools": [f"{name} ({pool.slots})" for name, pool in loaded.pools.items()],
+    }
+
+
+def _warnings(loaded: BeaconConfig) -> list[str]:
+    return [
+        f"backend {name} takes its key from {backend.api_key_env}, which is not set here"
+        for name, backend in loaded.backends.items()
+        if backend.api_key_env and not os.environ.get(backend.api_key_env)
+    ]

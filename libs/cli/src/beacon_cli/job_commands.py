@@ -1,0 +1,154 @@
+"""Jobs: list them, look at one, ask why it waits, act on it."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from beacon_cli.completion import recent_jobs
+from beacon_cli.connect import ask
+from beacon_cli.formatting import ago, seconds
+from beacon_cli.job_table import answers_table, grid, job_facts
+from beacon_cli.output import AsJson, facts, print_result, table
+from beacon_client.runner import RunnerClient
+from beacon_contracts.jobs import ExecutionView, JobState, JobSummary, JobView
+
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=recent_jobs)]
+ExecutionId = Annotated[str, typer.Argument(metavar="EXECUTION", help="The execution's id: exe_….0.3")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
+
+
+def jobs(
+    status: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
+    kind: Annotated[str | None, typer.Option(help="matrix, pipeline or generation.")] = None,
+    everybody: Annotated[bool, typer.Option("--everybody", help="All users' jobs (administrators).")] = False,
+    limit: Limit = 20,
+    _json: AsJson = False,
+) -> None:
+    """List your jobs, newest first."""
+
+    async def first(client: RunnerClient) -> list[JobSummary]:
+        found: list[JobSummary] = []
+        pages = client.jobs(status=status, kind=kind, everybody=everybody, page_size=min(limit, 100))
+        async for one in pages:
+            found.append(one)
+            if len(found) == limit:
+                break
+        await pages.aclose()
+        return found
+
+    found = ask(first, admin=everybody)
+    rows = [
+        (job.job_id, job.kind, job.name, job.status, _done(job), job.priority, ago(job.created_at))
+        for job in found
+    ]
+    print_result(found, table(("job", "kind", "name", "status", "done", "class", "created"), rows))
+
+
+def _done(job: JobSummary) -> str:
+    return f"{job.progress.completed} of {job.progress.total}"
+
+
+def job(
+    job_id: JobId,
+    answers: Annotated[
+        bool, typer.Option("--answers", "-a", help="Every answer instead of the grid.")
+    ] = False,
+    _json: AsJson = False,
+) -> None:
+    """Show one job: state, progress, executions, failures."""
+    _show(ask(lambda client: client.job(job_id)), answers=answers)
+
+
+def _show(view: JobView, *, answers: bool = False) -> None:
+    shown = answers_table(view.executions) if answers else grid(view)
+    print_result(view, job_facts(view), "", shown)
+
+
+def why(job_id: JobId, _json: AsJson = False) -> None:
+    """Say what a job waits for: who is ahead, or which region, backend, cap or breaker holds it."""
+    found = ask(lambda client: client.why(job_id))
+    rows = [
+        (
+            wait.execution_id,
+            wait.state,
+            wait.model,
+            wait.region,
+            wait.position,
+            _eta(wait.eta),
+            wait.waiting_for,
+        )
+        for wait in found.executions
+    ]
+    columns = ("execution", "state", "model", "region", "position", "expected", "waits for")
+    parts = [table(columns, rows)] if rows else []
+    print_result(
+        found,
+        f"[bold]{escape(found.summary)}[/]",
+        *(f"  {escape(reason)}" for reason in found.reasons),
+        *parts,
+    )
+
+
+def _eta(eta: object) -> str:
+    p50, p90 = getattr(eta, "p50_s", None), getattr(eta, "p90_s", None)
+    return f"{seconds(p50)}, at most {seconds(p90)}" if p50 is not None else ""
+
+
+def cancel(job_id: JobId, _json: AsJson = False) -> None:
+    """Cancel a job, queued or running. It stays readable."""
+    _show(ask(lambda client: client.cancel(job_id)))
+
+
+def resume(job_id: JobId, _json: AsJson = False) -> None:
+    """Go on with a failed or partial job from where it stopped; finished answers are kept."""
+    _show(ask(lambda client: client.resume(job_id)))
+
+
+def skip(job_id: JobId, _json: AsJson = False) -> None:
+    """Pay to go first. The price depends on how long the job is, and comes back if nothing of it runs."""
+    _show(ask(lambda client: client.skip(job_id)))
+
+
+def retry(
+    execution_id: ExecutionId,
+    _json: AsJson = False,
+) -> None:
+    """Run one failed execution again."""
+    found: ExecutionView = ask(lambda client: client.retry_execution(execution_id))
+    print_result(found, facts([("execution", found.id), ("state", found.state)]), answers_table([found]))
+
+
+def execution(
+    execution_id: ExecutionId,
+    _json: AsJson = False,
+) -> None:
+    """Show one execution with all its attempts."""
+    found = ask(lambda client: client.execution(execution_id))
+    rows = [
+        (
+            one.number,
+            one.state,
+            one.region,
+            one.backend,
+            one.failure and one.failure.message,
+            ago(one.started_at),
+        )
+        for one in found.attempts or ()
+    ]
+    attempts = table(("attempt", "state", "region", "backend", "failure", "started"), rows)
+    print_result(
+        found, facts([("execution", found.id), ("job", found.job_id)]), answers_table([found]), "", attempts
+    )
+
+
+def me(_json: AsJson = False) -> None:
+    """Show who your key is: tier, limits and what is left of them, credit."""
+    found = ask(lambda client: client.me())
+    limits = [
+        (name, "no limit" if use.limit is None else f"{use.left} of {use.limit} left")
+        for name, use in found.limits.items()
+    ]
+    scopes = ", ".join(found.scopes)
+    pairs = [("name", found.name), ("user", found.user_id), ("tier", found.tier), ("class", found.priority)]
+    print_result(found, facts([*pairs, ("scopes", scopes), ("credit", found.credit), *limits]))

@@ -1,0 +1,89 @@
+"""A job from the flags of `beacon submit`. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from beacon_cli.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFlags:
+    prompt: str | None
+    models: Sequence[str]
+    regions: Sequence[str]
+    questions: Sequence[str]
+    feature: str | None
+    given: dict[str, Any]
+    params: dict[str, Any]
+    duration: float | None
+    name: str
+    pinned: bool
+
+    def job(self) -> dict[str, Any] | None:
+        """The job that the flags describe; none when they describe none."""
+        ways = [way for way in (self.prompt, self.questions, self.feature) if way]
+        if len(ways) > 1:
+            raise InputError("--prompt, --question and --feature make different kinds of job: give one")
+        if not ways:
+            if self.models or self.regions or self.given:
+                raise InputError("what shall it do? add --prompt, --question or --feature")
+            return None
+        made = self._pipeline() if self.feature else self._matrix() if self.questions else self._generation()
+        return made | self._shared()
+
+    def _shared(self) -> dict[str, Any]:
+        named = {"name": self.name} if self.name else {}
+        return {"params": self.params, "failover": "pinned" if self.pinned else "any", **named}
+
+    def _pipeline(self) -> dict[str, Any]:
+        return {"kind": "pipeline", "feature": self.feature, "input": self.given, **self._region()}
+
+    def _matrix(self) -> dict[str, Any]:
+        questions = [_question(number, text) for number, text in enumerate(self.questions, 1)]
+        return {
+            "kind": "matrix",
+            "questions": questions,
+            "models": list(self.models),
+            "regions": list(self.regions),
+        }
+
+    def _generation(self) -> dict[str, Any]:
+        if len(self.models) != 1:
+            raise InputError("a generation needs one --model; for several models ask with --question")
+        length = {} if self.duration is None else {"duration": self.duration}
+        return {
+            "kind": "generation",
+            "model": self.models[0],
+            "prompt": self.prompt,
+            **length,
+            **self._region(),
+        }
+
+    def _region(self) -> dict[str, Any]:
+        if len(self.regions) > 1:
+            raise InputError("one --region for a generation or a pipeline; several need --question")
+        return {"region": self.regions[0]} if self.regions else {}
+
+
+def pairs(texts: Sequence[str] | None) -> dict[str, Any]:
+    """`name=value` each; a value that is JSON is taken as JSON, any other as text."""
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"{text!r} is not of the form name=value")
+        try:
+            found[name] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            found[name] = value
+    return found
+
+
+def _question(number: int, text: str) -> dict[str, str]:
+    """`sky=Why is it blue?` has an id of its own; other texts are numbered."""
+    head, equals, tail = text.partition("=")
+    named = bool(equals) and head.isidentifier()
+    return {"id": head, "prompt": tail} if named else {"id": f"q{number}", "prompt": text}

@@ -1,0 +1,124 @@
+"""`beacon submit`: a job from a file, from standard input, or from flags."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from beacon_cli.connect import ask
+from beacon_cli.errors import InputError
+from beacon_cli.formatting import seconds
+from beacon_cli.job_flags import JobFlags, pairs
+from beacon_cli.output import AsJson, facts, print_result, table
+from beacon_cli.watch_command import follow
+from beacon_contracts.jobs import JobAccepted
+
+
+def submit(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A JSON file with one job, or a list of jobs; - is standard input.", allow_dash=True
+        ),
+    ] = None,
+    *,
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="A generation of this.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="A model; may be repeated.")
+    ] = None,
+    region: Annotated[list[str] | None, typer.Option("--region", "-r", help="A region; repeatable.")] = None,
+    question: Annotated[
+        list[str] | None,
+        typer.Option("--question", "-q", help="A matrix of these questions: text, or id=text; repeatable."),
+    ] = None,
+    feature: Annotated[
+        str | None, typer.Option("--feature", "-f", help="A pipeline of this feature.")
+    ] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="name=value for a pipeline; repeatable.")
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", help="name=value for the model; JSON values; repeatable.")
+    ] = None,
+    duration: Annotated[float | None, typer.Option(help="Seconds, for audio.")] = None,
+    name: Annotated[str, typer.Option(help="A name for people.")] = "",
+    pinned: Annotated[bool, typer.Option("--pinned", help="Never run in another region.")] = False,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="The same key and job twice make one job.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")] = False,
+    _json: AsJson = False,
+) -> None:
+    """Submit a job: from a file, from standard input, or from flags.
+
+    beacon submit job.json · beacon submit -m flux -p "a cat" -w ·
+    beacon submit -q "Why?" -m llama3.2-1b -m mistral-7b -r US -r EU ·
+    beacon submit -f full_pipeline -i prompt="a city"
+    """
+    flags = JobFlags(
+        prompt=prompt,
+        models=model or [],
+        regions=region or [],
+        questions=question or [],
+        feature=feature,
+        given=pairs(given),
+        params=pairs(param),
+        duration=duration,
+        name=name,
+        pinned=pinned,
+    )
+    made = flags.job()
+    if made is not None:
+        _submit_one(made, idempotency_key, watch=watch)
+        return
+    read = _read(file)
+    if isinstance(read, list):
+        _submit_all(read, idempotency_key)
+    else:
+        _submit_one(read, idempotency_key, watch=watch)
+
+
+def _read(file: Path | None) -> dict[str, Any] | list[dict[str, Any]]:
+    try:
+        if file is None and sys.stdin.isatty():
+            raise InputError("nothing to submit: give a file, flags, or a job on standard input (see --help)")
+        content = sys.stdin.buffer.read() if file is None or str(file) == "-" else file.read_bytes()
+        value = orjson.loads(content)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{file or 'standard input'} is not JSON: {error}") from error
+    if isinstance(value, dict) and set(value) == {"jobs"}:
+        value = value["jobs"]
+    if isinstance(value, dict) or (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
+        return value
+    raise InputError(f"{file or 'standard input'} holds neither a job nor a list of jobs")
+
+
+def _submit_one(job: dict[str, Any], key: str | None, *, watch: bool) -> None:
+    accepted = ask(lambda client: client.submit(job, idempotency_key=key))
+    if watch:
+        follow(accepted.job_id)
+        return
+    print_result(accepted, facts(_told(accepted)))
+
+
+def _submit_all(jobs: list[dict[str, Any]], key: str | None) -> None:
+    accepted = ask(lambda client: client.submit_batch(jobs, idempotency_key=key))
+    print_result(
+        accepted,
+        table(("job", "status", "class"), [(one.job_id, one.status, one.priority) for one in accepted]),
+    )
+
+
+def _told(accepted: JobAccepted) -> list[tuple[str, object]]:
+    return [
+        ("job", accepted.job_id),
+        ("status", accepted.status),
+        ("class", accepted.priority),
+        ("position", accepted.position),
+        ("expected wait", seconds(accepted.estimated_wait_s) or None),
+        ("next", f"beacon watch {accepted.job_id}"),
+    ]

@@ -1,0 +1,185 @@
+"""`beacon users` and `beacon keys`: who may do what. Needs an administrator's key."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from beacon_cli.connect import ask
+from beacon_cli.errors import MissingError
+from beacon_cli.formatting import ago
+from beacon_cli.output import AsJson, facts, print_result, table
+from beacon_client.runner import RunnerClient
+from beacon_contracts.accounts import KeyCreated, NewKey, Scope, UserView
+from beacon_contracts.tiers import Tier
+
+users = typer.Typer(help="Users, tiers and credit (administrators).", no_args_is_help=True)
+keys = typer.Typer(help="Keys of users (administrators).", no_args_is_help=True)
+
+User = Annotated[str, typer.Argument(metavar="USER", help="The user's name, or id: user_…")]
+
+
+@users.callback()
+def _users_group() -> None:
+    """Users, tiers and credit (administrators)."""
+
+
+@keys.callback()
+def _keys_group() -> None:
+    """Keys of users (administrators)."""
+
+
+@users.command("list")
+def list_users(_json: AsJson = False) -> None:
+    """List all users."""
+    _print(ask(_all_users, admin=True))
+
+
+@users.command("add")
+def add_user(
+    name: str, tier: Annotated[Tier, typer.Option(help="Their tier.")] = Tier.FREE, _json: AsJson = False
+) -> None:
+    """Make a user with a first key, which is shown this once."""
+    made = ask(lambda client: client.admin.add_user(name, tier), admin=True)
+    print_result(
+        made, facts([("user", made.id), ("name", made.name), ("tier", made.tier), ("key", made.key)])
+    )
+
+
+@users.command("tier")
+def set_tier(user: User, tier: Tier, _json: AsJson = False) -> None:
+    """Change a user's tier."""
+    _print([ask(lambda client: _change(client, user, tier=tier), admin=True)])
+
+
+@users.command("disable")
+def disable(user: User, _json: AsJson = False) -> None:
+    """Let none of a user's keys in."""
+    _print([ask(lambda client: _change(client, user, disabled=True), admin=True)])
+
+
+@users.command("enable")
+def enable(user: User, _json: AsJson = False) -> None:
+    """Let a disabled user in again."""
+    _print([ask(lambda client: _change(client, user, disabled=False), admin=True)])
+
+
+@users.command("credit")
+def credit(
+    user: User,
+    amount: Annotated[
+        int, typer.Argument(help="Credits to add; with -- before it, a negative number takes.")
+    ],
+    note: Annotated[str, typer.Option(help="What for.")] = "",
+    _json: AsJson = False,
+) -> None:
+    """Give a user credit, or take it."""
+
+    async def work(client: RunnerClient) -> UserView:
+        found = await _find(client, user)
+        await client.admin.give_credit(found.id, amount, note)
+        return await _find(client, found.id)
+
+    _print([ask(work, admin=True)])
+
+
+@keys.command("list")
+def list_keys(user: User, _json: AsJson = False) -> None:
+    """List a user's keys; the keys themselves are shown only when they are made."""
+
+    async def work(client: RunnerClient) -> list[object]:
+        return list(await client.admin.keys((await _find(client, user)).id))
+
+    found = ask(work, admin=True)
+    columns = ("id", "name", "hint", "scopes", "created_at", "expires_at", "revoked_at")
+    rows = [[_cell(getattr(key, column)) for column in columns] for key in found]
+    print_result(found, table([column.removesuffix("_at") for column in columns], rows))
+
+
+@keys.command("add")
+def add_key(
+    user: User,
+    name: Annotated[str, typer.Option(help="What it is for.")] = "",
+    scope: Annotated[list[Scope] | None, typer.Option(help="user, admin or service; repeatable.")] = None,
+    expires: Annotated[datetime | None, typer.Option(help="When it stops working (UTC).")] = None,
+    _json: AsJson = False,
+) -> None:
+    """Make another key for a user; it is shown this once."""
+    wanted = NewKey(
+        name=name, scopes=scope or [Scope.USER], expires_at=expires and expires.replace(tzinfo=UTC)
+    )
+
+    async def work(client: RunnerClient) -> object:
+        return await client.admin.add_key((await _find(client, user)).id, wanted)
+
+    made = ask(work, admin=True)
+    print_result(
+        made, facts((column, _cell(getattr(made, column))) for column in ("id", "name", "scopes", "key"))
+    )
+
+
+@keys.command("rotate")
+def rotate_key(
+    user: User, key_id: Annotated[str, typer.Argument(metavar="KEY")], _json: AsJson = False
+) -> None:
+    """Put a new key in a key's place, with its name and scopes; the new one is shown this once."""
+
+    async def work(client: RunnerClient) -> KeyCreated:
+        found = await _find(client, user)
+        return await client.admin.rotate_key(found.id, key_id)
+
+    made = ask(work, admin=True)
+    print_result(
+        made, facts((column, _cell(getattr(made, column))) for column in ("id", "name", "scopes", "key"))
+    )
+
+
+@keys.command("revoke")
+def revoke_key(
+    user: User, key_id: Annotated[str, typer.Argument(metavar="KEY")], _json: AsJson = False
+) -> None:
+    """Make a key stop working."""
+
+    async def work(client: RunnerClient) -> None:
+        await client.admin.revoke_key((await _find(client, user)).id, key_id)
+
+    ask(work, admin=True)
+    print_result({"revoked": key_id}, f"{key_id} revoked")
+
+
+async def _all_users(client: RunnerClient) -> list[UserView]:
+    return [user async for user in client.admin.users()]
+
+
+async def _find(client: RunnerClient, named: str) -> UserView:
+    async for user in client.admin.users():
+        if named in (user.id, user.name):
+            return user
+    raise MissingError(f"there is no user {named!r}; `beacon users list` shows them")
+
+
+async def _change(
+    client: RunnerClient, named: str, *, tier: Tier | None = None, disabled: bool | None = None
+) -> UserView:
+    return await client.admin.change_user((await _find(client, named)).id, tier=tier, disabled=disabled)
+
+
+def _print(found: list[UserView]) -> None:
+    rows = [
+        (
+            user.id,
+            user.name,
+            user.tier,
+            user.credit,
+            ago(user.created_at),
+            "disabled" if user.disabled_at else "",
+        )
+        for user in found
+    ]
+    print_result(found, table(("user", "name", "tier", "credit", "created", ""), rows))
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -1,0 +1,416 @@
+"""The command line against a runner's door: what it sends, what it prints, how it ends."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from beacon_cli import app
+from tests.integration.client.documents import ACCEPTED, AT, execution, job, summary
+from tests.integration.client.runner_stub import RunnerStub, cut, event, problem, stream
+
+Beacon = Callable[..., Any]
+
+
+@pytest.fixture
+def beacon(served: RunnerStub, tmp_path: Path) -> Beacon:
+    """Run `beacon …` with the credentials that `beacon up` would have written."""
+    credentials = {"runner_url": served.url, "user_key": "user-key", "admin_key": "admin-key"}
+    (tmp_path / "credentials.json").write_text(json.dumps(credentials), encoding="utf-8")
+    environ = {"BEACON_HOME": str(tmp_path), "BEACON_RUNNER_URL": "", "BEACON_API_KEY": ""}
+
+    def run(*arguments: str, stdin: str | None = None, **env: str) -> Any:
+        return CliRunner().invoke(app, list(arguments), input=stdin, env={**environ, **env})
+
+    return run
+
+
+def sent(served: RunnerStub, route: str = "POST /api/v1/jobs") -> Any:
+    (call,) = served.of(route)
+    return orjson.loads(call.body)
+
+
+def ok(result: Any) -> Any:
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_generation_from_flags(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    result = ok(
+        beacon("submit", "-m", "flux", "-p", "a cat", "-r", "US", "--param", "seed=7", "--duration", "3")
+    )
+    assert "job_a" in result.stdout
+    assert "beacon watch job_a" in result.stdout
+    job_sent = sent(served)
+    assert {name: job_sent[name] for name in ("kind", "model", "prompt", "region", "params", "duration")} == {
+        "kind": "generation",
+        "model": "flux",
+        "prompt": "a cat",
+        "region": "US",
+        "params": {"seed": 7},
+        "duration": 3.0,
+    }
+    assert served.calls[0].headers["authorization"] == "Bearer user-key"
+
+
+def test_a_matrix_from_flags(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    flags = [
+        "-q",
+        "Why?",
+        "-q",
+        "sky=Is 1=1?",
+        "-m",
+        "a",
+        "-m",
+        "b",
+        "-r",
+        "US",
+        "-r",
+        "EU",
+        "--pinned",
+        "--name",
+        "n",
+    ]
+    ok(beacon("submit", *flags))
+    job_sent = sent(served)
+    assert job_sent["questions"] == [{"id": "q1", "prompt": "Why?"}, {"id": "sky", "prompt": "Is 1=1?"}]
+    assert (job_sent["models"], job_sent["regions"]) == (["a", "b"], ["US", "EU"])
+    assert (job_sent["failover"], job_sent["name"]) == ("pinned", "n")
+
+
+def test_a_pipeline_from_flags(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    ok(beacon("submit", "-f", "full_pipeline", "-i", "prompt=a city", "-i", "size=3"))
+    assert sent(served)["input"] == {"prompt": "a city", "size": 3}
+
+
+@pytest.mark.parametrize("way", ["file", "dash", "pipe"])
+def test_a_job_from_a_file_or_from_standard_input(
+    served: RunnerStub, beacon: Beacon, tmp_path: Path, way: str
+) -> None:
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    text = json.dumps({"kind": "generation", "model": "flux", "prompt": "cät"})
+    path = tmp_path / "job.json"
+    path.write_text(text, encoding="utf-8")
+    arguments = {"file": [str(path)], "dash": ["-"], "pipe": []}[way]
+    ok(beacon("submit", *arguments, stdin=None if way == "file" else text))
+    assert sent(served)["prompt"] == "cät"
+
+
+def test_a_list_is_a_batch(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs/batch", {"jobs": [ACCEPTED, ACCEPTED | {"job_id": "job_b"}]})
+    one = {"kind": "generation", "model": "flux", "prompt": "a cat"}
+    result = ok(beacon("submit", "-", "--json", stdin=json.dumps([one, one])))
+    assert [accepted["job_id"] for accepted in json.loads(result.stdout)] == ["job_a", "job_b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-p", "x"], "needs one --model"),
+        (["-p", "x", "-q", "y", "-m", "m"], "give one"),
+        (["-m", "flux"], "what shall it do?"),
+        (["-f", "x", "-i", "oops"], "not of the form name=value"),
+        (["-p", "x", "-m", "m", "-r", "US", "-r", "EU"], "several need --question"),
+        (["nowhere.json"], "No such file"),
+        (["-q", "Why?", "-m", "m"], "regions"),
+    ],
+)
+def test_wrong_input_is_exit_code_2_and_says_why(
+    served: RunnerStub, beacon: Beacon, arguments: Sequence[str], said: str
+) -> None:
+    result = beacon("submit", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert served.calls == []
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '"x"', ""])
+def test_what_is_not_a_job_is_refused(beacon: Beacon, text: str) -> None:
+    assert beacon("submit", "-", stdin=text).exit_code == 2
+
+
+def test_jobs_as_table_and_as_json(served: RunnerStub, beacon: Beacon) -> None:
+    long_id = "job_01k9x7p4f8q2r6s0t3v5w7y9za"
+    served.on("GET /api/v1/jobs", {"jobs": [summary(long_id, name="[red]bias")], "next_cursor": None})
+    shown = ok(beacon("jobs", "--status", "queued")).stdout
+    assert long_id in shown
+    assert "[red]bias" in shown
+    assert served.calls[0].query["status"] == "queued"
+    assert json.loads(ok(beacon("jobs", "--json")).stdout)[0]["job_id"] == long_id
+
+
+def test_only_as_many_jobs_as_asked_for(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /api/v1/jobs", {"jobs": [summary(f"job_{n}") for n in range(3)], "next_cursor": "more"})
+    assert len(json.loads(ok(beacon("jobs", "-n", "4", "--json")).stdout)) == 4
+    assert len(served.calls) == 2
+
+
+def matrix(status: str = "completed") -> dict[str, Any]:
+    cells = [
+        execution(0, state="completed", output={"text": "blue"}, attempt=1),
+        execution(1, region="EU", state="failed", attempt=3, failure=FAILURE),
+        execution(2, item="q2", state="completed", actual_region="ASIA", output=""),
+    ]
+    return job(kind="matrix", status=status, executions=cells)
+
+
+FAILURE = {"code": "timeout", "stage": "run", "retryable": True, "message": "took too long"}
+
+
+def test_one_job_with_its_grid_and_its_answers(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /api/v1/jobs/job_a", matrix())
+    shown = ok(beacon("job", "job_a")).stdout
+    for mark in ("✓", "✗", "→ASIA", "q2", "EU"):
+        assert mark in shown
+    answers = ok(beacon("job", "job_a", "--answers")).stdout
+    for text in ("blue", "timeout: took too long", "US → ASIA", "(empty)", "exe_a.0.1"):
+        assert text in answers
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(404, 3), (401, 4), (403, 4), (409, 7), (402, 6), (429, 6), (500, 1), (422, 2)]
+)
+def test_a_refusal_sets_the_exit_code_and_says_what_to_do(
+    served: RunnerStub, beacon: Beacon, status: int, code: int
+) -> None:
+    served.on("POST /api/v1/jobs/job_a/skip", problem(status, "some_code", "the reason"))
+    result = beacon("skip", "job_a")
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert "the reason (some_code)" in result.stderr
+    assert len(result.stderr.splitlines()) == 2
+
+
+def test_errors_are_json_too(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /api/v1/jobs/job_a", problem(404, "unknown_job", "no such job"))
+    result = beacon("job", "job_a", "--json")
+    assert result.exit_code == 3
+    assert json.loads(result.stderr)["code"] == "unknown_job"
+
+
+def test_wrong_fields_are_listed(served: RunnerStub, beacon: Beacon) -> None:
+    wrong = [{"field": "models[0]", "message": "there is no model x", "code": "unknown_model"}]
+    served.on("POST /api/v1/jobs", problem(422, "invalid_field", "1 field is wrong", errors=wrong))
+    result = beacon("submit", "-m", "x", "-p", "y")
+    assert result.exit_code == 2
+    assert "models[0]: there is no model x" in result.stderr
+
+
+def test_a_batch_that_can_never_fit_is_to_be_split(
+    served: RunnerStub, beacon: Beacon, tmp_path: Path
+) -> None:
+    served.on("POST /api/v1/jobs/batch", problem(422, "batch_exceeds_limit", "you may have 5 pending jobs"))
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text('[{"kind": "generation", "model": "flux", "prompt": "a cat"}]', encoding="utf-8")
+    result = beacon("submit", str(jobs))
+    assert result.exit_code == 2
+    assert "smaller batches" in result.stderr
+    assert len(served.calls) == 1, "to repeat it is of no use"
+
+
+def test_nobody_there_is_exit_code_5(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs/job_a/resume", cut)
+    result = beacon("resume", "job_a")
+    assert result.exit_code == 5
+    assert "beacon up" in result.stderr
+
+
+def test_the_environment_says_who_asks(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /api/v1/jobs", {"jobs": [], "next_cursor": None})
+    ok(beacon("jobs", BEACON_API_KEY="mine"))
+    ok(beacon("--admin", "jobs"))
+    ok(beacon("jobs"))
+    keys = [call.headers["authorization"] for call in served.calls]
+    assert keys == ["Bearer mine", "Bearer admin-key", "Bearer user-key"]
+
+
+@pytest.mark.parametrize(
+    ("status", "last", "code"), [("completed", "JOB_COMPLETE", 0), ("partial", "JOB_PARTIAL", 1)]
+)
+def test_watch_prints_each_event_and_ends_with_the_jobs_fate(
+    served: RunnerStub, beacon: Beacon, status: str, last: str, code: int
+) -> None:
+    served.on("GET /api/v1/jobs/job_a/events", stream(event(1, "JOB_QUEUED"), event(2, last)))
+    served.on("GET /api/v1/jobs/job_a", matrix(status))
+    result = beacon("watch", "job_a")
+    assert result.exit_code == code
+    assert "JOB_QUEUED" in result.stdout
+    assert last in result.stdout
+    assert "blue" in result.stdout
+
+
+def test_watch_as_json_is_one_event_a_line(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /api/v1/jobs/job_a/events", stream(event(1, "JOB_QUEUED"), event(2, "JOB_COMPLETE")))
+    served.on("GET /api/v1/jobs/job_a", matrix())
+    lines = ok(beacon("watch", "job_a", "--json")).stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [1, 2]
+
+
+def test_submit_may_watch(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    served.on("GET /api/v1/jobs/job_a/events", stream(event(1, "JOB_FAILED")))
+    served.on("GET /api/v1/jobs/job_a", matrix("failed"))
+    assert beacon("submit", "-m", "flux", "-p", "x", "-w").exit_code == 1
+
+
+def test_why_says_it_in_a_sentence(served: RunnerStub, beacon: Beacon) -> None:
+    wait = {
+        "execution_id": "exe_a.0.0",
+        "model": "flux",
+        "region": "US",
+        "state": "queued",
+        "position": 4,
+        "eta": {"p50_s": 12.0, "p90_s": 70.0},
+        "waiting_for": "a slot of us-1",
+    }
+    document = {
+        "job_id": "job_a",
+        "status": "processing",
+        "summary": "It waits for a GPU in US.",
+        "reasons": ["4 requests of higher tiers are ahead"],
+        "executions": [wait],
+    }
+    served.on("GET /api/v1/jobs/job_a/why", document)
+    shown = ok(beacon("why", "job_a")).stdout
+    for text in ("It waits for a GPU in US.", "4 requests", "a slot of us-1", "12 s, at most 1 min 10 s"):
+        assert text in shown
+
+
+def test_cancel_and_retry(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs/job_a/cancel", {})
+    served.on("GET /api/v1/jobs/job_a", job(status="cancelled"))
+    assert "cancelled" in ok(beacon("cancel", "job_a")).stdout
+    served.on("POST /api/v1/executions/exe_a.0.1/retry-question", {})
+    served.on("GET /api/v1/executions/exe_a.0.1", execution(1, attempts=[]))
+    assert "exe_a.0.1" in ok(beacon("retry", "exe_a.0.1")).stdout
+    assert ok(beacon("execution", "exe_a.0.1", "--json"))
+
+
+STATS = {
+    "main": 12,
+    "retry": 1,
+    "dead": 2,
+    "leases": 3,
+    "outbox": {"pending": 0, "lag_s": 0.0},
+    "oldest_age_s": 61.0,
+    "classes": [{"name": "low", "waiting": 12, "front": 0, "paused": True}],
+    "lanes": [{"class": "low", "lane": "u1", "pending": 12, "running": 1}],
+}
+
+
+def test_queues_are_shown_paused_and_resumed_with_the_administrators_key(
+    served: RunnerStub, beacon: Beacon
+) -> None:
+    served.on("GET /admin/runtime/stats", STATS)
+    served.on("POST /admin/queues/low/pause", {})
+    served.on("POST /admin/queues/low/resume", {})
+    shown = ok(beacon("queues")).stdout
+    for text in ("12", "paused", "u1", "1 min 1 s"):
+        assert text in shown
+    assert json.loads(ok(beacon("queues", "--json")).stdout)["lanes"][0]["class"] == "low"
+    ok(beacon("queues", "pause", "low"))
+    ok(beacon("queues", "resume", "low"))
+    assert beacon("queues", "pause", "lowest").exit_code == 2
+    assert {call.headers["authorization"] for call in served.calls} == {"Bearer admin-key"}
+
+
+LETTER = {"job_id": "job_a", "reason": "attempts used up", "failure": FAILURE, "died_at": AT, "attempt": 3}
+
+
+def test_dead_letters_are_listed_shown_requeued_and_purged(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /admin/queue-dead", {"dead_letters": [LETTER], "total": 5, "next_cursor": None})
+    served.on("POST /admin/queue-dead/requeue", {"count": 1})
+    served.on("POST /admin/queue-dead/purge", {"count": 5})
+    shown = ok(beacon("dead", "list")).stdout
+    assert "attempts used up" in shown
+    assert "and 4 more" in shown
+    assert "took too long" in ok(beacon("dead", "show", "job_a")).stdout
+    assert beacon("dead", "show", "job_b").exit_code == 3
+    assert "1 requeued" in ok(beacon("dead", "requeue", "job_a")).stdout
+    assert sent(served, "POST /admin/queue-dead/requeue") == {"job_ids": ["job_a"], "all": False}
+    assert "5 purged" in ok(beacon("dead", "purge", "--all", stdin="y\n")).stdout
+    assert sent(served, "POST /admin/queue-dead/purge") == {"all": True}
+
+
+def test_a_purge_that_is_not_meant_changes_nothing(served: RunnerStub, beacon: Beacon) -> None:
+    assert beacon("dead", "purge", "--all", stdin="n\n").exit_code == 1
+    assert beacon("dead", "purge", "--yes").exit_code == 2
+    assert beacon("dead", "requeue", "job_a", "--all").exit_code == 2
+    assert served.calls == []
+
+
+USER = {"id": "user_1", "name": "ada", "tier": "free", "credit": 3}
+
+
+def test_users_and_keys(served: RunnerStub, beacon: Beacon) -> None:
+    key = {"id": "key_1", "user_id": "user_1", "hint": "bk_ab", "scopes": ["user"], "created_at": AT}
+    served.on("GET /admin/users", {"users": [USER], "next_cursor": None})
+    served.on("POST /admin/users", USER | {"key": "bk_secret"})
+    served.on("POST /admin/users/user_1/credit", {"balance": 13})
+    served.on("POST /admin/users/user_1", USER | {"tier": "premium"})
+    served.on("GET /admin/users/user_1/keys", {"keys": [key]})
+    served.on("POST /admin/users/user_1/keys", key | {"key": "bk_other"})
+    served.on("DELETE /admin/users/user_1/keys/key_1", {})
+    assert "ada" in ok(beacon("users", "list")).stdout
+    assert "bk_secret" in ok(beacon("users", "add", "ada", "--tier", "free")).stdout
+    ok(beacon("users", "credit", "ada", "10", "--note", "gift"))
+    assert sent(served, "POST /admin/users/user_1/credit") == {"amount": 10, "note": "gift"}
+    assert "premium" in ok(beacon("users", "tier", "ada", "premium")).stdout
+    assert "bk_ab" in ok(beacon("keys", "list", "ada")).stdout
+    assert "bk_other" in ok(beacon("keys", "add", "user_1", "--scope", "user")).stdout
+    assert "bk_other" in ok(beacon("keys", "rotate", "ada", "key_1")).stdout
+    assert len(served.of("DELETE /admin/users/user_1/keys/key_1")) == 1
+    assert beacon("keys", "rotate", "ada", "key_2").exit_code == 3
+    ok(beacon("keys", "revoke", "ada", "key_1"))
+    assert beacon("users", "tier", "bob", "premium").exit_code == 3
+
+
+def test_catalogue(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /api/v1/models", {"models": [{"id": "flux", "regions": ["US", "EU"]}]})
+    served.on(
+        "GET /api/v1/features",
+        {"features": [{"name": "f", "steps": [{"name": "a", "model": "m"}, {"name": "b", "model": "m"}]}]},
+    )
+    served.on("GET /api/v1/regions", {"regions": [{"name": "US"}], "groups": {}})
+    served.on("GET /api/v1/skip-pricing", {"prices": [{"up_to_s": 10, "price": 1}, {"price": 15}]})
+    me = {
+        "user_id": "user_1",
+        "name": "ada",
+        "tier": "free",
+        "priority": "low",
+        "scopes": ["user"],
+        "credit": 2,
+    }
+    served.on("GET /api/v1/me", me | {"limits": {"pending_jobs": {"limit": 2, "used": 1, "left": 1}}})
+    assert "US, EU" in ok(beacon("models")).stdout
+    assert "a → b" in ok(beacon("features")).stdout
+    assert "no router responds" in ok(beacon("regions")).stdout
+    assert "longer" in ok(beacon("prices")).stdout
+    assert "1 of 2 left" in ok(beacon("me")).stdout
+
+
+def test_a_broken_credentials_file_is_named(beacon: Beacon, tmp_path: Path) -> None:
+    (tmp_path / "credentials.json").write_text("{", encoding="utf-8")
+    result = beacon("jobs")
+    assert result.exit_code == 2
+    assert "credentials.json" in result.stderr
+
+
+def test_the_shell_completes_commands_and_jobs(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /api/v1/jobs", {"jobs": [summary("job_1a"), summary("job_2b")], "next_cursor": None})
+
+    def complete(line: str) -> str:
+        words = {"_BEACON_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        return str(beacon(**words).stdout)
+
+    assert "submit" in complete("beacon sub")
+    assert complete("beacon watch job_2").split() == ["job_2b"]
+    served.answers.clear()
+    assert complete("beacon watch job_2").split() == []

@@ -1,0 +1,78 @@
+"""`beacon config check` and the frame of the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from beacon_cli import app
+
+SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
+
+runner = CliRunner()
+
+
+def test_a_right_file_is_ok_and_summed_up() -> None:
+    result = runner.invoke(app, ["config", "check", str(SHIPPED)])
+    assert result.exit_code == 0, result.output
+    assert "ok" in result.stdout
+    assert "US, EU, ASIA" in result.stdout
+
+
+def test_the_file_may_be_named_by_the_environment() -> None:
+    result = runner.invoke(app, ["config", "check", "--json"], env={"BEACON_CONFIG": str(SHIPPED)})
+    document = json.loads(result.stdout)
+    assert document["ok"] is True
+    assert document["path"] == str(SHIPPED)
+    assert document["regions"] == ["US", "EU", "ASIA"]
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    path = tmp_path / "beacon.toml"
+    text = SHIPPED.read_text(encoding="utf-8")
+    path.write_text(text.replace('region = "EU"', 'region = "[red]MARS"'), encoding="utf-8")
+    return path
+
+
+def test_a_wrong_file_is_told_on_standard_error_with_exit_code_1(broken: Path) -> None:
+    result = runner.invoke(app, ["config", "check", str(broken)])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "backends.eu-1.region: is not a usable name" in result.stderr
+
+
+def test_a_wrong_file_as_json(broken: Path) -> None:
+    result = runner.invoke(app, ["config", "check", "--json", str(broken)])
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert document["ok"] is False
+    assert any("backends.eu-1.region" in error for error in document["errors"])
+
+
+def test_a_key_that_is_not_set_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "beacon.toml"
+    text = SHIPPED.read_text(encoding="utf-8")
+    path.write_text(text.replace("slots = 6", 'slots = 6\napi_key_env = "GPU_KEY"'), encoding="utf-8")
+    result = runner.invoke(app, ["config", "check", str(path)], env={"GPU_KEY": ""})
+    assert result.exit_code == 0
+    assert "backend us-steps takes its key from GPU_KEY, which is not set here" in result.stdout
+    assert "warning" not in runner.invoke(app, ["config", "check", str(path)], env={"GPU_KEY": "x"}).stdout
+
+
+def test_help_is_enough_to_begin() -> None:
+    result = runner.invoke(app, ["--help"])
+    assert result.exit_code == 0
+    for word in ("up", "demo", "config", "Exit codes", "--install-completion"):
+        assert word in result.stdout
+
+
+def test_wrong_usage_is_exit_code_2() -> None:
+    assert runner.invoke(app, ["config", "chekc"]).exit_code == 2
+    assert runner.invoke(app, ["nonsense"]).exit_code == 2
+
+
+def test_json_asked_for_once_is_not_remembered_by_the_next_command(broken: Path) -> None:
+    runner.invoke(app, ["config", "check", "--json", str(broken)])
+    assert "error:" in runner.invoke(app, ["config", "check", str(broken)]).stderr
