@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Failover, Timing
@@ -77,9 +77,7 @@ class GenerationJob(RequestModel):
 
 
 JobSubmission = Annotated[MatrixJob | PipelineJob | GenerationJob, Field(discriminator="kind")]
-job_submission: TypeAdapter[MatrixJob | PipelineJob | GenerationJob] = TypeAdapter(
-    JobSubmission, config=ConfigDict(defer_build=True)
-)
+job_submission: TypeAdapter[MatrixJob | PipelineJob | GenerationJob] = TypeAdapter(JobSubmission)
 
 
 class JobAccepted(ResponseModel):

@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 class RequestModel(BaseModel):
     """Refuses unknown fields, so that a misspelled name is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ResponseModel(BaseModel):
     """Ignores unknown fields, because later versions add some."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 # A NUL cannot be stored in Postgres text; refusing it here keeps it a 422.
