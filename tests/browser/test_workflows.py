@@ -154,7 +154,7 @@ def test_skipping_the_queue_needs_credit(
         portal.open(f"/jobs/{stack_admin.submit(key, matrix(LLAMA))}")
         portal.page.get_by_role("button", name="Skip the queue").click()
         portal.confirm("Pay")
-        expect(portal.page.get_by_role("status").filter(has_text="you have 0")).to_be_visible()
+        expect(portal.page.get_by_role("status").filter(has_text="your credit is 0")).to_be_visible()
         expect(portal.state()).to_have_text(re.compile("Queued"))
     finally:
         stack_admin.resume("high")
