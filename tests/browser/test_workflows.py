@@ -70,7 +70,7 @@ def test_a_pipeline_shows_its_steps_one_after_another(portal: PortalPage, key: s
     page = portal.page
     portal.sign_in(key)
     portal.go("Submit")
-    page.get_by_label("Pipeline").check()
+    page.get_by_role("radio", name="Pipeline").check()
     page.get_by_label("Feature").select_option("text_only")
     page.get_by_label("Prompt").fill("A futuristic city")
     page.get_by_role("button", name="Submit", exact=True).click()
@@ -124,7 +124,7 @@ def test_paying_to_skip_the_queue(portal: PortalPage, key: str, stack_admin: Sta
         stack_admin.submit(stack_admin.new_user("an earlier user"), matrix(LLAMA))
         portal.sign_in(key)
         portal.go("Submit")
-        page.get_by_label("Generation").check()
+        page.get_by_role("radio", name="Generation").check()
         page.get_by_label("Model").select_option("music")
         page.get_by_label("Duration").fill("45")
         page.get_by_label("Prompt").fill("A slow waltz")
