@@ -28,7 +28,7 @@ export HOME := $(CURDIR)/$(VENV)/home
 endif
 
 .PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers llama \
-	chaos explore metrics clean distclean
+	chaos explore metrics screenshots clean distclean
 
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -101,6 +101,10 @@ chaos: setup ## Kill parts of the system at random moments, and count what is lo
 
 explore: setup ## Run property tests and chaos with new seeds (SECONDS=600)
 	@$(PY) -m infra.explore --seconds $(SECONDS)
+
+screenshots: setup ## Take the pictures of the README from a running system (needs Chromium)
+	@echo "==> taking screenshots"
+	@$(PY) -m infra.screenshots
 
 metrics: setup ## Measure the code metrics of this checkout
 	@$(PY) -m benchmarks.code_metrics

@@ -1,0 +1,59 @@
+"""Start the whole system, run jobs and write docs/images: `python -m infra.screenshots`."""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.async_api import Browser, async_playwright
+
+from beacon_devstack.home import Home
+from beacon_devstack.settings import ROUTER_PORT, RUNNER_PORT, StackSettings
+from beacon_devstack.stack import Stack
+from infra.screenshots.portal import capture_matrix
+from infra.screenshots.terminal import capture_terminal
+
+IMAGES = Path("docs/images")
+MAX_BYTES = 300_000
+CHROMIUM_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+async def main() -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        sys.exit("screenshots: Chromium is not installed (Debian: apt-get install chromium)")
+    settings = StackSettings.from_environment({**os.environ, RUNNER_PORT: "0", ROUTER_PORT: "0"})
+    with tempfile.TemporaryDirectory() as directory:
+        async with Stack(Home.at(directory), settings) as stack, async_playwright() as playwright:
+            browser = await playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+            await capture_all(stack, browser)
+            await browser.close()
+
+
+async def capture_all(stack: Stack, browser: Browser) -> None:
+    terminal, matrix = IMAGES / "terminal.png", IMAGES / "portal-matrix-light.png"
+    await capture_terminal(browser, stack.home.path, terminal)
+    await capture_matrix(browser, stack, matrix)
+    for image in (terminal, matrix):
+        check_size(image)
+
+
+def check_size(image: Path) -> None:
+    size = image.stat().st_size
+    sys.stdout.write(f"    {image} ({size // 1000} kB)\n")
+    if size > MAX_BYTES:
+        sys.exit(f"screenshots: {image} is larger than {MAX_BYTES // 1000} kB")
+
+
+asyncio.run(main())
