@@ -86,7 +86,7 @@ class Dispatcher:
             yield from region.sets
 
     def _in_turn(self) -> list[RegionState]:
-        """The regions to serve; a token that was released goes to the one that has gone longest without."""
+        """The regions to serve; a released token is for the region that has had none for longest."""
         regions = [region for region in self._state.regions.values() if region in self._dirty]
         if self._freed:
             regions.sort(key=lambda region: [limit.served.get(region.name, 0) for limit in self._freed])

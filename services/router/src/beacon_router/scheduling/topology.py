@@ -137,7 +137,7 @@ class Fairness(StrEnum):
     FAIR = "fair"
     """The user who has had the least GPU time, by weight, first."""
     FIFO = "fifo"
-    """Arrival, whoever the user is."""
+    """Arrival, regardless of the user."""
 
 
 @dataclass(frozen=True, slots=True)

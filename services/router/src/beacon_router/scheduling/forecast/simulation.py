@@ -140,7 +140,7 @@ class PolicySimulation:
 
 
 def repeated(domain: CompetitionDomain, now: float) -> Iterator[Arrival]:
-    """The past arrivals again, the latest first: a burst goes on for as long as it has lasted."""
+    """The past arrivals again, the latest first: a burst continues for as long as it has lasted."""
     past = [arrival for arrival in reversed(domain.arrivals) if arrival[0] < now]
     if len(past) < _MIN_ARRIVALS:
         return
