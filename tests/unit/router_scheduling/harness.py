@@ -1,4 +1,4 @@
-"""A scheduler under test with the invariants and the reference model: each fact goes to all of them."""
+"""A scheduler under test with the invariants and the reference model: all receive each fact."""
 
 from collections.abc import Iterator
 

@@ -142,7 +142,7 @@ class Reference:
         return None
 
     def _bypass(self, key: SetKey, question: Question, now: float) -> Waiting | None:
-        """The retry queues and the paid front; a retry goes back to where it failed after some seconds."""
+        """The retry queues and the paid front; the failed region may retry only after some seconds."""
         candidates = [
             one
             for one in question.runnable

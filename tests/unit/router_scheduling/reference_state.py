@@ -1,4 +1,4 @@
-"""The state of the scheduler kept in the plainest way, for the invariants and the reference model.
+"""The state of the scheduler in its plainest form, for the invariants and the reference model.
 
 It shares nothing with the scheduler but the types of facts and decisions, and the moving averages.
 """

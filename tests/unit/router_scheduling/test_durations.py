@@ -27,7 +27,7 @@ def _runs_s() -> BackendDurations:
 
 
 @given(RUNS, SIZES)
-def test_nothing_is_expected_far_from_what_was_seen(runs: list[tuple[float, float]], size: float) -> None:
+def test_expected_times_stay_near_the_measured_ones(runs: list[tuple[float, float]], size: float) -> None:
     relation = _learned(runs)
     expected_s = relation.seconds(size)
 
@@ -41,7 +41,7 @@ def test_nothing_is_expected_far_from_what_was_seen(runs: list[tuple[float, floa
 
 
 @given(RUNS, SIZES, SIZES)
-def test_what_is_larger_is_never_expected_to_be_shorter(
+def test_a_larger_request_is_never_expected_to_be_shorter(
     runs: list[tuple[float, float]], one: float, other: float
 ) -> None:
     relation = _learned(runs)
@@ -55,7 +55,7 @@ def test_what_is_larger_is_never_expected_to_be_shorter(
     st.floats(min_value=0.0, max_value=100.0),
     st.floats(min_value=0.5, max_value=5.0),
 )
-def test_a_line_is_found_as_it_is(sizes: list[float], fixed_s: float, each_s: float) -> None:
+def test_a_linear_relation_is_found(sizes: list[float], fixed_s: float, each_s: float) -> None:
     relation = _learned([(size, fixed_s + each_s * size) for size in sizes])
     if max(sizes) - min(sizes) < 5.0:
         return  # too much alike to tell
@@ -66,7 +66,7 @@ def test_a_line_is_found_as_it_is(sizes: list[float], fixed_s: float, each_s: fl
 
 
 @given(SIZES, st.lists(SECONDS, max_size=60))
-def test_sizes_that_do_not_vary_say_nothing(size: float, seconds: list[float]) -> None:
+def test_constant_sizes_give_no_estimate(size: float, seconds: list[float]) -> None:
     relation = _learned([(size, each) for each in seconds])
 
     assert relation.seconds(3 * size) is None
@@ -74,7 +74,7 @@ def test_sizes_that_do_not_vary_say_nothing(size: float, seconds: list[float]) -
 
 
 @given(st.lists(st.tuples(SIZES, SECONDS), max_size=9), SIZES)
-def test_a_few_sizes_say_nothing(runs: list[tuple[float, float]], size: float) -> None:
+def test_few_sizes_give_no_estimate(runs: list[tuple[float, float]], size: float) -> None:
     assert _learned(runs).seconds(size) is None
 
 
@@ -85,7 +85,7 @@ def test_runs_that_get_shorter_with_their_size_are_taken_as_average() -> None:
     assert relation.uncertainty(90.0) == 1.0
 
 
-def test_a_law_that_changes_is_learned_again() -> None:
+def test_a_changed_relation_is_learned_again() -> None:
     chance = Random(1)
     sizes = [chance.uniform(10.0, 30.0) for _ in range(600)]
     relation = _learned([(size, size) for size in sizes] + [(size, 60.0 + size) for size in sizes])
@@ -94,7 +94,7 @@ def test_a_law_that_changes_is_learned_again() -> None:
     assert relation.seconds(30.0) == pytest.approx(90.0, rel=0.01)
 
 
-def test_sizes_that_are_off_leave_doubt() -> None:
+def test_inexact_sizes_leave_uncertainty() -> None:
     chance = Random(1)
     seconds = [chance.lognormvariate(1.0, 0.5) for _ in range(400)]
     near = _learned([(each * chance.lognormvariate(0.0, 0.2), each) for each in seconds])
@@ -103,7 +103,7 @@ def test_sizes_that_are_off_leave_doubt() -> None:
     assert 0.0 < near.uncertainty(1.0) < far.uncertainty(1.0) < 1.0
 
 
-def test_what_a_size_takes_does_not_swing_with_the_mix_of_sizes() -> None:
+def test_the_estimate_of_a_size_does_not_depend_on_the_mix() -> None:
     runs_s, chance = _runs_s(), Random(1)
     for _ in range(300):
         size = chance.choice([10.0, 20.0, 30.0])
@@ -152,12 +152,12 @@ def test_an_absurd_size_is_soon_forgotten() -> None:
 
 
 @given(st.lists(SECONDS, max_size=60), SIZES)
-def test_without_sizes_and_with_equal_ones_averages_are_the_same_to_the_last_bit(
-    measured: list[float], size: float
-) -> None:
-    silent, told = _runs_s(), _runs_s()
+def test_constant_sizes_leave_the_averages_unchanged(measured: list[float], size: float) -> None:
+    without, constant = _runs_s(), _runs_s()
     for seconds in measured:
-        silent.add("m", seconds)
-        told.add("m", seconds, size)
+        without.add("m", seconds)
+        constant.add("m", seconds, size)
 
-    assert told.of("m") == silent.of("m") == told.of_size("m", 2 * size) == silent.of_size("m", size)
+    assert (
+        constant.of("m") == without.of("m") == constant.of_size("m", 2 * size) == without.of_size("m", size)
+    )

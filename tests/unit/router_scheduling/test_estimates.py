@@ -81,14 +81,15 @@ def _run(scheduler: Scheduler, number: int, size: float | None, run_s: float) ->
     scheduler.finished(0.0, request.id, Outcome.COMPLETED, run_s=run_s)
 
 
-def test_waits_behind_large_requests_are_foretold_as_longer_once_sizes_have_been_seen() -> None:
+def test_waits_behind_large_requests_are_longer_once_sizes_are_known() -> None:
     scheduler = _scheduler()
     for number in range(40):
         size = (1.0, 3.0)[number % 2]
         _run(scheduler, number, size, 4.0 * size)
     scheduler.model_loaded(0.0, "US-0", "a")
-    for name, told in (("running", 1.0), ("small", 1.0), ("large", 3.0), ("unknown", None), ("last", 1.0)):
-        _submit(scheduler, name, size=told)
+    sizes = {"running": 1.0, "small": 1.0, "large": 3.0, "unknown": None, "last": 1.0}
+    for name, stated in sizes.items():
+        _submit(scheduler, name, size=stated)
 
     assert _p50(scheduler, "small") == pytest.approx(4.0, rel=0.1)
     assert _p50(scheduler, "large") == pytest.approx(8.0, rel=0.1)
@@ -96,19 +97,19 @@ def test_waits_behind_large_requests_are_foretold_as_longer_once_sizes_have_been
     assert _p50(scheduler, "last") == pytest.approx(28.0, rel=0.1)
 
 
-def test_a_run_of_a_known_size_that_is_late_is_expected_to_end_sooner_than_one_of_any_size() -> None:
-    told, silent = _scheduler(), _scheduler()
+def test_a_late_run_of_known_size_is_expected_to_end_sooner() -> None:
+    sized, unsized = _scheduler(), _scheduler()
     chance = Random(1)
     for number in range(40):
         size = chance.uniform(5.0, 15.0)
         run_s = size * chance.uniform(0.9, 1.1)
-        _run(told, number, size, run_s)
-        _run(silent, number, None, run_s)
+        _run(sized, number, size, run_s)
+        _run(unsized, number, None, run_s)
     for name in ("late", "waiting"):
-        _submit(told, name, size=10.0)
-        _submit(silent, name)
+        _submit(sized, name, size=10.0)
+        _submit(unsized, name)
 
-    assert _p50(told, "waiting", now=30.0) < 0.5 * _p50(silent, "waiting", now=30.0)
+    assert _p50(sized, "waiting", now=30.0) < 0.5 * _p50(unsized, "waiting", now=30.0)
 
 
 def test_more_slots_shorten_the_wait() -> None:
@@ -131,7 +132,7 @@ def test_a_batch_of_the_loaded_model_and_a_load_come_before_the_other_model() ->
     assert _p50(scheduler, "other model") == pytest.approx(32.0)
 
 
-def test_who_pays_or_has_a_better_tier_is_told_less() -> None:
+def test_paid_requests_and_higher_tiers_have_shorter_estimates() -> None:
     scheduler = _scheduler()
     _submit(scheduler, "running")
     for number in range(4):

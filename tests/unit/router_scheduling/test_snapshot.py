@@ -1,4 +1,4 @@
-"""The numbers of a status page add up, whichever way they are counted."""
+"""The counts of a snapshot agree."""
 
 from beacon_router.scheduling import (
     BackendSpec,
@@ -22,7 +22,7 @@ TOPOLOGY = Topology(
 )
 
 
-def test_every_way_to_count_those_who_wait_gives_the_same_sum() -> None:
+def test_all_counts_of_waiting_requests_agree() -> None:
     scheduler = Scheduler(TOPOLOGY)
     for name, rank in (("runs", 4), ("waits", 4), ("pays later", 3)):
         scheduler.submit(0, ask(name, rank))
@@ -32,12 +32,12 @@ def test_every_way_to_count_those_who_wait_gives_the_same_sum() -> None:
     scheduler.to_front(0, RequestId("pays later"))
 
     assert counted(scheduler) == (0, 1, 1, 1, 2)
-    scheduler.next(0)  # the one that may move goes first
+    scheduler.next(0)  # the movable one starts first
     scheduler.cancel(0, RequestId("paid"))
     assert counted(scheduler) == (0, 1, 0, 1, 2)
 
 
-def test_backends_show_the_batch_of_their_fleet_and_who_was_given_work_last() -> None:
+def test_backends_show_the_batch_of_their_set_and_the_last_dispatch() -> None:
     names = frozenset({"m", "n"})
     pair = tuple(BackendSpec(name, "US", names) for name in ("one", "two"))
     scheduler = Scheduler(Topology(TOPOLOGY.regions, pair, TOPOLOGY.models))
@@ -47,7 +47,7 @@ def test_backends_show_the_batch_of_their_fleet_and_who_was_given_work_last() ->
     scheduler.finished(1, RequestId("r1"), Outcome.COMPLETED, run_s=1)
     scheduler.next(1)  # r2: loaded, and its turn
     scheduler.finished(2, RequestId("r2"), Outcome.COMPLETED, run_s=1)
-    (start,) = scheduler.next(2)  # r4 goes before r3, which needs a load
+    (start,) = scheduler.next(2)  # r4 starts before r3, which needs a load
 
     backends = scheduler.snapshot(2).regions[0].backends
 

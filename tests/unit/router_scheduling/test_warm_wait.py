@@ -24,7 +24,7 @@ BATCH = 3
 
 
 class Gpus:
-    """GPUs that each hold one of the models a, b and c; time goes on by hand."""
+    """GPUs that each hold one of the models a, b and c; the test sets the time."""
 
     def __init__(self, number: int, patience: float = PATIENCE) -> None:
         models = tuple(ModelSpec(name, expected_load_s=LOAD_S, expected_run_s=RUN_S) for name in "abc")
@@ -61,7 +61,7 @@ def one_busy_and_one_just_used() -> Gpus:
     return gpus
 
 
-def test_nobody_waits_where_nothing_is_in_use() -> None:
+def test_no_request_waits_while_all_gpus_are_idle() -> None:
     gpus = Gpus(3)
 
     assert gpus.ask("a1", "a") == ["a1 on gpu-0"]
@@ -69,11 +69,11 @@ def test_nobody_waits_where_nothing_is_in_use() -> None:
     assert gpus.ask("b1", "b") == ["b1 on gpu-2"]
 
 
-def test_what_no_gpu_holds_is_loaded_at_once(one_busy_and_one_just_used: Gpus) -> None:
+def test_a_model_that_no_gpu_has_loaded_is_loaded_at_once(one_busy_and_one_just_used: Gpus) -> None:
     assert one_busy_and_one_just_used.ask("c1", "c") == ["c1 on gpu-1"]
 
 
-def test_one_waits_for_the_gpu_that_holds_its_model(one_busy_and_one_just_used: Gpus) -> None:
+def test_a_request_waits_for_the_gpu_with_its_model_loaded(one_busy_and_one_just_used: Gpus) -> None:
     gpus = one_busy_and_one_just_used
     assert gpus.ask("a3", "a") == []
     why = gpus.scheduler.why(gpus.now, RequestId("a3"))
@@ -124,7 +124,7 @@ def test_the_wait_ends_when_the_warm_slot_is_late(one_busy_and_one_just_used: Gp
     assert gpus.next() == ["a3 on gpu-1"]
 
 
-def test_without_patience_nobody_waits_beside_a_free_gpu() -> None:
+def test_without_patience_no_request_waits_next_to_a_free_gpu() -> None:
     gpus = Gpus(2, patience=0.0)
     gpus.ask("a1", "a")
     gpus.ask("b1", "b")
@@ -136,8 +136,8 @@ def test_without_patience_nobody_waits_beside_a_free_gpu() -> None:
 
 @pytest.mark.parametrize("tier", [FREE, FREE - 1, ADMIN], ids=["same tier", "next tier", "highest tier"])
 @pytest.mark.parametrize("number", [1, 2])
-def test_at_most_three_of_the_loaded_model_go_before_the_first_of_the_line(number: int, tier: int) -> None:
-    """However many wait for what the GPUs hold, and whoever waits for the other model."""
+def test_at_most_three_of_the_loaded_model_start_before_the_first(number: int, tier: int) -> None:
+    """However many requests wait for the loaded models."""
     gpus = Gpus(number)
     running = [gpus.ask(f"running {one}", "a")[0] for one in range(number)]
     for one in range(5):
