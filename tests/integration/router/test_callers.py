@@ -61,6 +61,14 @@ async def test_a_caller_that_asks_first_is_told_to_go_on(router: Router) -> None
         assert (await caller.answer())[2]["request_id"] == "polite"
 
 
+async def test_a_large_body_is_refused_without_100_continue(router: Router) -> None:
+    async with wire_to(router.url) as caller:
+        await caller.send(ask("large", "expect: 100-continue", length=10_000_000))
+        status, headers, problem = await caller.answer()
+        assert (status, problem["code"], headers["connection"]) == (413, "body_too_large", "close")
+        assert await caller.ended()
+
+
 @pytest.mark.parametrize("path", ["/inference", "/inference?x=1"])
 async def test_an_offer_of_another_protocol_is_declined_by_an_answer(router: Router, path: str) -> None:
     """Java's client offers HTTP/2 with every request until it is taken up, with bodies too."""

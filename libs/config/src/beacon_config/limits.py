@@ -16,6 +16,7 @@ class LimitsConfig(Section):
     head_timeout_s: PositiveSeconds = 10.0
     body_timeout_s: PositiveSeconds = 30.0
     reader_timeout_s: PositiveSeconds = 30.0
+    streams_per_key: Count = 256
     job_parallelism: Annotated[int, Field(ge=1, le=10_000)] = 64
 
 

@@ -1,4 +1,4 @@
-"""What OpenAPI documents say that annotations cannot: raw bodies, problems with examples, authentication."""
+"""Additions to the OpenAPI document: schemas of raw bodies, problems with examples, authentication."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,17 +10,17 @@ from beacon_contracts.problem import CONTENT_TYPE, Problem
 from beacon_http.problems import TITLES
 
 REFERENCE = "#/components/schemas/{model}"
-_COME_BACK = (429, 503)
+_RETRYABLE = (429, 503)
 
 
 class ProblemExamples:
-    """A service's refusals by status: an example of a code and of a detail each."""
+    """The problems of a service by status, with an example of the code and the detail for each."""
 
     def __init__(self, examples: Mapping[int, tuple[str, str]]) -> None:
         self._examples = examples
 
     def __call__(self, *statuses: int) -> dict[int | str, dict[str, Any]]:
-        """The refusals of a route, for its `responses`."""
+        """The `responses` of a route."""
         return {status: self._response(status) for status in statuses}
 
     def _response(self, status: int) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class ProblemExamples:
             "code": code,
             "detail": detail,
         }
-        if status in _COME_BACK:
+        if status in _RETRYABLE:
             example["retry_after_s"] = 4.0
         schema = {"$ref": REFERENCE.format(model="Problem")}
         return {
@@ -42,7 +42,7 @@ class ProblemExamples:
 
 
 def document_api(app: FastAPI, raw_bodies: Mapping[str, dict[str, Any]], keys: Mapping[str, Any]) -> None:
-    """Make `/openapi.json` complete: schemas of bodies that routes read raw, and how to authenticate."""
+    """Add to `/openapi.json` the schemas of bodies that routes read as bytes, and the authentication."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -1,6 +1,7 @@
-"""RFC 9457 problem documents: their titles, the refusals of the edge itself, and those of the framework."""
+"""RFC 9457 problem documents for errors of the HTTP layer and of the framework."""
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -10,23 +11,7 @@ from starlette.exceptions import HTTPException
 from beacon_contracts.problem import FieldProblem, Problem
 from beacon_http.replies import Headers
 
-TITLES = {
-    400: "Not understood",
-    401: "Who are you?",
-    402: "Not enough credit",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
-    408: "Too slow",
-    409: "Conflict",
-    413: "Too large",
-    422: "Bad input",
-    429: "Too much at once",
-    500: "Internal error",
-    502: "The backend failed",
-    503: "Not available now",
-    504: "Too late",
-}
+TITLES = {status.value: status.phrase for status in HTTPStatus} | {499: "Client Closed Request"}
 _FRAMEWORK_CODES = {
     400: "invalid_body",
     404: "unknown_path",
@@ -36,13 +21,13 @@ _FRAMEWORK_CODES = {
     503: "server_stopping",
 }
 _PLACES = frozenset({"query", "path", "header", "body"})
-# A body of a megabyte can have a hundred thousand wrong fields: telling them all took a second.
-_MOST_FIELDS = 50
-_LONGEST_PATH = 200
+# A body of a megabyte can have a hundred thousand invalid fields: reporting all of them took a second.
+_MAX_FIELDS = 50
+_MAX_PATH_LENGTH = 200
 
 
 class HttpProblemError(Exception):
-    """A refusal that only the HTTP edge knows about."""
+    """An error of the HTTP layer itself, with its problem document."""
 
     def __init__(self, status: int, code: str, detail: str, *, headers: Headers = (), **more: Any) -> None:
         super().__init__(detail)
@@ -52,11 +37,11 @@ class HttpProblemError(Exception):
 
 def make_problem(status: int, code: str, detail: str, **more: Any) -> Problem:
     """`more`: the other fields of the document, such as `errors` and `retry_after_s`."""
-    return Problem(title=TITLES.get(status, "Refused"), status=status, code=code, detail=detail, **more)
+    return Problem(title=TITLES[status], status=status, code=code, detail=detail, **more)
 
 
 def framework_problem(error: HTTPException) -> tuple[Problem, Headers]:
-    """A refusal of the framework's own, such as an unknown path."""
+    """The document for an error that the framework raises, such as an unknown path."""
     code = _FRAMEWORK_CODES.get(error.status_code, "refused")
     headers = tuple(
         (name.lower().encode("latin-1"), value.encode("latin-1"))
@@ -70,22 +55,19 @@ def framework_problem(error: HTTPException) -> tuple[Problem, Headers]:
 def field_problems(
     error: ValidationError | RequestValidationError, hidden: frozenset[str] = frozenset()
 ) -> list[FieldProblem]:
-    """What is wrong with which field, for the first that are wrong.
-
-    `hidden` are names of our types, which the client did not write.
-    """
+    """The first invalid fields. `hidden` are names of our types, which are not in the client's document."""
     if isinstance(error, ValidationError):
         found: Sequence[Any] = error.errors(include_url=False, include_context=False, include_input=False)
     else:
         found = error.errors()
     return [
         FieldProblem(field=_path(item["loc"], hidden), message=item["msg"], code=item["type"])
-        for item in found[:_MOST_FIELDS]
+        for item in found[:_MAX_FIELDS]
     ]
 
 
 def _path(loc: tuple[int | str, ...], hidden: frozenset[str]) -> str:
-    """`questions[2].prompt`: as the client wrote it."""
+    """`questions[2].prompt`: the path in the client's document."""
     path = ""
     for place, part in enumerate(loc):
         if isinstance(part, int):
@@ -94,4 +76,4 @@ def _path(loc: tuple[int | str, ...], hidden: frozenset[str]) -> str:
             continue
         elif part not in hidden:
             path += f".{part}" if path else part
-    return path[:_LONGEST_PATH] or "body"
+    return path[:_MAX_PATH_LENGTH] or "body"

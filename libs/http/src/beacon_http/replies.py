@@ -27,7 +27,7 @@ class Reply(NamedTuple):
 
 
 def view_response(view: BaseModel, status: int = 200) -> Response:
-    """A view as it is: it was validated when it was made, so the framework need not do it again."""
+    """The view as JSON. It was validated when it was built, so the framework does not validate it again."""
     body = view.__pydantic_serializer__.to_json(view, by_alias=True)
     return Response(body, status, media_type="application/json")
 

@@ -13,7 +13,6 @@ from typing import Any, cast
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from beacon_http.connections import ConnectionLimit, TrackedConnection
 from beacon_http.open_files import connections_allowed
@@ -94,9 +93,9 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
 
     def _config(self, app: ASGIApp, *, websockets: bool) -> uvicorn.Config:
-        return uvicorn.Config(
+        config = uvicorn.Config(
             ConnectionLimitMiddleware(app, self._limit),
-            http=cast("type[asyncio.Protocol]", self._connection),
+            http="h11",  # limits the size of heads and reads no pipelined requests ahead (decision 9)
             ws="websockets-sansio" if websockets else "none",
             h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
             ws_max_size=_MAX_WEBSOCKET_MESSAGE_BYTES,
@@ -111,9 +110,14 @@ class HttpServer:
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, round(self._stop_grace_s) + 1),
         )
+        config.load()
+        create_protocol = config.http_protocol_class
 
-    def _connection(self, **options: Any) -> asyncio.Protocol:
-        return TrackedConnection(self._limit, partial(H11Protocol, **options))
+        def create_tracked(**options: Any) -> asyncio.Protocol:
+            return TrackedConnection(self._limit, partial(create_protocol, **options))
+
+        config.http_protocol_class = cast("type[asyncio.Protocol]", create_tracked)
+        return config
 
     @property
     def connections(self) -> int:

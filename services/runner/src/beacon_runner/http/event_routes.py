@@ -13,6 +13,7 @@ from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.model import RequestModel, ResponseModel
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import view_response
+from beacon_http.stream_limit import StreamLimit
 from beacon_runner.application.events import JobEventService
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.users import Principal
@@ -37,7 +38,7 @@ class TicketView(ResponseModel):
     expires_in_s: int
 
 
-def event_routes(events: JobEventService, keys: ApiKeyCache) -> APIRouter:
+def event_routes(events: JobEventService, keys: ApiKeyCache, streams: StreamLimit) -> APIRouter:
     routes = APIRouter(tags=["jobs"], route_class=require_scope(keys, Scope.USER))
 
     @routes.get(
@@ -48,7 +49,7 @@ def event_routes(events: JobEventService, keys: ApiKeyCache) -> APIRouter:
                 "description": "A page as JSON, or server-sent events when asked for text/event-stream",
                 "content": {"text/event-stream": {"schema": {"type": "string"}}},
             },
-            **problems(401, 403, 404, 422, 503),
+            **problems(401, 403, 404, 422, 429, 503),
         },
     )
     async def get_job_events(request: Request, job_id: JobPath, after: After = None) -> Response:
@@ -65,13 +66,17 @@ def event_routes(events: JobEventService, keys: ApiKeyCache) -> APIRouter:
             found, more = await events.page(job, owner, after)
             return view_response(EventPage(events=[event_view(job, event) for event in found], more=more))
         await events.jobs.get(job, owner)
-        followed = events.follow(job, owner, after, _check_access(keys, key_hash_of(request.scope)))
-        return EventStream(job, followed, events.watch)
+        key_hash = key_hash_of(request.scope)
+        streams.check(key_hash)
+        followed = events.follow(job, owner, after, _check_access(keys, key_hash))
+        return EventStream(job, streams.counted(key_hash, followed), events.watch)
 
     return routes
 
 
-def socket_routes(events: JobEventService, keys: ApiKeyCache, tokens: WebSocketTokenStore) -> APIRouter:
+def socket_routes(
+    events: JobEventService, keys: ApiKeyCache, tokens: WebSocketTokenStore, streams: StreamLimit
+) -> APIRouter:
     routes = APIRouter(tags=["jobs"], route_class=require_scope(keys, Scope.USER))
 
     @routes.post(
@@ -92,15 +97,17 @@ def socket_routes(events: JobEventService, keys: ApiKeyCache, tokens: WebSocketT
             if ticket is None:  # before anything is said about the job
                 await keys.require(socket.scope, Scope.USER)
             job = decode_job_id(job_id)
-            check_access = _check_access(keys, await _key_of(socket, tokens, ticket, job))
+            key_hash = await _key_of(socket, tokens, ticket, job)
+            check_access = _check_access(keys, key_hash)
             owner = (await check_access()).owner
             await events.jobs.get(job, owner)
+            streams.check(key_hash)
         except EXPECTED_ERRORS as error:
             await socket.send_denial_response(problem_response(error, socket.url.path).response())
             return
         await socket.accept()
         followed = events.follow(job, owner, last, check_access)
-        await EventSocket(socket, job, events.watch).serve(followed)
+        await EventSocket(socket, job, events.watch).serve(streams.counted(key_hash, followed))
 
     return routes
 

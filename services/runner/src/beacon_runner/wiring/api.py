@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from beacon_config import BeaconConfig
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
+from beacon_http.stream_limit import StreamLimit
 from beacon_lifecycle import Clock, Service
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
@@ -109,14 +110,15 @@ class ApiParts:
             notify_outbox,
         )
         self.metrics = HttpMetrics(registry, "beacon_runner")
+        streams = StreamLimit(config.limits.streams_per_key)
         self.bodies = BodyLimits(config.limits.body_bytes, config.limits.body_timeout_s)
         self.app = create_app(
             [
                 submission_routes(submissions, keys),
                 public_queue_routes(self.public_queue, keys),
                 job_routes(jobs, WaitReasonService(jobs, clock), keys),
-                event_routes(events, keys),
-                socket_routes(events, keys, tokens),
+                event_routes(events, keys, streams),
+                socket_routes(events, keys, tokens, streams),
                 execution_routes(jobs, keys),
                 catalogue_routes(catalogue, keys),
                 admin_routes(operations, keys),

@@ -1,0 +1,41 @@
+"""One API key has a limited number of event streams and WebSockets."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.fixtures.waiting import until
+from tests.fixtures.wire import wire_to
+from tests.integration.live.stalled import StalledClient, socket_request, stream_request
+from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed
+
+TWO_STREAMS = CONFIG.model_copy(update={"limits": CONFIG.limits.model_copy(update={"streams_per_key": 2})})
+
+
+@pytest.fixture
+async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiBed]:
+    async with api_bed(database_url, redis_url, TWO_STREAMS) as bed:
+        yield bed
+
+
+async def test_streams_of_one_key_are_limited(api: ApiBed, address: str, anna: Caller) -> None:
+    job = await anna.submit(GENERATION)
+    requests = (stream_request(anna, job), socket_request(anna, job))
+    clients = [await StalledClient.to(address, request) for request in requests]
+    await until(lambda: len(api.watchers) == 2, "both are watching")
+    for request in requests:
+        async with wire_to(address) as wire:
+            await wire.send(request)
+            status, headers, problem = await wire.answer()
+            assert (status, problem["code"]) == (429, "too_many_streams")
+            assert int(headers["retry-after"]) >= 1
+
+    ben = await api.user("ben")
+    other = await StalledClient.to(address, stream_request(ben, await ben.submit(GENERATION)))
+    await until(lambda: len(api.watchers) == 3, "another key is not limited by it")
+    for client in (*clients, other):
+        client.close()
+    await until(lambda: not len(api.watchers), "all are disconnected")
+    again = await StalledClient.to(address, stream_request(anna, job))
+    await until(lambda: len(api.watchers) == 1, "the key may open streams again")
+    again.close()
