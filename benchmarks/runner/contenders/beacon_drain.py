@@ -11,7 +11,8 @@ from beacon_runner.domain.stage_result import ClaimedJob, StageReport
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
+from beacon_runner.postgres.reconcile import PostgresReconcile
+from beacon_runner.postgres.retention import PostgresRetention
 from beacon_runner.wiring.loops import RelayStore, build_relay, build_worker
 from beacon_runner.worker.executor import Executor, RouterExecutor
 from benchmarks.harness.contender import Progress, options, run

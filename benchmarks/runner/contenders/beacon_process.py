@@ -14,7 +14,8 @@ from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
+from beacon_runner.postgres.reconcile import PostgresReconcile
+from beacon_runner.postgres.retention import PostgresRetention
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker

@@ -7,9 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
+from beacon_config.limits import RetentionConfig
 from beacon_contracts.ids import decode_job_id
 from beacon_contracts.jobs import JobAccepted
 from beacon_contracts.tiers import Tier
+from beacon_runner.maintenance.retention import Retention
 from tests.integration.runner_api.bed import (
     CONFIG,
     GENERATION,
@@ -225,5 +227,5 @@ async def test_a_batch_of_which_a_job_is_gone_is_not_repeated(api: ApiBed, anna:
     gone: str = first["jobs"][1]["job_id"]
     await anna.post(f"/api/v1/jobs/{gone}/cancel")
     await api.store.database.execute(AGE_JOB, decode_job_id(gone), timedelta(hours=2))
-    await api.store.retention.sweep(CONFIG.retention.model_copy(update={"jobs_s": 3600.0}), 10)
+    await Retention(api.store.retention, RetentionConfig(jobs_s=3600)).run_once()
     assert (await anna.post("/api/v1/jobs/batch", body, 409, **key))["code"] == "idempotency_key_reused"

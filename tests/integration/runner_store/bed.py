@@ -28,7 +28,8 @@ from beacon_runner.postgres.dead_letters import PostgresDeadLetters
 from beacon_runner.postgres.job_commands import PostgresJobCommands
 from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.reconcile import PostgresReconcile, PostgresRetention
+from beacon_runner.postgres.reconcile import PostgresReconcile
+from beacon_runner.postgres.retention import PostgresRetention
 from beacon_runner.postgres.submissions import PostgresSubmissions
 from tests.fixtures.job_service import JobCommandsBed
 

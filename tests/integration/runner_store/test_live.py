@@ -1,7 +1,9 @@
-"""What the loops ask of the truth: the outbox, live jobs, promotion, the attic."""
+"""What the maintenance loops use: the outbox, live jobs, promotion, retention."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import ANY
 
 import pytest
 
@@ -9,7 +11,10 @@ from beacon_config.limits import RetentionConfig
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
+from beacon_lifecycle import RunResult
 from beacon_runner.domain.messages import Message, Topic
+from beacon_runner.domain.retention import Removal
+from beacon_runner.maintenance.retention import Retention
 from beacon_runner.ports.reconcile import LiveMessage
 from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed, new_job
 from tests.integration.runner_store.statements import AGE_JOB, LATE_MESSAGE
@@ -150,24 +155,33 @@ async def test_two_promoters_at_once_promote_each_job_once(bed: Bed) -> None:
 
 async def test_retention_deletes_by_age_and_only_what_has_finished(bed: Bed) -> None:
     finished, alive = await bed.dead(MATRIX, "a", "b", "c", "never"), await bed.submit()
-    hour = RetentionConfig(events_s=3600, idempotency_s=3600, jobs_s=7200)
-    assert (await bed.retention.sweep(hour, 100)).jobs == 0
+    retention = Retention(bed.retention, RetentionConfig(events_s=3600, idempotency_s=3600, jobs_s=7200))
+    assert (await retention.run_once()).count == 0
     await bed.database.execute(AGE_JOB, finished, timedelta(minutes=90))
     await bed.database.execute(AGE_JOB, alive, timedelta(days=90))
     aged = (await bed.queries.page(USER, after=None, states=[JobState.PARTIAL], kind=None, limit=1))[0].id
-    assert (await bed.retention.sweep(hour, 100)).events == 2
+    assert (await retention.run_once()).count == 2
     assert await bed.events(aged) == []
     await bed.database.execute(AGE_JOB, aged, timedelta(minutes=90))
-    swept = await bed.retention.sweep(hour, 100)
-    assert (swept.jobs, swept.more) == (1, False)
+    assert await retention.run_once() == RunResult(1)
     left = await bed.queries.page(USER, after=None, states=None, kind=None, limit=10)
     assert [head.state for head in left] == [JobState.QUEUED]
+
+
+async def test_a_job_queued_again_since_it_was_found_is_kept(bed: Bed) -> None:
+    await bed.dead(MATRIX, "a", "b", "c", "never")
+    found = {removal: await bed.retention.find(removal, 0.0, 100) for removal in Removal}
+    (job,) = found[Removal.JOBS]
+    assert found[Removal.EVENTS] == [replace(job, submitted_s=ANY, ended_s=ANY)]
+    await bed.letters.requeue([job.id])
+    assert [await bed.retention.remove(removal, [job]) for removal in Removal] == [0, 0, 0]
+    assert (await bed.job(job.id)).state is JobState.QUEUED
+    assert "JOB_QUEUED" in await bed.events(job.id)
 
 
 async def test_idempotency_keys_are_freed_when_they_are_old(bed: Bed) -> None:
     job = await bed.submit(idempotency_key="k", request_hash=b"h")
     await bed.database.execute(AGE_JOB, job, timedelta(days=2))
-    swept = await bed.retention.sweep(RetentionConfig(), 100)
-    assert swept.idempotency_keys == 1
+    assert await Retention(bed.retention, RetentionConfig()).run_once() == RunResult(1)
     (answer,) = await bed.submissions.submit([new_job(idempotency_key="k", request_hash=b"other")])
     assert getattr(answer, "created", None) is True

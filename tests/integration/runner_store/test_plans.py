@@ -31,7 +31,11 @@ HOT = [
     ("submit", "batch_of"),
     ("users", "principal"),
     ("control", "requeue"),
-    ("sweep", "forget_jobs"),
+    ("retention", "find_jobs"),
+    ("retention", "find_events"),
+    ("retention", "remove_jobs"),
+    ("retention", "remove_events"),
+    ("retention", "remove_idempotency_keys"),
 ]
 BIG = {"jobs", "executions", "job_events", "outbox", "api_keys", "dead_letters", "attempts"}
 

@@ -17,14 +17,17 @@ from beacon_runner.domain.stage_result import (
     PlannedExecution,
     RetryLater,
 )
+from beacon_runner.domain.states import JOB_TRANSITIONS, JobTransition
 from beacon_runner.domain.verdict import (
     ATTEMPTS_USED_UP,
     PERMANENT,
+    POISON,
     RetryPolicy,
     StageVerdict,
     UnfinishedStageError,
     decide,
     defer,
+    poison_verdict,
 )
 from tests.unit.runner_domain.making import (
     claimed,
@@ -209,4 +212,31 @@ def test_a_known_permanent_failure_is_kept_when_the_rest_comes_in_later() -> Non
     job = claimed(matrix_spec(), attempt=2, recorded_executions=(refused,))
     verdict = judge(job, reports_of(job, "never", "ok", "ok", "ok")[1:])
     assert isinstance(verdict, Dead)
+    assert verdict.state is JobState.PARTIAL
+
+
+@pytest.mark.parametrize(("deliveries", "poison"), [(1, False), (5, False), (6, True)])
+def test_too_many_deliveries_without_progress_are_poison(deliveries: int, poison: bool) -> None:
+    verdict = poison_verdict(claimed(matrix_spec(), deliveries=deliveries), 5)
+    assert (verdict is not None) is poison
+
+
+@pytest.mark.parametrize(
+    ("recorded", "state"),
+    [
+        ((), JobState.FAILED),
+        ((known(0, ExecutionState.RUNNING),), JobState.FAILED),
+        ((known(0, ExecutionState.COMPLETED),), JobState.PARTIAL),
+    ],
+)
+def test_poison_ends_a_job_by_what_has_completed(recorded: Any, state: JobState) -> None:
+    verdict = poison_verdict(claimed(matrix_spec(), deliveries=6, recorded_executions=recorded), 5)
+    assert verdict is not None
+    assert (verdict.state, verdict.reason, verdict.failure.retryable) == (state, POISON, False)
+    assert (JobState.PROCESSING, verdict.state) in JOB_TRANSITIONS[JobTransition.POISON]
+
+
+def test_poison_in_a_later_step_is_partial() -> None:
+    verdict = poison_verdict(claimed(pipeline_spec(), stage=1, deliveries=6), 5)
+    assert verdict is not None
     assert verdict.state is JobState.PARTIAL

@@ -56,9 +56,7 @@ JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
     JobTransition.ALL_COMPLETED: ((J.PROCESSING, J.COMPLETED),),
     JobTransition.SOME_FAILED: ((J.PROCESSING, J.PARTIAL),),
     JobTransition.ALL_FAILED: ((J.PROCESSING, J.FAILED),),
-    JobTransition.POISON: tuple(
-        (old, new) for new in (J.FAILED, J.PARTIAL) for old in (J.QUEUED, J.PROCESSING, J.RETRYING)
-    ),
+    JobTransition.POISON: ((J.PROCESSING, J.FAILED), (J.PROCESSING, J.PARTIAL)),
     JobTransition.CANCELLED: (
         (J.QUEUED, J.CANCELLED),
         (J.PROCESSING, J.CANCELLED),
@@ -81,6 +79,10 @@ EXECUTION_TRANSITIONS: Mapping[ExecutionTransition, ExecutionSteps] = {
 }
 
 
+class IllegalTransitionError(Exception):
+    """The transition table does not have this step."""
+
+
 def allows(transition: JobTransition, state: JobState) -> bool:
     """Whether the transition can start in that state."""
     return any(old is state for old, _ in JOB_TRANSITIONS[transition])
@@ -90,9 +92,8 @@ def execution_allows(transition: ExecutionTransition, state: ExecutionState) -> 
     return any(old is state for old, _ in EXECUTION_TRANSITIONS[transition])
 
 
-def may_become(old: JobState, new: JobState) -> bool:
-    return any((old, new) in steps for steps in JOB_TRANSITIONS.values())
-
-
-def execution_may_become(old: ExecutionState, new: ExecutionState) -> bool:
-    return any((old, new) in steps for steps in EXECUTION_TRANSITIONS.values())
+def move(transition: JobTransition, old: JobState, new: JobState) -> JobState:
+    """The new state, if the table has this step."""
+    if (old, new) not in JOB_TRANSITIONS[transition]:
+        raise IllegalTransitionError(f"a job that is {old} cannot become {new}: {transition}")
+    return new

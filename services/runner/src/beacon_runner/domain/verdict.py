@@ -18,6 +18,7 @@ from beacon_runner.domain.stage_result import (
     RecordedExecution,
     RetryLater,
 )
+from beacon_runner.domain.states import JobTransition, move
 
 PERMANENT = "permanent_failure"
 ATTEMPTS_USED_UP = "attempts_used_up"
@@ -73,16 +74,25 @@ def decide(
     retryable = [failure for failure in failures if failure.retryable]
     if retryable and job.attempt < allowed_attempts(job.spec, job.stage, policy):
         return RetryLater(policy.delay_s(job.attempt, chance), retryable[0])
-    state = dead_state(job, some_completed=len(failures) < len(plan))
+    some_completed = len(failures) < len(plan)
     # A retryable failure is preferred: it shows the user that a resume makes sense.
     if retryable:
-        return Dead(state, ATTEMPTS_USED_UP, retryable[0], job.context)
-    return Dead(state, PERMANENT, failures[0], job.context)
+        return dead_verdict(job, ATTEMPTS_USED_UP, retryable[0], some_completed=some_completed)
+    return dead_verdict(job, PERMANENT, failures[0], some_completed=some_completed)
 
 
-def dead_state(job: ClaimedJob, *, some_completed: bool) -> JobState:
-    """Partial when anything was completed: in this stage, or in those before it, which are all complete."""
-    return JobState.PARTIAL if some_completed or job.stage > 0 else JobState.FAILED
+def dead_verdict(job: ClaimedJob, reason: str, failure: Failure, *, some_completed: bool) -> Dead:
+    """Ends a job that is not retried automatically.
+
+    It is partial when an execution completed: in this stage, or in earlier ones, which are all complete.
+    """
+    if some_completed or job.stage > 0:
+        transition, state = JobTransition.SOME_FAILED, JobState.PARTIAL
+    else:
+        transition, state = JobTransition.ALL_FAILED, JobState.FAILED
+    if reason == POISON:
+        transition = JobTransition.POISON
+    return Dead(move(transition, JobState.PROCESSING, state), reason, failure, job.context)
 
 
 def defer(
@@ -104,7 +114,7 @@ def poison_verdict(job: ClaimedJob, max_deliveries: int) -> Dead | None:
         message=f"delivered to workers {max_deliveries} times without progress",
     )
     some_completed = any(one.state is ExecutionState.COMPLETED for one in job.recorded_executions)
-    return Dead(dead_state(job, some_completed=some_completed), POISON, failure, job.context)
+    return dead_verdict(job, POISON, failure, some_completed=some_completed)
 
 
 def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -> int:
@@ -134,7 +144,8 @@ def _complete(job: ClaimedJob, outcomes: Sequence[Ended]) -> NextStage | Finishe
     context = job.context if step is None else {**job.context, step: outcomes[0].output}
     if job.stage + 1 < job.stages:
         return NextStage(context)
-    return Finished(JobState.COMPLETED, context)
+    state = move(JobTransition.ALL_COMPLETED, JobState.PROCESSING, JobState.COMPLETED)
+    return Finished(state, context)
 
 
 def _failure(outcome: Ended) -> Failure:

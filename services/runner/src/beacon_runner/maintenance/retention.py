@@ -1,18 +1,25 @@
-"""Deletes what is past its retention, in bounded steps."""
+"""Removes what is past its retention, in bounded steps."""
 
 from dataclasses import dataclass
 
 from beacon_config.limits import RetentionConfig
 from beacon_lifecycle import RunResult
+from beacon_runner.domain.retention import Removal, is_expired, kept_s
 from beacon_runner.ports.retention import RetentionStore
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
     store: RetentionStore
-    retention: RetentionConfig
+    config: RetentionConfig
     batch: int = 1_000
 
     async def run_once(self) -> RunResult:
-        swept = await self.store.sweep(self.retention, self.batch)
-        return RunResult(swept.events + swept.idempotency_keys + swept.jobs, more=swept.more)
+        removed, more = 0, False
+        for removal in Removal:
+            found = await self.store.find(removal, kept_s(removal, self.config), self.batch)
+            expired = [job for job in found if is_expired(removal, job, self.config)]
+            count = await self.store.remove(removal, expired) if expired else 0
+            removed += count
+            more = more or (count > 0 and len(found) == self.batch)
+        return RunResult(removed, more=more)

@@ -1,20 +1,16 @@
 """Removal of what is past its retention."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol
 
-from beacon_config.limits import RetentionConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """What one run removed; `more` when it stopped at its limit."""
-
-    events: int
-    idempotency_keys: int
-    jobs: int
-    more: bool
+from beacon_runner.domain.retention import Removal, RetentionCandidate
 
 
 class RetentionStore(Protocol):
-    async def sweep(self, retention: RetentionConfig, limit: int) -> Swept: ...
+    async def find(self, removal: Removal, age_s: float, limit: int) -> Sequence[RetentionCandidate]:
+        """The oldest jobs that may have something to remove after that age."""
+        ...
+
+    async def remove(self, removal: Removal, jobs: Sequence[RetentionCandidate]) -> int:
+        """Remove it from the jobs that have not changed since they were found; returns the removed rows."""
+        ...

@@ -1,25 +1,22 @@
-"""Live jobs for the loops that keep Redis in line with the truth, and the removal of what is old."""
+"""Live jobs, for the loops that compare Redis with Postgres."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from beacon_config.limits import RetentionConfig
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.lanes import lane_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.ports.reconcile import LiveMessage
-from beacon_runner.ports.retention import Swept
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("live")
-_SWEEP = statements("sweep")
 
 
 class PostgresReconcile:
-    """What Postgres believes is in Redis."""
+    """What Redis should hold, according to Postgres."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -51,23 +48,6 @@ class PostgresReconcile:
 
     async def promote(self, source: JobClass, target: JobClass, waited_s: float, limit: int) -> int:
         return int(await self._database.fetchval(_SQL["promote"], source, target, waited_s, limit))
-
-
-class PostgresRetention:
-    """Old things, removed in bounded steps."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def sweep(self, retention: RetentionConfig, limit: int) -> Swept:
-        jobs = await self._forget("forget_jobs", retention.jobs_s, limit)
-        events = await self._forget("forget_events", retention.events_s, limit)
-        keys = await self._forget("forget_keys", retention.idempotency_s, limit)
-        return Swept(events, keys, jobs, more=limit in (jobs, events, keys))
-
-    async def _forget(self, statement: str, age_s: float, limit: int) -> int:
-        done = await self._database.execute(_SWEEP[statement], age_s, limit)
-        return int(done.split()[-1])
 
 
 def _place(live: LiveMessage) -> tuple[JobClass, datetime | None, JobId]:

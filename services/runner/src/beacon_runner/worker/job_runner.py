@@ -12,8 +12,8 @@ import structlog
 from beacon_contracts.ids import JobId, encode_job_id
 from beacon_lifecycle import Clock
 from beacon_runner.domain.plan import PendingExecution
-from beacon_runner.domain.stage_result import Dead, Returned
-from beacon_runner.domain.verdict import RetryPolicy, dead_state
+from beacon_runner.domain.stage_result import Returned
+from beacon_runner.domain.verdict import RetryPolicy, dead_verdict
 from beacon_runner.worker.executor import Executor, Handle
 from beacon_runner.worker.outcomes import Outcome, worker_error
 from beacon_runner.worker.run import JobRun
@@ -147,8 +147,7 @@ class JobRunner:
         except Exception as error:
             log.exception("verdict_failed", job=encode_job_id(run.job.id))
             failure = worker_error(error, retryable=False)
-            state = dead_state(run.job, some_completed=run.some_completed)
-            run.verdict = Dead(state, failure.code, failure, run.job.context)
+            run.verdict = dead_verdict(run.job, failure.code, failure, some_completed=run.some_completed)
 
     def _cancel_handles(self, slot: Slot) -> None:
         for handle in slot.handles.values():

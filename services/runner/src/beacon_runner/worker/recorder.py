@@ -15,7 +15,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.json_limits import NOT_RECORDABLE, unstorable
 from beacon_runner.domain.stage_result import Dead, StageReport
-from beacon_runner.domain.verdict import dead_state
+from beacon_runner.domain.verdict import dead_verdict
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
 from beacon_runner.worker.run import JobRun
@@ -127,7 +127,6 @@ def _unrecordable(report: StageReport) -> StageReport:
     failure = unstorable("the report of this job cannot be stored")
     recorded = [one.state for one in report.claimed.recorded_executions]
     some_completed = ExecutionState.COMPLETED in recorded + [one.state for one in report.earlier]
-    state = dead_state(report.claimed, some_completed=some_completed)
     failed = tuple(
         replace(
             one,
@@ -138,5 +137,5 @@ def _unrecordable(report: StageReport) -> StageReport:
         )
         for one in report.executions
     )
-    verdict = Dead(state, NOT_RECORDABLE, failure, report.claimed.context)
+    verdict = dead_verdict(report.claimed, NOT_RECORDABLE, failure, some_completed=some_completed)
     return replace(report, executions=failed, verdict=verdict)

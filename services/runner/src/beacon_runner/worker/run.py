@@ -19,7 +19,7 @@ from beacon_runner.domain.stage_result import (
     StageReport,
     Verdict,
 )
-from beacon_runner.domain.verdict import PERMANENT, RetryPolicy, dead_state, decide, defer, poison_verdict
+from beacon_runner.domain.verdict import PERMANENT, RetryPolicy, dead_verdict, decide, defer, poison_verdict
 from beacon_runner.worker.outcomes import STATE_OF_RESULT, NotAccepted, Outcome, worker_error
 
 log = structlog.get_logger(__name__)
@@ -147,8 +147,7 @@ class JobRun:
 
 
 def _permanent(run: JobRun, failure: Failure) -> Dead:
-    state = dead_state(run.job, some_completed=run.some_completed)
-    return Dead(state, PERMANENT, failure, run.job.context)
+    return dead_verdict(run.job, PERMANENT, failure, some_completed=run.some_completed)
 
 
 def _plan_without_input(job: ClaimedJob) -> tuple[PlannedExecution, ...]:
