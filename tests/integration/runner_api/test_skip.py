@@ -264,7 +264,7 @@ def seen(claimed: ClaimedJob, *, backend: str | None) -> InferenceView:
 
 def courier(api: ApiBed) -> CancelNotifier:
     """The relay's."""
-    return CancelNotifier(PostgresCancels(api.store.database, most_places=64), api.router)
+    return CancelNotifier(PostgresCancels(api.store.database, max_executions=64), api.router)
 
 
 async def all_told(api: ApiBed) -> None:

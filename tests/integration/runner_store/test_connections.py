@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
-from beacon_runner.postgres.database import Database, Patience
+from beacon_runner.postgres.database import Database, DatabaseTimeouts
 from beacon_runner.postgres.errors import unavailable
 from beacon_runner.postgres.job_queries import PostgresJobQueries
 from tests.fixtures.waiting import until
@@ -18,8 +18,8 @@ ASLEEP = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND
 
 
 @pytest.fixture
-def impatient() -> Patience:
-    return Patience(free_connection_s=0.2)
+def impatient() -> DatabaseTimeouts:
+    return DatabaseTimeouts(free_connection_s=0.2)
 
 
 async def test_who_comes_after_another_gets_the_same_connection(database_url: str) -> None:
@@ -39,9 +39,9 @@ async def test_many_share_few(database_url: str) -> None:
 
 
 async def test_who_waits_in_vain_is_told_and_the_next_is_served(
-    database_url: str, impatient: Patience
+    database_url: str, impatient: DatabaseTimeouts
 ) -> None:
-    database = Database(database_url, size=1, patience=impatient)
+    database = Database(database_url, size=1, timeouts=impatient)
     await database.open()
     async with database.acquire():
         with pytest.raises(StoreUnavailableError):

@@ -49,7 +49,7 @@ async def test_cancelling_a_running_job_names_what_may_run_and_late_results_chan
     running = ExecutionReport(reports[1].execution, ExecutionState.RUNNING, 1, started_at=NOW.timestamp())
     await bed.claims.record([StageReport(claimed, (reports[0], running))])
     (cancelled,) = await bed.cancel(job, USER)
-    assert [place.ordinal for place in cancelled.places] == [1, 2, 3]
+    assert [place.ordinal for place in cancelled.executions] == [1, 2, 3]
     assert await bed.claims.record([judged(claimed, "a", "b", "c", "d")]) == frozenset()
     states = {number: one.newest.state for number, one in (await bed.executions(job)).items()}
     assert states == {0: ExecutionState.COMPLETED, 1: ExecutionState.CANCELLED}

@@ -10,12 +10,12 @@ from beacon_devstack.postgres import FAST, EmbeddedPostgres
 from beacon_devstack.secret_store import Secrets
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.migrations import migrate
-from beacon_runner.postgres.database import Database, Patience
+from beacon_runner.postgres.database import Database, DatabaseTimeouts
 from tests.fixtures.scratch import scratch_home
 from tests.fixtures.waiting import until
 from tests.integration.runner_store.bed import Bed, judged
 
-HASTY = Patience(connect_s=0.3, free_connection_s=0.3, command_s=0.3)
+HASTY = DatabaseTimeouts(connect_s=0.3, free_connection_s=0.3, command_s=0.3)
 
 
 async def test_waits_are_bounded_while_it_stands_still_and_it_goes_on_afterwards() -> None:
@@ -23,7 +23,7 @@ async def test_waits_are_bounded_while_it_stands_still_and_it_goes_on_afterwards
         password = Secrets.fresh().postgres_password
         async with EmbeddedPostgres(home, password=password, settings=FAST) as postgres:
             await migrate.upgrade(postgres.url)
-            database = Database(postgres.url, size=1, patience=HASTY)
+            database = Database(postgres.url, size=1, timeouts=HASTY)
             await database.open()
             try:
                 await _freeze_with_a_job_under_way(Bed(database), postgres.child.pid)

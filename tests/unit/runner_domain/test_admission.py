@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from beacon_contracts.jobs import job_submission
 from beacon_runner.domain.admission import Admission, AdmittedJob
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.plan import places, stage_plan
+from beacon_runner.domain.plan import execution_keys, stage_plan
 from tests.unit.runner_domain.making import shipped_config
 
 ADMISSION = Admission(shipped_config())
@@ -31,7 +31,7 @@ def refused(body: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def names(job: AdmittedJob) -> list[tuple[str, str, str]]:
-    return [(place.item, place.model, place.region) for place in places(job.spec)]
+    return [(key.item, key.model, key.region) for key in execution_keys(job.spec)]
 
 
 def test_repeated_questions_models_and_regions_collapse_to_one() -> None:

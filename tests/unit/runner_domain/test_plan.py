@@ -2,7 +2,7 @@ import pytest
 
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.plan import PlanError, pending_executions, places, stage_plan
+from beacon_runner.domain.plan import PlanError, execution_keys, pending_executions, stage_plan
 from tests.unit.runner_domain.making import known, matrix_spec, pipeline_spec
 
 
@@ -56,7 +56,7 @@ def test_places_name_every_execution_of_every_stage_as_the_plans_do() -> None:
             for stage in range(stages)
             for one in stage_plan(spec, stage, {"enhance": {"text": "x"}})
         ]
-        assert [(p.stage, p.ordinal, p.item, p.model, p.region) for p in places(spec)] == planned
+        assert [(p.stage, p.ordinal, p.item, p.model, p.region) for p in execution_keys(spec)] == planned
 
 
 def test_everything_is_due_at_the_first_delivery() -> None:

@@ -51,7 +51,7 @@ class TaskSet:
         while tasks:
             for task in tasks:
                 task.cancel()
-            # A library may swallow a cancellation that comes while it connects: then it is told again.
+            # A library may swallow a cancellation that comes while it connects: it is cancelled again.
             _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN_S)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -27,7 +27,7 @@ from beacon_runner.domain.errors import (
 )
 from beacon_runner.domain.jobs import AttemptRecord, ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import Place, places
+from beacon_runner.domain.plan import ExecutionKey, execution_keys
 from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.domain.wait_estimate import jobs_ahead
 from beacon_runner.ports.cancels import RouterCancel
@@ -63,7 +63,7 @@ class JobDetails:
 @dataclass(frozen=True, slots=True)
 class ExecutionDetails:
     job: JobRecord
-    place: Place
+    key: ExecutionKey
     recorded: ExecutionRecord | None
     earlier: Sequence[AttemptRecord]
 
@@ -107,9 +107,9 @@ class JobService:
 
     async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionDetails:
         record = await self.get(job, owner)
-        place = _place(record, stage, ordinal)
+        key = _execution_key(record, stage, ordinal)
         recorded = await self.queries.execution(job, stage, ordinal)
-        return ExecutionDetails(record, place, recorded, await self.queries.attempts(job, stage, ordinal))
+        return ExecutionDetails(record, key, recorded, await self.queries.attempts(job, stage, ordinal))
 
     async def cancel(self, job: JobId, owner: UserId | None) -> None:
         """Stored first. Then queue and routers are notified; the relay repeats what fails here."""
@@ -137,7 +137,7 @@ class JobService:
 
     async def retry(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> RetryDecision:
         async def decide_and_store(record: JobRecord) -> RetryDecision:
-            _place(record, stage, ordinal)
+            _execution_key(record, stage, ordinal)
             execution = await self.queries.execution(job, stage, ordinal)
             try:
                 decision = decide_retry(record, execution, self.rules.retries)
@@ -214,8 +214,8 @@ class JobService:
             log.info("message_discard_failed", error=str(error))  # its claim finds that the job has ended
 
 
-def _place(job: JobRecord, stage: int, ordinal: int) -> Place:
-    for place in places(job.spec):
-        if place.stage == stage and place.ordinal == ordinal:
-            return place
+def _execution_key(job: JobRecord, stage: int, ordinal: int) -> ExecutionKey:
+    for key in execution_keys(job.spec):
+        if key.stage == stage and key.ordinal == ordinal:
+            return key
     raise ExecutionNotFoundError

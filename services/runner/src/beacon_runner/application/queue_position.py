@@ -11,7 +11,7 @@ from beacon_contracts.wait_reason import ExecutionWait
 from beacon_lifecycle import Clock
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.domain.jobs import JobRecord
-from beacon_runner.domain.plan import Place, ended, unfinished
+from beacon_runner.domain.plan import ExecutionKey, ended, unfinished
 from beacon_runner.domain.states import LIVE
 from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.router import RouterPort
@@ -58,7 +58,7 @@ class PositionService:
             return []
         return [wait for wait in found if wait is not None]
 
-    async def unfinished(self, job: JobRecord) -> list[Place]:
+    async def unfinished(self, job: JobRecord) -> list[ExecutionKey]:
         """The executions of the current stage that have not ended."""
         recorded = await self.queries.executions(job.id)
         stage = job.head.stage
@@ -72,7 +72,7 @@ class PositionService:
         wait_s = None if paused else self.estimator.wait_s(job.spec, position, job.head.stage)
         return JobPosition(position, wait_s, "queue")
 
-    async def _find(self, job: JobRecord, execution: Place) -> ExecutionWait | None:
+    async def _find(self, job: JobRecord, execution: ExecutionKey) -> ExecutionWait | None:
         request_id = encode_execution_id(job.id, execution.stage, execution.ordinal)
         found = await self.router.find(request_id, execution.region)
         return None if found is None or found.state.terminal else _wait(request_id, execution, found)
@@ -91,7 +91,7 @@ def _at_router(waits: Sequence[ExecutionWait]) -> JobPosition:
     return JobPosition(first.position, eta_s, "router", waiting_for)
 
 
-def _wait(request_id: str, execution: Place, found: InferenceView) -> ExecutionWait:
+def _wait(request_id: str, execution: ExecutionKey, found: InferenceView) -> ExecutionWait:
     return ExecutionWait(
         execution_id=request_id,
         model=execution.model,

@@ -66,7 +66,7 @@ class Admission:
     def _generation(self, job: GenerationJob, spread: int, tier: Tier | None) -> AdmittedJob:
         model, duration_s = job.model, job.duration
         problems = list(json_problems(job.params, "params")) if job.params else []
-        region = self._place(model, "model", job.region, spread, problems)
+        region = self._region_of(model, "model", job.region, spread, problems)
         given: dict[str, Any] = {"prompt": job.prompt}
         if duration_s is not None:
             problems += self._duration_problems(model, duration_s, tier)
@@ -96,7 +96,7 @@ class Admission:
         questions = _collapse_questions(job, problems)
         regions = self._known_regions(job.regions, "regions", problems)
         targets = self._targets(job, regions, problems)
-        total = len(questions) * sum(len(places) for places in targets.values())
+        total = len(questions) * sum(len(chosen) for chosen in targets.values())
         if total > self._config.limits.matrix_executions:
             allowed = self._config.limits.matrix_executions
             message = (
@@ -107,7 +107,7 @@ class Admission:
             raise InvalidFieldsError(problems)
         spec = {
             "questions": [{"id": name, "prompt": prompt} for name, prompt in questions.items()],
-            "targets": [[model, places] for model, places in targets.items()],
+            "targets": [[model, chosen] for model, chosen in targets.items()],
             **_options(job),
         }
         return AdmittedJob("matrix", job.name, spec, 1, total)
@@ -125,12 +125,12 @@ class Admission:
                 if choice.regions is not None:
                     wanted = self._known_regions(choice.regions, f"models[{number}].regions", problems)
             serving = self._serving_of(model, field, problems)
-            places = targets.setdefault(model, [])
+            chosen = targets.setdefault(model, [])
             for region in wanted:
                 if serving and region not in serving:
                     problems.append(_not_served(field, model, region, serving))
-                elif region not in places:
-                    places.append(region)
+                elif region not in chosen:
+                    chosen.append(region)
         return targets
 
     def _pipeline(self, job: PipelineJob, spread: int) -> AdmittedJob:
@@ -144,7 +144,7 @@ class Admission:
         problems += _input_problems(feature, job.input)
         steps = []
         for step in feature.steps:
-            region = self._place(step.model, "region", job.region, spread, problems)
+            region = self._region_of(step.model, "region", job.region, spread, problems)
             steps.append(
                 {
                     "name": step.name,
@@ -159,7 +159,7 @@ class Admission:
         spec = {"feature": job.feature, "input": job.input, "steps": steps, **_options(job)}
         return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps))
 
-    def _place(
+    def _region_of(
         self, model: str, field: str, wanted: str | None, spread: int, problems: list[FieldProblem]
     ) -> str | None:
         """The region of one execution; a problem is added when there is none."""

@@ -24,7 +24,7 @@ class PlanError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExecutionKey:
     """An execution's name inside its job, known before anything is rendered or run."""
 
     stage: int
@@ -54,43 +54,43 @@ def stage_plan(
         prompts = {question["id"]: question["prompt"] for question in spec["questions"]}
         return tuple(
             PlannedExecution(
-                place.ordinal,
-                place.item,
-                place.model,
-                place.region,
+                key.ordinal,
+                key.item,
+                key.model,
+                key.region,
                 failover,
-                {"prompt": prompts[place.item]},
+                {"prompt": prompts[key.item]},
                 params,
             )
-            for place in _matrix_places(spec)
+            for key in _matrix_keys(spec)
         )
     return (
         PlannedExecution(0, GENERATION_ITEM, spec["model"], spec["region"], failover, spec["input"], params),
     )
 
 
-def places(spec: Mapping[str, Any]) -> Iterator[Place]:
+def execution_keys(spec: Mapping[str, Any]) -> Iterator[ExecutionKey]:
     """Every execution of every stage by name."""
     if "steps" in spec:
         for stage, step in enumerate(spec["steps"]):
-            yield Place(stage, 0, step["name"], step["model"], step["region"])
+            yield ExecutionKey(stage, 0, step["name"], step["model"], step["region"])
     elif "questions" in spec:
-        yield from _matrix_places(spec)
+        yield from _matrix_keys(spec)
     else:
-        yield Place(0, 0, GENERATION_ITEM, spec["model"], spec["region"])
+        yield ExecutionKey(0, 0, GENERATION_ITEM, spec["model"], spec["region"])
 
 
 def first_target(spec: Mapping[str, Any], stage: int = 0) -> tuple[str, str]:
     """The model and the region of the first execution of a stage."""
     if "model" in spec:
         return spec["model"], spec["region"]
-    first = next(place for place in places(spec) if place.stage == stage)
+    first = next(key for key in execution_keys(spec) if key.stage == stage)
     return first.model, first.region
 
 
-def unfinished(spec: Mapping[str, Any], stage: int, ended_ordinals: AbstractSet[int]) -> list[Place]:
+def unfinished(spec: Mapping[str, Any], stage: int, ended_ordinals: AbstractSet[int]) -> list[ExecutionKey]:
     """The executions of a stage without those that have ended."""
-    return [place for place in places(spec) if place.stage == stage and place.ordinal not in ended_ordinals]
+    return [key for key in execution_keys(spec) if key.stage == stage and key.ordinal not in ended_ordinals]
 
 
 def pending_executions(
@@ -123,12 +123,12 @@ def _failover(spec: Mapping[str, Any]) -> Failover:
     return Failover(spec.get("failover") or Failover.ANY)
 
 
-def _matrix_places(spec: Mapping[str, Any]) -> Iterator[Place]:
+def _matrix_keys(spec: Mapping[str, Any]) -> Iterator[ExecutionKey]:
     ordinal = 0
     for question in spec["questions"]:
         for model, regions in spec["targets"]:
             for region in regions:
-                yield Place(0, ordinal, question["id"], model, region)
+                yield ExecutionKey(0, ordinal, question["id"], model, region)
                 ordinal += 1
 
 

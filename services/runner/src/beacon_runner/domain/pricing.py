@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beacon_config import BeaconConfig
-from beacon_runner.domain.plan import places
+from beacon_runner.domain.plan import execution_keys
 
 
 def seconds_of(config: BeaconConfig, spec: Mapping[str, Any]) -> float:
@@ -13,7 +13,7 @@ def seconds_of(config: BeaconConfig, spec: Mapping[str, Any]) -> float:
     if "steps" not in spec and isinstance(given, Mapping) and "duration" in given:
         return float(given["duration"])
     return sum(
-        config.models[place.model].expected_run_s for place in places(spec) if place.model in config.models
+        config.models[key.model].expected_run_s for key in execution_keys(spec) if key.model in config.models
     )
 
 

@@ -74,13 +74,13 @@ def admit(
     """For each candidate the limit that it reaches, or None; in order. `room` None: the queue has room."""
     usage = _Usage(used, room, queue_size)
     answers: list[LimitReached | None] = [None] * len(candidates)
-    for places in _groups(candidates):
-        verdicts = [usage.check(candidates[place], offset) for offset, place in enumerate(places)]
+    for indexes in _groups(candidates):
+        verdicts = [usage.check(candidates[index], offset) for offset, index in enumerate(indexes)]
         if any(verdicts):
-            for place, verdict in zip(places, verdicts, strict=True):
-                answers[place] = verdict or _refused_with_group(verdicts)
+            for index, verdict in zip(indexes, verdicts, strict=True):
+                answers[index] = verdict or _refused_with_group(verdicts)
         else:
-            usage.add(candidates[place] for place in places)
+            usage.add(candidates[index] for index in indexes)
     return answers
 
 
@@ -99,8 +99,8 @@ def exceeds_limit(requested: int, allowance: Allowance | None, queue_size: int) 
 
 def _groups(candidates: Sequence[QuotaCandidate]) -> Iterable[list[int]]:
     groups: dict[object, list[int]] = {}
-    for place, candidate in enumerate(candidates):
-        groups.setdefault(candidate.group, []).append(place)
+    for index, candidate in enumerate(candidates):
+        groups.setdefault(candidate.group, []).append(index)
     return groups.values()
 
 

@@ -236,7 +236,7 @@ def execution_routes(jobs: JobService, keys: ApiKeyCache) -> APIRouter:
         """One execution with all its attempts."""
         job, stage, ordinal = decode_execution_id(execution_id)
         details = await jobs.execution(job, stage, ordinal, principal_of(request).owner)
-        return view_response(execution_view(details.job, details.place, details.recorded, details.earlier))
+        return view_response(execution_view(details.job, details.key, details.recorded, details.earlier))
 
     @routes.post(
         "/api/v1/executions/{execution_id}/retry-question",
@@ -253,7 +253,7 @@ def execution_routes(jobs: JobService, keys: ApiKeyCache) -> APIRouter:
         decision = await jobs.retry(job, stage, ordinal, owner)
         details = await jobs.execution(job, stage, ordinal, owner)
         view = RetryAccepted(
-            execution=execution_view(details.job, details.place, details.recorded, details.earlier),
+            execution=execution_view(details.job, details.key, details.recorded, details.earlier),
             retry_attempt=decision.retry_attempt,
             max_attempts=decision.max_attempts,
         )

@@ -16,7 +16,7 @@ from beacon_contracts.jobs import (
 )
 from beacon_runner.application.jobs import JobDetails, SkippedJob
 from beacon_runner.domain.jobs import AttemptRecord, EventRecord, ExecutionRecord, JobHead, JobRecord
-from beacon_runner.domain.plan import Place, places
+from beacon_runner.domain.plan import ExecutionKey, execution_keys
 from beacon_runner.domain.states import LIVE
 
 
@@ -96,15 +96,15 @@ def skip_view(skipped: SkippedJob) -> SkipView:
 
 
 def execution_views(job: JobRecord, recorded: Sequence[ExecutionRecord]) -> list[ExecutionView]:
-    by_place = {(one.stage, one.ordinal): one for one in recorded}
+    by_ordinal = {(one.stage, one.ordinal): one for one in recorded}
     return [
-        execution_view(job, place, by_place.get((place.stage, place.ordinal))) for place in places(job.spec)
+        execution_view(job, key, by_ordinal.get((key.stage, key.ordinal))) for key in execution_keys(job.spec)
     ]
 
 
 def execution_view(
     job: JobRecord,
-    place: Place,
+    key: ExecutionKey,
     recorded: ExecutionRecord | None,
     earlier: Sequence[AttemptRecord] | None = None,
 ) -> ExecutionView:
@@ -112,13 +112,13 @@ def execution_view(
     newest = recorded.newest if recorded is not None else _not_started(job.state)
     attempts = [] if recorded is None else [newest]
     return ExecutionView(
-        id=encode_execution_id(job.head.id, place.stage, place.ordinal),
+        id=encode_execution_id(job.head.id, key.stage, key.ordinal),
         job_id=encode_job_id(job.head.id),
-        stage=place.stage,
-        step=place.item if "steps" in job.spec else None,
-        item=place.item,
-        model=place.model,
-        region=place.region,
+        stage=key.stage,
+        step=key.item if "steps" in job.spec else None,
+        item=key.item,
+        model=key.model,
+        region=key.region,
         actual_region=newest.actual_region,
         backend=newest.backend,
         state=newest.state,

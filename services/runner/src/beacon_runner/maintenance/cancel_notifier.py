@@ -1,7 +1,7 @@
-"""Tells the routers of cancelled jobs: at once from the process that cancelled, later from the relay.
+"""Cancels jobs at the routers: immediately in the process that cancelled, repeated by the relay.
 
-A router that has told us nothing may still be running the job, so it is told again until it answers or until
-nobody waits for it any more. What was paid is kept only when a router says that the job ran.
+A router that has not answered may still be running the job, so the cancel is repeated until it answers
+or until `GIVE_UP_S` has passed. A paid price is kept only if a router reports that the job ran.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from beacon_runner.ports.router import CancelResult
 
 log = structlog.get_logger(__name__)
 
-GIVE_UP_S = 300.0  # well before routers forget what has ended
+GIVE_UP_S = 300.0  # less than the time for which routers keep results
 
 
-class CancelDesk(Protocol):
+class CancelPort(Protocol):
     async def cancel(
         self, request_id: str, region: str | None = None, *, fence: int | None = None
     ) -> CancelResult: ...
@@ -29,7 +29,7 @@ class CancelDesk(Protocol):
 @dataclass(frozen=True, slots=True)
 class CancelNotifier:
     store: CancelStore
-    router: CancelDesk
+    router: CancelPort
     batch: int = 20
 
     async def run_once(self) -> RunResult:
@@ -38,21 +38,21 @@ class CancelNotifier:
         return RunResult.limited(len(due), self.batch)
 
     async def notify(self, cancel: RouterCancel) -> None:
-        """Idempotent: a second time gives the same answers."""
+        """Idempotent: a repeated cancel gets the same answers."""
         answers = await asyncio.gather(
             *(
                 self.router.cancel(
-                    encode_execution_id(cancel.job, place.stage, place.ordinal),
-                    place.region,
+                    encode_execution_id(cancel.job, key.stage, key.ordinal),
+                    key.region,
                     fence=cancel.fence,
                 )
-                for place in cancel.places
+                for key in cancel.executions
             )
         )
         silent = [reason for answer in answers for reason in answer.unanswered]
         if silent and cancel.age_s < GIVE_UP_S:
             log.info("cancel_is_repeated", job=encode_job_id(cancel.job), silent=len(silent), first=silent[0])
             return
-        # The lease that the cancel broke is the one before its own.
+        # The cancelled run has the fence before the one of the cancel.
         ran = any(answer.ran(cancel.fence - 1) for answer in answers)
         await self.store.settle(cancel.job, ran=ran)

@@ -23,8 +23,8 @@ class MetricsCollector:
         stats = await self.admin.stats()
         for job_class, depth in stats.waiting.items():
             self.metrics.waiting.labels(job_class).set(depth)
-        places = {"retry": stats.retry, "dead": stats.dead, "leased": stats.leased, "overdue": stats.overdue}
-        for place, count in places.items():
+        counts = {"retry": stats.retry, "dead": stats.dead, "leased": stats.leased, "overdue": stats.overdue}
+        for place, count in counts.items():
             self.metrics.queued.labels(place).set(count)
         return RunResult(1)
 

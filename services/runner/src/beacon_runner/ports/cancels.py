@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from beacon_contracts.ids import JobId
-from beacon_runner.domain.plan import Place
+from beacon_runner.domain.plan import ExecutionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class RouterCancel:
 
     job: JobId
     fence: int
-    places: tuple[Place, ...]
+    executions: tuple[ExecutionKey, ...]
     age_s: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""Cancels that the routers are still to be told of: durable, so that no process has to live for it."""
+"""Cancels that the routers have not confirmed. They are durable: any process can repeat them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,39 +15,39 @@ if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
 
 _SQL = statements("cancels")
-FIRST_TRY_S = 3.0  # how long the process that cancelled has the first try to itself
+FIRST_TRY_S = 3.0  # until then only the process that cancelled tries
 
 
-def most_places(config: BeaconConfig) -> int:
-    """How much of a job may be at the routers, of what is not recorded as ended: what runs, and as much again
-    that has ended and is not recorded yet."""
+def max_router_cancels(config: BeaconConfig) -> int:
+    """How many unrecorded executions of a job may be at the routers: those that run, and as many that have
+    ended there and are not recorded yet."""
     return 2 * config.limits.job_parallelism
 
 
 class PostgresCancels:
-    def __init__(self, database: Database, *, most_places: int) -> None:
+    def __init__(self, database: Database, *, max_executions: int) -> None:
         self._database = database
-        self._most_places = most_places
+        self._max_executions = max_executions
 
     async def take(self, limit: int) -> Sequence[RouterCancel]:
         async with self._database.transaction() as connection:
             rows = await connection.fetch(_SQL["take"], limit)
-            return [await cancel_of(connection, row, row["age_s"], self._most_places) for row in rows]
+            return [await cancel_of(connection, row, row["age_s"], self._max_executions) for row in rows]
 
     async def settle(self, job: JobId, *, ran: bool) -> None:
-        """Forget the trace, and give back in the same step what was paid for nothing; once."""
+        """Remove the request; in the same transaction refund, once, a price that was paid for nothing."""
         async with self._database.transaction() as connection:
             first = await connection.fetchval(_SQL["settle"], job)
             if first is not None and not ran:
                 await refund(connection, [job])
 
 
-async def leave_trace(connection: "Connection", job: JobId) -> None:
-    await connection.execute(_SQL["leave_trace"], job, FIRST_TRY_S)
+async def request_router_cancel(connection: "Connection", job: JobId) -> None:
+    await connection.execute(_SQL["request_router_cancel"], job, FIRST_TRY_S)
 
 
 async def cancel_of(connection: "Connection", row: Any, age_s: float, most: int) -> RouterCancel:
-    """Starts are not always recorded, so all that has not ended may be running, up to a bound."""
+    """Starts are not always recorded, so any execution that has not ended may be running, up to a bound."""
     ended = await connection.fetch(_SQL["ended_ordinals"], row["id"], row["stage"])
     left = unfinished(row["spec"], row["stage"], {found["ordinal"] for found in ended})
     return RouterCancel(JobId(row["id"]), row["fence"], tuple(left[:most]), age_s)

@@ -20,23 +20,22 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-# Every statement looks rows up by key. A plan that was made while a table was empty must not read the whole
-# table when it has a million rows, so plans that do are ruled out from the start. What the tests look at, the
-# plans for any values, are also the ones that are used: to plan for a list of 500 keys took longer.
+# Every statement finds rows by key. A plan made while a table was empty must not scan the table when it has
+# a million rows, so plans with sequential scans are excluded. Generic plans are the ones that the tests check;
+# planning for a list of 500 keys took longer.
 _PLANNER = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_generic_plan"}
 
-# A process that freezes in the middle of a transaction must not keep others from the rows it has locked. The
-# first bound knows a transaction that waits for its process; one whose statement is prepared and not yet run
-# looks busy, and only the second bound (PostgreSQL 17) ends it.
-_FROZEN = {"idle_in_transaction_session_timeout": "5000", "transaction_timeout": "20000"}
-
+# A process that stalls in a transaction must not keep its row locks. The first timeout ends a transaction
+# that waits for its client. One whose statement is prepared and not executed counts as active; only the
+# second timeout (PostgreSQL 17) ends it.
+_STALLED = {"idle_in_transaction_session_timeout": "5000", "transaction_timeout": "20000"}
 
 DISK_FULL_FOR_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for a server that stands still, before saying that it does not answer."""
+class DatabaseTimeouts:
+    """How long to wait for a server that is stalled before it counts as unavailable."""
 
     connect_s: float = 10.0
     free_connection_s: float = 10.0
@@ -52,40 +51,40 @@ class Database:
         *,
         size: int = 10,
         name: str = "beacon-runner",
-        patience: Patience | None = None,
+        timeouts: DatabaseTimeouts | None = None,
     ) -> None:
-        self._patience = patience or Patience()
-        self._at_hand: list[Connection] = []
-        self._in_line = 0  # those who wait for the pool
+        self._timeouts = timeouts or DatabaseTimeouts()
+        self._idle: list[Connection] = []
+        self._waiting = 0  # callers that wait for the pool
         self._closing = False
         self._disk_full = "", 0.0
         self._pool = asyncpg.create_pool(
             url,
             min_size=0,  # a process may start before its database
             max_size=size,
-            max_inactive_connection_lifetime=0,  # a new connection would cost the first one after a pause
+            max_inactive_connection_lifetime=0,  # reconnecting would delay the first request after a pause
             init=_prepare,
-            reset=_leave_as_it_is,
-            timeout=self._patience.connect_s,
-            command_timeout=self._patience.command_s,
+            reset=_no_reset,
+            timeout=self._timeouts.connect_s,
+            command_timeout=self._timeouts.command_s,
             statement_cache_size=256,
             max_cached_statement_lifetime=0,
-            server_settings={**_PLANNER, **_FROZEN, "application_name": name},
+            server_settings={**_PLANNER, **_STALLED, "application_name": name},
         )
 
     async def open(self) -> None:
-        """Ready to connect; a first connection is made now if the database is there."""
+        """Ready to connect; a first connection is opened now if the database is available."""
         await self._pool
         try:
             async with self.acquire():
                 pass
         except StoreUnavailableError as error:
-            log.warning("database_not_there_yet", error=str(error))
+            log.warning("database_unavailable_at_start", error=str(error))
 
     async def close(self) -> None:
         self._closing = True
-        while self._at_hand:
-            await self.give_back(self._at_hand.pop())
+        while self._idle:
+            await self.release(self._idle.pop())
         await self._pool.close()
 
     def note_disk_full(self, message: str) -> None:
@@ -102,29 +101,29 @@ class Database:
         return PooledConnection(self)
 
     def keep(self, connection: "Connection") -> bool:
-        """One whose use ended well stays at hand: the pool takes it back by two tasks and two turns of the
-        loop, which would stand between an answer and whoever waits for it."""
-        if self._in_line or self._closing or not _is_reusable(connection):
+        """Keep a healthy connection for the next caller: releasing it to the pool takes two tasks and two
+        turns of the event loop, which would delay the response."""
+        if self._waiting or self._closing or not _is_reusable(connection):
             return False
-        self._at_hand.append(connection)
+        self._idle.append(connection)
         return True
 
     async def take(self) -> "Connection":
-        while self._at_hand:
-            connection = self._at_hand.pop()
+        while self._idle:
+            connection = self._idle.pop()
             if _is_reusable(connection):
                 return connection
-            await self.give_back(connection)
-        self._in_line += 1
+            await self.release(connection)
+        self._waiting += 1
         try:
             # The pool's own timeout would start a task for every connection taken.
-            async with asyncio.timeout(self._patience.free_connection_s):
+            async with asyncio.timeout(self._timeouts.free_connection_s):
                 return await self._pool.acquire()
         finally:
-            self._in_line -= 1
+            self._waiting -= 1
 
-    async def give_back(self, connection: "Connection") -> None:
-        await self._pool.release(connection, timeout=self._patience.command_s)
+    async def release(self, connection: "Connection") -> None:
+        await self._pool.release(connection, timeout=self._timeouts.command_s)
 
     @asynccontextmanager
     async def transaction(self) -> "AsyncIterator[Connection]":
@@ -168,7 +167,7 @@ class PooledConnection:
         if error is None and self._database.keep(self._connection):
             return
         try:
-            await self._database.give_back(self._connection)
+            await self._database.release(self._connection)
         except UNAVAILABLE as late:
             raise unavailable(late) from late
         if isinstance(error, asyncpg.exceptions.DiskFullError):
@@ -180,21 +179,21 @@ class PooledConnection:
 def _is_reusable(connection: "Connection") -> bool:
     try:
         return not connection.is_closed() and not connection.is_in_transaction()
-    except asyncpg.InterfaceError:  # it broke, and has gone back to the pool by itself
+    except asyncpg.InterfaceError:  # it broke and was released automatically
         return False
 
 
 async def _prepare(connection: Any) -> None:
-    """JSON goes through orjson; what is bytes already is JSON already."""
+    """JSON is encoded by orjson; bytes are JSON already."""
     await connection.set_type_codec(
         "json", schema="pg_catalog", encoder=_encode, decoder=orjson.loads, format="binary"
     )
 
 
-async def _leave_as_it_is(connection: Any) -> None:
-    """Nothing here changes a session, so nothing is reset: that would be a second round trip.
+async def _no_reset(connection: Any) -> None:
+    """Sessions are never changed, so nothing is reset: that would be a second round trip.
 
-    A transaction that is still open is rolled back by the pool itself.
+    The pool rolls back an open transaction.
     """
 
 

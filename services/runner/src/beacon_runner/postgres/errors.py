@@ -1,10 +1,10 @@
-"""Errors of the driver as errors of the domain."""
+"""Translates errors of the driver into errors of the domain."""
 
 import asyncpg
 
 from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
 
-# A statement does not fit the tables. The tests see that all fit the newest version, so it is not that one.
+# The statement does not match the schema. Tests prepare all statements on the newest one: this one is older.
 OUTDATED = (
     asyncpg.exceptions.UndefinedTableError,
     asyncpg.exceptions.UndefinedColumnError,
@@ -14,7 +14,7 @@ OUTDATED = (
     asyncpg.exceptions.InvalidColumnReferenceError,  # ON CONFLICT without its index
 )
 
-UNAVAILABLE = (  # errors of the driver that say nothing about what was asked
+UNAVAILABLE = (  # errors that say nothing about the statement
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
@@ -23,21 +23,21 @@ UNAVAILABLE = (  # errors of the driver that say nothing about what was asked
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.InsufficientResourcesError,
     asyncpg.exceptions.InternalClientError,
-    # We stood still inside a transaction and the server ended it, or it has become a standby that only reads.
+    # The process stalled in a transaction and the server ended it, or the server became a read-only standby.
     asyncpg.exceptions.InvalidTransactionStateError,
-    # A migration has changed a table under a prepared statement: the next try prepares it again.
+    # A migration has changed a table under a prepared statement: the retry prepares it again.
     asyncpg.exceptions.InvalidCachedStatementError,
     *OUTDATED,
 )
 
 MIN_POSTGRES = 17  # transaction_timeout
 
-# Two writers of the same rows in another order: one of them was told to try again.
+# Two transactions locked the same rows in a different order: the server aborted one, which is retried.
 CONFLICTS = (asyncpg.exceptions.DeadlockDetectedError, asyncpg.exceptions.SerializationError)
 
 
 def unavailable(error: BaseException) -> StoreUnavailableError:
-    """The same as an error of the domain."""
+    """The error of the domain for an error of the driver."""
     if isinstance(error, asyncpg.exceptions.UndefinedObjectError) and "configuration parameter" in str(error):
         return StoreUnavailableError(f"PostgreSQL {MIN_POSTGRES} or later is required: {error}")
     if isinstance(error, OUTDATED):

@@ -11,7 +11,7 @@ from beacon_runner.domain.credit import Payment
 from beacon_runner.domain.errors import InsufficientCreditError, JobChangedError
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.ports.cancels import RouterCancel
-from beacon_runner.postgres.cancels import cancel_of, leave_trace
+from beacon_runner.postgres.cancels import cancel_of, request_router_cancel
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.refunds import refund
 from beacon_runner.postgres.report_params import encode_events
@@ -41,7 +41,7 @@ class PostgresJobCommands:
             await connection.execute(_SQL["cancel_executions"], version.id)
             at_router = None
             if decision.at_router:
-                await leave_trace(connection, version.id)
+                await request_router_cancel(connection, version.id)
                 at_router = await cancel_of(connection, row, 0.0, self._max_router_cancels)
             if decision.refund:
                 await refund(connection, [version.id])

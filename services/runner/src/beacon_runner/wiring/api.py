@@ -40,7 +40,7 @@ from beacon_runner.ports.events import WebSocketTokenStore
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.ports.router import RouterPort
-from beacon_runner.postgres.cancels import PostgresCancels, most_places
+from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.credit import PostgresCredit
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.dead_letters import PostgresDeadLetters
@@ -84,9 +84,9 @@ class ApiParts:
         self.priorities = priorities
         admission, users, credit = Admission(config), PostgresUsers(database), PostgresCredit(database)
         queries = PostgresJobQueries(database)
-        max_cancels = most_places(config)
+        max_cancels = max_router_cancels(config)
         commands = PostgresJobCommands(database, max_router_cancels=max_cancels)
-        cancels = CancelNotifier(PostgresCancels(database, most_places=max_cancels), router)
+        cancels = CancelNotifier(PostgresCancels(database, max_executions=max_cancels), router)
         keys = ApiKeyCache(users.principal, clock)
         rules = CommandRules(
             RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s)),

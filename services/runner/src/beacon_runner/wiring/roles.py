@@ -6,7 +6,7 @@ from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
-from beacon_runner.postgres.cancels import PostgresCancels, most_places
+from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.outbox import PostgresOutbox
@@ -54,7 +54,7 @@ def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL, name="beacon-relay")
     live = PostgresReconcile(database)
     pauses = PostgresPauses(database)
-    cancels = PostgresCancels(database, most_places=most_places(transport.config))
+    cancels = PostgresCancels(database, max_executions=max_router_cancels(transport.config))
     store = RelayStore(PostgresOutbox(database), live, live, PostgresRetention(database), pauses)
     router = _router_client(settings, transport)
     return [

@@ -10,7 +10,13 @@ from beacon_contracts.inference import Failover, InferenceView
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.json_limits import stored_form
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import PendingExecution, PlanError, pending_executions, places, stage_plan
+from beacon_runner.domain.plan import (
+    PendingExecution,
+    PlanError,
+    execution_keys,
+    pending_executions,
+    stage_plan,
+)
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -153,9 +159,9 @@ def _permanent(run: JobRun, failure: Failure) -> Dead:
 def _plan_without_input(job: ClaimedJob) -> tuple[PlannedExecution, ...]:
     """The executions by name only: enough to record that they failed."""
     return tuple(
-        PlannedExecution(place.ordinal, place.item, place.model, place.region, Failover.ANY, {}, {})
-        for place in places(job.spec)
-        if place.stage == job.stage
+        PlannedExecution(key.ordinal, key.item, key.model, key.region, Failover.ANY, {}, {})
+        for key in execution_keys(job.spec)
+        if key.stage == job.stage
     )
 
 

@@ -1,10 +1,10 @@
 -- name: lock_users
--- Hold these users against each other's submissions: what is counted next stays true until the commit.
+-- Lock these users: what is counted next stays correct until the commit.
 SELECT id FROM users WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: used
--- What users have: live jobs, jobs of the last hour, and when a place of the hour is free again if none is.
--- Counts stop at the given bounds: nobody needs to know by how much they are exceeded.
+-- What users have: live jobs, jobs of the last hour, and when the hourly limit frees if it is used up.
+-- Counts stop at the given bounds.
 SELECT u.id AS user_id, live.pending, recent.this_hour, recent.frees_in_s
 FROM unnest($1::uuid[], $2::integer[], $3::integer[]) AS u (id, most_pending, most_this_hour)
 CROSS JOIN LATERAL (
@@ -40,9 +40,9 @@ CROSS JOIN LATERAL (
 ) AS recent;
 
 -- name: lock_queue
--- One submission at a time may fill the last places of the whole queue.
+-- One submission at a time may use the remaining capacity of the queue.
 SELECT pg_advisory_xact_lock(hashtextextended('beacon.queue_size', 0));
 
 -- name: live_jobs
--- How many jobs live, counted up to a bound.
+-- The number of live jobs, counted up to a bound.
 SELECT count(*) FROM (SELECT FROM jobs WHERE finished_at IS NULL LIMIT $1) AS counted;

@@ -98,7 +98,7 @@ WITH waiting AS (
     INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front, batch)
     SELECT id, user_id, generation, stage, attempt, class, lane, front, batch
     FROM promoted
-), told AS (
+), noted AS (
     INSERT INTO job_events (job_id, seq, events)
     SELECT
         id, event_seq,
