@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 # Every statement finds rows by key. A plan made while a table was empty must not scan the table when it has
-# a million rows, so plans with sequential scans are excluded. Generic plans are the ones that the tests check;
+# a million rows, so plans with sequential scans are excluded. The tests check generic plans;
 # planning for a list of 500 keys took longer.
 _PLANNER = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_generic_plan"}
 
