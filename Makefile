@@ -65,7 +65,7 @@ test-docker: setup ## Run all tests on the stock Postgres and Valkey images (nee
 	@echo "==> testing on containers"
 	@BEACON_TEST_SERVERS=docker $(PY) -m pytest $(PYTEST_PARALLEL) $(ARGS)
 
-check: setup ## Lint, format, types, import contracts, class names, portal, deployment files
+check: setup ## Lint, format, types, import contracts, class names, documentation, portal, deployment files
 	@echo "==> ruff"
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -75,6 +75,8 @@ check: setup ## Lint, format, types, import contracts, class names, portal, depl
 	@$(BIN)/lint-imports --no-logo
 	@echo "==> class names"
 	@$(PY) -m infra.class_names
+	@echo "==> names in the documentation"
+	@$(PY) -m infra.doc_paths
 	@echo "==> portal"
 	@sh infra/check_portal.sh
 	@echo "==> deployment files"

@@ -12,42 +12,42 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.code_metrics import source
-from benchmarks.code_metrics.statements import distinct, round_trips
+from benchmarks.code_metrics.statements import round_trips
 from benchmarks.code_metrics.system import WINDOW_S, Trace, TracedSystem, traced_system
 from infra.class_names import duplicate_class_names
 
 MODEL, REGION = "llama3.2-1b", "US"
 REPETITIONS = 30
-IDLE_S = 8.0
 
 
-async def one_job(system: TracedSystem) -> bool:
-    """Submit a generation; true when it was completed inside the window."""
-    headers = {"Authorization": f"Bearer {system.credentials['admin_key']}"}
+async def submit_job(system: TracedSystem) -> str:
+    """The address of a generation, after the window in which it should have been completed."""
     url = f"{system.credentials['runner_url']}/api/v1/jobs"
     body = {"kind": "generation", "model": MODEL, "region": REGION, "prompt": "a cat"}
-    answer = await system.http.post(url, json=body, headers=headers)
+    answer = await system.http.post(url, json=body, headers=_headers(system))
     answer.raise_for_status()
     await asyncio.sleep(WINDOW_S)
-    job = await system.http.get(f"{url}/{answer.json()['job_id']}", headers=headers)
+    return f"{url}/{answer.json()['job_id']}"
+
+
+async def is_completed(system: TracedSystem, job_url: str) -> bool:
+    job = await system.http.get(job_url, headers=_headers(system))
     return bool(job.json()["status"] == "completed")
 
 
+def _headers(system: TracedSystem) -> dict[str, str]:
+    return {"Authorization": f"Bearer {system.credentials['admin_key']}"}
+
+
 async def trace_job(system: TracedSystem) -> Trace | None:
-    completed: list[str] = []
-    headers = {"Authorization": f"Bearer {system.credentials['admin_key']}"}
-    url = f"{system.credentials['runner_url']}/api/v1/jobs"
-    body = {"kind": "generation", "model": MODEL, "region": REGION, "prompt": "a cat"}
+    """None: the job was not completed inside the window."""
+    urls: list[str] = []
 
     async def submit() -> None:
-        answer = await system.http.post(url, json=body, headers=headers)
-        answer.raise_for_status()
-        completed.append(answer.json()["job_id"])
-        await asyncio.sleep(WINDOW_S)
+        urls.append(await submit_job(system))
 
     trace = await system.trace("beacon_runner", submit)
-    job = (await system.http.get(f"{url}/{completed[0]}", headers=headers)).json()
-    return trace if job["status"] == "completed" else None
+    return trace if await is_completed(system, urls[0]) else None
 
 
 async def trace_inference(system: TracedSystem, number: int) -> Trace:
@@ -72,19 +72,16 @@ async def trace_inference(system: TracedSystem, number: int) -> Trace:
 
 
 async def statements_of_a_job(system: TracedSystem) -> tuple[int, int]:
+    """The stretch of the log ends before the job is read. Polls of idle loops are not in every stretch."""
     await system.log_statements()
-    before = len(system.statement_log())
-    await asyncio.sleep(IDLE_S)
-    idle = distinct(system.statement_log()[before:])
-    smallest = None
-    for _ in range(5):
+    counts = []
+    for _ in range(REPETITIONS):
         before = len(system.statement_log())
-        await one_job(system)
-        await asyncio.sleep(0.2)
-        # The window ends where the job is read.
-        counted = round_trips(system.statement_log()[before:], idle)
-        smallest = counted if smallest is None else min(smallest, counted)
-    return smallest or (0, 0)
+        url = await submit_job(system)
+        log = system.statement_log()[before:]
+        if await is_completed(system, url):
+            counts.append(round_trips(log))
+    return min(counts, default=(0, 0))
 
 
 async def measure(tree: Path, *, show: bool) -> list[tuple[str, str]]:
@@ -92,7 +89,7 @@ async def measure(tree: Path, *, show: bool) -> list[tuple[str, str]]:
         Path(folder).chmod(0o755)
         async with traced_system(tree, Path(folder)) as system:
             for _ in range(3):
-                await one_job(system)
+                await submit_job(system)
             jobs = [trace for _ in range(REPETITIONS) if (trace := await trace_job(system)) is not None]
             for number in range(3):
                 await trace_inference(system, -1 - number)

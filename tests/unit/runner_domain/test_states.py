@@ -15,25 +15,33 @@ from beacon_runner.domain.states import (
     move,
 )
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "job-states.md"
+DOCS = Path(__file__).parents[3] / "docs"
 _ARROW = re.compile(r"^\s+(\w+) --> (\w+): (.+)$", re.MULTILINE)
 
 
-def drawn(number: int) -> set[tuple[str, str, str]]:
-    picture = DOCUMENT.read_text(encoding="utf-8").split("```mermaid")[number]
-    return set(_ARROW.findall(picture.split("```")[0]))
+def drawn(document: str, number: int) -> set[tuple[str, str, str]]:
+    """The arrows of a diagram; a label with commas stands for several transitions."""
+    diagram = (DOCS / document).read_text(encoding="utf-8").split("```mermaid")[number]
+    arrows = _ARROW.findall(diagram.split("```")[0])
+    return {(old, new, what) for old, new, labels in arrows for what in labels.split(", ")}
 
 
 def listed(table: Mapping[Any, tuple[tuple[str, str], ...]]) -> set[tuple[str, str, str]]:
     return {(str(old), str(new), str(what)) for what, pairs in table.items() for old, new in pairs}
 
 
-def test_the_picture_of_jobs_is_the_table() -> None:
-    assert drawn(1) == listed(JOB_TRANSITIONS)
+def test_the_diagram_of_jobs_equals_the_table() -> None:
+    assert drawn("job-states.md", 1) == listed(JOB_TRANSITIONS)
 
 
-def test_the_picture_of_executions_is_the_table() -> None:
-    assert drawn(2) == listed(EXECUTION_TRANSITIONS)
+def test_the_diagram_of_executions_equals_the_table() -> None:
+    assert drawn("job-states.md", 2) == listed(EXECUTION_TRANSITIONS)
+
+
+def test_the_diagram_in_the_architecture_omits_only_takeover_and_poison() -> None:
+    omitted = listed(JOB_TRANSITIONS) - drawn("architecture.md", 2)
+    assert drawn("architecture.md", 2) <= listed(JOB_TRANSITIONS)
+    assert {arrow for arrow in omitted if arrow[2] != "poison"} == {("processing", "processing", "claimed")}
 
 
 def test_every_state_is_reached() -> None:
