@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ class Filler:
 
     async def submit_batch(self, count: int, user: UserId, prompt: str) -> None:
         """So many jobs of one user as one batch, which stays in one lane."""
-        jobs = [replace(self.job(user, prompt), id=job_id, batch=True) for job_id in new_job_ids(count)]
+        jobs = [self.job(user, prompt)._replace(id=job_id, batch=True) for job_id in new_job_ids(count)]
         for start in range(0, count, CHUNK):
             await self._submissions.submit(jobs[start : start + CHUNK])
 

@@ -53,8 +53,8 @@ async def test_what_comes_during_a_write_shares_the_next_one(writer: Writer) -> 
     await commits.close()
 
 
-async def test_a_crowd_does_not_wait_for_the_write_under_way_and_a_third_write_waits(writer: Writer) -> None:
-    commits = GroupCommit("test", writer.write, crowd=3)
+async def test_many_pending_items_start_a_second_flush_but_no_third(writer: Writer) -> None:
+    commits = GroupCommit("test", writer.write, second_flush_at=3)
     first = asyncio.ensure_future(commits.submit(["a"]))
     await writer.started.wait()
     writer.started.clear()
@@ -74,7 +74,7 @@ async def test_a_crowd_does_not_wait_for_the_write_under_way_and_a_third_write_w
 
 
 async def test_a_shared_write_has_a_bound_but_a_group_is_never_split(writer: Writer) -> None:
-    commits = GroupCommit("test", writer.write, most=3)
+    commits = GroupCommit("test", writer.write, max_items=3)
     first = asyncio.ensure_future(commits.submit(["a"]))
     await writer.started.wait()
     others = [asyncio.ensure_future(commits.submit(list(names))) for names in ("bc", "de", "fghij")]

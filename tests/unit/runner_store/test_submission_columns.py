@@ -1,6 +1,4 @@
-"""What new jobs have in common goes to Postgres once."""
-
-from dataclasses import replace
+"""Values that new jobs share are sent to Postgres once."""
 
 import orjson
 
@@ -14,20 +12,20 @@ ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)
 
 
 def new_job(name: str, user: UserId, lane: str = "queue_1") -> NewJob:
-    return NewJob(JobId(new_uuid()), user, Tier.FREE, JobClass.LOW, lane, replace(ADMITTED, name=name))
+    return NewJob(JobId(new_uuid()), user, Tier.FREE, JobClass.LOW, lane, ADMITTED._replace(name=name))
 
 
-def test_each_job_points_to_the_one_place_of_what_it_shares_with_others() -> None:
+def test_each_job_has_the_index_of_its_shared_values() -> None:
     anna, bert = UserId(new_uuid()), UserId(new_uuid())
     jobs = [new_job("a", anna), new_job("b", anna), new_job("a", bert), new_job("a", anna)]
-    ids, places, specs, _, _, users, *_, names, stages, totals = submit_params(jobs)
-    assert ids == [job.id for job in jobs]
-    assert places == "{1,2,3,1}"
+    ids, indexes, specs, _, _, users, *_, names, stages, totals = submit_params(jobs)
+    assert ids == "{" + ",".join(job.id.hex for job in jobs) + "}"
+    assert indexes == "{1,2,3,1}"
     assert orjson.loads(specs) == [{"model": "flux"}] * 4
     assert (users, names, stages, totals) == ([anna, anna, bert], ["a", "b", "a"], [1] * 3, [1] * 3)
 
 
-def test_the_lane_of_a_user_is_not_written_out() -> None:
+def test_the_lane_of_a_user_is_stored_as_null() -> None:
     anna, bert = UserId(new_uuid()), UserId(new_uuid())
     lanes = [anna.hex, bert.hex, "queue_1", ""]
     *_, kept, _, _, _, _, _ = submit_params([new_job("a", anna, lane) for lane in lanes])

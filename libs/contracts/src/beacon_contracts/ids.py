@@ -5,7 +5,7 @@ from typing import NewType
 from uuid import UUID
 
 import uuid_utils
-from typeid import TypeID
+from typeid import TypeID, base32
 from typeid.errors import TypeIDException
 
 JobId = NewType("JobId", UUID)
@@ -26,17 +26,12 @@ class InvalidIdError(ValueError):
 
 def new_uuid() -> UUID:
     """A fresh UUIDv7: later ones sort after earlier ones."""
-    return UUID(bytes=new_uuid_bytes())
-
-
-def new_uuid_bytes() -> bytes:
-    """A fresh UUIDv7 as bytes, for callers that build another UUID class from it."""
-    return uuid_utils.uuid7().bytes
+    return UUID(bytes=uuid_utils.uuid7().bytes)
 
 
 def encode_id(prefix: str, value: UUID) -> str:
     """`encode_id("job", uuid)` is `job_` and 26 letters."""
-    return str(TypeID.from_uuid(uuid_utils.UUID(bytes=value.bytes), prefix))
+    return f"{prefix}_{base32.encode(value.bytes)}"
 
 
 def decode_id(prefix: str, text: str) -> UUID:

@@ -1,8 +1,8 @@
 """Submission: check, admit, store in a shared commit, estimate the wait. Single jobs and batches share it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import NamedTuple
 
 import orjson
 
@@ -28,8 +28,7 @@ from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.submissions import SubmissionStore
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedJob:
+class AcceptedJob(NamedTuple):
     """A stored job; position and wait are None when they are unknown or it does not wait."""
 
     job: Submitted
@@ -63,13 +62,13 @@ class SubmissionService:
         jobs = self._admit(principal, submissions, batch=batch)
         if self._priorities is not None:  # asked only for valid submissions: it may be slow
             job_class = await self._priorities.class_of(principal.user, jobs[0].job_class)
-            jobs = [replace(job, job_class=job_class) for job in jobs]
+            jobs = [job._replace(job_class=job_class) for job in jobs]
         if key is None:
             answers = await self._store.submit(jobs)
         elif batch:
             answers = await self._store.submit_batch(jobs, key, _hash(submissions))
         else:
-            keyed = replace(jobs[0], idempotency_key=key, request_hash=_hash(submissions))
+            keyed = jobs[0]._replace(idempotency_key=key, request_hash=_hash(submissions))
             answers = await self._store.submit([keyed])
         stored = [answer for answer in answers if isinstance(answer, Submitted)]
         if len(stored) < len(jobs):

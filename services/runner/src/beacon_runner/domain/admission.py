@@ -1,8 +1,7 @@
 """Checks a submission against the configuration and converts it to the form that is stored and run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from beacon_config import BeaconConfig
 from beacon_config.features import INPUT, FeatureConfig
@@ -17,8 +16,7 @@ from beacon_runner.domain.template import MissingReferenceError, references, res
 Submission = MatrixJob | PipelineJob | GenerationJob
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedJob:
+class AdmittedJob(NamedTuple):
     """A job ready to be stored. `spec` is complete: running it needs no configuration."""
 
     kind: str
@@ -26,7 +24,6 @@ class AdmittedJob:
     spec: Mapping[str, Any]
     stages: int
     total: int
-    duration_s: float | None = None
 
 
 class Admission:
@@ -78,7 +75,7 @@ class Admission:
         spec: dict[str, Any] = {"model": model, "region": region, "input": given}
         if job.params or job.failover is not Failover.ANY:
             spec |= _options(job)
-        return AdmittedJob("generation", job.name, spec, 1, 1, duration_s)
+        return AdmittedJob("generation", job.name, spec, 1, 1)
 
     def _duration_problems(self, name: str, duration_s: float, tier: Tier | None) -> Iterator[FieldProblem]:
         model = self._config.models.get(name)

@@ -1,6 +1,7 @@
 """New jobs, and what became of them."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
@@ -9,8 +10,7 @@ from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.quotas import Allowance, LimitReached
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(NamedTuple):
     """A job to be stored; `batch`: it was submitted together with others."""
 
     id: JobId
@@ -25,8 +25,7 @@ class NewJob:
     request_hash: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(NamedTuple):
     """A stored job; `created` is false when an earlier request with the same idempotency key stored it."""
 
     id: JobId

@@ -1,7 +1,6 @@
 """Stores new jobs: concurrent submissions share one transaction, and every job gets its own answer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -15,7 +14,7 @@ from beacon_runner.domain.job_ids import batch_of, ids_from
 from beacon_runner.domain.lanes import kept_lane
 from beacon_runner.domain.quotas import Allowance, QuotaCandidate, Use, admit
 from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Submitted
-from beacon_runner.postgres.arrays import numbers
+from beacon_runner.postgres.arrays import ids, numbers
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.group_commit import GroupCommit
 from beacon_runner.postgres.queue_capacity import QueueCapacity
@@ -57,7 +56,7 @@ class PostgresSubmissions:
 
     async def submit_batch(self, jobs: Sequence[NewJob], key: str, request_hash: bytes) -> Sequence[Answer]:
         """Store a batch under one idempotency key, which its first job holds: all of its jobs, or none."""
-        first = replace(jobs[0], idempotency_key=key, request_hash=request_hash)
+        first = jobs[0]._replace(idempotency_key=key, request_hash=request_hash)
         for _ in range(MAX_KEY_LOOKUPS):
             earlier = await self._earlier_batch(first, len(jobs))
             if earlier is not None:
@@ -86,7 +85,7 @@ class PostgresSubmissions:
         answers: dict[JobId, Answer] = {}
         keyed_batch = any(job.batch and job.idempotency_key is not None for job in jobs)
         limited = any(job.allowance is not None for job in jobs)
-        if not keyed_batch and not limited and self._capacity.is_plenty(len(jobs)):
+        if not keyed_batch and not limited and self._capacity.reserve(len(jobs)):
             rows = await self._database.fetch(_SQL["submit"], *submit_params(jobs))
             answers = _created(jobs, rows)
         # Left are jobs with limits and jobs whose key is taken, also by another job of this call.
@@ -103,13 +102,13 @@ class PostgresSubmissions:
                     await connection.execute(_LIMITS["lock_users"], sorted(users))
                 answers: dict[JobId, Answer] = await _earlier_answers(connection, jobs)
                 new = _first_of_each_key([job for job in jobs if job.id not in answers])
-                room = await self._exact_room(connection, len(new))
+                room = await self._counted_room(connection, len(new))
                 groups = [batch_of(job.id) if job.batch else job.id for job in new]
-                newcomers = [
+                candidates = [
                     QuotaCandidate(job.user, job.allowance, group)
                     for job, group in zip(new, groups, strict=True)
                 ]
-                reached = admit(newcomers, await _used(connection, users), room, self._capacity.size)
+                reached = admit(candidates, await _used(connection, users), room, self._capacity.size)
                 answers |= {
                     job.id: limit for job, limit in zip(new, reached, strict=True) if limit is not None
                 }
@@ -124,9 +123,9 @@ class PostgresSubmissions:
 
         return await retried(transaction)
 
-    async def _exact_room(self, connection: "Connection", count: int) -> int | None:
-        """None while there is plenty: then no submission has to wait for another."""
-        if self._capacity.is_plenty(count):
+    async def _counted_room(self, connection: "Connection", count: int) -> int | None:
+        """The room of the queue; None while there is much: then submissions need no lock."""
+        if self._capacity.reserve(count):
             return None
         await connection.execute(_LIMITS["lock_queue"])
         live = int(await connection.fetchval(_LIMITS["live_jobs"], self._capacity.size))
@@ -155,16 +154,17 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     shared: dict[tuple[Any, ...], int] = {}
     indexes = []
     for job in jobs:
-        admitted, lane = job.admitted, kept_lane(job.lane, job.user)
-        values = job.user, job.tier, job.job_class, lane, job.batch, admitted.kind, admitted.name
-        indexes.append(shared.setdefault((*values, admitted.stages, admitted.total), len(shared) + 1))
+        kind, name, _, stages, total = job.admitted
+        values = job.user, job.tier, job.job_class, job.lane, job.batch, kind, name, stages, total
+        indexes.append(shared.setdefault(values, len(shared) + 1))
+    rows = [(user, tier, of, kept_lane(lane, user), *rest) for user, tier, of, lane, *rest in shared]
     return (
-        [job.id for job in jobs],
+        ids([job.id for job in jobs]),
         numbers(indexes),
         orjson.dumps([job.admitted.spec for job in jobs]),
         [job.idempotency_key for job in jobs],
         [job.request_hash for job in jobs],
-        *map(list, zip(*shared, strict=True)),
+        *map(list, zip(*rows, strict=True)),
     )
 
 

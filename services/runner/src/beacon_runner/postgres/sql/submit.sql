@@ -4,7 +4,7 @@
 WITH input AS (
     SELECT i.id, i.spec, i.idempotency_key, i.request_hash, s.*
     FROM ROWS FROM (
-        unnest($1::uuid[], $2::text::integer[], $4::text[], $5::bytea[]), json_array_elements($3::json)
+        unnest($1::text::uuid[], $2::text::integer[], $4::text[], $5::bytea[]), json_array_elements($3::json)
     ) WITH ORDINALITY AS i (id, shared, idempotency_key, request_hash, spec, place)
     JOIN unnest(
         $6::uuid[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::text[], $12::text[], $13::smallint[],
