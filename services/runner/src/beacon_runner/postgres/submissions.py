@@ -1,6 +1,7 @@
 """Stores new jobs: concurrent submissions share one transaction, and every job gets its own answer."""
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -46,8 +47,8 @@ class PostgresSubmissions:
         self._database = database
         self._capacity = QueueCapacity(database, clock, queue_size)
         self._on_commit = on_commit
-        self._unlimited: GroupCommit[NewJob, Answer] = GroupCommit("submissions", self._store)
-        self._limited: GroupCommit[NewJob, Answer] = GroupCommit("limited-submissions", self._store)
+        self._unlimited: GroupCommit[NewJob, Answer] = GroupCommit("submissions", self._store_unlimited)
+        self._limited: GroupCommit[NewJob, Answer] = GroupCommit("limited-submissions", self._store_checked)
 
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
         """Store one user's jobs; returns after the commit, with an answer for each job."""
@@ -62,7 +63,7 @@ class PostgresSubmissions:
             if earlier is not None:
                 return earlier
             try:
-                return await self._store([first, *jobs[1:]])
+                return await self._store_checked([first, *jobs[1:]])
             except _KeyTakenMeanwhileError:
                 continue
         raise StoreUnavailableError("the idempotency key was taken and released by concurrent requests")
@@ -81,14 +82,22 @@ class PostgresSubmissions:
         await self._limited.close()
         await self._capacity.close()
 
-    async def _store(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
-        answers: dict[JobId, Answer] = {}
-        keyed_batch = any(job.batch and job.idempotency_key is not None for job in jobs)
-        limited = any(job.allowance is not None for job in jobs)
-        if not keyed_batch and not limited and self._capacity.reserve(len(jobs)):
+    async def _store_unlimited(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
+        """In one statement while the queue has much room and no idempotency key is taken."""
+        stored: frozenset[JobId] = frozenset()
+        if self._capacity.reserve(len(jobs)):
             rows = await self._database.fetch(_SQL["submit"], *submit_params(jobs))
-            answers = _created(jobs, rows)
-        # Left are jobs with limits and jobs whose key is taken, also by another job of this call.
+            if len(rows) == len(jobs):
+                self._on_commit()
+                return [_created(job) for job in jobs]
+            stored = frozenset(row["id"] for row in rows)
+        return await self._store_checked(jobs, stored)
+
+    async def _store_checked(
+        self, jobs: Sequence[NewJob], stored: AbstractSet[JobId] = frozenset()
+    ) -> Sequence[Answer]:
+        """Check limits and idempotency keys; a key may also be taken by another job of the same call."""
+        answers: dict[JobId, Answer] = {job.id: _created(job) for job in jobs if job.id in stored}
         while missing := [job for job in jobs if job.id not in answers]:
             answers |= await self._check_and_store(missing)
         self._on_commit()
@@ -115,10 +124,10 @@ class PostgresSubmissions:
                 admitted = [job for job, limit in zip(new, reached, strict=True) if limit is None]
                 if admitted:
                     rows = await connection.fetch(_SQL["submit"], *submit_params(admitted))
-                    stored = _created(admitted, rows)
+                    stored = {row["id"] for row in rows}
                     if any(job.batch and job.id not in stored for job in admitted):
                         raise _KeyTakenMeanwhileError
-                    answers |= stored
+                    answers |= {job.id: _created(job) for job in admitted if job.id in stored}
             return answers
 
         return await retried(transaction)
@@ -168,13 +177,8 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     )
 
 
-def _created(jobs: Sequence[NewJob], rows: Sequence[Any]) -> dict[JobId, Answer]:
-    stored = {row["id"] for row in rows}
-    return {
-        job.id: Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, created=True)
-        for job in jobs
-        if job.id in stored
-    }
+def _created(job: NewJob) -> Submitted:
+    return Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, created=True)
 
 
 async def _earlier_answers(connection: "Connection", jobs: Sequence[NewJob]) -> dict[JobId, Answer]:
