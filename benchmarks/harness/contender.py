@@ -24,7 +24,7 @@ class Contender(Protocol):
         """Make what is needed before jobs can be queued."""
 
     async def fill(self, count: int) -> None:
-        """Queue so many jobs that do nothing; nobody works on them yet."""
+        """Queue that many jobs that do nothing; no worker runs yet."""
 
     async def drain(self, count: int) -> float:
         """Work on all of them: from the start of the first until the last result is recorded."""
@@ -101,7 +101,7 @@ def options() -> Mapping[str, Any]:
 
 
 def run(contender: Callable[[], object], work: Callable[[], object]) -> None:
-    """The entry of a contender's module: answer commands, or be the worker when asked to `work`."""
+    """The entry of a contender's module: answer commands, or run the worker with the argument `work`."""
     if sys.argv[1:2] == ["work"]:
         worked = work()
         if inspect.iscoroutine(worked):
@@ -133,7 +133,7 @@ async def _serve(contender: object, write: Any) -> None:
             if inspect.isawaitable(answer):
                 answer = await answer
             write(json.dumps({"answer": answer}) + "\n")
-        except Exception as error:  # noqa: BLE001 - told to the parent, which decides
+        except Exception as error:  # noqa: BLE001 - reported to the parent, which decides
             traceback.print_exc()
             write(json.dumps({"error": repr(error)}) + "\n")
 

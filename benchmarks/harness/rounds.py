@@ -5,7 +5,7 @@ from random import Random
 
 
 def shuffled_rounds(names: Sequence[str], rounds: int, seed: int) -> Iterator[list[str]]:
-    """As many rounds as asked for, each with every name once, shuffled by the seed."""
+    """The given number of rounds, each with every name once, shuffled by the seed."""
     random = Random(seed)
     for _ in range(rounds):
         order = list(names)

@@ -66,7 +66,7 @@ class Arena:
             await self._administer("drop_database", database)
 
     async def settle(self, place: Place) -> None:
-        """Statistics for the planner, and no checkpoint of somebody else's work inside the measurement."""
+        """Statistics for the planner, and no checkpoint of earlier work inside the measurement."""
         await _execute(place.database_url, "ANALYZE")
         await _execute(place.database_url, "CHECKPOINT")
 

@@ -1,4 +1,4 @@
-"""A measurement that is told to stop puts away its servers and contenders first."""
+"""On SIGTERM and SIGINT a measurement stops its servers and contenders first."""
 
 import asyncio
 import signal

@@ -17,9 +17,9 @@ FAILING = {"kind": "error", "status": 503}
 
 def test_submit_a_matrix_and_watch_it_to_the_end(portal: PortalPage, key: str) -> None:
     page = portal.page
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("websocket", lambda socket: asked.append(socket.url))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.on("websocket", lambda socket: requested.append(socket.url))
     portal.sign_in(key)
     portal.go("Submit")
     page.get_by_label("Name", exact=True).first.fill("two by two by three")
@@ -42,8 +42,8 @@ def test_submit_a_matrix_and_watch_it_to_the_end(portal: PortalPage, key: str) -
     expect(portal.answer(QWEN, "ASIA")).to_contain_text("Is the sea <b>blue</b>?")
     portal.go("Jobs")
     expect(page.get_by_role("row", name="two by two by three")).to_contain_text("Completed")
-    assert [address for address in asked if "/ws/job_" in address]
-    assert not [address for address in asked if key in address]
+    assert [address for address in requested if "/ws/job_" in address]
+    assert not [address for address in requested if key in address]
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -247,7 +247,7 @@ def test_an_unknown_key_is_rejected_and_signing_out_is_final(
     page = portal.page
     console.tolerate("401")
     page.goto(portal.address)
-    page.get_by_label("API key").fill("nobody's")
+    page.get_by_label("API key").fill("unknown")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_label("API key")).to_have_accessible_description(re.compile("unknown"))
     portal.sign_in(key)

@@ -79,7 +79,7 @@ async def _limits_were_kept(system: System) -> None:
     group = [call for call in calls if call["dialect"] == "modal" and call not in ending]
     assert most_at_once(group) <= CAP, "the routers exceeded the cap that they share"
     unexplained = [call for call in excess if not any(_overlap(call, one) for one in ending)]
-    assert unexplained == [], "a GPU was asked for more than its slots"
+    assert unexplained == [], "a GPU got more calls than it has slots"
 
 
 def _overlap(call: Call, other: Call) -> bool:

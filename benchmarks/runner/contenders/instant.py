@@ -9,7 +9,7 @@ OUTPUT = {"text": "done"}
 
 
 class InstantRouter:
-    """The `Router` port without a network and without a GPU; `body` hears the prompt of each execution."""
+    """The `Router` port without network and GPU; `body` is called with the prompt of each execution."""
 
     def __init__(self, body: Callable[[str], None]) -> None:
         self._body = body
@@ -32,7 +32,7 @@ class InstantRouter:
 
 
 class HangingRouter:
-    """The `Router` port with executions that never end: whoever started one can be killed amid it."""
+    """The `Router` port with executions that never end, so that a worker can be killed during one."""
 
     def __init__(self, body: Callable[[str], None]) -> None:
         self._body = body
@@ -40,7 +40,7 @@ class HangingRouter:
     async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:  # noqa: ARG002
         self._body(request.input["prompt"])
         await asyncio.Event().wait()
-        raise AssertionError("an event that nobody sets was set")
+        raise AssertionError("an event that is never set was set")
 
     async def cancel(self, request_id: str, region: str) -> None:
         """Nothing to do: the task ends with its worker."""

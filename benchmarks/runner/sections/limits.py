@@ -1,4 +1,4 @@
-"""The bare resources, and how a rate is asked of any contender."""
+"""The bare resources, and how the rate of a system is measured."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

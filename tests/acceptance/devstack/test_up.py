@@ -50,7 +50,7 @@ class Up:
         return {file.stem: int(file.read_text(encoding="ascii")) for file in files}
 
     async def ready(self) -> None:
-        """By what a second start would be told: credentials may be those of a run that was killed."""
+        """By the lock file: credentials may be those of a run that was killed."""
         await until(lambda: self._serves() or self.process.returncode is not None, "it serves")
         assert self.process.returncode is None, await self.output() + self._logs()
 
@@ -60,10 +60,10 @@ class Up:
 
     def _serves(self) -> bool:
         try:
-            told = json.loads((self.home / "lock").read_text(encoding="utf-8"))
+            lock = json.loads((self.home / "lock").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return False
-        return bool(told.get("pid") == self.process.pid and "portal_url" in told)
+        return bool(lock.get("pid") == self.process.pid and "portal_url" in lock)
 
     async def output(self) -> str:
         assert self.process.stdout is not None
@@ -256,9 +256,9 @@ async def test_the_demo_prints_27_answers_and_ends_by_itself(home: Path) -> None
 
 async def test_a_demo_without_its_gpus_fails_and_says_where_to_look(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
-        nobody = probe.getsockname()[1]
+        unused_port = probe.getsockname()[1]
     names = ("US_1", "US_STEPS", "EU_1", "ASIA_1")
-    dead = {f"BEACON_BACKEND_{name}_URL": f"http://127.0.0.1:{nobody}/v1" for name in names}
+    dead = {f"BEACON_BACKEND_{name}_URL": f"http://127.0.0.1:{unused_port}/v1" for name in names}
     async with started(home, "demo", BEACON_DEMO_WITHIN_S="3", **dead) as demo:
         said = await demo.output()
         assert await demo.process.wait() == 1

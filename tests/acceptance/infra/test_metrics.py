@@ -55,6 +55,6 @@ def scaling_queries() -> Iterator[str]:
 
 @pytest.mark.parametrize("source", [dashboard_queries, alarm_queries, scaling_queries])
 def test_every_metric_that_is_asked_for_exists(exposed: set[str], source: Any) -> None:
-    asked = {name for query in source() for name in METRIC.findall(query)}
-    assert asked
-    assert asked <= exposed
+    queried = {name for query in source() for name in METRIC.findall(query)}
+    assert queried
+    assert queried <= exposed

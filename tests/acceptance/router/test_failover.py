@@ -110,15 +110,15 @@ async def test_a_cold_start_behind_a_proxy_that_cuts_requests_is_no_failure() ->
         )
         router = await running.enter_async_context(start_router(config))
         await us.hold()
-        asked = asyncio.ensure_future(router.infer("cold"))
+        response = asyncio.ensure_future(router.infer("cold"))
         await us.wait_running(1)
         assert (await router.look("cold")).state is InferenceState.WARMING
         await us.release()
 
-        view = await asked
+        view = await response
 
         assert view.state is InferenceState.COMPLETED
-        assert view.timing.load_s > slow["proxy_timeout_s"]  # and nobody was cut off
+        assert view.timing.load_s > slow["proxy_timeout_s"]  # and no call was cut off
         assert [call["outcome"] for call in await us.ledger()] == ["completed"]
 
 

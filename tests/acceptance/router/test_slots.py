@@ -1,4 +1,4 @@
-"""No slot too many, whatever the load: told by the ledgers of the GPUs themselves."""
+"""No limit is exceeded under any load, according to the ledgers of the simulated GPUs."""
 
 import asyncio
 from collections import Counter

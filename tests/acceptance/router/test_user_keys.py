@@ -1,4 +1,4 @@
-"""Users at the OpenAI-compatible door: their keys are the runner's, and so is their tier."""
+"""User keys at the OpenAI-compatible API: keys and tiers are those of the runner."""
 
 import openai
 import pytest
@@ -12,7 +12,7 @@ MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why i
 
 
 async def test_a_users_key_opens_the_door(stack: RunningStack) -> None:
-    async with door(stack, stack.credentials.user_key) as client:
+    async with openai_client(stack, stack.credentials.user_key) as client:
         answer = await client.chat.completions.create(model="llama3.2-1b", messages=MESSAGES)
         stream = await client.chat.completions.create(model="llama3.2-1b", messages=MESSAGES, stream=True)
         words = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
@@ -22,7 +22,7 @@ async def test_a_users_key_opens_the_door(stack: RunningStack) -> None:
 
 
 async def test_a_key_that_the_runner_does_not_know_does_not(stack: RunningStack) -> None:
-    async with door(stack, "bk_nobody") as client:
+    async with openai_client(stack, "bk_unknown") as client:
         with pytest.raises(openai.AuthenticationError) as refused:
             await client.chat.completions.create(model="llama3.2-1b", messages=MESSAGES)
 
@@ -30,10 +30,10 @@ async def test_a_key_that_the_runner_does_not_know_does_not(stack: RunningStack)
 
 
 async def test_a_users_key_is_not_the_service_token(stack: RunningStack) -> None:
-    async with door(stack, stack.credentials.user_key) as client:
+    async with openai_client(stack, stack.credentials.user_key) as client:
         with pytest.raises(openai.PermissionDeniedError):
             await client.get("/../status", cast_to=dict)
 
 
-def door(stack: RunningStack, key: str) -> openai.AsyncOpenAI:
+def openai_client(stack: RunningStack, key: str) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{stack.credentials.router_url}/v1", api_key=key, max_retries=0)

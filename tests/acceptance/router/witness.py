@@ -15,7 +15,7 @@ async def merged(*gpus: Gpusim) -> list[Call]:
 
 
 async def refused(*gpus: Gpusim) -> int:
-    """How often a slot too many was asked for."""
+    """How often more slots than exist were requested."""
     return sum([(await gpu.stats())["excess"] for gpu in gpus])
 
 

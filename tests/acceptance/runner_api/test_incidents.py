@@ -1,4 +1,4 @@
-"""What went wrong in systems like this one, told again: all is real but the worker, which is played."""
+"""Incidents of similar systems, reproduced: everything is real except the worker."""
 
 from datetime import timedelta
 

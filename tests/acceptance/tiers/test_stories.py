@@ -1,4 +1,4 @@
-"""The examples of tiers, limits, skips, promotion and pipelines, told from end to end."""
+"""Tiers, limits, skips, promotion and pipelines, end to end."""
 
 import asyncio
 
@@ -29,8 +29,8 @@ async def test_pipelines_run_step_by_step_within_the_limits_of_each_step(people:
         calls = await people.calls(model=step)
         assert len(calls) == 8, f"{step} ran once for each job"
         assert most_at_once(calls) <= limit, step
-    told = [event for event in await john.events(jobs[0]) if event.startswith(("STEP", "JOB"))]
-    assert told == ["JOB_QUEUED", *["STEP_START", "STEP_COMPLETE"] * 4, "JOB_COMPLETE"]
+    progress = [event for event in await john.events(jobs[0]) if event.startswith(("STEP", "JOB"))]
+    assert progress == ["JOB_QUEUED", *["STEP_START", "STEP_COMPLETE"] * 4, "JOB_COMPLETE"]
 
 
 async def test_a_failed_step_is_resumed_and_what_succeeded_is_never_run_again(people: People) -> None:
@@ -137,7 +137,7 @@ async def test_who_paid_and_cancels_at_the_routers_door_has_the_money_back_and_o
 
 
 async def test_one_users_bulk_does_not_block_the_others(people: People) -> None:
-    """Two hundred of one user wait, and whoever comes then is next but one."""
+    """With two hundred waiting jobs of one user, the job of another user starts second."""
     bulk, anna = await people.new("admin"), await people.new("admin")
     await people.hold("music")
     sent = (await bulk.ask("POST", "/api/v1/jobs/batch", {"jobs": [SONG] * 200})).json()["jobs"]
@@ -183,7 +183,7 @@ async def test_flux_and_sdxl_run_side_by_side_and_each_in_its_order(people: Peop
 async def test_what_fails_is_retried_three_times_then_dead_then_tried_again_by_its_user(
     people: People,
 ) -> None:
-    """Main queue, retry queue, dead letters; then the retry button."""
+    """Main queue, retry queue, dead dead_letters; then the retry button."""
     john, operator = await people.new("creator"), people.operator
     await people.fault(kind="error", model="audio", status=503, next=4)
     job_id = await john.submit(picture("audio"))
@@ -193,10 +193,10 @@ async def test_what_fails_is_retried_three_times_then_dead_then_tried_again_by_i
     assert execution["attempt"] == 4, "the first and three retries"
     assert (await john.events(job_id)).count("JOB_RETRYING") == 3
 
-    letters = (await operator.get("/admin/queue-dead"))["dead_letters"]
-    (letter,) = [one for one in letters if one["job_id"] == job_id]
-    assert letter["reason"] == "attempts_used_up"
-    assert (await operator.get("/admin/runtime/stats"))["dead"] == len(letters)
+    dead_letters = (await operator.get("/admin/queue-dead"))["dead_letters"]
+    (dead_letter,) = [one for one in dead_letters if one["job_id"] == job_id]
+    assert dead_letter["reason"] == "attempts_used_up"
+    assert (await operator.get("/admin/runtime/stats"))["dead"] == len(dead_letters)
 
     retry = f"/api/v1/executions/{execution['id']}/retry-question"
     assert (await john.ask("POST", retry)).status_code == 202
@@ -207,7 +207,7 @@ async def test_what_fails_is_retried_three_times_then_dead_then_tried_again_by_i
 
 
 async def test_a_step_without_capacity_waits_and_says_so(people: People) -> None:
-    """Image generation takes one at a time: the second job is told that it waits, and nothing fails."""
+    """Image generation has a limit of one: the second job reports that it waits, and nothing fails."""
     john = await people.new("creator")
     await people.hold("image_gen")
     first = await john.submit(CITY)

@@ -38,8 +38,8 @@ def sound_service() -> Topology:
     return Topology(regions=(RegionSpec("US"),), models=models, backends=(backend,))
 
 
-def asked(model: str, *moments: float, tier: str = "free", run_s: float = 15.0) -> list[Arrival]:
-    return [Arrival(moment, "somebody", model, tier, "US", run_s) for moment in moments]
+def arrivals(model: str, *moments: float, tier: str = "free", run_s: float = 15.0) -> list[Arrival]:
+    return [Arrival(moment, "user", model, tier, "US", run_s) for moment in moments]
 
 
 def starts(topology: Topology, *arrivals: Arrival) -> list[float]:
@@ -49,14 +49,14 @@ def starts(topology: Topology, *arrivals: Arrival) -> list[float]:
     return [began[id(arrival)] for arrival in arrivals]
 
 
-class Desk:
+class SchedulerDriver:
     """A scheduler whose runs end when the test says so."""
 
     def __init__(self, topology: Topology) -> None:
         self.scheduler = Scheduler(topology)
         self.now = 0.0
 
-    def ask(
+    def submit(
         self,
         name: str,
         model: str,
@@ -70,7 +70,7 @@ class Desk:
         self.scheduler.submit(self.now, request)
         return request
 
-    def begun(self) -> list[tuple[str, Reason]]:
+    def started(self) -> list[tuple[str, Reason]]:
         return [
             (start.id, start.reason) for start in self.scheduler.next(self.now) if isinstance(start, Start)
         ]
@@ -78,74 +78,74 @@ class Desk:
     def over(self, name: str, outcome: Outcome = Outcome.COMPLETED) -> list[tuple[str, Reason]]:
         """A run ends; what begins then."""
         self.scheduler.finished(self.now, RequestId(name), outcome, load_s=None, run_s=10.0)
-        return self.begun()
+        return self.started()
 
     def positions(self, names: Iterable[str]) -> list[int | None]:
         return [self.scheduler.position(RequestId(name)) for name in names]
 
 
 def test_cat_dog_and_bird_are_drawn_in_the_order_of_their_arrival() -> None:
-    assert starts(image_service(), *asked("flux", 0, 2, 5)) == [0, 15, 30]
+    assert starts(image_service(), *arrivals("flux", 0, 2, 5)) == [0, 15, 30]
 
 
 def test_models_do_not_wait_for_each_other() -> None:
     """Flux-A, SDXL-B, Flux-C, SDXL-D: C waits for A and never for B."""
-    flux, sdxl = asked("flux", 0, 2, run_s=10), asked("sdxl", 1, 3, run_s=15)
+    flux, sdxl = arrivals("flux", 0, 2, run_s=10), arrivals("sdxl", 1, 3, run_s=15)
     assert starts(image_service(), *flux, *sdxl) == [0, 10, 1, 16]
 
 
 def test_the_last_of_ten_flux_requests_waits_for_nine() -> None:
-    assert starts(image_service(), *asked("flux", *[0] * 10)) == [15.0 * place for place in range(10)]
+    assert starts(image_service(), *arrivals("flux", *[0] * 10)) == [15.0 * place for place in range(10)]
 
 
 def test_five_of_each_model_end_at_the_same_time() -> None:
-    ten = [*asked("flux", *[0] * 5), *asked("sdxl", *[0] * 5)]
+    ten = [*arrivals("flux", *[0] * 5), *arrivals("sdxl", *[0] * 5)]
     assert starts(image_service(), *ten) == [0, 15, 30, 45, 60] * 2
 
 
 def test_positions_count_those_who_wait_and_move_up_as_others_end() -> None:
-    desk = Desk(image_service())
+    driver = SchedulerDriver(image_service())
     for name in "ABCD":
-        desk.ask(name, "flux")
-    assert desk.positions("ABCD") == [1, 2, 3, 4]
-    assert [name for name, _ in desk.begun()] == ["A"]
-    assert desk.positions("ABCD") == [None, 1, 2, 3]
-    assert desk.begun() == [], "only one runs, and only the first may be next"
+        driver.submit(name, "flux")
+    assert driver.positions("ABCD") == [1, 2, 3, 4]
+    assert [name for name, _ in driver.started()] == ["A"]
+    assert driver.positions("ABCD") == [None, 1, 2, 3]
+    assert driver.started() == [], "only one runs, and only the first may be next"
     for moment, ended, following, positions in [
         (15.0, "A", "B", [None, None, 1, 2]),
         (30.0, "B", "C", [None, None, None, 1]),
         (45.0, "C", "D", [None, None, None, None]),
     ]:
-        desk.now = moment
-        assert [name for name, _ in desk.over(ended)] == [following]
-        assert desk.positions("ABCD") == positions
+        driver.now = moment
+        assert [name for name, _ in driver.over(ended)] == [following]
+        assert driver.positions("ABCD") == positions
 
 
 def test_tiers_go_by_rank_and_by_arrival_inside_a_tier() -> None:
-    desk = Desk(sound_service())
-    desk.ask("running", "audio")
-    desk.begun()
+    driver = SchedulerDriver(sound_service())
+    driver.submit("running", "audio")
+    driver.started()
     wanted = [f"{tier}-{number}" for tier in Tier for number in (1, 2)]
     for tier in reversed(list(Tier)):
         for number in (1, 2):
-            desk.ask(f"{tier}-{number}", "audio", TIERS.index(tier))
+            driver.submit(f"{tier}-{number}", "audio", TIERS.index(tier))
     served, ended = [], "running"
     for _ in wanted:
-        ((ended, _),) = desk.over(ended)
+        ((ended, _),) = driver.over(ended)
         served.append(ended)
     assert served == wanted
 
 
 def test_a_loaded_model_goes_on_three_times_and_then_the_other_has_its_turn() -> None:
-    desk = Desk(sound_service())
-    desk.ask("audio-0", "audio")
-    desk.begun()
-    desk.ask("music", "music")
+    driver = SchedulerDriver(sound_service())
+    driver.submit("audio-0", "audio")
+    driver.started()
+    driver.submit("music", "music")
     for number in range(1, 7):
-        desk.ask(f"audio-{number}", "audio")
+        driver.submit(f"audio-{number}", "audio")
     served, ended = [], "audio-0"
     for _ in range(4):
-        ((ended, reason),) = desk.over(ended)
+        ((ended, reason),) = driver.over(ended)
         served.append((ended, reason))
     assert served[:3] == [(f"audio-{number}", Reason.AFFINITY) for number in (1, 2, 3)]
     assert served[3][0] == "music"
@@ -155,30 +155,30 @@ def test_a_loaded_model_goes_on_three_times_and_then_the_other_has_its_turn() ->
 def test_a_request_past_its_bound_forces_the_switch_after_a_batch(waited_s: float, switches: bool) -> None:
     """Premium starves after 60 s. Then at most one turn of the higher tier and three requests for the loaded
     model start before it; until then all of the higher tier do."""
-    desk = Desk(sound_service())
-    desk.ask("audio-0", "audio", TIERS.index("creator"))
-    desk.begun()
-    desk.ask("music", "music", TIERS.index("premium"))
-    desk.now = waited_s
+    driver = SchedulerDriver(sound_service())
+    driver.submit("audio-0", "audio", TIERS.index("creator"))
+    driver.started()
+    driver.submit("music", "music", TIERS.index("premium"))
+    driver.now = waited_s
     for number in range(1, 9):
-        desk.ask(f"audio-{number}", "audio", TIERS.index("creator"))
+        driver.submit(f"audio-{number}", "audio", TIERS.index("creator"))
     served, ended = {}, "audio-0"
     for _ in range(5):
-        ((ended, reason),) = desk.over(ended)
+        ((ended, reason),) = driver.over(ended)
         served[ended] = reason
     assert served.get("music") is (Reason.STARVATION if switches else None)
 
 
 def test_who_pays_goes_before_admins_whatever_model_is_loaded_and_after_what_runs() -> None:
-    desk = Desk(sound_service())
-    desk.ask("running", "audio", ADMIN)
-    desk.begun()
+    driver = SchedulerDriver(sound_service())
+    driver.submit("running", "audio", ADMIN)
+    driver.started()
     for number in range(3):
-        desk.ask(f"admin-{number}", "audio", ADMIN)
-    desk.ask("paid", "music", FREE, front=True)
-    assert desk.begun() == [], "what runs is not disturbed"
-    assert desk.positions(["paid"]) == [1]
-    assert desk.over("running") == [("paid", Reason.FRONT)]
+        driver.submit(f"admin-{number}", "audio", ADMIN)
+    driver.submit("paid", "music", FREE, front=True)
+    assert driver.started() == [], "what runs is not disturbed"
+    assert driver.positions(["paid"]) == [1]
+    assert driver.over("running") == [("paid", Reason.FRONT)]
 
 
 def test_global_retries_go_before_the_regions_own_and_these_before_new_requests() -> None:
@@ -189,24 +189,27 @@ def test_global_retries_go_before_the_regions_own_and_these_before_new_requests(
             BackendSpec(f"{region}-1", region, frozenset({"llama"}), slots=4) for region in ("US", "EU")
         ),
     )
-    desk = Desk(topology)
-    pinned, moves = desk.ask("pinned", "llama", pinned=True), desk.ask("moves", "llama", region="EU")
-    desk.begun()
-    desk.over("pinned", Outcome.FAILED)
-    desk.over("moves", Outcome.FAILED)
-    desk.ask("running", "llama", pinned=True)
-    assert [name for name, _ in desk.begun()] == ["running"], "a region with concurrency 1 runs one"
-    desk.ask("new", "llama", ADMIN)
-    desk.scheduler.retry(desk.now, pinned, "US")
-    desk.scheduler.retry(desk.now, moves, "EU")
-    assert desk.over("running") == [("moves", Reason.GLOBAL_RETRY)]
-    assert desk.over("moves") == [("pinned", Reason.REGION_RETRY)]
-    assert [name for name, _ in desk.over("pinned")] == ["new"]
+    driver = SchedulerDriver(topology)
+    pinned, moves = (
+        driver.submit("pinned", "llama", pinned=True),
+        driver.submit("moves", "llama", region="EU"),
+    )
+    driver.started()
+    driver.over("pinned", Outcome.FAILED)
+    driver.over("moves", Outcome.FAILED)
+    driver.submit("running", "llama", pinned=True)
+    assert [name for name, _ in driver.started()] == ["running"], "a region with concurrency 1 runs one"
+    driver.submit("new", "llama", ADMIN)
+    driver.scheduler.retry(driver.now, pinned, "US")
+    driver.scheduler.retry(driver.now, moves, "EU")
+    assert driver.over("running") == [("moves", Reason.GLOBAL_RETRY)]
+    assert driver.over("moves") == [("pinned", Reason.REGION_RETRY)]
+    assert [name for name, _ in driver.over("pinned")] == ["new"]
 
 
 def test_ten_workers_at_an_endpoint_that_takes_one_go_one_after_another() -> None:
     models = (ModelSpec("image_gen", expected_load_s=0, expected_run_s=300, limit=1),)
     backends = (BackendSpec("gpu", "US", frozenset({"image_gen"}), slots=10),)
     topology = Topology(regions=(RegionSpec("US"),), models=models, backends=backends)
-    ten = asked("image_gen", *[0] * 10, run_s=300)
+    ten = arrivals("image_gen", *[0] * 10, run_s=300)
     assert starts(topology, *ten) == [300.0 * place for place in range(10)]

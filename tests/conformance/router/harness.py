@@ -77,7 +77,7 @@ async def redis_harness(url: str) -> AsyncIterator[RedisHarness]:
 
 
 class Inbox:
-    """What one process was told."""
+    """The events that one process received."""
 
     def __init__(self) -> None:
         self.news: list[LimitEvent] = []

@@ -98,18 +98,18 @@ async def test_idle_slots_are_released_to_waiting_processes(start_worker: StartW
 
 
 async def test_a_busy_process_releases_a_slot_after_each_run(start_worker: StartWorker) -> None:
-    busy, newcomer = await start_worker(), await start_worker()
+    busy, second = await start_worker(), await start_worker()
     busy.submit(1_000)
     await settled(lambda: busy.running == CAP)
 
-    newcomer.submit(1_000)
+    second.submit(1_000)
     await settled(lambda: "others wait" in repr(busy.lease))
     busy.finish()
-    await settled(lambda: newcomer.running == 1)
+    await settled(lambda: second.running == 1)
     busy.finish()
-    await settled(lambda: newcomer.running == 2)
+    await settled(lambda: second.running == 2)
 
-    assert busy.running + newcomer.running <= CAP
+    assert busy.running + second.running <= CAP
 
 
 async def test_two_busy_processes_both_go_on(start_worker: StartWorker) -> None:

@@ -1,4 +1,4 @@
-"""A Redis that restarts, forgets or stays away: who holds a slot keeps it, nobody gets one too many."""
+"""Redis restarts, loses its data or is unavailable: holders keep their slots, and no limit is exceeded."""
 
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
@@ -66,7 +66,7 @@ async def test_slots_survive_an_outage_longer_than_the_lease(
     holder, other = await harness.process(), await harness.process()
     await holder.acquire(GPU, [A, B, C])
 
-    await harness.pass_time(harness.lease_s * 1.5)  # nobody speaks meanwhile, as in an outage
+    await harness.pass_time(harness.lease_s * 1.5)  # no calls meanwhile, as in an outage
     server.restart()
     early = await when_back(other, D)
     kept = await when_kept(holder)

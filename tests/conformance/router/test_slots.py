@@ -1,4 +1,4 @@
-"""What a shared limit promises, whoever keeps it: cap, order, leases, news."""
+"""The guarantees of every implementation of shared limits: cap, order, leases, events."""
 
 from beacon_router.limits import Token
 from beacon_router.limits.port import LimitEventKind, SlotLimiter

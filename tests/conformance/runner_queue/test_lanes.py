@@ -99,11 +99,11 @@ async def test_wrong_counters_are_found_and_counted_again(harness: QueueHarness)
     await harness.claim(2)
     assert await harness.admin.reset_lanes() == []
     await harness.redis.set(harness.layout.name("queue:anna:running"), 7)
-    await harness.redis.set(harness.layout.name("queue:nobody:pending"), 2)
+    await harness.redis.set(harness.layout.name("queue:unused:pending"), 2)
     await harness.redis.hset(harness.layout.name("jobs:waiting"), "low", 9)
     assert sorted(await harness.admin.reset_lanes(), key=lambda row: row.lane) == [
         LaneCount("anna", 2, 1),
-        LaneCount("nobody", 0, 0),
+        LaneCount("unused", 0, 0),
     ]
     assert (await harness.loads("anna"), await harness.loads("bea")) == ((2, 1), (0, 1))
     assert (await harness.admin.stats()).waiting[JobClass.LOW] == 2

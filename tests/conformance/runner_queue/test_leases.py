@@ -134,9 +134,9 @@ async def test_redis_knows_what_it_holds(harness: QueueHarness) -> None:
     await harness.claim()
     await harness.add(waiting)
     newer = replace(waiting, generation=2)
-    asked = [LiveMessage(one, None) for one in (waiting, absent, leased, newer)]
-    assert await harness.queue.find_inconsistent(asked) == [absent, newer]
-    assert await harness.queue.find_inconsistent([replace(one, front=True) for one in asked[:1]]) == [waiting]
+    live = [LiveMessage(one, None) for one in (waiting, absent, leased, newer)]
+    assert await harness.queue.find_inconsistent(live) == [absent, newer]
+    assert await harness.queue.find_inconsistent([replace(one, front=True) for one in live[:1]]) == [waiting]
     raised = LiveMessage(replace(leased, job_class=JobClass.HIGH), None)
     assert await harness.queue.find_inconsistent([raised]) == [raised.message]
 

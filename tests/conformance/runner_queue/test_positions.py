@@ -1,4 +1,4 @@
-"""What a user is told about the wait, and what an operator sees."""
+"""Positions for users and statistics for operators."""
 
 from beacon_contracts.tiers import JobClass
 from beacon_runner.ports.queue_admin import LaneLoad

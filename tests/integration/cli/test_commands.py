@@ -1,4 +1,4 @@
-"""The command line against a runner's door: what it sends, what it prints, how it ends."""
+"""The command line against a stub of the runner: requests, output and exit codes."""
 
 import json
 from collections.abc import Callable, Sequence

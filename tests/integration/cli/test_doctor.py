@@ -118,7 +118,7 @@ async def test_a_clock_that_goes_wrong(runner: RunnerStub, ahead_s: int, words: 
 async def test_postgres_is_asked_directly(empty_database_url: str) -> None:
     (finding,) = await check_postgres(empty_database_url)
     assert finding.verdict is Verdict.OK
-    (finding,) = await check_postgres(f"postgres://nobody@{NOWHERE}/none")
+    (finding,) = await check_postgres(f"postgres://unknown@{NOWHERE}/none")
     assert finding.verdict is Verdict.FAILED
     assert "DATABASE_URL" in finding.what_to_do
 

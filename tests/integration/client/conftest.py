@@ -1,4 +1,4 @@
-"""A runner's door in a thread of its own, for callers that block."""
+"""A stub of the runner in a thread, for blocking clients."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The runner's door on a real socket: answers are scripted per path, and every call is kept."""
+"""A stub of the runner on a real socket: responses are scripted per path, and every call is recorded."""
 
 import asyncio
 from collections import defaultdict

@@ -100,8 +100,8 @@ async def test_repetition_is_bounded_and_waits_longer_each_time(
 async def test_the_server_may_say_how_long_to_wait(
     runner: RunnerStub, client: RunnerClient, pauses: RecordedSleep
 ) -> None:
-    asked = page(503, "busy", Retry_After="3")
-    runner.on("GET /api/v1/jobs/job_a", asked, page(503, "busy", Retry_After="3600"), job())
+    retry_soon = page(503, "busy", Retry_After="3")
+    runner.on("GET /api/v1/jobs/job_a", retry_soon, page(503, "busy", Retry_After="3600"), job())
     await client.job("job_a")
     assert pauses.seconds == [3.0, 5.0]
 
@@ -190,8 +190,8 @@ async def test_one_execution_is_retried_by_its_own_name(runner: RunnerStub, clie
 
 
 async def test_events_so_far_come_as_a_page(runner: RunnerStub, client: RunnerClient) -> None:
-    told = {"seq": 4, "type": "JOB_QUEUED", "job_id": "job_a", "at": "2026-01-01T00:00:00Z", "data": {}}
-    runner.on("GET /api/v1/jobs/job_a/events", {"events": [told], "more": True})
+    event = {"seq": 4, "type": "JOB_QUEUED", "job_id": "job_a", "at": "2026-01-01T00:00:00Z", "data": {}}
+    runner.on("GET /api/v1/jobs/job_a/events", {"events": [event], "more": True})
     found = await client.events("job_a", after=3)
     assert ([event.seq for event in found.events], found.more) == ([4], True)
     assert runner.calls[0].query == {"after": "3"}

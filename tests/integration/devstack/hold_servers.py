@@ -1,4 +1,4 @@
-"""Run by tests as a process of its own: holds a home with both servers until told to stop, or killed."""
+"""A separate process for tests: runs both servers in a home directory until it is stopped or killed."""
 
 import asyncio
 import json
@@ -16,12 +16,12 @@ async def main(path: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     with home.held({}):
         async with running_servers(home, Secrets.of(home), ServerSettings()) as servers:
-            told = {
+            report = {
                 "database_url": servers.database_url,
                 "redis_url": servers.redis_url,
                 "pids": [server.child.pid for server in servers.embedded],
             }
-            sys.stdout.write(json.dumps(told) + "\n")
+            sys.stdout.write(json.dumps(report) + "\n")
             sys.stdout.flush()
             await stop.wait()
 

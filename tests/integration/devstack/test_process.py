@@ -28,8 +28,8 @@ def port() -> int:
 
 
 def gpusim(home: Home, port: int, **settings: str) -> ServiceProcess:
-    told = {**os.environ, "GPUSIM_PORT": str(port), **settings}
-    spec = ProcessSpec("gpusim-us", "beacon_gpusim", told, url=f"http://127.0.0.1:{port}")
+    environment = {**os.environ, "GPUSIM_PORT": str(port), **settings}
+    spec = ProcessSpec("gpusim-us", "beacon_gpusim", environment, url=f"http://127.0.0.1:{port}")
     return ServiceProcess(spec, home, clock=SystemClock())
 
 
@@ -76,7 +76,7 @@ async def test_a_part_left_by_a_killed_run_is_ended_and_a_stranger_is_not(home: 
     await process.start()
     stranger = home.run / "stranger.pid"
     stranger.write_text(f"{os.getpid()}\n", encoding="ascii")
-    os.utime(stranger, (1, 1))  # older than this process: the number was somebody else's then
+    os.utime(stranger, (1, 1))  # older than this process: the pid belonged to another process then
     assert await end_recorded_processes(home.run, marker="beacon_gpusim") == 1
     assert await process.child.wait() == 0
     assert not list(home.run.iterdir())

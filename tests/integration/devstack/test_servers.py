@@ -229,30 +229,30 @@ async def held_home(home: Home, **how: Any) -> tuple[asyncio.subprocess.Process,
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
 async def test_servers_die_with_a_killed_owner_and_the_home_is_free_again(home: Home) -> None:
-    owner, told = await held_home(home)
-    await query(told["database_url"], "CREATE TABLE kept AS SELECT 42 AS answer")
+    owner, report = await held_home(home)
+    await query(report["database_url"], "CREATE TABLE kept AS SELECT 42 AS answer")
     owner.kill()
     await owner.wait()
-    await until_gone(told["pids"])
-    again, told = await held_home(home)
-    assert await query(told["database_url"], "SELECT answer FROM kept") == 42
+    await until_gone(report["pids"])
+    again, report = await held_home(home)
+    assert await query(report["database_url"], "SELECT answer FROM kept") == 42
     again.terminate()
     assert await again.wait() == 0
-    await until_gone(told["pids"])
+    await until_gone(report["pids"])
 
 
 async def test_a_kill_of_everything_at_once_leaves_a_home_that_starts_again(home: Home) -> None:
-    owner, told = await held_home(home)
-    await query(told["database_url"], "CREATE TABLE kept AS SELECT 42 AS answer")
-    family = [psutil.Process(pid) for pid in (owner.pid, *told["pids"])]
+    owner, report = await held_home(home)
+    await query(report["database_url"], "CREATE TABLE kept AS SELECT 42 AS answer")
+    family = [psutil.Process(pid) for pid in (owner.pid, *report["pids"])]
     everyone = [member for process in family for member in (process, *process.children(recursive=True))]
     for member in everyone:
         if member.is_running():
             member.send_signal(signal.SIGKILL)
     await owner.wait()
     await until_gone([member.pid for member in everyone])
-    again, told = await held_home(home)
-    assert await query(told["database_url"], "SELECT answer FROM kept") == 42
+    again, report = await held_home(home)
+    assert await query(report["database_url"], "SELECT answer FROM kept") == 42
     again.terminate()
     assert await again.wait() == 0
 
@@ -313,12 +313,12 @@ async def test_an_ordinary_user_runs_the_servers_under_the_own_account(home: Hom
     holder = as_nobody(home)
     await holder.start()
     await until(lambda: "database_url" in holder.since_start() or not holder.running, "the holder says where")
-    told = json.loads(holder.since_start())
-    assert await query(told["database_url"], "SELECT 1") == 1
-    assert {psutil.Process(pid).uids().real for pid in told["pids"]} == {65534}
+    report = json.loads(holder.since_start())
+    assert await query(report["database_url"], "SELECT 1") == 1
+    assert {psutil.Process(pid).uids().real for pid in report["pids"]} == {65534}
     await holder.stop()
     assert holder.returncode == 0
-    await until_gone(told["pids"])
+    await until_gone(report["pids"])
 
 
 @AS_ROOT

@@ -25,7 +25,7 @@ def stream_request(caller: Caller, job: str, after: int = 0) -> bytes:
 
 
 def socket_request(caller: Caller, job: str, after: int = 0) -> bytes:
-    key = base64.b64encode(b"sixteen letters!").decode()
+    key = base64.b64encode(b"sixteen-byte-key").decode()
     return (
         f"GET /ws/{job}?after={after} HTTP/1.1\r\nhost: runner\r\nupgrade: websocket\r\n"
         f"connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n"
@@ -76,17 +76,17 @@ class StalledClient:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Received:
     """What came over one connection: the numbers of the events, and the last word."""
 
     numbers: list[int]
     last: tuple[str, Any]
 
 
-def told_by_stream(answer: bytes) -> Told:
+def received_by_stream(answer: bytes) -> Received:
     """From a chunked answer with server-sent events."""
     events = [_event(block) for block in _unchunked(answer).split(b"\n\n") if block and block[:1] != b":"]
-    return Told([number for number, _, _ in events if number], (events[-1][1], events[-1][2]))
+    return Received([number for number, _, _ in events if number], (events[-1][1], events[-1][2]))
 
 
 def _event(block: bytes) -> tuple[int, str, Any]:
@@ -104,7 +104,7 @@ def _unchunked(answer: bytes) -> bytes:
         body, rest = body + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
 
 
-def told_by_socket(answer: bytes) -> Told:
+def received_by_socket(answer: bytes) -> Received:
     """From the frames of a server, which are not masked."""
     _, _, rest = answer.partition(b"\r\n\r\n")
     numbers: list[int] = []
@@ -116,4 +116,4 @@ def told_by_socket(answer: bytes) -> Told:
         if kind == 1:
             numbers.append(orjson.loads(payload)["seq"])
         elif kind == 8:
-            return Told(numbers, (str(int.from_bytes(payload[:2])), payload[2:].decode()))
+            return Received(numbers, (str(int.from_bytes(payload[:2])), payload[2:].decode()))

@@ -12,10 +12,10 @@ from tests.integration.live.stalled import (
     SOCKET_IS_OVER,
     STREAM_IS_OVER,
     StalledClient,
+    received_by_socket,
+    received_by_stream,
     socket_request,
     stream_request,
-    told_by_socket,
-    told_by_stream,
 )
 from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller, served
 from tests.integration.runner_store.statements import MANY_EVENTS
@@ -72,8 +72,8 @@ async def test_a_disconnected_reader_resumes_without_loss(
     known = EVENTS - 100
     stream = await StalledClient.to(address, stream_request(anna, job, known))
     socket = await StalledClient.to(address, socket_request(anna, job, known))
-    by_stream = told_by_stream(await stream.read_until(STREAM_IS_OVER))
-    by_socket = told_by_socket(await socket.read_until(*SOCKET_IS_OVER))
+    by_stream = received_by_stream(await stream.read_until(STREAM_IS_OVER))
+    by_socket = received_by_socket(await socket.read_until(*SOCKET_IS_OVER))
     assert by_stream.numbers == by_socket.numbers == list(range(known + 1, EVENTS + 3))
     assert (by_stream.last[1]["reason"], by_socket.last[1]) == ("job_over", "the job has ended")
 
@@ -84,7 +84,7 @@ async def test_a_stopping_server_ends_streams_with_a_reason(api: ApiBed, address
     socket = await StalledClient.to(address, socket_request(anna, job))
     await until(lambda: len(api.watchers) == 2, "both are watching")
     await api.watchers.stop()
-    told = told_by_stream(await stream.read_until(STREAM_IS_OVER))
-    assert (told.last[0], told.last[1]["reason"]) == ("STREAM_END", "server_stopping")
-    told = told_by_socket(await socket.read_until(*SOCKET_IS_OVER))
-    assert told.last[0] == "1012"
+    received = received_by_stream(await stream.read_until(STREAM_IS_OVER))
+    assert (received.last[0], received.last[1]["reason"]) == ("STREAM_END", "server_stopping")
+    received = received_by_socket(await socket.read_until(*SOCKET_IS_OVER))
+    assert received.last[0] == "1012"

@@ -13,10 +13,10 @@ from tests.integration.live.stalled import (
     SOCKET_IS_OVER,
     STREAM_IS_OVER,
     StalledClient,
+    received_by_socket,
+    received_by_stream,
     socket_request,
     stream_request,
-    told_by_socket,
-    told_by_stream,
 )
 from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed, served
 
@@ -116,9 +116,9 @@ async def test_streams_and_websockets_outlive_the_head_timeout(
             assert await later.ended()
 
         await anna.post(f"/api/v1/jobs/{job}/cancel")
-        assert told_by_stream(await stream.read_until(STREAM_IS_OVER)).last[1]["reason"] == "job_over"
-        assert told_by_socket(await socket.read_until(*SOCKET_IS_OVER)).last[1] == "the job has ended"
-        async with patience("the third is told"):
+        assert received_by_stream(await stream.read_until(STREAM_IS_OVER)).last[1]["reason"] == "job_over"
+        assert received_by_socket(await socket.read_until(*SOCKET_IS_OVER)).last[1] == "the job has ended"
+        async with patience("the third is refused"):
             await second.reader.readuntil(b"the job has ended")
 
 

@@ -36,7 +36,7 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"start_by": -1}, "invalid_field"),
     ({"start_by": 1e300}, "invalid_field"),
     ({"meta": {"job_id": "j", "step_index": -1}}, "invalid_field"),
-    ({"prompt": "a field of nobody"}, "invalid_field"),
+    ({"prompt": "an unknown field"}, "invalid_field"),
     ({"user_id": "u" * 121}, "invalid_field"),
 ]
 
@@ -149,7 +149,7 @@ async def test_a_reused_id(router: Router) -> None:
 
 async def test_of_many_wrong_fields_the_first_are_told(router: Router) -> None:
     """Each of a body's thousands would cost time that all others wait for."""
-    wrong = {"x" * 1_000: 0} | {f"nobody-{number}": 0 for number in range(2_000)}
+    wrong = {"x" * 1_000: 0} | {f"unknown-{number}": 0 for number in range(2_000)}
 
     answer = await router.http.post("/inference", json=GOOD | wrong)
 

@@ -96,12 +96,12 @@ async def test_a_stranger_is_refused_and_the_connection_goes_on(router: Router) 
 
 
 @pytest.mark.parametrize(
-    "begun", [b"GET /", b"GET / HTTP/1.1\r\nhost: x\r\nx: ", ask("endless", length=5)[:-2] + b"x: "]
+    "partial", [b"GET /", b"GET / HTTP/1.1\r\nhost: x\r\nx: ", ask("endless", length=5)[:-2] + b"x: "]
 )
-async def test_a_head_without_end_is_cut_off(router: Router, begun: bytes) -> None:
+async def test_a_head_without_end_is_cut_off(router: Router, partial: bytes) -> None:
     async with wire_to(router.url) as stranger, patience("the router ends the connection"):
         with suppress(ConnectionError):
-            await stranger.send(begun)
+            await stranger.send(partial)
             for _ in range(30):
                 await stranger.send(b"a" * 10_000)
             await stranger.reader.read()
@@ -217,7 +217,7 @@ async def test_half_a_request_is_answered_when_the_router_stops() -> None:
                 await sized.send(ask("half", length=500) + b"{")
                 head = ask("half-chunked", length=500).replace(b"content-length", b"x-length")
                 await chunked.send(head[:-2] + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
-                await until(lambda: both_arrive(router), "both requests have begun")
+                await until(lambda: both_arrive(router), "both requests have started")
                 router.process.send(signal.SIGTERM)
 
                 for caller in (sized, chunked):

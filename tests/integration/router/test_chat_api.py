@@ -1,4 +1,4 @@
-"""The OpenAI-compatible door, through OpenAI's own client."""
+"""The OpenAI-compatible API, through OpenAI's client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -180,7 +180,7 @@ async def test_a_failing_backend(client: openai.AsyncOpenAI, gpu: Gpusim, stream
 
 async def test_an_unknown_key(router: Router) -> None:
     async with openai.AsyncOpenAI(
-        base_url=f"{router.url}/v1", api_key="sk-nobody", max_retries=0
+        base_url=f"{router.url}/v1", api_key="sk-unknown", max_retries=0
     ) as stranger:
         with pytest.raises(openai.AuthenticationError) as refused:
             await stranger.chat.completions.create(model="chat", messages=MESSAGES)

@@ -179,10 +179,10 @@ async def test_the_wish_to_wait_is_passed_on(backend: Backend, gpu: Gpusim) -> N
 
 
 async def test_a_refused_connection_is_unreachable(unused_tcp_port: int, client: BackendClient) -> None:
-    nobody = backend_at("modal", f"http://127.0.0.1:{unused_tcp_port}", client)
+    unreachable = backend_at("modal", f"http://127.0.0.1:{unused_tcp_port}", client)
 
     with pytest.raises(BackendError) as failed:
-        await nobody.run(call())
+        await unreachable.run(call())
 
     error = failed.value
     assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)

@@ -145,7 +145,7 @@ async def test_what_waits_past_start_by_is_504(router: Router, gpu: Gpusim) -> N
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_an_unknown_one_is_404(router: Router, method: str) -> None:
-    answer = await router.http.request(method, "/inference/nobody-asked")
+    answer = await router.http.request(method, "/inference/unknown")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_inference")
     assert answer.headers["content-type"] == "application/problem+json"

@@ -31,7 +31,7 @@ async def test_a_longer_wait_is_predicted_behind_larger_requests(gpu: Gpusim) ->
 
 
 async def _chat(router: Router, tokens: int, region: str) -> None:
-    """At the other door, so that what is learned there counts at both."""
+    """Through the chat API: what is learned there counts at both APIs."""
     body = {
         "model": "sized",
         "messages": [{"role": "user", "content": "Why is the sky blue?"}],
@@ -42,7 +42,7 @@ async def _chat(router: Router, tokens: int, region: str) -> None:
 
 
 async def _foretold_behind(router: Router, tokens: int, region: str) -> float:
-    """What the last of five is told, who are all of this size."""
+    """The estimate for the last of five requests of this size."""
     for number in range(5):
         await router.ask(
             f"{region}-{number}",

@@ -1,4 +1,4 @@
-"""A router that is told to stop: nothing new, an answer for everybody who waits, runs finished in time."""
+"""A stopping router refuses new work, answers all waiting requests and lets runs end within the grace."""
 
 import asyncio
 import signal

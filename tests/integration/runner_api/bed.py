@@ -48,7 +48,7 @@ PIPELINE = {"kind": "pipeline", "feature": "text_only", "input": {"prompt": "a c
 
 @dataclass
 class RouterStandIn:
-    """Remembers what it was told to cancel, and answers what a test has put there."""
+    """Records cancels and returns the answers that a test has set."""
 
     cancelled: list[str] = field(default_factory=list)
     unanswered: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Who may do what: keys, scopes, revocation, and jobs that are nobody else's business."""
+"""Keys, scopes, revocation, and the isolation of users' jobs."""
 
 import asyncio
 import re

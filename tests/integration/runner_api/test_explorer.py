@@ -8,7 +8,7 @@ from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.credit import PostgresCredit
 from tests.integration.runner_api.bed import GENERATION, PIPELINE, ApiBed, Caller
 
-SECRET = "nobody else may read this"
+SECRET = "only the owner may read this"
 SONG = {"prompt": SECRET, "model": "music", "duration": 30, "loop": True}
 
 
@@ -57,8 +57,8 @@ async def test_the_public_status_shows_places_and_nothing_private(api: ApiBed) -
 
 
 async def test_an_empty_queue_has_a_shape_too(api: ApiBed) -> None:
-    nobody = api.caller(None)
-    assert await look(api, nobody, "/queue-status") == {"queue_length": 0, "current_job": None, "jobs": []}
+    anonymous = api.caller(None)
+    assert await look(api, anonymous, "/queue-status") == {"queue_length": 0, "current_job": None, "jobs": []}
 
 
 async def test_the_explorer_shows_ones_own_jobs_in_full_and_others_without_names(api: ApiBed) -> None:
@@ -129,8 +129,8 @@ async def test_a_paid_job_is_first_in_the_list(api: ApiBed) -> None:
 
 
 async def test_status_tells_the_scheduler_and_the_wait_for_each_model(api: ApiBed) -> None:
-    nobody = api.caller(None)
-    status = await look(api, nobody, "/status")
+    anonymous = api.caller(None)
+    status = await look(api, anonymous, "/status")
     assert status["status"] == "no router answers"
     assert status["scheduler"]["max_batch_size"] == 3
     assert status["scheduler"]["starvation_timeouts"] == {
@@ -156,7 +156,7 @@ async def test_status_tells_the_scheduler_and_the_wait_for_each_model(api: ApiBe
     anna = await api.user(tier=Tier.CREATOR)
     for _ in range(4):
         await anna.post("/generate", SONG, 202)
-    status = await look(api, nobody, "/status")
+    status = await look(api, anonymous, "/status")
     assert (status["scheduler"]["last_model_used"], status["scheduler"]["batch_count"]) == ("audio", 2)
     assert status["queue"] == {"running": 0, "waiting": 4, "retrying": 0}
     assert status["estimated_wait"]["audio"] == 45

@@ -55,22 +55,22 @@ async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
     job_id = await anna.submit(MATRIX | {"questions": questions})
     await api.run(*["x"] * 1_000)
     await anna.get("/api/v1/me")
-    asked: list[str] = []
+    queries: list[str] = []
     fetch = asyncpg.Connection.fetch
     fetchrow = asyncpg.Connection.fetchrow
 
     async def counted(self: Any, query: str, *values: Any) -> Any:
-        asked.append(query.splitlines()[0])
+        queries.append(query.splitlines()[0])
         return await fetch(self, query, *values)
 
     async def counted_row(self: Any, query: str, *values: Any) -> Any:
-        asked.append(query.splitlines()[0])
+        queries.append(query.splitlines()[0])
         return await fetchrow(self, query, *values)
 
     monkeypatch.setattr(asyncpg.Connection, "fetch", counted)
     monkeypatch.setattr(asyncpg.Connection, "fetchrow", counted_row)
     assert len((await anna.job(job_id))["executions"]) == 1_000
-    assert asked == ["-- read.job", "-- read.executions"]
+    assert queries == ["-- read.job", "-- read.executions"]
 
 
 async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiBed, anna: Caller) -> None:

@@ -130,7 +130,7 @@ async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: Api
 
 @pytest.mark.parametrize("key", [{}, {"idempotency-key": "bulk"}])
 async def test_a_batch_that_no_wait_makes_room_for_is_to_be_split(api: ApiBed, key: dict[str, str]) -> None:
-    """Of the two limits that thirty jobs pass, the narrower one is told: whoever keeps it keeps both."""
+    """Of the two limits that thirty jobs exceed, the lower one is reported."""
     anna = await api.user(tier=Tier.SUPPORTER)
     answer = await anna.http.post("/api/v1/jobs/batch", json={"jobs": [GENERATION] * 30}, headers=key)
     problem = answer.json()

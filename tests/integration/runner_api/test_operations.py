@@ -184,9 +184,9 @@ async def test_the_document_tells_a_batch_that_may_come_again_from_one_that_may_
     assert [status for status, one in examples.items() if "retry_after_s" in one] == ["429"]
 
 
-NOBODY = "job_" + "0" * 26
+NO_JOB = "job_" + "0" * 26
 
 
-@pytest.mark.parametrize("cursor", ["x", NOBODY, "job_0.1", f"{NOBODY}.-1", NOBODY + "." + "9" * 60])
+@pytest.mark.parametrize("cursor", ["x", NO_JOB, "job_0.1", f"{NO_JOB}.-1", NO_JOB + "." + "9" * 60])
 async def test_a_made_up_cursor_of_dead_letters_is_refused(admin: Caller, cursor: str) -> None:
     assert (await admin.get("/admin/queue-dead", 422, cursor=cursor))["code"] == "invalid_field"

@@ -28,7 +28,7 @@ class SmallService:
     port: int = 0
     status: int = 200
     body: bytes = b'{"priority": "high"}'
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     free: asyncio.Event = field(default_factory=asyncio.Event)
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -39,7 +39,7 @@ class SmallService:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             request = await reader.readuntil(b"\r\n\r\n")
-            self.asked.append(request.split()[1].decode())
+            self.requested.append(request.split()[1].decode())
             self.heard.set()
             await self.free.wait()
             head = (
@@ -82,7 +82,7 @@ def failures(registry: CollectorRegistry) -> float:
     return registry.get_sample_value("beacon_runner_priority_lookups_total", {"outcome": "failed"}) or 0.0
 
 
-def somebody() -> UserId:
+def new_user() -> UserId:
     return UserId(new_uuid())
 
 
@@ -95,34 +95,34 @@ async def becomes(priorities: PriorityService, user: UserId, wanted: JobClass) -
 
 async def answers_after_a_wait(priorities: PriorityService) -> bool:
     """Whether a submission has to wait for the service, which one turn of the loop tells."""
-    asked = asyncio.ensure_future(priorities.class_of(somebody(), HIGH))
+    lookup = asyncio.ensure_future(priorities.class_of(new_user(), HIGH))
     await asyncio.sleep(0)
-    waits = not asked.done()
-    await asked
+    waits = not lookup.done()
+    await lookup
     return waits
 
 
 async def test_the_service_decides_the_class_and_is_asked_once(small: SmallService) -> None:
     async with asking(small.url, ManualClock()) as priorities:
-        user = somebody()
+        user = new_user()
         assert await priorities.class_of(user, LOW) is HIGH
         assert await priorities.class_of(user, LOW) is HIGH
-        assert len(small.asked) == 1
-        assert small.asked[0].startswith("/users/user_")
-        assert small.asked[0].endswith("/priority")
+        assert len(small.requested) == 1
+        assert small.requested[0].startswith("/users/user_")
+        assert small.requested[0].endswith("/priority")
 
 
 async def test_many_at_once_ask_once(small: SmallService) -> None:
     async with asking(small.url, ManualClock()) as priorities:
-        user = somebody()
+        user = new_user()
         assert await asyncio.gather(*(priorities.class_of(user, LOW) for _ in range(20))) == [HIGH] * 20
-        assert len(small.asked) == 1
+        assert len(small.requested) == 1
 
 
 async def test_an_old_answer_serves_while_a_new_one_is_fetched(small: SmallService) -> None:
     clock = ManualClock()
     async with asking(small.url, clock) as priorities:
-        user = somebody()
+        user = new_user()
         assert await priorities.class_of(user, MEDIUM) is HIGH
         await clock.advance(61)
         small.body = b'{"priority": "low"}'
@@ -136,19 +136,19 @@ async def test_an_old_answer_serves_while_a_new_one_is_fetched(small: SmallServi
 async def test_garbage_is_no_answer(small: SmallService, body: bytes) -> None:
     small.body = body
     async with asking(small.url, ManualClock()) as priorities:
-        assert await priorities.class_of(somebody(), HIGH) is MEDIUM
+        assert await priorities.class_of(new_user(), HIGH) is MEDIUM
 
 
 @pytest.mark.parametrize("status", [301, 404, 429, 500, 503])
 async def test_a_refusal_is_no_answer(small: SmallService, status: int) -> None:
     small.status = status
     async with asking(small.url, ManualClock()) as priorities:
-        assert await priorities.class_of(somebody(), HIGH) is MEDIUM
+        assert await priorities.class_of(new_user(), HIGH) is MEDIUM
 
 
 async def test_nobody_there_is_no_answer() -> None:
     async with asking("http://127.0.0.1:9", ManualClock()) as priorities:
-        assert await priorities.class_of(somebody(), HIGH) is MEDIUM
+        assert await priorities.class_of(new_user(), HIGH) is MEDIUM
 
 
 async def test_a_dead_service_is_soon_left_alone_and_found_again(small: SmallService) -> None:
@@ -156,36 +156,36 @@ async def test_a_dead_service_is_soon_left_alone_and_found_again(small: SmallSer
     small.status = 500
     async with asking(small.url, clock) as priorities:
         for _ in range(10):
-            assert await priorities.class_of(somebody(), LOW) is MEDIUM
-        assert len(small.asked) == 3
+            assert await priorities.class_of(new_user(), LOW) is MEDIUM
+        assert len(small.requested) == 3
         small.status = 200
-        assert await priorities.class_of(somebody(), LOW) is MEDIUM
-        assert len(small.asked) == 3, "still resting"
+        assert await priorities.class_of(new_user(), LOW) is MEDIUM
+        assert len(small.requested) == 3, "still resting"
         await clock.advance(11)
-        user = somebody()
+        user = new_user()
         await becomes(priorities, user, HIGH)
-        assert await priorities.class_of(somebody(), LOW) is HIGH
+        assert await priorities.class_of(new_user(), LOW) is HIGH
 
 
 async def test_a_hanging_service_makes_no_submission_wait_once_it_is_known_to(small: SmallService) -> None:
     small.free.clear()
     timeouts, registry = PriorityTimeouts(submission_s=0.02, request_s=0.05), new_registry()
     async with asking(small.url, ManualClock(), timeouts, registry) as priorities:
-        await asyncio.gather(*(priorities.class_of(somebody(), HIGH) for _ in range(3)))
+        await asyncio.gather(*(priorities.class_of(new_user(), HIGH) for _ in range(3)))
         await until(lambda: failures(registry) == 3, "three questions have failed")
-        classes = await asyncio.gather(*(priorities.class_of(somebody(), HIGH) for _ in range(1_000)))
+        classes = await asyncio.gather(*(priorities.class_of(new_user(), HIGH) for _ in range(1_000)))
         assert set(classes) == {MEDIUM}
         assert not await answers_after_a_wait(priorities)
         assert failures(registry) == 3
         # On a busy machine a question may be given up before the service has heard it.
-        assert len(small.asked) <= 3, "the breaker is open"
+        assert len(small.requested) <= 3, "the breaker is open"
 
 
 async def test_nobody_waits_while_somebody_elses_question_stays_unanswered(small: SmallService) -> None:
     small.free.clear()
     timeouts = PriorityTimeouts(submission_s=0.01, request_s=600)
     async with asking(small.url, ManualClock(), timeouts) as priorities:
-        user = somebody()
+        user = new_user()
         assert await priorities.class_of(user, HIGH) is MEDIUM
         assert not await answers_after_a_wait(priorities)
         small.free.set()
@@ -195,7 +195,7 @@ async def test_nobody_waits_while_somebody_elses_question_stays_unanswered(small
 async def test_a_body_that_is_refused_costs_no_question(
     database_url: str, redis_url: str, small: SmallService
 ) -> None:
-    unknown = {**GENERATION, "model": "nobody-has-it"}
+    unknown = {**GENERATION, "model": "unknown-model"}
     too_long = {**GENERATION, "duration": 31}  # for the free tier
     priorities = PriorityService(small.url, ManualClock(), new_registry(), timeouts=NO_HURRY)
     async with api_bed(database_url, redis_url, priorities=priorities) as api:
@@ -204,7 +204,7 @@ async def test_a_body_that_is_refused_costs_no_question(
             await anna.post("/api/v1/jobs", body, 422)
             await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION, body]}, 422)
         await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION]}, 422, **{"idempotency-key": "x" * 201})
-        assert small.asked == []
+        assert small.requested == []
 
 
 async def test_submissions_get_the_class_that_the_service_says(

@@ -57,11 +57,11 @@ async def numbers(caller: Caller, job_id: str) -> tuple[Any, Any]:
 async def shown(caller: Caller, job_id: str, position: int | None, wait_s: float | None) -> None:
     """Pictures of the queues are taken in the background: what is new shows with one of the next looks."""
 
-    async def told() -> bool:
+    async def reported() -> bool:
         looks = await caller.job(job_id), await caller.get(f"/api/v1/jobs/{job_id}/why")
         return all((look["position"], look["estimated_wait_s"]) == (position, wait_s) for look in looks)
 
-    await until(told, f"{job_id} is told {position} and {wait_s}")
+    await until(reported, f"{job_id} has position {position} and wait {wait_s}")
 
 
 async def test_a_queued_job_waits_for_its_turn_and_then_for_a_gpu(api: ApiBed) -> None:
@@ -133,16 +133,16 @@ async def test_a_paused_class_has_a_place_but_no_wait(api: ApiBed, admin: Caller
 @pytest.fixture
 async def positions(api: ApiBed, redis_url: str) -> AsyncIterator[PositionEvents]:
     redis = RedisAddress(redis_url).open()
-    desk = RedisQueueAdmin(redis, Layout.of(CONFIG, cluster=False))
-    outlook = WaitEstimator(desk, api.router, CONFIG, api.clock)
+    queue_admin = RedisQueueAdmin(redis, Layout.of(CONFIG, cluster=False))
+    estimator = WaitEstimator(queue_admin, api.router, CONFIG, api.clock)
     yield PositionEvents(
-        PositionService(outlook, api.router, api.store.queries, api.clock), api.store.commands, api.clock
+        PositionService(estimator, api.router, api.store.queries, api.clock), api.store.commands, api.clock
     )
-    await outlook.close()
+    await estimator.close()
     await redis.aclose()
 
 
-async def told(caller: Caller, job_id: str) -> list[tuple[str, Any]]:
+async def waiting_events(caller: Caller, job_id: str) -> list[tuple[str, Any]]:
     events = (await caller.get(f"/api/v1/jobs/{job_id}/events"))["events"]
     return [(event["type"], event["data"].get("position")) for event in events[1:]]
 
@@ -162,7 +162,7 @@ async def test_a_watched_job_tells_how_its_place_changes(api: ApiBed, positions:
     assert await api.run("done") == decode_job_id(before)
     await api.clock.advance(4)
     assert await look()
-    assert await told(anna, job_id) == [("QUEUE_POSITION", 2), ("QUEUE_POSITION", 1)]
+    assert await waiting_events(anna, job_id) == [("QUEUE_POSITION", 2), ("QUEUE_POSITION", 1)]
 
     (claimed,) = await api.claim()
     eta = EtaView(p50_s=1.0, p90_s=2.0)
@@ -172,7 +172,7 @@ async def test_a_watched_job_tells_how_its_place_changes(api: ApiBed, positions:
     await api.store.run(claimed, "a song")
     await api.clock.advance(4)
     assert not await look()
-    assert await told(anna, job_id) == [
+    assert await waiting_events(anna, job_id) == [
         ("QUEUE_POSITION", 2),
         ("QUEUE_POSITION", 1),
         ("WAITING", 1),
@@ -191,4 +191,4 @@ async def test_two_who_watch_through_different_processes_tell_it_once(
     record = await api.store.job(decode_job_id(job_id))
     other = PositionEvents(positions.positions, positions.commands, api.clock)
     assert [await positions.update(record), await other.update(record)] == [True, False]
-    assert await told(anna, job_id) == [("QUEUE_POSITION", 1)]
+    assert await waiting_events(anna, job_id) == [("QUEUE_POSITION", 1)]

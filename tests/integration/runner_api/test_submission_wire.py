@@ -80,7 +80,7 @@ async def test_an_offer_of_http2_is_ignored(key: str, address: str) -> None:
 
 async def test_an_error_leaves_the_connection_open(key: str, address: str) -> None:
     async with wire_to(address) as wire:
-        await wire.send(post("Bearer nobody"))
+        await wire.send(post("Bearer unknown"))
         status, headers, problem = await wire.answer()
         assert (status, problem["code"], headers["www-authenticate"]) == (401, "unknown_key", "bearer")
         await wire.send(post(key))

@@ -1,4 +1,4 @@
-"""Real Postgres and Redis, the loops on top of them, and an executor that ends executions when it is told."""
+"""Real Postgres and Redis, the loops on top of them, and an executor that ends executions on command."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -150,7 +150,7 @@ class LoopBed:
         return RedisMirror(self.live, self.pauses, self.transport.queue_admin, page=2)
 
     async def cancel(self, job: JobId) -> None:
-        """Stored; the routers are not asked."""
+        """Stored; nothing is sent to the routers."""
         await JobCommandsBed(self.database).service(self.config).cancel(job, None)
 
     @property
@@ -221,7 +221,7 @@ class LoopBed:
 
     @asynccontextmanager
     async def worker(self, executor: Any, claims: Any = None) -> AsyncIterator[None]:
-        """A worker that hears of new messages; stopped in order at the end of the block."""
+        """A worker with a wake-up subscription; stopped in order at the end of the block."""
         services = build_worker(self.transport, claims or self.claims, executor)
         for service in services:
             await service.start()

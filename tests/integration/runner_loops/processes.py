@@ -88,7 +88,7 @@ class Stage:
             process.end()
 
     async def worker(self, name: str) -> Process:
-        """A worker that has begun to claim."""
+        """A worker that has started to claim."""
         return await self._runner(name, "worker")
 
     async def relay(self, name: str) -> Process:

@@ -1,7 +1,7 @@
-"""A cancel that is committed reaches the routers, whichever process dies: real ones, with a real GPU behind.
+"""A committed cancel reaches the routers, whichever process dies. Routers and GPU simulator are real.
 
-The test itself plays the API that commits the cancel and dies before it has told anybody. Runs are held on
-the GPU and never released: only a cancel ends them.
+The test simulates an API process that commits the cancel and dies before it notifies the routers. Runs are
+held on the GPU and never released: only a cancel ends them.
 """
 
 import signal
@@ -37,7 +37,7 @@ async def routers_know(bed: LoopBed) -> None:
     async def no_trace() -> bool:
         return not await bed.database.fetch("SELECT FROM router_cancels")
 
-    await until(no_trace, "the routers were told")
+    await until(no_trace, "the routers have confirmed the cancel")
 
 
 async def test_the_run_ends_though_the_api_died_before_it_told_the_router(bed: LoopBed, scene: Stage) -> None:
@@ -66,7 +66,7 @@ async def test_the_run_ends_though_the_worker_died_too(bed: LoopBed, scene: Stag
 async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
     bed: LoopBed, scene: Stage
 ) -> None:
-    """A deploy gives the job back, queued, and leaves its run for whoever joins it; nobody will."""
+    """A deployment returns the job to the queue and leaves its run at the router; no worker joins it."""
     scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
     worker = await scene.worker("worker")
     (job,) = await bed.submit()
@@ -81,7 +81,7 @@ async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
 async def test_nothing_more_of_a_large_job_is_started_once_it_is_cancelled(
     bed: LoopBed, scene: Stage
 ) -> None:
-    """Four run at a time: each that was cancelled would make room for one more, which nobody cancels."""
+    """Four run at a time: each cancelled one must not make room for another that is not cancelled."""
     scene.change_config("job_parallelism = 64 ", "job_parallelism = 4 ")
     await scene.worker("worker")
     (job,) = await bed.submit(body=matrix(questions=50))

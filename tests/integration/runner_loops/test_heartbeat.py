@@ -138,9 +138,9 @@ def lease_end(redis: Redis) -> float:
 
 
 async def test_a_cluster_may_come_up_after_its_workers(bed: LoopBed) -> None:
-    nobody = RedisAddress("redis://127.0.0.1:1", cluster=True)
+    unreachable = RedisAddress("redis://127.0.0.1:1", cluster=True)
     heartbeat = Heartbeat(
-        nobody, bed.transport.layout, "w", ManualClock(), bed.transport.metrics, lease_s=10, every_s=3600
+        unreachable, bed.transport.layout, "w", ManualClock(), bed.transport.metrics, lease_s=10, every_s=3600
     )
     heartbeat.start(lambda _: None)
     with pytest.raises(REDIS_ERRORS):

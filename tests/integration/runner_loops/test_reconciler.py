@@ -46,7 +46,7 @@ async def flush(bed: LoopBed) -> None:
 
 
 async def test_redis_that_came_back_empty_is_filled_again(bed: LoopBed, reconciler: Reconciler) -> None:
-    """Incident 17: it came back empty and nobody noticed: the jobs were queued forever."""
+    """Incident 17: Redis restarted empty, which was not detected: the jobs stayed queued forever."""
     jobs = await bed.queued(7)
     await flush(bed)
     assert await sweep(reconciler) == 7
@@ -209,13 +209,13 @@ async def test_nothing_is_claimed_from_an_emptied_redis_before_its_pauses_are_ba
         await sweep(reconciler)
         assert await bed.ended(open_one) == [
             "completed"
-        ]  # though it was told of while nothing was handed out
+        ]  # though it was notified while claims returned nothing
     assert [run.job.id for run in executor.runs] == [open_one]
 
 
 async def test_a_pause_in_the_middle_of_a_comparison_is_not_undone(bed: LoopBed) -> None:
     class Overtaken(PostgresPauses):
-        """An operator pauses a class right after it was asked which are paused."""
+        """An operator pauses a class right after the paused classes were read."""
 
         async def paused(self) -> frozenset[JobClass]:
             found = await super().paused()

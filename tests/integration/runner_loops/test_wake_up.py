@@ -1,4 +1,4 @@
-"""Nobody polls in a tight loop: a commit wakes the publisher, a push wakes the workers."""
+"""No tight polling: a commit wakes the publisher, a push wakes the workers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,50 +17,50 @@ LISTENER = f"listener-{uuid4().hex}"
 
 
 @asynccontextmanager
-async def listening(redis_url: str, heard: list[str]) -> AsyncIterator[asyncio.Event]:
-    told = asyncio.Event()
+async def listening(redis_url: str, received: list[str]) -> AsyncIterator[asyncio.Event]:
+    notified = asyncio.Event()
 
-    def hear(word: str) -> None:
-        heard.append(word)
-        told.set()
+    def receive(word: str) -> None:
+        received.append(word)
+        notified.set()
 
     address = RedisAddress(f"{redis_url}?client_name={LISTENER}")
-    listener = Subscriber("test", address, SystemClock(), {"beacon:outbox": hear})
+    listener = Subscriber("test", address, SystemClock(), {"beacon:outbox": receive})
     await listener.start()
-    await told.wait()  # it is told once when it has subscribed
-    told.clear()
-    yield told
+    await notified.wait()  # it is notified once when it has subscribed
+    notified.clear()
+    yield notified
     await listener.stop()
 
 
 async def test_the_bell_is_heard_in_another_process(redis_url: str) -> None:
-    heard: list[str] = []
-    async with listening(redis_url, heard) as told, RedisAddress(redis_url).open() as redis:
-        bell = OutboxNotifier(redis)
-        await bell.start()
-        bell.notify()
-        await asyncio.wait_for(told.wait(), PATIENCE_S)
-        await bell.stop()
+    received: list[str] = []
+    async with listening(redis_url, received) as notified, RedisAddress(redis_url).open() as redis:
+        notifier = OutboxNotifier(redis)
+        await notifier.start()
+        notifier.notify()
+        await asyncio.wait_for(notified.wait(), PATIENCE_S)
+        await notifier.stop()
 
 
 async def test_the_bell_wakes_a_publisher_of_its_own_process_without_redis() -> None:
-    bell, wakeup = OutboxNotifier(RedisAddress("redis://127.0.0.1:1/0").open()), WakeEvent()
-    bell.add_local(wakeup)
-    bell.notify()
+    notifier, wakeup = OutboxNotifier(RedisAddress("redis://127.0.0.1:1/0").open()), WakeEvent()
+    notifier.add_local(wakeup)
+    notifier.notify()
     await asyncio.wait_for(wakeup.wait(3600, ManualClock()), PATIENCE_S)
 
 
 async def test_a_listener_comes_back_after_its_connection_broke(redis_url: str) -> None:
-    heard: list[str] = []
-    async with listening(redis_url, heard) as told, RedisAddress(redis_url).open() as redis:
+    received: list[str] = []
+    async with listening(redis_url, received) as notified, RedisAddress(redis_url).open() as redis:
         (mine,) = [client for client in await redis.client_list() if client["name"] == LISTENER]
         await redis.client_kill_filter(_id=mine["id"])
 
         async def publish() -> bool:
             await redis.publish("beacon:outbox", "again")
-            return told.is_set()
+            return notified.is_set()
 
-        await until(publish, "the listener hears again")
+        await until(publish, "the listener receives again")
 
 
 async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(

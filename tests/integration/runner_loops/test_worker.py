@@ -99,8 +99,8 @@ async def test_retries_are_used_up_and_then_it_is_dead(bed: LoopBed) -> None:
             await until(partial(_attempt, bed, job, attempt + 1), f"attempt {attempt} has failed")
             await make_due(bed)
         assert await bed.ended(job) == ["failed"]
-    letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
-    assert [row["reason"] for row in letters] == ["attempts_used_up"]
+    dead_letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
+    assert [row["reason"] for row in dead_letters] == ["attempts_used_up"]
     assert len(executor.runs) == bed.config.runner.job_retries + 1
 
 

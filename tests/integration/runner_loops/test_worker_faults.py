@@ -141,12 +141,12 @@ async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> 
         assert await bed.ended(job) == ["failed"]
         await bed.nothing_left()
     assert executor.runs == []
-    letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
-    assert [row["reason"] for row in letters] == ["poison"]
+    dead_letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
+    assert [row["reason"] for row in dead_letters] == ["poison"]
 
 
 class LosingAnswers:
-    """Postgres, whose answers are lost on their way while it flaps: what was asked for is done."""
+    """Postgres whose responses are lost while it flaps; the statements are executed."""
 
     def __init__(self, database: Any) -> None:
         self._database = database
@@ -328,17 +328,17 @@ async def test_results_wait_for_a_store_that_is_away(bed: LoopBed) -> None:
 async def test_a_store_that_is_away_gets_no_claims_and_loses_none(bed: LoopBed) -> None:
     class Away:
         def __init__(self) -> None:
-            self.asked = asyncio.Event()
+            self.called = asyncio.Event()
             self.record = bed.claims.record
 
         async def claim(self, *_: Any) -> Any:
-            self.asked.set()
+            self.called.set()
             raise StoreUnavailableError("restarting")
 
     away = Away()
     (job,) = await bed.queued()
     async with bed.worker(ScriptedExecutor(), away):
-        await away.asked.wait()
+        await away.called.wait()
         await until(lambda: _waiting(bed), "the message is back in its lane")
     assert (await bed.job(job))["deliveries"] == 0
 

@@ -120,10 +120,10 @@ class QueueMachine(RuleBasedStateMachine):
         self._do(self._desk.pause(job_class) if paused else self._desk.resume(job_class))
         (self._model.paused.add if paused else self._model.paused.discard)(job_class)
 
-    @rule(asked=some_messages)
-    def find_inconsistent(self, asked: list[Message]) -> None:
-        missing = [message for message in asked if self._model.misplaces(message)]
-        live = [LiveMessage(message, None) for message in asked]
+    @rule(compared=some_messages)
+    def find_inconsistent(self, compared: list[Message]) -> None:
+        missing = [message for message in compared if self._model.misplaces(message)]
+        live = [LiveMessage(message, None) for message in compared]
         assert list(self._do(self._queue.find_inconsistent(live))) == missing
 
     @invariant()

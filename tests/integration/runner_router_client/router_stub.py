@@ -1,4 +1,4 @@
-"""A router's door on a real socket, with the rules of POST and GET /inference and nothing behind it."""
+"""A stub of the router on a real socket: POST and GET /inference without GPUs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

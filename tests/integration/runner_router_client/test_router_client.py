@@ -83,25 +83,25 @@ async def test_a_long_wait_is_many_short_calls_to_the_same_router(
         asyncio.TaskGroup() as tasks,
     ):
         running = tasks.create_task(client.infer(request()))
-        asked = await first_asked(router, other)
-        await asked.until(lambda: asked.calls.count("GET /inference/exe_a.0.0") >= 2)
-        await asked.finish("exe_a.0.0")
+        called = await first_called(router, other)
+        await called.until(lambda: called.calls.count("GET /inference/exe_a.0.0") >= 2)
+        await called.finish("exe_a.0.0")
         assert (await running).state is InferenceState.COMPLETED
-    assert asked.calls[0] == "POST /inference"
-    assert set(asked.calls[1:]) == {"GET /inference/exe_a.0.0"}
+    assert called.calls[0] == "POST /inference"
+    assert set(called.calls[1:]) == {"GET /inference/exe_a.0.0"}
     assert (router.calls, other.calls).count([]) == 1
 
 
 async def test_a_router_that_dies_is_replaced_by_the_other(router: RouterStub, other: RouterStub) -> None:
     async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(client.infer(request()))
-        asked = await first_asked(router, other)
-        survivor = other if asked is router else router
-        await asked.die()
+        called = await first_called(router, other)
+        survivor = other if called is router else router
+        await called.die()
         await survivor.until(lambda: "exe_a.0.0" in survivor.known)
         await survivor.finish("exe_a.0.0")
         assert (await running).state is InferenceState.COMPLETED
-    assert survivor.bodies == asked.bodies
+    assert survivor.bodies == called.bodies
 
 
 @pytest.mark.parametrize("state", ["running", "completed"])
@@ -136,16 +136,16 @@ async def test_a_router_that_stays_silent_is_not_waited_for_by_all_who_look_for_
     clock = ManualClock()
     other.next_answers += [cut] * 100
     names = [f"exe_{name}.0.0" for name in "abcd"]
-    asked = []
+    called = []
     async with RouterClient([router.url, other.url], "t", clock) as client:
         for name in names:
             router.known[name] = view_of(request(name).model_dump(mode="json")) | {"state": "completed"}
             assert (await client.infer(request(name), again=True)).state is InferenceState.COMPLETED
-            asked.append(len(other.calls))
+            called.append(len(other.calls))
         await clock.advance(60)
         await client.infer(request(names[0]), again=True)
-    assert asked[2:] == [asked[2]] * 2  # after three silences in a row not again, while it rests
-    assert len(other.calls) > asked[-1]
+    assert called[2:] == [called[2]] * 2  # after three silences in a row not again, while it rests
+    assert len(other.calls) > called[-1]
 
 
 async def test_a_restarted_router_is_given_the_request_again(router: RouterStub) -> None:
@@ -169,11 +169,11 @@ async def test_a_cut_connection_is_tried_again_at_the_same_router(
     other.next_answers.append(cut)
     async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(client.infer(request()))
-        asked = await first_asked(router, other)
-        await asked.until(lambda: "exe_a.0.0" in asked.known)
-        await asked.finish("exe_a.0.0")
+        called = await first_called(router, other)
+        await called.until(lambda: "exe_a.0.0" in called.known)
+        await called.finish("exe_a.0.0")
         await running
-    assert asked.calls == ["POST /inference"] * 2
+    assert called.calls == ["POST /inference"] * 2
     assert (router.calls, other.calls).count([]) == 1
 
 
@@ -287,7 +287,7 @@ async def test_many_callers_share_the_routers_evenly(router: RouterStub, other: 
                 await place.finish(request_id)
 
 
-async def first_asked(*routers: RouterStub) -> RouterStub:
+async def first_called(*routers: RouterStub) -> RouterStub:
     """Whichever of them is called first."""
     waits = [
         asyncio.ensure_future(router.until(lambda: any(one.calls for one in routers))) for router in routers

@@ -100,13 +100,13 @@ class Bed:
         return JobCommandsBed(self.database).service(CONFIG)
 
     async def cancel(self, job: JobId, owner: UserId | None = None) -> list[RouterCancel]:
-        """What the routers would be asked to cancel."""
+        """The cancels that would be sent to the routers."""
         bed = JobCommandsBed(self.database)
         await bed.service(CONFIG).cancel(job, owner)
         return bed.cancelled
 
     @property
-    def letters(self) -> PostgresDeadLetters:
+    def dead_letters(self) -> PostgresDeadLetters:
         return PostgresDeadLetters(self.database)
 
     @property

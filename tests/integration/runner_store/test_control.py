@@ -100,7 +100,7 @@ async def test_resuming_runs_what_failed_and_keeps_what_finished(bed: Bed) -> No
     await bed.jobs.resume(job, USER)
     record = await bed.job(job)
     assert (record.head.state, record.head.attempt, record.head.failure) == (JobState.QUEUED, 1, None)
-    assert await bed.letters.count() == 0
+    assert await bed.dead_letters.count() == 0
     claimed = await bed.claim()
     report = await bed.run(claimed, "d at last")
     assert [(one.execution.ordinal, one.attempt) for one in report.executions] == [(3, POLICY.retries + 2)]
@@ -212,11 +212,11 @@ async def test_what_cannot_be_retried_says_why(bed: Bed) -> None:
 
 async def test_requeueing_dead_letters_resets_attempts_and_runs_even_what_failed_for_good(bed: Bed) -> None:
     jobs = [await bed.dead(GENERATION, outcome) for outcome in ("never", "later", "never")]
-    assert sorted(await bed.letters.requeue(jobs[:2])) == sorted(jobs[:2])
+    assert sorted(await bed.dead_letters.requeue(jobs[:2])) == sorted(jobs[:2])
     assert {entry.message.job for entry in await bed.published()} == set(jobs[:2])
-    assert [letter.job for letter in await bed.letters.page(None, 10)] == [jobs[2]]
-    assert await bed.letters.requeue(None) == [jobs[2]]
-    assert await bed.letters.count() == 0
+    assert [letter.job for letter in await bed.dead_letters.page(None, 10)] == [jobs[2]]
+    assert await bed.dead_letters.requeue(None) == [jobs[2]]
+    assert await bed.dead_letters.count() == 0
     claimed = await bed.claim()
     assert (claimed.attempt, [one.state for one in claimed.recorded_executions]) == (
         1,
@@ -236,7 +236,7 @@ async def test_a_requeued_job_runs_what_was_cancelled_at_the_router_too(bed: Bed
         [StageReport(claimed, reports, verdict=decide(claimed, plan, reports, POLICY, 0.0))]
     )
     await bed.published()
-    assert await bed.letters.requeue([job]) == [job]
+    assert await bed.dead_letters.requeue([job]) == [job]
     report = await bed.run(await bed.claim(), "d at last")
     assert [(one.execution.ordinal, one.attempt) for one in report.executions] == [(3, 2)]
     assert (await bed.job(job)).head.state is JobState.COMPLETED
@@ -244,20 +244,20 @@ async def test_a_requeued_job_runs_what_was_cancelled_at_the_router_too(bed: Bed
 
 async def test_dead_letters_are_paged_newest_first_and_purged(bed: Bed) -> None:
     jobs = [await bed.dead(GENERATION, "never") for _ in range(5)]
-    first = await bed.letters.page(None, 2)
-    second = await bed.letters.page(first[-1].cursor, 2)
+    first = await bed.dead_letters.page(None, 2)
+    second = await bed.dead_letters.page(first[-1].cursor, 2)
     assert [letter.job for letter in first + second] == jobs[::-1][:4]
-    assert await bed.letters.purge([jobs[0], JobId(new_uuid())]) == [jobs[0]]
-    assert len(await bed.letters.purge(None)) == 4
-    assert await bed.letters.requeue(None) == []
+    assert await bed.dead_letters.purge([jobs[0], JobId(new_uuid())]) == [jobs[0]]
+    assert len(await bed.dead_letters.purge(None)) == 4
+    assert await bed.dead_letters.requeue(None) == []
     assert (await bed.job(jobs[0])).head.state is JobState.FAILED
 
 
 async def test_the_list_goes_on_when_the_letters_of_the_page_before_are_gone(bed: Bed) -> None:
     jobs = [await bed.dead(GENERATION, "never") for _ in range(4)]
-    first = await bed.letters.page(None, 2)
-    await bed.letters.requeue([letter.job for letter in first])
-    second = await bed.letters.page(first[-1].cursor, 2)
+    first = await bed.dead_letters.page(None, 2)
+    await bed.dead_letters.requeue([letter.job for letter in first])
+    second = await bed.dead_letters.page(first[-1].cursor, 2)
     assert [letter.job for letter in second] == [jobs[1], jobs[0]]
 
 
@@ -265,7 +265,7 @@ async def test_requeueing_all_comes_to_an_end_though_they_die_again_at_once(bed:
     jobs = [await bed.dead(GENERATION, "never") for _ in range(3)]
     hasty = HastyLetters(bed)
     assert sorted(await hasty.requeue(None)) == sorted(jobs)
-    assert await bed.letters.count() == 3
+    assert await bed.dead_letters.count() == 3
 
 
 class HastyLetters(PostgresDeadLetters):
@@ -290,5 +290,5 @@ class HastyLetters(PostgresDeadLetters):
 async def test_a_letter_whose_job_was_resumed_is_gone(bed: Bed) -> None:
     job = await bed.dead(GENERATION, "later")
     await bed.jobs.resume(job, USER)
-    assert await bed.letters.requeue([job]) == []
+    assert await bed.dead_letters.requeue([job]) == []
     assert len(await bed.published()) == 1

@@ -173,7 +173,7 @@ async def test_a_job_queued_again_since_it_was_found_is_kept(bed: Bed) -> None:
     found = {removal: await bed.retention.find(removal, 0.0, 100) for removal in Removal}
     (job,) = found[Removal.JOBS]
     assert found[Removal.EVENTS] == [replace(job, submitted_s=ANY, ended_s=ANY)]
-    await bed.letters.requeue([job.id])
+    await bed.dead_letters.requeue([job.id])
     assert [await bed.retention.remove(removal, [job]) for removal in Removal] == [0, 0, 0]
     assert (await bed.job(job.id)).state is JobState.QUEUED
     assert "JOB_QUEUED" in await bed.events(job.id)

@@ -103,7 +103,7 @@ async def test_all_jobs_of_a_user_are_read_along_two_indexes_no_further_than_nee
 
 @pytest.mark.parametrize("history", [0, 1_000])
 async def test_rare_states_are_not_looked_for_in_a_long_history(bed: Bed, history: int) -> None:
-    """Those that nobody asks for are not looked for at all: their arm has a filter that is read once."""
+    """States that were not requested are not scanned: their branch has a one-time filter."""
     await live_and_end(bed, history)
     plan = await generic_plan(bed, statements("read")["page_in_states"])
     arms = merged_arms(plan)

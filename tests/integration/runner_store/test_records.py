@@ -178,7 +178,7 @@ async def test_permanent_failure_is_dead_at_once_and_mirrored(bed: Bed) -> None:
     assert (head.state, head.failed) == (JobState.FAILED, 1)
     (entry,) = await bed.published()
     assert entry.topic is Topic.DEAD
-    (letter,) = await bed.letters.page(None, 10)
+    (letter,) = await bed.dead_letters.page(None, 10)
     assert (letter.job, letter.reason, letter.failure.code) == (job, "permanent_failure", "refused")
 
 

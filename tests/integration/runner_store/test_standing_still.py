@@ -1,4 +1,4 @@
-"""A Postgres that stands still: nobody waits for it without end, and all goes on when it wakes."""
+"""A frozen Postgres: every wait is bounded, and work continues when Postgres resumes."""
 
 import os
 import signal

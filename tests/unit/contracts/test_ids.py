@@ -11,7 +11,7 @@ from beacon_contracts import ids
 from beacon_contracts.ids import InvalidIdError, JobId
 
 PREFIXES = st.sampled_from([ids.JOB, ids.USER, ids.KEY, ids.EXECUTION])
-LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 @given(PREFIXES, st.uuids())
@@ -19,7 +19,7 @@ def test_every_id_comes_back(prefix: str, value: UUID) -> None:
     text = ids.encode_id(prefix, value)
     assert ids.decode_id(prefix, text) == value
     assert len(text) == len(prefix) + 27
-    assert set(text.removeprefix(f"{prefix}_")) <= set(LETTERS)
+    assert set(text.removeprefix(f"{prefix}_")) <= set(ALPHABET)
 
 
 @given(st.uuids(), st.uuids())
@@ -34,7 +34,7 @@ def test_one_kind_is_never_read_as_another(written: str, expected: str, value: U
             ids.decode_id(expected, ids.encode_id(written, value))
 
 
-@given(st.text(max_size=60) | st.text(LETTERS + string.ascii_letters + "_", min_size=24, max_size=32))
+@given(st.text(max_size=60) | st.text(ALPHABET + string.ascii_letters + "_", min_size=24, max_size=32))
 def test_any_other_text_is_refused_and_what_is_read_is_written_the_same(text: str) -> None:
     for candidate in (text, f"job_{text}"):
         try:

@@ -1,4 +1,4 @@
-"""Which processes make up the system, and what each is told."""
+"""The processes of the system and the environment of each."""
 
 from pathlib import Path
 
@@ -37,11 +37,11 @@ def test_every_shipped_region_is_simulated_by_one_process(config: BeaconConfig) 
 
 
 def test_the_router_finds_the_simulated_backends_on_their_ports(config: BeaconConfig) -> None:
-    told = plan_for(config).router.environment
-    assert told["BEACON_BACKEND_US_1_URL"] == "http://127.0.0.1:18201/modal"
-    assert told["BEACON_BACKEND_US_STEPS_URL"] == "http://127.0.0.1:18201/v1/execute"
-    assert told["BEACON_BACKEND_ASIA_1_URL"] == "http://127.0.0.1:18203/v1"
-    assert load_config(CONFIG, told).backends["eu-1"].url.port == 18202
+    environment = plan_for(config).router.environment
+    assert environment["BEACON_BACKEND_US_1_URL"] == "http://127.0.0.1:18201/modal"
+    assert environment["BEACON_BACKEND_US_STEPS_URL"] == "http://127.0.0.1:18201/v1/execute"
+    assert environment["BEACON_BACKEND_ASIA_1_URL"] == "http://127.0.0.1:18203/v1"
+    assert load_config(CONFIG, environment).backends["eu-1"].url.port == 18202
 
 
 def test_a_backend_with_an_address_of_its_own_is_not_simulated(config: BeaconConfig) -> None:

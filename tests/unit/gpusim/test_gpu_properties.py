@@ -1,4 +1,4 @@
-"""Whatever comes, in whatever parsed: no slot too many, no model evicted in use, nobody forgotten."""
+"""For any sequence of calls: no slot is exceeded, no model in use is evicted, every call ends."""
 
 import heapq
 import math

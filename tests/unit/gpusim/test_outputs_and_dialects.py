@@ -1,4 +1,4 @@
-"""What is asked in each dialect, what the models say, and what is refused."""
+"""Requests of each dialect, outputs of the models, and refusals."""
 
 import json
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from tests.fixtures.waiting import PATIENCE_S
 
 
 class Work:
-    """A `run_once` that counts its calls, says how much more there is, and fails when told to."""
+    """A `run_once` that counts its calls, returns scripted results and fails on demand."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock

@@ -108,15 +108,15 @@ async def test_an_owned_task_may_close_its_owner() -> None:
 
 async def test_a_task_that_swallowed_its_cancellation_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beacon_lifecycle.tasks.CANCEL_AGAIN_S", 0.01)
-    tasks, begun = TaskSet("owner"), asyncio.Event()
+    tasks, started = TaskSet("owner"), asyncio.Event()
 
     async def deaf_once() -> None:
-        begun.set()
+        started.set()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         await asyncio.Event().wait()
 
     task = tasks.spawn("deaf", deaf_once())
-    await begun.wait()
+    await started.wait()
     await tasks.close()
     assert task.cancelled()

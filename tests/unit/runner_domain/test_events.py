@@ -69,10 +69,10 @@ def test_a_pipeline_tells_its_steps() -> None:
 def test_a_failure_says_what_and_where() -> None:
     job = claimed(matrix_spec())
     report = StageReport(job, (failed(only(job), retryable=True),))
-    told = events_of(report)[-1]
-    assert told.type == "EXECUTION_FAILED"
-    assert told.data["failure"]["code"] == "boom"
-    assert told.data["region"] == "US"
+    event = events_of(report)[-1]
+    assert event.type == "EXECUTION_FAILED"
+    assert event.data["failure"]["code"] == "boom"
+    assert event.data["region"] == "US"
 
 
 @pytest.mark.parametrize(

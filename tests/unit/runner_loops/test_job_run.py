@@ -196,17 +196,17 @@ def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
     assert [report.execution.ordinal for report in run.take_report().executions] == [1]
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_what_the_router_did_not_take_does_not_run(told: bool) -> None:
+@pytest.mark.parametrize("start_reported", [False, True])
+def test_what_the_router_did_not_take_does_not_run(start_reported: bool) -> None:
     run = opened()
     (first,) = start(run, 1)
     run.mark_running(first, AT)
-    if told:
+    if start_reported:
         run.take_report()
     run.finish(first, NotAccepted(9.0, "full"), AT, LATER)
     report = run.take_report()
     states = [(one.execution.ordinal, one.state, one.attempt) for one in report.executions]
-    assert states == ([(0, ExecutionState.PENDING, 1)] if told else [])
+    assert states == ([(0, ExecutionState.PENDING, 1)] if start_reported else [])
     assert events_of(report) == []
 
 

@@ -39,12 +39,12 @@ def raising(error: Exception) -> ScriptedRouter:
 
 
 async def outcome_of(router: ScriptedRouter, **changes: Any) -> Any:
-    told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    outcomes: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     executor = RouterExecutor(router, timeout_s=60)
     job = claimed(**changes)
-    executor.start(job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], told.set_result)
+    executor.start(job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.set_result)
     try:
-        return await asyncio.wait_for(told, PATIENCE_S)
+        return await asyncio.wait_for(outcomes, PATIENCE_S)
     finally:
         await executor.close()
 
@@ -71,7 +71,7 @@ async def test_what_may_be_running_already_is_looked_for() -> None:
     [
         (RouterBusy(7.0, "queue full"), NotAccepted(7.0, "queue full")),
         (RouterBusy(86_400.0, "closed"), NotAccepted(60.0, "closed")),
-        (RouterUnreachable("nobody there", tries=7), NotAccepted(5.0, "no router answers")),
+        (RouterUnreachable("refused", tries=7), NotAccepted(5.0, "no router answers")),
     ],
 )
 async def test_waiting_is_no_failure(error: Exception, outcome: NotAccepted) -> None:
@@ -98,19 +98,19 @@ async def test_a_lease_that_is_over_is_no_failure_of_the_execution() -> None:
 
 
 async def test_giving_up_leaves_the_run_at_the_router() -> None:
-    asked = asyncio.Event()
+    called = asyncio.Event()
 
     async def infer(_: InferenceRequest) -> InferenceView:
-        asked.set()
+        called.set()
         return await asyncio.Future()
 
     router = ScriptedRouter(infer)
     executor = RouterExecutor(router, timeout_s=60)
     job = claimed()
-    told: list[Outcome] = []
-    handle = executor.start(job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], told.append)
-    await asked.wait()
+    outcomes: list[Outcome] = []
+    handle = executor.start(job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append)
+    await called.wait()
     handle.cancel()
     await executor.close()
-    assert (told, router.cancelled) == ([], [])
+    assert (outcomes, router.cancelled) == ([], [])
     assert not executor.failed.is_set()

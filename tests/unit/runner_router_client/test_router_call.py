@@ -26,7 +26,7 @@ class Trip:
         self.call = RouterCall("US", max_tries)
 
     def accepted(self) -> bool:
-        """Asked anew each time: learning changes it."""
+        """Computed each time, because replies change it."""
         return self.call.accepted
 
     def next(self) -> RouterEndpoint:

@@ -1,4 +1,4 @@
-"""What the shell offers when a job's id is being typed."""
+"""Completion of job ids in the shell."""
 
 import os
 
@@ -12,7 +12,7 @@ TIMEOUT_S = 1.0
 
 
 def recent_jobs(incomplete: str) -> list[tuple[str, str]]:
-    """The newest jobs that begin so, each with its state; nothing when the runner does not answer at once."""
+    """The newest jobs with this prefix, each with its state; empty if the runner is slow."""
     try:
         found = find_credentials(os.environ)
         answer = httpx.get(

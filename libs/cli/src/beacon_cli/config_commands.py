@@ -1,4 +1,4 @@
-"""`beacon config check`: is the configuration file right, and what does it say."""
+"""`beacon config check`: validates the configuration file and summarises it."""
 
 import os
 from pathlib import Path
@@ -14,12 +14,12 @@ from beacon_config import BeaconConfig, ConfigError, load_config
 
 DEFAULT = Path("config/beacon.toml")
 
-config = typer.Typer(help="Look at the configuration file.", no_args_is_help=True)
+config = typer.Typer(help="Check the configuration file.", no_args_is_help=True)
 
 
 @config.callback()
 def _group() -> None:
-    """Look at the configuration file."""
+    """Check the configuration file."""
 
 
 @config.command("check")
@@ -32,7 +32,7 @@ def check(
     ] = None,
     _json: AsJson = False,
 ) -> None:
-    """Check a file; each mistake is named with its key and its reason. Exit code 1 when there is one."""
+    """Validate a file; each error is shown with its key and reason. Exit code 1 if there are errors."""
     chosen = path or DEFAULT
     try:
         loaded = load_config(chosen, os.environ)

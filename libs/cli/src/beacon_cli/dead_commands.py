@@ -67,7 +67,7 @@ async def _find(client: RunnerClient, job_id: str) -> DeadLetterView:
 
 @dead.command("requeue")
 def requeue(jobs: Chosen = None, all_: All = False, _json: AsJson = False) -> None:
-    """Put dead letters back to work with fresh attempts."""
+    """Queue dead letters again, with their attempts reset."""
     chosen = _choice(jobs, all_=all_)
     count = ask(lambda client: client.admin.requeue(chosen), admin=True)
     print_result({"requeued": count}, f"{count} requeued")
@@ -77,10 +77,10 @@ def requeue(jobs: Chosen = None, all_: All = False, _json: AsJson = False) -> No
 def purge(
     jobs: Chosen = None,
     all_: All = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     _json: AsJson = False,
 ) -> None:
-    """Remove dead letters for good; the jobs themselves stay readable."""
+    """Delete dead letters; the jobs stay readable."""
     chosen = _choice(jobs, all_=all_)
     what = "all dead letters" if chosen is None else f"{len(chosen)} dead letters"
     if not yes and not typer.confirm(f"Purge {what}? They cannot be requeued afterwards.", err=True):
@@ -90,7 +90,7 @@ def purge(
 
 
 def _choice(jobs: list[str] | None, *, all_: bool) -> list[str] | None:
-    """The ids; none stands for all of them."""
+    """The ids; None means all dead letters."""
     if bool(jobs) == all_:
         raise InputError("name the jobs, or say --all")
     return jobs or None

@@ -1,4 +1,4 @@
-"""Jobs: list them, look at one, ask why it waits, act on it."""
+"""Commands for jobs: list, show, wait reason, cancel, resume, skip, retry."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from beacon_contracts.jobs import ExecutionView, JobState, JobSummary, JobView
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=recent_jobs)]
 ExecutionId = Annotated[str, typer.Argument(metavar="EXECUTION", help="The execution's id: exe_….0.3")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Maximum number.")]
 
 
 def jobs(
@@ -66,7 +66,7 @@ def _show(view: JobView, *, answers: bool = False) -> None:
 
 
 def why(job_id: JobId, _json: AsJson = False) -> None:
-    """Say what a job waits for: who is ahead, or which region, backend, cap or breaker holds it."""
+    """Show what a job waits for: jobs ahead, or the region, backend, limit or breaker that holds it."""
     found = ask(lambda client: client.why(job_id))
     rows = [
         (
@@ -96,17 +96,17 @@ def _eta(eta: object) -> str:
 
 
 def cancel(job_id: JobId, _json: AsJson = False) -> None:
-    """Cancel a job, queued or running. It stays readable."""
+    """Cancel a queued or running job. It stays readable."""
     _show(ask(lambda client: client.cancel(job_id)))
 
 
 def resume(job_id: JobId, _json: AsJson = False) -> None:
-    """Go on with a failed or partial job from where it stopped; finished answers are kept."""
+    """Continue a failed or partial job from the failed stage; completed executions are kept."""
     _show(ask(lambda client: client.resume(job_id)))
 
 
 def skip(job_id: JobId, _json: AsJson = False) -> None:
-    """Pay to go first. The price depends on how long the job is, and comes back if nothing of it runs."""
+    """Pay for priority. The price depends on its duration and is refunded if nothing of it runs."""
     _show(ask(lambda client: client.skip(job_id)))
 
 
@@ -143,7 +143,7 @@ def execution(
 
 
 def me(_json: AsJson = False) -> None:
-    """Show who your key is: tier, limits and what is left of them, credit."""
+    """Show your key's user: tier, limits with what is left, credit."""
     found = ask(lambda client: client.me())
     limits = [
         (name, "no limit" if use.limit is None else f"{use.left} of {use.limit} left")

@@ -23,7 +23,7 @@ class JobFlags:
     pinned: bool
 
     def job(self) -> dict[str, Any] | None:
-        """The job that the flags describe; none when they describe none."""
+        """The job that the flags describe, or None."""
         ways = [way for way in (self.prompt, self.questions, self.feature) if way]
         if len(ways) > 1:
             raise InputError("--prompt, --question and --feature make different kinds of job: give one")
@@ -69,7 +69,7 @@ class JobFlags:
 
 
 def pairs(texts: Sequence[str] | None) -> dict[str, Any]:
-    """`name=value` each; a value that is JSON is taken as JSON, any other as text."""
+    """Parses `name=value`; a value that is valid JSON is parsed, any other is text."""
     found: dict[str, Any] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -83,7 +83,7 @@ def pairs(texts: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _question(number: int, text: str) -> dict[str, str]:
-    """`sky=Why is it blue?` has an id of its own; other texts are numbered."""
+    """`sky=Why is it blue?` names its id; other texts are numbered."""
     head, equals, tail = text.partition("=")
     named = bool(equals) and head.isidentifier()
     return {"id": head, "prompt": tail} if named else {"id": f"q{number}", "prompt": text}

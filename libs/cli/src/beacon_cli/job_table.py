@@ -18,7 +18,7 @@ BAR_WIDTH = 40
 
 
 def job_board(job: JobView, latest: JobEvent | None = None) -> RenderableType:
-    """The whole picture, as `watch` shows it live."""
+    """The complete view, as `watch` shows it live."""
     parts: list[RenderableType] = [_headline(job), _progress(job)]
     if len(job.executions) > 1 or job.kind != "generation":
         parts.append(grid(job))

@@ -35,7 +35,7 @@ def print_json(value: Any) -> None:
 
 
 def print_result(value: Any, *shown: RenderableType) -> None:
-    """`value` as JSON where that was asked for, otherwise what is made for people."""
+    """`value` as JSON with `--json`, otherwise the text for people."""
     if wants_json():
         print_json(value)
         return

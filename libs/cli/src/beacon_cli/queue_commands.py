@@ -12,7 +12,7 @@ from beacon_client.runner import RunnerClient
 from beacon_contracts.operations import RuntimeStats
 from beacon_contracts.tiers import JobClass
 
-queues = typer.Typer(help="See the runner's queues; pause and resume them (administrators).")
+queues = typer.Typer(help="Show, pause and resume the runner's queues (administrators).")
 
 Class = Annotated[JobClass, typer.Argument(metavar="CLASS", help="high, medium or low.")]
 
@@ -38,7 +38,7 @@ def resume(job_class: Class, _json: AsJson = False) -> None:
 
 @queues.command("reset-lanes")
 def reset_lanes(_json: AsJson = False) -> None:
-    """Count the lanes again from the truth."""
+    """Recount the lane counters from the messages."""
 
     async def work(client: RunnerClient) -> RuntimeStats:
         await client.admin.reset_lanes()

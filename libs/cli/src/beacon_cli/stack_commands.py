@@ -9,12 +9,12 @@ from beacon_devstack.up import run_demo, run_up
 
 Home = Annotated[
     Path | None,
-    typer.Option(envvar="BEACON_HOME", help="Where data, logs and keys are kept [default: .beacon]."),
+    typer.Option(envvar="BEACON_HOME", help="Directory of data, logs and keys [default: .beacon]."),
 ]
 
 
 def up(home: Home = None) -> None:
-    """Start everything here: Postgres, Redis, simulated GPUs, router, runner and portal. Ctrl-C stops it."""
+    """Start Postgres, Redis, simulated GPUs, router, runner and portal here. Ctrl-C stops them."""
     raise typer.Exit(run_up(home))
 
 

@@ -24,29 +24,25 @@ def submit(
         ),
     ] = None,
     *,
-    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="A generation of this.")] = None,
-    model: Annotated[
-        list[str] | None, typer.Option("--model", "-m", help="A model; may be repeated.")
-    ] = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="The prompt of a generation.")] = None,
+    model: Annotated[list[str] | None, typer.Option("--model", "-m", help="A model; repeatable.")] = None,
     region: Annotated[list[str] | None, typer.Option("--region", "-r", help="A region; repeatable.")] = None,
     question: Annotated[
         list[str] | None,
-        typer.Option("--question", "-q", help="A matrix of these questions: text, or id=text; repeatable."),
+        typer.Option("--question", "-q", help="A question of a matrix: text or id=text; repeatable."),
     ] = None,
-    feature: Annotated[
-        str | None, typer.Option("--feature", "-f", help="A pipeline of this feature.")
-    ] = None,
+    feature: Annotated[str | None, typer.Option("--feature", "-f", help="The feature of a pipeline.")] = None,
     given: Annotated[
         list[str] | None, typer.Option("--input", "-i", help="name=value for a pipeline; repeatable.")
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option("--param", help="name=value for the model; JSON values; repeatable.")
     ] = None,
-    duration: Annotated[float | None, typer.Option(help="Seconds, for audio.")] = None,
-    name: Annotated[str, typer.Option(help="A name for people.")] = "",
+    duration: Annotated[float | None, typer.Option(help="Duration in seconds, for audio.")] = None,
+    name: Annotated[str, typer.Option(help="A name to recognise the job by.")] = "",
     pinned: Annotated[bool, typer.Option("--pinned", help="Never run in another region.")] = False,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="The same key and job twice make one job.")
+        str | None, typer.Option(help="Idempotency key: repeated submissions with it store one job.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")] = False,
     _json: AsJson = False,

@@ -1,4 +1,4 @@
-"""`beacon users` and `beacon keys`: who may do what. Needs an administrator's key."""
+"""`beacon users` and `beacon keys`. Needs an administrator's key."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -37,9 +37,11 @@ def list_users(_json: AsJson = False) -> None:
 
 @users.command("add")
 def add_user(
-    name: str, tier: Annotated[Tier, typer.Option(help="Their tier.")] = Tier.FREE, _json: AsJson = False
+    name: str,
+    tier: Annotated[Tier, typer.Option(help="The tier of the user.")] = Tier.FREE,
+    _json: AsJson = False,
 ) -> None:
-    """Make a user with a first key, which is shown this once."""
+    """Create a user with a first key. The key is shown only now."""
     made = ask(lambda client: client.admin.add_user(name, tier), admin=True)
     print_result(
         made, facts([("user", made.id), ("name", made.name), ("tier", made.tier), ("key", made.key)])
@@ -54,13 +56,13 @@ def set_tier(user: User, tier: Tier, _json: AsJson = False) -> None:
 
 @users.command("disable")
 def disable(user: User, _json: AsJson = False) -> None:
-    """Let none of a user's keys in."""
+    """Disable a user: all keys are refused."""
     _print([ask(lambda client: _change(client, user, disabled=True), admin=True)])
 
 
 @users.command("enable")
 def enable(user: User, _json: AsJson = False) -> None:
-    """Let a disabled user in again."""
+    """Enable a disabled user."""
     _print([ask(lambda client: _change(client, user, disabled=False), admin=True)])
 
 
@@ -68,12 +70,12 @@ def enable(user: User, _json: AsJson = False) -> None:
 def credit(
     user: User,
     amount: Annotated[
-        int, typer.Argument(help="Credits to add; with -- before it, a negative number takes.")
+        int, typer.Argument(help="Credits to add; a negative number, after --, removes credit.")
     ],
-    note: Annotated[str, typer.Option(help="What for.")] = "",
+    note: Annotated[str, typer.Option(help="A note for the ledger.")] = "",
     _json: AsJson = False,
 ) -> None:
-    """Give a user credit, or take it."""
+    """Add credit to a user, or remove it."""
 
     async def work(client: RunnerClient) -> UserView:
         found = await _find(client, user)
@@ -85,7 +87,7 @@ def credit(
 
 @keys.command("list")
 def list_keys(user: User, _json: AsJson = False) -> None:
-    """List a user's keys; the keys themselves are shown only when they are made."""
+    """List a user's keys, without the secrets."""
 
     async def work(client: RunnerClient) -> list[object]:
         return list(await client.admin.keys((await _find(client, user)).id))
@@ -99,12 +101,12 @@ def list_keys(user: User, _json: AsJson = False) -> None:
 @keys.command("add")
 def add_key(
     user: User,
-    name: Annotated[str, typer.Option(help="What it is for.")] = "",
+    name: Annotated[str, typer.Option(help="A name for the key.")] = "",
     scope: Annotated[list[Scope] | None, typer.Option(help="user, admin or service; repeatable.")] = None,
-    expires: Annotated[datetime | None, typer.Option(help="When it stops working (UTC).")] = None,
+    expires: Annotated[datetime | None, typer.Option(help="Expiry (UTC).")] = None,
     _json: AsJson = False,
 ) -> None:
-    """Make another key for a user; it is shown this once."""
+    """Create another key for a user. The key is shown only now."""
     wanted = NewKey(
         name=name, scopes=scope or [Scope.USER], expires_at=expires and expires.replace(tzinfo=UTC)
     )
@@ -122,7 +124,7 @@ def add_key(
 def rotate_key(
     user: User, key_id: Annotated[str, typer.Argument(metavar="KEY")], _json: AsJson = False
 ) -> None:
-    """Put a new key in a key's place, with its name and scopes; the new one is shown this once."""
+    """Replace a key by a new one with the same name and scopes. The new key is shown only now."""
 
     async def work(client: RunnerClient) -> KeyCreated:
         found = await _find(client, user)
@@ -138,7 +140,7 @@ def rotate_key(
 def revoke_key(
     user: User, key_id: Annotated[str, typer.Argument(metavar="KEY")], _json: AsJson = False
 ) -> None:
-    """Make a key stop working."""
+    """Revoke a key."""
 
     async def work(client: RunnerClient) -> None:
         await client.admin.revoke_key((await _find(client, user)).id, key_id)

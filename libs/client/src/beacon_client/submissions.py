@@ -25,6 +25,7 @@ def as_submission(job: Submission) -> Job:
 
 
 def new_idempotency_key() -> str:
+    """A random key: repeating a submission with it returns the stored job."""
     return uuid4().hex
 
 

@@ -10,6 +10,8 @@ from beacon_contracts.model import ResponseModel
 
 
 class EventType(StrEnum):
+    """The types of a job's events."""
+
     JOB_QUEUED = "JOB_QUEUED"
     QUEUE_POSITION = "QUEUE_POSITION"
     WAITING = "WAITING"
@@ -28,6 +30,8 @@ class EventType(StrEnum):
 
 
 class JobEvent(ResponseModel):
+    """One event of a job; `seq` grows by one with each event of the job."""
+
     seq: int
     type: EventType
     job_id: str

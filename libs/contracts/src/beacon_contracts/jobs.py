@@ -15,6 +15,8 @@ Prompt = Annotated[Text, Field(min_length=1, max_length=100_000)]
 
 
 class JobState(StrEnum):
+    """States of a job; `queued`, `processing` and `retrying` are live, the others final."""
+
     QUEUED = "queued"
     PROCESSING = "processing"
     RETRYING = "retrying"
@@ -25,6 +27,8 @@ class JobState(StrEnum):
 
 
 class ExecutionState(StrEnum):
+    """States of an execution; `pending` and `running` are live, the others final."""
+
     PENDING = "pending"
     RUNNING = "running"
     COMPLETED = "completed"
@@ -45,6 +49,8 @@ class ModelChoice(RequestModel):
 
 
 class MatrixJob(RequestModel):
+    """A job of every question with every model in every region."""
+
     kind: Literal["matrix"]
     name: Annotated[Text, Field(max_length=200)] = ""
     questions: Annotated[list[Question], Field(min_length=1, max_length=10_000)]
@@ -55,6 +61,8 @@ class MatrixJob(RequestModel):
 
 
 class PipelineJob(RequestModel):
+    """A job that runs the steps of a configured feature one after another."""
+
     kind: Literal["pipeline"]
     name: Annotated[Text, Field(max_length=200)] = ""
     feature: Name
@@ -65,6 +73,8 @@ class PipelineJob(RequestModel):
 
 
 class GenerationJob(RequestModel):
+    """A job with one model and one prompt."""
+
     kind: Literal["generation"]
     name: Annotated[Text, Field(max_length=200)] = ""
     model: Name
@@ -81,6 +91,8 @@ job_submission: TypeAdapter[MatrixJob | PipelineJob | GenerationJob] = TypeAdapt
 
 
 class JobAccepted(ResponseModel):
+    """The response to a submission. Position and wait are None when they are unknown."""
+
     job_id: str
     status: JobState
     tier: Tier
@@ -122,6 +134,8 @@ class AttemptView(ResponseModel):
 
 
 class ExecutionView(ResponseModel):
+    """One inference of a job: its model, region, state and output or failure."""
+
     id: str
     job_id: str
     stage: int
@@ -142,6 +156,8 @@ class ExecutionView(ResponseModel):
 
 
 class JobSummary(ResponseModel):
+    """A job without its executions, as in lists."""
+
     job_id: str
     kind: str
     name: str

@@ -18,6 +18,8 @@ class FieldProblem(ResponseModel):
 
 
 class Problem(ResponseModel):
+    """An RFC 9457 problem document; `code` is stable."""
+
     model_config = ConfigDict(extra="allow", frozen=True)
 
     type: str = "about:blank"
