@@ -18,9 +18,10 @@ from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.jobs import ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message, OutboxEntry
 from beacon_runner.domain.plan import pending_executions, stage_plan
+from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, StageReport
 from beacon_runner.domain.submissions import NewJob
-from beacon_runner.domain.verdict import RetryPolicy, decide
+from beacon_runner.domain.verdict import decide
 from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database

@@ -18,8 +18,8 @@ from beacon_runner.domain.errors import (
     RetriesExhaustedError,
 )
 from beacon_runner.domain.jobs import AttemptRecord, ExecutionRecord, JobHead, JobRecord
+from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.states import LIVE, TERMINAL, WAITING
-from beacon_runner.domain.verdict import RetryPolicy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POLICY = RetryPolicy(3, (60.0, 120.0, 180.0))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.plan import pending_executions, stage_plan
+from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -22,7 +23,6 @@ from beacon_runner.domain.verdict import (
     ATTEMPTS_USED_UP,
     PERMANENT,
     POISON,
-    RetryPolicy,
     StageVerdict,
     UnfinishedStageError,
     decide,

@@ -10,8 +10,9 @@ from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.events import events_of
-from beacon_runner.domain.json_limits import LARGEST_RESULT, NOT_RECORDABLE, stored_form
+from beacon_runner.domain.json_limits import MAX_RESULT_BYTES, NOT_RECORDABLE, stored_form
 from beacon_runner.domain.messages import Message
+from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -21,7 +22,6 @@ from beacon_runner.domain.stage_result import (
     RecordedExecution,
     RetryLater,
 )
-from beacon_runner.domain.verdict import RetryPolicy
 from beacon_runner.worker.executor import RetryDelays, request_of
 from beacon_runner.worker.outcomes import NotAccepted
 from beacon_runner.worker.run import JobRun, build_run
@@ -150,9 +150,9 @@ def test_a_result_that_cannot_be_stored_fails_its_execution_alone(output: Any) -
 
 
 def test_a_result_that_is_too_large_cannot_be_stored() -> None:
-    refused = stored_form("x" * LARGEST_RESULT)
+    refused = stored_form("x" * MAX_RESULT_BYTES)
     assert isinstance(refused, Failure)
-    assert str(LARGEST_RESULT) in refused.message
+    assert str(MAX_RESULT_BYTES) in refused.message
     assert stored_form({"text": "\0", "score": float("nan")}) == '{"text":"\\u0000","score":null}'
 
 

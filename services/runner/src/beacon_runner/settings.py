@@ -1,4 +1,4 @@
-"""What the environment says: addresses, secrets and where the configuration file is."""
+"""Settings from the environment: addresses, secrets and the path of the configuration file."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -28,7 +28,7 @@ from beacon_runner.domain.errors import (
 from beacon_runner.domain.jobs import AttemptRecord, ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import ExecutionKey, execution_keys
-from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.wait_estimate import jobs_ahead
 from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.ports.jobs import JobCommands, JobQueries
@@ -79,7 +79,7 @@ class SkippedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobService:
-    """`owner` None stands for an operator, who may read and change every job."""
+    """`owner` None is an operator, who may read and change every job."""
 
     queries: JobQueries
     commands: JobCommands

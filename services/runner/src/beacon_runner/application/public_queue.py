@@ -102,7 +102,7 @@ class PublicQueueService:
         return QueueListing(upcoming, [found[job] for job in listed if job in found])
 
     def _waits(self, listing: QueueListing, schedulers: Sequence[SchedulerStatus]) -> dict[str, float]:
-        """The wait at the routers plus the wait here, where the listed jobs stand for all that wait."""
+        """The wait at the routers plus the wait here, where the listed jobs represent all that wait."""
         waiting = [job for job in listing.jobs if job.state is JobState.QUEUED]
         listed = Counter(job.model for job in waiting)
         waits = {}

@@ -96,9 +96,7 @@ class Admission:
         total = len(questions) * sum(len(chosen) for chosen in targets.values())
         if total > self._config.limits.matrix_executions:
             allowed = self._config.limits.matrix_executions
-            message = (
-                f"questions by models by regions is {total}, the most that one job may have is {allowed}"
-            )
+            message = f"questions by models by regions is {total}, one job may have at most {allowed}"
             problems.append(FieldProblem(field="questions", message=message, code="too_many"))
         if problems:
             raise InvalidFieldsError(problems)

@@ -16,6 +16,7 @@ from beacon_runner.domain.errors import (
     RetriesExhaustedError,
 )
 from beacon_runner.domain.jobs import ExecutionRecord, JobRecord
+from beacon_runner.domain.retry_policy import RetryPolicy, allowed_attempts
 from beacon_runner.domain.states import (
     LIVE,
     WAITING,
@@ -24,7 +25,6 @@ from beacon_runner.domain.states import (
     allows,
     execution_allows,
 )
-from beacon_runner.domain.verdict import RetryPolicy, allowed_attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ def decide_retry(job: JobRecord, execution: ExecutionRecord | None, policy: Retr
     if job.state is JobState.CANCELLED:
         raise JobStateError(job.state, "the job is cancelled; submit it again")
     state = ExecutionState.PENDING if execution is None else execution.newest.state
-    used, most = 0 if execution is None else execution.retries, policy.retries
-    in_flight_or_done = RetryDecision(state, False, used, most)
+    used, allowed = 0 if execution is None else execution.retries, policy.retries
+    in_flight_or_done = RetryDecision(state, False, used, allowed)
     if state is ExecutionState.COMPLETED:
         return in_flight_or_done
     if execution is None or not execution_allows(ExecutionTransition.RETRIED, state):
@@ -112,11 +112,11 @@ def decide_retry(job: JobRecord, execution: ExecutionRecord | None, policy: Retr
         if job.head.attempt >= last_attempt:
             raise JobStateError(job.state, "the job is processing; retry this execution when it has ended")
         return in_flight_or_done  # the job itself retries it
-    if used >= most:
-        raise RetriesExhaustedError(used, most)
+    if used >= allowed:
+        raise RetriesExhaustedError(used, allowed)
     # A job that has ended is queued as its last attempt: another failure must not retry the other executions.
     attempt = last_attempt if allows(JobTransition.EXECUTION_RETRIED, job.state) else None
-    return RetryDecision(ExecutionState.PENDING, True, used + 1, most, attempt)
+    return RetryDecision(ExecutionState.PENDING, True, used + 1, allowed, attempt)
 
 
 def decide_skip(job: JobRecord, price: int, front_class: JobClass) -> SkipDecision:

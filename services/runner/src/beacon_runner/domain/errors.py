@@ -1,4 +1,4 @@
-"""Errors of the runner that every layer knows. They know nothing of HTTP or of a driver."""
+"""Errors of the runner, for every layer. They are independent of HTTP and of drivers."""
 
 from collections.abc import Sequence
 

@@ -41,7 +41,7 @@ class JobHead:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job with all columns of its row; `deferred`: the time of its next attempt has not come."""
+    """A job with all columns of its row; `deferred`: it waits for the time of its next attempt."""
 
     head: JobHead
     spec: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What may stand in the parts that Beacon only passes on: JSON that every later reader can hold."""
+"""Limits of JSON that Beacon stores or forwards without interpreting it."""
 
 import math
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ import orjson
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.problem import FieldProblem
 
-DEEPEST = 64
-LARGEST_RESULT = 64 * 2**20  # bytes; a row of Postgres holds more, a batch of such rows would not
+MAX_DEPTH = 64
+MAX_RESULT_BYTES = 64 * 2**20  # bytes; a row of Postgres holds more, a batch of such rows would not
 NOT_RECORDABLE = "result_not_recordable"
-_LARGEST = 2**63
+_INT64_LIMIT = 2**63
 
 
 def json_problems(value: Any, field: str, depth: int = 1) -> Iterator[FieldProblem]:
@@ -23,13 +23,13 @@ def json_problems(value: Any, field: str, depth: int = 1) -> Iterator[FieldProbl
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, int):
-        if not -_LARGEST <= value < _LARGEST:
+        if not -_INT64_LIMIT <= value < _INT64_LIMIT:
             yield FieldProblem(field=field, message="does not fit into 64 bits", code="too_large")
     elif isinstance(value, float):
         if not math.isfinite(value):
             yield FieldProblem(field=field, message="is not a finite number", code="not_finite")
-    elif depth > DEEPEST:
-        yield FieldProblem(field=field, message=f"is nested deeper than {DEEPEST} levels", code="too_deep")
+    elif depth > MAX_DEPTH:
+        yield FieldProblem(field=field, message=f"is nested deeper than {MAX_DEPTH} levels", code="too_deep")
     else:
         yield from _inner_problems(value, field, depth + 1)
 
@@ -49,14 +49,14 @@ def _inner_problems(value: Any, field: str, depth: int) -> Iterator[FieldProblem
 def stored_form(output: Any) -> str | Failure:
     """A result as it is stored, or why it cannot be. `NaN` becomes `null`, as in any browser.
 
-    As text: the bytes are cut out of a kilobyte, and keeping many of them leaves the memory full of holes.
+    As text: orjson allocates bytes in blocks of a kilobyte, and keeping many of them fragments memory.
     """
     try:
         encoded = orjson.dumps(output)
     except (TypeError, ValueError, RecursionError) as error:
         return unstorable(f"the result cannot be stored as JSON: {error}")
-    if len(encoded) > LARGEST_RESULT:
-        return unstorable(f"the result has {len(encoded)} bytes, more than {LARGEST_RESULT}")
+    if len(encoded) > MAX_RESULT_BYTES:
+        return unstorable(f"the result has {len(encoded)} bytes, more than {MAX_RESULT_BYTES}")
     return encoded.decode()
 
 

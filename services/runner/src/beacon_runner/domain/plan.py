@@ -16,7 +16,7 @@ GENERATION_ITEM = "generation"
 
 
 class PlanError(Exception):
-    """The stage cannot be planned, now or later; `failure` says why."""
+    """The stage cannot be planned, now or later; `failure` has the reason."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)

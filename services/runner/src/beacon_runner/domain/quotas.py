@@ -1,4 +1,4 @@
-"""Quotas of users and the size of the queue: which candidates are admitted, decided from counts."""
+"""The limits of tiers and of the queue: which candidates are admitted, decided from counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

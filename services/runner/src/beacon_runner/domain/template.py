@@ -40,7 +40,7 @@ def references(value: Any) -> list[str]:
 
 
 def resolve(reference: str, names: Mapping[str, Any]) -> Any:
-    """What `step.field.field` stands for."""
+    """The value of `step.field.field`."""
     found: Any = names
     for part in reference.split("."):
         if isinstance(found, Mapping) and part in found:

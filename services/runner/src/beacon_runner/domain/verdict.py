@@ -1,12 +1,11 @@
 """The verdict on a job at the end of a stage: next stage, finished, retry, deferred or dead."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.plan import ended, step_name
+from beacon_runner.domain.retry_policy import RetryPolicy, allowed_attempts
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -23,32 +22,6 @@ from beacon_runner.domain.states import JobTransition, move
 PERMANENT = "permanent_failure"
 ATTEMPTS_USED_UP = "attempts_used_up"
 POISON = "poison"
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """A job is retried `retries` times; the n-th retry waits for the n-th delay, the last one repeats.
-
-    A job that the router did not accept waits for the requested delay, and from the second time in a row on
-    at least for `first_wait_s`, doubled each time up to `longest_wait_s`.
-    """
-
-    retries: int = 3
-    delays_s: tuple[float, ...] = (60.0, 120.0, 180.0)
-    jitter: float = 0.1
-    first_wait_s: float = 0.5
-    longest_wait_s: float = 60.0
-    wait_jitter: float = 0.25
-
-    def delay_s(self, attempt: int, chance: float) -> float:
-        """The wait after `attempt`; `chance` in [0, 1) spreads jobs that failed together."""
-        delay = self.delays_s[min(attempt, len(self.delays_s)) - 1]
-        return delay * (1.0 + self.jitter * chance)
-
-    def wait_s(self, times: int, asked_s: float, chance: float) -> float:
-        """The wait after the router did not accept it `times` times in a row."""
-        grown = self.first_wait_s * 2.0 ** min(times - 2, 16) if times > 1 else 0.0
-        return max(asked_s, min(grown, self.longest_wait_s)) * (1.0 + self.wait_jitter * chance)
 
 
 class UnfinishedStageError(Exception):
@@ -96,11 +69,11 @@ def dead_verdict(job: ClaimedJob, reason: str, failure: Failure, *, some_complet
 
 
 def defer(
-    job: ClaimedJob, asked_s: float, reason: str, policy: RetryPolicy, chance: float, *, progressed: bool
+    job: ClaimedJob, requested_s: float, reason: str, policy: RetryPolicy, chance: float, *, progressed: bool
 ) -> Deferred:
     """The verdict when the router did not accept all executions; after progress the count restarts."""
     before = job.deferred.times if job.deferred is not None and not progressed else 0
-    return Deferred(policy.wait_s(before + 1, asked_s, chance), reason, before + 1)
+    return Deferred(policy.wait_s(before + 1, requested_s, chance), reason, before + 1)
 
 
 def poison_verdict(job: ClaimedJob, max_deliveries: int) -> Dead | None:
@@ -115,13 +88,6 @@ def poison_verdict(job: ClaimedJob, max_deliveries: int) -> Dead | None:
     )
     some_completed = any(one.state is ExecutionState.COMPLETED for one in job.recorded_executions)
     return dead_verdict(job, POISON, failure, some_completed=some_completed)
-
-
-def allowed_attempts(spec: Mapping[str, Any], stage: int, policy: RetryPolicy) -> int:
-    """How often a stage may be tried; the steps of a pipeline have their own number."""
-    if "steps" in spec:
-        return int(spec["steps"][stage]["attempts"])
-    return policy.retries + 1
 
 
 def _outcomes(

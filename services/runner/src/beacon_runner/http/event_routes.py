@@ -94,7 +94,7 @@ def socket_routes(
         """The events of a job as JSON messages, from `after` on."""
         try:
             last = _event_number(after, "after")
-            if ticket is None:  # before anything is said about the job
+            if ticket is None:  # before anything about the job is disclosed
                 await keys.require(socket.scope, Scope.USER)
             job = decode_job_id(job_id)
             key_hash = await _key_of(socket, tokens, ticket, job)
@@ -113,7 +113,7 @@ def socket_routes(
 
 
 async def _key_of(socket: WebSocket, tokens: WebSocketTokenStore, ticket: str | None, job: JobId) -> bytes:
-    """The hash of the key that opens this socket: its own, or the one that its token stands for."""
+    """The hash of the key that opens this socket: its own, or that of its token."""
     if ticket is None:
         return key_hash_of(socket.scope)
     key_hash = await tokens.redeem(ticket, job)

@@ -1,4 +1,4 @@
-"""A WebSocket that tells a job's events and says why it closes."""
+"""A WebSocket that sends a job's events; its close code gives the reason of the end."""
 
 import asyncio
 from collections.abc import AsyncGenerator

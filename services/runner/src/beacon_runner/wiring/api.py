@@ -22,8 +22,8 @@ from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.application.wait_reason import WaitReasonService
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.classes import front_class, usable_classes
-from beacon_runner.domain.pricing import skip_price
-from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.domain.retry_policy import RetryPolicy
+from beacon_runner.domain.skip_price import skip_price
 from beacon_runner.http.admin_routes import Operations, admin_routes
 from beacon_runner.http.app import create_app
 from beacon_runner.http.auth import ApiKeyCache

@@ -14,7 +14,7 @@ from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Loop, RunResult, Service, WakeEvent
 from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.domain.classes import promotions
-from beacon_runner.domain.verdict import RetryPolicy
+from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.metrics_collector import MetricsCollector, QueueAgeCollector
 from beacon_runner.maintenance.outbox_notifier import OutboxNotifier

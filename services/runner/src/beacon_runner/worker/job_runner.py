@@ -12,8 +12,9 @@ import structlog
 from beacon_contracts.ids import JobId, encode_job_id
 from beacon_lifecycle import Clock
 from beacon_runner.domain.plan import PendingExecution
+from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.stage_result import Returned
-from beacon_runner.domain.verdict import RetryPolicy, dead_verdict
+from beacon_runner.domain.verdict import dead_verdict
 from beacon_runner.worker.executor import Executor, Handle
 from beacon_runner.worker.outcomes import Outcome, worker_error
 from beacon_runner.worker.run import JobRun

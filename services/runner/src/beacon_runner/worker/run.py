@@ -17,6 +17,7 @@ from beacon_runner.domain.plan import (
     pending_executions,
     stage_plan,
 )
+from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -25,7 +26,7 @@ from beacon_runner.domain.stage_result import (
     StageReport,
     Verdict,
 )
-from beacon_runner.domain.verdict import PERMANENT, RetryPolicy, dead_verdict, decide, defer, poison_verdict
+from beacon_runner.domain.verdict import PERMANENT, dead_verdict, decide, defer, poison_verdict
 from beacon_runner.worker.outcomes import STATE_OF_RESULT, NotAccepted, Outcome, worker_error
 
 log = structlog.get_logger(__name__)

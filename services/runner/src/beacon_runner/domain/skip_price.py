@@ -1,4 +1,4 @@
-"""The price of a skip, by the length of the job."""
+"""The price of a skip, by the length of the job. The prices are `[[skip_prices]]` in the configuration."""
 
 from collections.abc import Mapping
 from typing import Any
