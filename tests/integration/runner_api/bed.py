@@ -201,6 +201,7 @@ async def api_bed(
         watchers=watchers,
         tokens=RedisWebSocketTokens(redis),
         notify_outbox=lambda: rung.append(None),
+        publish=lambda _: rung.append(None),
         registry=registry,
         access_log=False,
         priorities=priorities,

@@ -25,7 +25,7 @@ async def test_relay_and_worker_may_start_before_their_servers(bed: LoopBed, sce
             closed.append(await listeners.enter_async_context(delayed_listener(scene.environment[name])))
             scene.environment[name] = closed[-1].url
         relay, worker = await scene.relay("relay"), await scene.worker("worker")
-        await worker.says("database_not_there_yet")
+        await worker.says("database_unavailable_at_start")
         await worker.says("heartbeat_failed")
         await relay.says("loop_failed")
         (job,) = await bed.submit()

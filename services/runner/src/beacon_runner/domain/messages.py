@@ -38,10 +38,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """A message on its way to a Redis queue. `front` is a paid skip; `batch` keeps a batch in one lane."""
+    """A message on its way to a Redis queue.
+
+    `front` is a paid skip; `batch` keeps a batch in one lane; `row` is the id of its outbox row.
+    """
 
     topic: Topic
     message: Message
     not_before: float | None = None
     front: bool = False
     batch: str | None = None
+    row: int = 0

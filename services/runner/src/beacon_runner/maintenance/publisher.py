@@ -1,8 +1,10 @@
 """Publishes outbox rows to Redis: at least once; the queue ignores messages that it holds already."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beacon_lifecycle import RunResult
+from beacon_runner.domain.messages import OutboxEntry
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.outbox import Outbox
 from beacon_runner.ports.queue import MessageQueue
@@ -22,8 +24,17 @@ class OutboxPublisher:
             raise ValueError(f"batch must be at least 1, got {self.batch}")
 
     async def run_once(self) -> RunResult:
+        """Publish the oldest rows that no other publisher holds."""
         async with self.outbox.take(self.batch) as entries:
             if entries:
-                await self.queue.push(entries)
-        self.metrics.published.inc(len(entries))
+                await self.publish(entries)
         return RunResult.limited(len(entries), self.batch)
+
+    async def publish_committed(self, entries: Sequence[OutboxEntry]) -> None:
+        """Publish rows that this process has just committed, without reading them."""
+        await self.publish(entries)
+        await self.outbox.delete([entry.row for entry in entries])
+
+    async def publish(self, entries: Sequence[OutboxEntry]) -> None:
+        await self.queue.push(entries)
+        self.metrics.published.inc(len(entries))

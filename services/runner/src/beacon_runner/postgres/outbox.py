@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from operator import itemgetter
 from typing import Any
 
 from beacon_contracts.ids import JobId
@@ -26,20 +27,18 @@ class PostgresOutbox:
         """Up to `limit` entries, oldest first; gone when the block ends well, back when it does not."""
         async with self._database.transaction() as connection:
             rows = await connection.fetch(_SQL["take"], limit)
-            yield [_entry(row) for row in sorted(rows, key=_number)]
+            yield [_entry(row) for row in sorted(rows, key=itemgetter("id"))]
+
+    async def delete(self, rows: Sequence[int]) -> None:
+        await self._database.execute(_SQL["delete"], rows)
 
     async def lag(self) -> OutboxLag:
         row = await self._database.fetchrow(_SQL["lag"], _COUNTED)
         return OutboxLag(row["waiting"], row["oldest_s"] or 0.0) if row else OutboxLag(0, 0.0)
 
 
-def _number(row: Any) -> int:
-    number: int = row["id"]
-    return number
-
-
 def _entry(row: Any) -> OutboxEntry:
-    _, topic, job, user, generation, stage, attempt, job_class, lane, front, batch, due = row.values()
+    number, topic, job, user, generation, stage, attempt, job_class, lane, front, batch, due = row.values()
     message = Message(JobId(job), generation, stage, attempt, JobClass(job_class), lane_of(lane, user))
     unchosen = batch_of(job) if batch and lane == UNCHOSEN else None  # only the choice of a lane asks for it
-    return OutboxEntry(Topic(topic), message, due, front, unchosen)
+    return OutboxEntry(Topic(topic), message, due, front, unchosen, number)

@@ -1,7 +1,6 @@
 """Stores new jobs: concurrent submissions share one transaction, and every job gets its own answer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -12,7 +11,8 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.job_ids import batch_of, ids_from
-from beacon_runner.domain.lanes import kept_lane
+from beacon_runner.domain.lanes import UNCHOSEN, kept_lane
+from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.quotas import Allowance, QuotaCandidate, Use, admit
 from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Submitted
 from beacon_runner.postgres.arrays import ids, numbers
@@ -42,7 +42,11 @@ class PostgresSubmissions:
     """
 
     def __init__(
-        self, database: Database, clock: Clock, queue_size: int, on_commit: Callable[[], None] = lambda: None
+        self,
+        database: Database,
+        clock: Clock,
+        queue_size: int,
+        on_commit: Callable[[Sequence[OutboxEntry]], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._capacity = QueueCapacity(database, clock, queue_size)
@@ -84,26 +88,31 @@ class PostgresSubmissions:
 
     async def _store_unlimited(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
         """In one statement while the queue has much room and no idempotency key is taken."""
-        stored: frozenset[JobId] = frozenset()
+        stored: dict[JobId, int] = {}
         if self._capacity.reserve(len(jobs)):
-            rows = await self._database.fetch(_SQL["submit"], *submit_params(jobs))
-            if len(rows) == len(jobs):
-                self._on_commit()
-                return [_created(job) for job in jobs]
-            stored = frozenset(row["id"] for row in rows)
-        return await self._store_checked(jobs, stored)
+            stored = _outbox_rows(await self._database.fetch(_SQL["submit"], *submit_params(jobs)))
+        if len(stored) < len(jobs):
+            return await self._store_checked(jobs, stored)
+        self._on_commit([_entry(job, stored[job.id]) for job in jobs])
+        return [_created(job) for job in jobs]
 
     async def _store_checked(
-        self, jobs: Sequence[NewJob], stored: AbstractSet[JobId] = frozenset()
+        self, jobs: Sequence[NewJob], stored: Mapping[JobId, int] | None = None
     ) -> Sequence[Answer]:
         """Check limits and idempotency keys; a key may also be taken by another job of the same call."""
-        answers: dict[JobId, Answer] = {job.id: _created(job) for job in jobs if job.id in stored}
+        outbox_rows = dict(stored or {})
+        answers: dict[JobId, Answer] = {job.id: _created(job) for job in jobs if job.id in outbox_rows}
         while missing := [job for job in jobs if job.id not in answers]:
-            answers |= await self._check_and_store(missing)
-        self._on_commit()
+            answers |= await self._check_and_store(missing, outbox_rows)
+        if outbox_rows:
+            self._on_commit([_entry(job, outbox_rows[job.id]) for job in jobs if job.id in outbox_rows])
         return [answers[job.id] for job in jobs]
 
-    async def _check_and_store(self, jobs: Sequence[NewJob]) -> Mapping[JobId, Answer]:
+    async def _check_and_store(
+        self, jobs: Sequence[NewJob], outbox_rows: dict[JobId, int]
+    ) -> Mapping[JobId, Answer]:
+        """Adds the ids of the committed outbox rows to `outbox_rows`."""
+
         async def transaction() -> Mapping[JobId, Answer]:
             async with self._database.transaction() as connection:
                 users = {job.user: job.allowance for job in jobs if job.allowance is not None}
@@ -122,12 +131,13 @@ class PostgresSubmissions:
                     job.id: limit for job, limit in zip(new, reached, strict=True) if limit is not None
                 }
                 admitted = [job for job, limit in zip(new, reached, strict=True) if limit is None]
+                rows: dict[JobId, int] = {}
                 if admitted:
-                    rows = await connection.fetch(_SQL["submit"], *submit_params(admitted))
-                    stored = {row["id"] for row in rows}
-                    if any(job.batch and job.id not in stored for job in admitted):
+                    rows = _outbox_rows(await connection.fetch(_SQL["submit"], *submit_params(admitted)))
+                    if any(job.batch and job.id not in rows for job in admitted):
                         raise _KeyTakenMeanwhileError
-                    answers |= {job.id: _created(job) for job in admitted if job.id in stored}
+                    answers |= {job.id: _created(job) for job in admitted if job.id in rows}
+            outbox_rows.update(rows)
             return answers
 
         return await retried(transaction)
@@ -177,8 +187,19 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     )
 
 
+def _outbox_rows(stored: Sequence[Any]) -> dict[JobId, int]:
+    return {row["id"]: row["outbox_row"] for row in stored}
+
+
 def _created(job: NewJob) -> Submitted:
     return Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, created=True)
+
+
+def _entry(job: NewJob, row: int) -> OutboxEntry:
+    """As `PostgresOutbox.take` would return it."""
+    message = Message(job.id, 1, 0, 1, job.job_class, job.lane)
+    unchosen = batch_of(job.id) if job.batch and job.lane == UNCHOSEN else None
+    return OutboxEntry(Topic.JOBS, message, batch=unchosen, row=row)
 
 
 async def _earlier_answers(connection: "Connection", jobs: Sequence[NewJob]) -> dict[JobId, Answer]:

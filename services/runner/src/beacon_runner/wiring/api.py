@@ -22,6 +22,7 @@ from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.application.wait_reason import WaitReasonService
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.classes import front_class, usable_classes
+from beacon_runner.domain.messages import OutboxEntry
 from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.skip_price import skip_price
 from beacon_runner.http.admin_routes import Operations, admin_routes
@@ -35,6 +36,8 @@ from beacon_runner.http.ledger_routes import ledger_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
+from beacon_runner.maintenance.inline_publisher import InlinePublisher
+from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.migrations import head
 from beacon_runner.ports.events import WebSocketTokenStore
 from beacon_runner.ports.priorities import Priorities
@@ -77,6 +80,7 @@ class ApiParts:
         watchers: Watchers,
         tokens: WebSocketTokenStore,
         notify_outbox: Callable[[], None],
+        publish: Callable[[Sequence[OutboxEntry]], None],
         registry: CollectorRegistry,
         access_log: bool,
         priorities: Priorities | None = None,
@@ -93,7 +97,7 @@ class ApiParts:
             front_class(config),
             partial(skip_price, config),
         )
-        self.submissions = PostgresSubmissions(database, clock, config.limits.queue_size, notify_outbox)
+        self.submissions = PostgresSubmissions(database, clock, config.limits.queue_size, publish)
         self.estimator = WaitEstimator(queue, router, config, clock)
         positions = PositionService(self.estimator, router, queries, clock)
         jobs = JobService(queries, commands, queue, positions, rules, cancels.notify, notify_outbox)
@@ -153,6 +157,8 @@ def build_api(
     watchers = Watchers(address, clock)
     router = RouterClient(settings.router_urls, settings.service_token.get_secret_value(), clock)
     queue = RedisQueueAdmin(redis, Layout.of(config, cluster=settings.redis_cluster))
+    publisher = OutboxPublisher(PostgresOutbox(database), transport.queue, transport.metrics)
+    inline_publisher = InlinePublisher(publisher, transport.outbox_notifier.notify)
     parts = ApiParts(
         config,
         database,
@@ -162,6 +168,7 @@ def build_api(
         watchers=watchers,
         tokens=RedisWebSocketTokens(redis),
         notify_outbox=transport.outbox_notifier.notify,
+        publish=inline_publisher.publish,
         registry=registry,
         access_log=settings.access_log,
         priorities=_priorities(settings, config, clock, registry),
@@ -182,6 +189,7 @@ def build_api(
         Resource("api-database", open_it=database.open, close_it=database.close),
         Resource("api-redis", close_it=redis.aclose),
         Resource("api-router-client", close_it=router.aclose),
+        inline_publisher,
         Resource("api-parts", close_it=parts.close),
         server,
         watchers,  # stopped first: streams end before the server

@@ -16,6 +16,12 @@ RETURNING
     id, topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch,
     extract(EPOCH FROM not_before)::double precision AS not_before;
 
+-- name: delete
+-- Delete published messages; not durable, for the same reason.
+DELETE FROM outbox
+USING set_config('synchronous_commit', 'off', true) AS not_durable
+WHERE id = ANY ($1::bigint[]);
+
 -- name: lag
 -- How many messages wait, counted up to a bound, and the age of the oldest.
 SELECT

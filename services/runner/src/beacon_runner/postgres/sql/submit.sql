@@ -1,5 +1,6 @@
 -- name: submit
 -- Store new jobs with their outbox rows and first events; a job whose idempotency key is taken is not stored.
+-- Returns the stored jobs and the ids of their outbox rows.
 -- Values that jobs share are sent once: `shared` is their index in the arrays from $6 on. Specs are one JSON text.
 WITH input AS (
     SELECT i.id, i.spec, i.idempotency_key, i.request_hash, s.*
@@ -27,6 +28,7 @@ WITH input AS (
     INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, batch)
     SELECT id, user_id, 1, 0, 1, class, lane, batch
     FROM stored
+    RETURNING id, job_id
 ), noted AS (
     INSERT INTO job_events (job_id, seq, events)
     SELECT
@@ -39,7 +41,7 @@ WITH input AS (
         )
     FROM stored
 )
-SELECT id FROM stored;
+SELECT job_id AS id, id AS outbox_row FROM queued;
 
 -- name: by_idempotency_keys
 -- The jobs that hold these keys, with the hash of the request that created them.
