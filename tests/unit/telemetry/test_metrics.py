@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from beacon_telemetry import (
     HttpMetrics,
-    HttpMetricsMiddleware,
+    TelemetryMiddleware,
     metrics_route,
     new_registry,
 )
@@ -57,8 +57,8 @@ def registry() -> CollectorRegistry:
     return CollectorRegistry()
 
 
-def watched(app: ASGIApp, registry: CollectorRegistry) -> HttpMetricsMiddleware:
-    return HttpMetricsMiddleware(app, HttpMetrics(registry, "beacon"))
+def watched(app: ASGIApp, registry: CollectorRegistry) -> TelemetryMiddleware:
+    return TelemetryMiddleware(app, HttpMetrics(registry, "beacon"), access_log=False)
 
 
 async def test_requests_are_counted_by_template_with_the_routers_prefix(registry: CollectorRegistry) -> None:

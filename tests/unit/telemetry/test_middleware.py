@@ -7,16 +7,17 @@ from typing import Any
 import httpx
 import pytest
 import structlog
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from structlog.contextvars import bound_contextvars
 
-from beacon_telemetry import RequestContextMiddleware, outgoing_headers
+from beacon_telemetry import HttpMetrics, TelemetryMiddleware, outgoing_headers
 
 Lines = Callable[[], list[dict[str, Any]]]
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -51,8 +52,12 @@ async def refuse_socket(websocket: WebSocket) -> None:
     await websocket.close()
 
 
-def app() -> RequestContextMiddleware:
-    return RequestContextMiddleware(
+async def deny_socket(websocket: WebSocket) -> None:
+    await websocket.send_denial_response(Response("no key", 401))
+
+
+def app() -> TelemetryMiddleware:
+    return TelemetryMiddleware(
         Starlette(
             routes=[
                 Route("/show", show),
@@ -61,8 +66,10 @@ def app() -> RequestContextMiddleware:
                 Route("/healthz", healthz),
                 WebSocketRoute("/ws", socket),
                 WebSocketRoute("/no-ws", refuse_socket),
+                WebSocketRoute("/denied-ws", deny_socket),
             ]
-        )
+        ),
+        HttpMetrics(CollectorRegistry(), "beacon"),
     )
 
 
@@ -155,9 +162,9 @@ async def test_nothing_of_a_request_is_left_for_the_next_in_the_same_context(jso
 
     async def ignore(_message: Message) -> None: ...
 
-    middleware = RequestContextMiddleware(inner, access_log=False)
+    middleware = TelemetryMiddleware(inner, HttpMetrics(CollectorRegistry(), "beacon"), access_log=False)
     for number in (b"1", b"2"):
-        scope: Scope = {"type": "http", "path": "/", "headers": [(b"x-request-id", number)]}
+        scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"x-request-id", number)]}
         await middleware(scope, nothing, ignore)
     assert seen == [{"X-Request-Id": "1"}, {"X-Request-Id": "2"}]
 
@@ -182,6 +189,18 @@ def test_a_web_socket_that_is_not_accepted_is_logged_as_refused(json_lines: Line
         pass
     line = next(line for line in json_lines() if line["event"] == "http_request")
     assert (line["path"], line["status"]) == ("/no-ws", 403)
+
+
+def test_a_denied_websocket_is_logged_with_its_status_and_id(json_lines: Lines) -> None:
+    with (
+        TestClient(app()) as client,
+        pytest.raises(WebSocketDenialResponse) as denied,
+        client.websocket_connect("/denied-ws", headers={"X-Request-Id": "r-1"}),
+    ):
+        pass
+    assert denied.value.headers["x-request-id"] == "r-1"
+    line = next(line for line in json_lines() if line["event"] == "http_request")
+    assert (line["path"], line["status"]) == ("/denied-ws", 401)
 
 
 def test_outside_a_request_there_is_nothing_to_carry() -> None:

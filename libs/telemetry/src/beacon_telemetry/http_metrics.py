@@ -1,15 +1,12 @@
 """Counts and times HTTP requests by route template, method and status."""
 
 from collections.abc import Callable
-from time import perf_counter
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.routing import Mount
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 UNMATCHED = "unmatched"
-_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 150, 600)
 
 
@@ -44,57 +41,21 @@ class HttpMetrics:
         self._refused.inc()
 
 
-class HttpMetricsMiddleware:
-    """Records the requests of an ASGI application."""
-
-    def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status = 500  # the response when the app raises before it starts one
-
-        async def record_status(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        started = perf_counter()
-        try:
-            await self._app(scope, receive, record_status)
-        finally:
-            method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-            self._metrics.record(route_template(scope), method, status, perf_counter() - started)
-
-
 def route_template(scope: Scope) -> str:
     """`/jobs/{id}` for `/jobs/17`: one of a fixed set, for any path that clients request.
 
     Called after the app, when the scope has the matched route.
     """
-    mount = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :] if _mounted(scope) else ""
-    template = _matched_path(scope)
-    if template is not None:
-        return mount + template
-    if _mounted(scope):
+    mounted = "app_root_path" in scope
+    mount = scope.get("root_path", "")[len(scope["app_root_path"]) :] if mounted else ""
+    # FastAPI's route object of an included router lacks the router's prefix; the effective context has it.
+    route = (scope.get("fastapi") or {}).get("effective_route_context") or scope.get("route")
+    template: str | None = getattr(route, "path_format", None)
+    if template is not None and not isinstance(route, Mount):
+        return f"{mount}{template}"
+    if mounted:
         return f"{mount}/*"
     # A plain Starlette route inside FastAPI names only its endpoint; without parameters that is the path.
     if "endpoint" in scope and not scope.get("path_params"):
         return str(scope["path"])
     return UNMATCHED
-
-
-def _mounted(scope: Scope) -> bool:
-    return "app_root_path" in scope
-
-
-def _matched_path(scope: Scope) -> str | None:
-    # FastAPI's route object of an included router lacks the router's prefix; the effective context has it.
-    fastapi: dict[str, Any] = scope.get("fastapi") or {}
-    route = fastapi.get("effective_route_context") or scope.get("route")
-    path: str | None = getattr(route, "path_format", None)
-    return None if isinstance(route, Mount) else path

@@ -14,7 +14,7 @@ from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_routes import inference_routes
 from beacon_router.http.openapi import KEYS, RAW_BODIES
 from beacon_router.http.problems import EXPECTED_ERRORS, refusal
-from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextMiddleware
+from beacon_telemetry import HttpMetrics, TelemetryMiddleware
 
 
 def create_app(
@@ -37,7 +37,7 @@ def create_app(
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
     limited = RequestBodyMiddleware(app, bodies)
-    return RequestContextMiddleware(HttpMetricsMiddleware(limited, metrics), access_log=access_log)
+    return TelemetryMiddleware(limited, metrics, access_log=access_log)
 
 
 async def on_error(request: Request, error: Exception) -> Response:

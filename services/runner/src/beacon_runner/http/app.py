@@ -12,7 +12,7 @@ from beacon_http.openapi import document_api
 from beacon_http.request_body import BodyLimits, RequestBodyMiddleware
 from beacon_runner.http.openapi import KEYS, RAW_BODIES
 from beacon_runner.http.problems import EXPECTED_ERRORS, on_error
-from beacon_telemetry import HttpMetrics, HttpMetricsMiddleware, RequestContextMiddleware
+from beacon_telemetry import HttpMetrics, TelemetryMiddleware
 
 
 def create_app(
@@ -40,4 +40,4 @@ def create_app(
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
     limited = RequestBodyMiddleware(HeadMiddleware(app), bodies)
-    return RequestContextMiddleware(HttpMetricsMiddleware(limited, metrics), access_log=access_log)
+    return TelemetryMiddleware(limited, metrics, access_log=access_log)
