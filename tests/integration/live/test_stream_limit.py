@@ -1,11 +1,13 @@
 """One API key has a limited number of event streams and WebSockets."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.fixtures.waiting import until
-from tests.fixtures.wire import wire_to
+from tests.fixtures.waiting import patience, until
+from tests.fixtures.wire import Wire, wire_to
 from tests.integration.live.stalled import StalledClient, socket_request, stream_request
 from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed
 
@@ -39,3 +41,18 @@ async def test_streams_of_one_key_are_limited(api: ApiBed, address: str, anna: C
     again = await StalledClient.to(address, stream_request(anna, job))
     await until(lambda: len(api.watchers) == 1, "the key may open streams again")
     again.close()
+
+
+async def test_concurrent_requests_do_not_exceed_the_limit(api: ApiBed, address: str, anna: Caller) -> None:
+    job = await anna.submit(GENERATION)
+    requests = [stream_request(anna, job), socket_request(anna, job)] * 4
+
+    async def status_of(wire: Wire, request: bytes) -> bytes:
+        await wire.send(request)
+        async with patience("a response"):
+            return (await wire.reader.readline()).split()[1]
+
+    async with AsyncExitStack() as stack:
+        wires = [await stack.enter_async_context(wire_to(address)) for _ in requests]
+        statuses = await asyncio.gather(*map(status_of, wires, requests))
+        assert (len(statuses), statuses.count(b"429")) == (8, 6)

@@ -145,8 +145,11 @@ async def test_metrics_and_unknown_paths(api: ApiBed, anna: Caller) -> None:
     assert 'route="/api/v1/jobs"' in metrics.text
     missing = await anna.get("/api/v1/nothing", 404)
     assert missing["code"] == "unknown_path"
+    assert "/openapi.json" in missing["detail"]
     wrong = await anna.http.delete("/api/v1/jobs")
     assert (wrong.status_code, wrong.json()["code"]) == (405, "method_not_allowed")
+    assert "Allow" in wrong.json()["detail"]
+    assert wrong.headers["allow"]
 
 
 async def test_an_oversized_body_is_refused_on_every_route(admin: Caller) -> None:

@@ -1,7 +1,8 @@
-"""The open connections of a server: how many there may be, and how long one may be open without a request.
+"""The open connections of a server: how many there may be, and how long one may take to send a head.
 
-uvicorn has no timeout for the headers of a request, and its concurrency limit refuses requests on connections
+uvicorn has no timeout for the head of a request, and its concurrency limit refuses requests on connections
 that it has already accepted. `TrackedConnection` wraps uvicorn's protocol by asyncio's protocol interface.
+Connections without a request are closed by uvicorn's keep-alive timeout.
 """
 
 import asyncio
@@ -24,48 +25,34 @@ class ConnectionLimit:
         max_connections: int,
         *,
         head_timeout_s: float,
-        idle_timeout_s: float,
         evict_after_s: float,
         on_refused: Callable[[], None],
     ) -> None:
         self.max_connections = max_connections
-        self.surplus = max_connections // 8 + 8
         self.head_timeout_s = head_timeout_s
-        self.idle_timeout_s = idle_timeout_s
+        self.by_client: dict[ClientAddress, TrackedConnection] = {}
+        self.idle_since: dict[TrackedConnection, float] = {}  # in the order of time
+        self._surplus = max_connections // 8 + 8
         self._evict_after_s = evict_after_s
         self._on_refused = on_refused
-        self._by_client: dict[ClientAddress, TrackedConnection] = {}
-        self._idle_since: dict[TrackedConnection, float] = {}  # in the order of time
-
-    def __len__(self) -> int:
-        return len(self._by_client)
-
-    def find(self, client: ClientAddress) -> "TrackedConnection | None":
-        return self._by_client.get(client)
 
     def add(self, connection: "TrackedConnection") -> bool:
         """False: the connection is to be aborted."""
-        if len(self) >= self.max_connections and not self._evict_idle():
+        if len(self.by_client) >= self.max_connections and not self._evict_idle():
             self._on_refused()
             connection.refused = True
-        if len(self) >= self.max_connections + self.surplus:
+        if len(self.by_client) >= self.max_connections + self._surplus:
             return False
-        self._by_client[connection.client] = connection
+        self.by_client[connection.client] = connection
         return True
 
     def remove(self, connection: "TrackedConnection") -> None:
-        self.mark_busy(connection)
-        if self._by_client.get(connection.client) is connection:
-            del self._by_client[connection.client]
-
-    def mark_idle(self, connection: "TrackedConnection") -> None:
-        self._idle_since[connection] = asyncio.get_running_loop().time()
-
-    def mark_busy(self, connection: "TrackedConnection") -> None:
-        self._idle_since.pop(connection, None)
+        self.idle_since.pop(connection, None)
+        if self.by_client.get(connection.client) is connection:
+            del self.by_client[connection.client]
 
     def _evict_idle(self) -> bool:
-        connection, since = next(iter(self._idle_since.items()), (None, 0.0))
+        connection, since = next(iter(self.idle_since.items()), (None, 0.0))
         if connection is None or asyncio.get_running_loop().time() < since + self._evict_after_s:
             return False
         connection.abort()
@@ -73,7 +60,7 @@ class ConnectionLimit:
 
 
 class TrackedConnection(asyncio.Protocol):
-    """One connection. It is aborted when a request does not begin in time, which takes a complete head."""
+    """One connection. It is aborted when the head of a request is not complete in time."""
 
     client: ClientAddress
     transport: asyncio.Transport
@@ -82,22 +69,19 @@ class TrackedConnection(asyncio.Protocol):
     def __init__(self, limit: ConnectionLimit, create_protocol: CreateProtocol) -> None:
         self._limit = limit
         self._protocol = create_protocol()
+        self._loop = asyncio.get_running_loop()
+        self._head_timer = self._loop.call_later(limit.head_timeout_s, self.abort)
         self._requests = 0
-        self._idle = False
-        self._timer: asyncio.TimerHandle | None = None
 
     def request_started(self) -> None:
         self._requests += 1
-        self._set_busy()
-        self._cancel_timer()
+        self._head_timer.cancel()
+        self._limit.idle_since.pop(self, None)
 
     def request_finished(self) -> None:
-        """The next request has to begin within the idle timeout."""
         self._requests -= 1
-        if self._requests == 0 and self._limit.find(self.client) is self:
-            self._idle = True
-            self._limit.mark_idle(self)
-            self._abort_after(self._limit.idle_timeout_s)
+        if self._requests == 0 and self._limit.by_client.get(self.client) is self:
+            self._limit.idle_since[self] = self._loop.time()
 
     def websocket_finished(self) -> None:
         """uvicorn has given the transport to another protocol: the end of the connection is not seen here."""
@@ -113,18 +97,16 @@ class TrackedConnection(asyncio.Protocol):
         self.client = (host, port)
         if not self._limit.add(self):
             self.transport.abort()
-        self._abort_after(self._limit.head_timeout_s)
         self._protocol.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_timer()
+        self._head_timer.cancel()
         self._limit.remove(self)
         self._protocol.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._idle:
-            self._set_busy()
-            self._abort_after(self._limit.head_timeout_s)
+        if self._limit.idle_since.pop(self, None) is not None:  # the next request begins
+            self._head_timer = self._loop.call_later(self._limit.head_timeout_s, self.abort)
         self._protocol.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -135,16 +117,3 @@ class TrackedConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._protocol.resume_writing()
-
-    def _set_busy(self) -> None:
-        self._idle = False
-        self._limit.mark_busy(self)
-
-    def _abort_after(self, seconds: float) -> None:
-        self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

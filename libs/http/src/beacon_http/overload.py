@@ -3,7 +3,7 @@
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from beacon_http.connections import ConnectionLimit, TrackedConnection
+from beacon_http.connections import ConnectionLimit
 from beacon_http.problems import make_problem
 from beacon_http.replies import problem_reply
 from beacon_http.request_body import discard_body
@@ -12,7 +12,10 @@ _ALWAYS_SERVED = frozenset({"/healthz", "/readyz", "/metrics"})
 _CLOSE = (b"connection", b"close")
 _OVERLOAD = problem_reply(
     make_problem(
-        503, "too_many_connections", "this process serves no more connections; retry later", retry_after_s=1
+        503,
+        "too_many_connections",
+        "this process has as many connections as it may have; retry later",
+        retry_after_s=1,
     )
 )
 _MAX_DISCARDED_BYTES = 16 * 1024 * 1024
@@ -27,23 +30,24 @@ class ConnectionLimitMiddleware:
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connection = self._limit.find(scope["client"])
+        connection = self._limit.by_client.get(scope["client"])
         if connection is None:  # the client disconnected before its request was started
             await self._app(scope, receive, send)
             return
         connection.request_started()
         try:
-            await self._serve(connection, scope, receive, send)
+            if connection.refused:
+                await self._refuse(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
         finally:
             if scope["type"] == "websocket":
                 connection.websocket_finished()
             else:
                 connection.request_finished()
 
-    async def _serve(self, connection: TrackedConnection, scope: Scope, receive: Receive, send: Send) -> None:
-        if not connection.refused:
-            await self._app(scope, receive, send)
-        elif scope["path"] in _ALWAYS_SERVED:
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _ALWAYS_SERVED:
             await self._app(scope, receive, _closing(send))
         elif scope["type"] == "websocket":
             await WebSocket(scope, receive, send).send_denial_response(_OVERLOAD.response())

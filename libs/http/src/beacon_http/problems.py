@@ -20,6 +20,11 @@ _FRAMEWORK_CODES = {
     413: "body_too_large",
     503: "server_stopping",
 }
+# Where the framework's text is only the phrase of the status.
+_FRAMEWORK_DETAILS = {
+    404: "the API has no such path; GET /openapi.json lists its paths",
+    405: "this path does not support the method; the Allow header lists those that it supports",
+}
 _PLACES = frozenset({"query", "path", "header", "body"})
 # A body of a megabyte can have a hundred thousand invalid fields: reporting all of them took a second.
 _MAX_FIELDS = 50
@@ -49,7 +54,10 @@ def framework_problem(error: HTTPException) -> tuple[Problem, Headers]:
     )
     retry_after = (error.headers or {}).get("retry-after")
     more = {} if retry_after is None else {"retry_after_s": float(retry_after)}
-    return make_problem(error.status_code, code, str(error.detail), **more), headers
+    detail = str(error.detail)
+    if detail == TITLES[error.status_code]:
+        detail = _FRAMEWORK_DETAILS.get(error.status_code, detail)
+    return make_problem(error.status_code, code, detail, **more), headers
 
 
 def field_problems(

@@ -18,34 +18,26 @@ class BodyLimits:
     def __init__(self, max_bytes: int, timeout_s: float) -> None:
         self.max_bytes = max_bytes
         self.timeout_s = timeout_s
-        self._receiving: set[asyncio.Timeout] = set()
-        self._stopping = False
+        self.receiving: set[asyncio.Timeout] = set()
+        self.stopping = False
 
     def stop(self) -> None:
         """The server stops: requests with incomplete bodies are refused now."""
-        self._stopping = True
-        for timeout in self._receiving:
+        self.stopping = True
+        for timeout in self.receiving:
             timeout.reschedule(0.0)
 
-    async def receive(self, receive: Receive, deadline: float) -> Message:
-        """The next part of a body. Raises 408 after the deadline, 503 when the server stops."""
-        timeout = asyncio.timeout_at(0.0 if self._stopping else deadline)
-        self._receiving.add(timeout)
-        try:
-            async with timeout:
-                return await receive()
-        except TimeoutError:
-            raise self._incomplete() from None
-        finally:
-            self._receiving.discard(timeout)
-
     def too_large(self) -> HTTPException:
-        return HTTPException(413, f"the body may have {self.max_bytes} bytes", _CLOSE)
+        return HTTPException(413, f"the body is larger than {self.max_bytes} bytes, the limit", _CLOSE)
 
-    def _incomplete(self) -> HTTPException:
-        if self._stopping:
-            return HTTPException(503, "the server is stopping", {**_CLOSE, "retry-after": str(_RESTART_S)})
-        return HTTPException(408, f"the body was incomplete after {self.timeout_s:g} s", _CLOSE)
+    def incomplete(self) -> HTTPException:
+        if self.stopping:
+            return HTTPException(
+                503, "the server is stopping; repeat the request", {**_CLOSE, "retry-after": str(_RESTART_S)}
+            )
+        return HTTPException(
+            408, f"the body was incomplete after {self.timeout_s:g} s, the limit; repeat the request", _CLOSE
+        )
 
 
 class RequestBodyMiddleware:
@@ -89,7 +81,17 @@ class _LimitedBody:
         return message
 
     async def _next(self, deadline: float) -> Message:
-        message = await self._limits.receive(self._receive, deadline)
+        """The next part of the body. Raises 408 after the deadline, 503 when the server stops."""
+        limits = self._limits
+        timeout = asyncio.timeout_at(0.0 if limits.stopping else deadline)
+        limits.receiving.add(timeout)
+        try:
+            async with timeout:
+                message = await self._receive()
+        except TimeoutError:
+            raise limits.incomplete() from None
+        finally:
+            limits.receiving.discard(timeout)
         self._received += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
         return message

@@ -83,7 +83,6 @@ class HttpServer:
         self._limit = ConnectionLimit(
             connections_allowed(limits.connections),
             head_timeout_s=limits.head_timeout_s,
-            idle_timeout_s=_KEEP_ALIVE_S,
             evict_after_s=limits.evict_after_s,
             on_refused=on_refused,
         )
@@ -122,7 +121,7 @@ class HttpServer:
     @property
     def connections(self) -> int:
         """The number of open connections."""
-        return len(self._limit)
+        return len(self._limit.by_client)
 
     async def start(self) -> None:
         listener = _listen(self._host, self._port, self._send_timeout_s)

@@ -1,13 +1,10 @@
 """How many event streams one API key may have open in this process."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import TypeVar
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from beacon_http.problems import HttpProblemError
-
-T = TypeVar("T")
 
 
 class StreamLimit:
@@ -15,19 +12,15 @@ class StreamLimit:
         self.max_streams = max_streams
         self._open: Counter[bytes] = Counter()
 
-    def check(self, key_hash: bytes) -> None:
-        """Raises 429 when the key has as many streams as it may have."""
+    @contextmanager
+    def stream(self, key_hash: bytes) -> Generator[None]:
+        """One stream of the key. Raises 429 when the key has as many streams as it may have."""
         if self._open[key_hash] >= self.max_streams:
-            detail = f"this key has {self.max_streams} event streams open; close some of them first"
+            detail = f"this key has {self.max_streams} event streams open, the limit; close one and retry"
             raise HttpProblemError(429, "too_many_streams", detail, retry_after_s=5)
-
-    async def counted(self, key_hash: bytes, events: AsyncGenerator[T]) -> AsyncGenerator[T]:
-        """The same events. The stream counts from the first event that is requested until it is closed."""
         self._open[key_hash] += 1
         try:
-            async with aclosing(events):
-                async for event in events:
-                    yield event
+            yield
         finally:
             self._open[key_hash] -= 1
             if not self._open[key_hash]:

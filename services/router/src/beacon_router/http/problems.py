@@ -64,7 +64,11 @@ def problem_of(error: Exception) -> tuple[Problem, Headers]:
                 CLIENT_CLOSED_REQUEST, "client_gone", "the client disconnected before the response"
             ), ()
         case _:
-            return make_problem(500, "internal_error", "an unexpected error in the router"), ()
+            return make_problem(
+                500,
+                "internal_error",
+                "unexpected error in the router; report it with the X-Request-Id of this response",
+            ), ()
 
 
 def refusal(error: Exception, path: str) -> Reply:

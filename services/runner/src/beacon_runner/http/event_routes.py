@@ -67,9 +67,8 @@ def event_routes(events: JobEventService, keys: ApiKeyCache, streams: StreamLimi
             return view_response(EventPage(events=[event_view(job, event) for event in found], more=more))
         await events.jobs.get(job, owner)
         key_hash = key_hash_of(request.scope)
-        streams.check(key_hash)
         followed = events.follow(job, owner, after, _check_access(keys, key_hash))
-        return EventStream(job, streams.counted(key_hash, followed), events.watch)
+        return EventStream(job, followed, events.watch, streams.stream(key_hash))
 
     return routes
 
@@ -101,13 +100,12 @@ def socket_routes(
             check_access = _check_access(keys, key_hash)
             owner = (await check_access()).owner
             await events.jobs.get(job, owner)
-            streams.check(key_hash)
+            with streams.stream(key_hash):
+                await socket.accept()
+                followed = events.follow(job, owner, last, check_access)
+                await EventSocket(socket, job, events.watch).serve(followed)
         except EXPECTED_ERRORS as error:
             await socket.send_denial_response(problem_response(error, socket.url.path).response())
-            return
-        await socket.accept()
-        followed = events.follow(job, owner, last, check_access)
-        await EventSocket(socket, job, events.watch).serve(streams.counted(key_hash, followed))
 
     return routes
 

@@ -1,10 +1,10 @@
 """Server-sent events: a stream whose last event gives the reason of its end."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 
 from starlette.responses import StreamingResponse
-from starlette.types import Send
+from starlette.types import Receive, Scope, Send
 
 from beacon_contracts.ids import JobId
 from beacon_runner.domain.jobs import EventRecord
@@ -18,11 +18,22 @@ HEADERS: Mapping[str, str] = {"cache-control": "no-store", "x-accel-buffering": 
 
 
 class EventStream(StreamingResponse):
-    """A client that reads nothing is disconnected by the server; it can resume without loss."""
+    """Counts as a stream of its key. Clients that read nothing are disconnected and may resume."""
 
-    def __init__(self, job: JobId, events: AsyncGenerator[EventRecord | None], watch: JobWatch) -> None:
+    def __init__(
+        self,
+        job: JobId,
+        events: AsyncGenerator[EventRecord | None],
+        watch: JobWatch,
+        stream: AbstractContextManager[None],
+    ) -> None:
+        self._stream = stream
         self._encoded = _encoded(job, events, watch)
         super().__init__(self._encoded, media_type="text/event-stream", headers=HEADERS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._stream:
+            await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
         try:

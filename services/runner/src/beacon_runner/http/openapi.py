@@ -67,7 +67,7 @@ _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     404: ("unknown_job", "you have no job with this id"),
     408: ("body_too_slow", "the body was not received within 30 s"),
     409: ("wrong_state", "a job that is completed cannot be cancelled"),
-    413: ("body_too_large", "the body may have 1048576 bytes"),
+    413: ("body_too_large", "the body is larger than 1048576 bytes, the limit"),
     422: ("invalid_field", "models[0]: there is no model 'gpt-9'; known are llama3.2-1b, flux"),
     429: ("retries_used_up", "this execution was retried 3 of 3 times"),
     503: ("database_unavailable", "the database does not answer; repeat the request"),

@@ -24,6 +24,7 @@ CLIENT_CLOSED_REQUEST = 499  # nginx's status; only the metrics show it
 _OWN_CODES = frozenset({"duration_too_long"})  # the code of the problem, if no other field is wrong
 _UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
 _OUTDATED = "the database has to be migrated to the version that this release needs: `beacon-runner migrate`"
+_QUEUE_UNAVAILABLE = "Redis does not answer; repeat the request with the same Idempotency-Key"
 _UNAVAILABLE = "the database does not answer; repeat the request with the same Idempotency-Key"
 
 # Status, code and detail; without a detail it is the error's text.
@@ -104,8 +105,12 @@ def _failed(error: Exception) -> Problem:
         case errors.StoreUnavailableError():
             return make_problem(503, "database_unavailable", _UNAVAILABLE, retry_after_s=1.0)
     if isinstance(error, (errors.QueueUnavailableError, *REDIS_ERRORS)):
-        return make_problem(503, "queue_unavailable", "the queue does not answer now", retry_after_s=1.0)
-    return make_problem(500, "internal_error", "this is a defect of the runner")
+        return make_problem(503, "queue_unavailable", _QUEUE_UNAVAILABLE, retry_after_s=1.0)
+    return make_problem(
+        500,
+        "internal_error",
+        "unexpected error in the runner; report it with the X-Request-Id of this response",
+    )
 
 
 def problem_response(error: Exception, path: str) -> Reply:
