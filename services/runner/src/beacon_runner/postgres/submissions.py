@@ -15,7 +15,7 @@ from beacon_runner.domain.lanes import UNCHOSEN, kept_lane
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.quotas import Allowance, QuotaCandidate, Use, admit
 from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Submitted
-from beacon_runner.postgres.arrays import ids, numbers
+from beacon_runner.postgres.arrays import ids
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.group_commit import GroupCommit
 from beacon_runner.postgres.queue_capacity import QueueCapacity
@@ -179,7 +179,7 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     rows = [(user, tier, of, kept_lane(lane, user), *rest) for user, tier, of, lane, *rest in shared]
     return (
         ids([job.id for job in jobs]),
-        numbers(indexes),
+        "{" + orjson.dumps(indexes)[1:-1].decode() + "}",  # faster than a list, like `ids`
         orjson.dumps([job.admitted.spec for job in jobs]),
         [job.idempotency_key for job in jobs],
         [job.request_hash for job in jobs],
