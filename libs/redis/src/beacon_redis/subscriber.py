@@ -86,7 +86,7 @@ class Subscriber:
             try:
                 await self._receive()
             except REDIS_ERRORS as error:
-                log.info("subscriber_reconnects", subscriber=self.name, error=str(error))
+                log.info("subscriber_disconnected", subscriber=self.name, error=str(error))
                 await self._clock.sleep(RECONNECT_AFTER_S)
 
     async def _receive(self) -> None:

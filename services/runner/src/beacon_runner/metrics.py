@@ -19,7 +19,7 @@ class LoopMetrics:
         self.waiting = gauge("queue_waiting", "Messages that wait in lanes and front", "job_class")
         self.queued = gauge("queue_messages", "Messages by place: retry, dead, leased, overdue", "place")
         self.retries = counter("retries_due", "Retries that came due")
-        self.reclaimed = counter("leases_ended", "Messages whose lease expired")
+        self.reclaimed = counter("leases_expired", "Messages whose lease expired")
         self.promoted = counter("promoted", "Jobs raised to a class", "job_class")
         self.republished = counter("republished", "Live jobs that Redis did not know")
         self.queue_repaired = counter("queue_repaired", "Messages missing in their list that were restored")

@@ -92,7 +92,7 @@ class Holdup(StrEnum):
     MODEL_LIMIT = "model_limit"
     EXCLUSIVE = "exclusive"
     """Another run of the same model is in progress in the region."""
-    WARM_WAIT = "stands_aside"
+    WARM_WAIT = "warm_wait"
     """A slot is free, but a backend that has its model loaded is expected to be free soon."""
     BREAKER_OPEN = "breaker_open"
     NO_BACKEND = "no_backend"

@@ -51,7 +51,7 @@ class CancelNotifier:
         )
         silent = [reason for answer in answers for reason in answer.unanswered]
         if silent and cancel.age_s < GIVE_UP_S:
-            log.info("cancel_is_repeated", job=encode_job_id(cancel.job), silent=len(silent), first=silent[0])
+            log.info("cancel_retried", job=encode_job_id(cancel.job), silent=len(silent), first=silent[0])
             return
         # The cancelled run has the fence before the one of the cancel.
         ran = any(answer.ran(cancel.fence - 1) for answer in answers)

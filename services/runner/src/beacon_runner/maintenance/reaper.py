@@ -20,6 +20,6 @@ class LeaseReaper:
     async def run_once(self) -> RunResult:
         ended = await self.queue.reclaim(self.batch)
         if ended:
-            log.warning("leases_ended", count=len(ended), first=str(ended[0].job))
+            log.warning("leases_expired", count=len(ended), first=str(ended[0].job))
             self.metrics.reclaimed.inc(len(ended))
         return RunResult.limited(len(ended), self.batch)

@@ -109,10 +109,10 @@ class Pool:
         now = given.clock.unix()
         for job in jobs:
             run = build_run(by_job[job.id], job, now, max_deliveries=given.max_deliveries)
+            given.metrics.claimed.labels(run.message.job_class).inc()
             older = given.runner.begin(run, self._free_slot)
             if older is not None and older.message.id != run.message.id:
                 given.heartbeat.drop([older.message])  # its lease expires
-        given.metrics.claimed.labels(self._classes[0]).inc(len(jobs))
         if len(jobs) < len(messages):
             await self._drop_stale(messages, jobs)
 

@@ -9,7 +9,7 @@ import structlog
 from beacon_contracts.ids import JobId
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import Finished, Returned, StageReport
+from beacon_runner.domain.stage_result import Finished, Returned, StageReport, Verdict
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.queue import MessageQueue
 from beacon_runner.worker.heartbeat import Heartbeat
@@ -49,7 +49,12 @@ class PostCommit:
         for message in ended:
             self.runner.release(message.job)
         self.heartbeat.drop(ended)
-        self._count([report for report in reports if report.job in applied], lost)
+        verdicts = Counter(
+            type(report.verdict) for report in reports if report.job in applied and report.verdict is not None
+        )
+        if verdicts.keys() - {Finished, Returned}:
+            self.notify_outbox()  # next stages, retries and dead letters wait in the outbox
+        self._count(verdicts, lost)
         await self._update_queue(applied, done, [*returned, *lost])
 
     async def _update_queue(
@@ -66,12 +71,9 @@ class PostCommit:
         except REDIS_ERRORS as error:
             log.warning("queue_update_failed", messages=len(done) + len(returned), error=str(error))
 
-    def _count(self, applied: Sequence[StageReport], lost: Sequence[Message]) -> None:
-        verdicts = Counter(type(report.verdict) for report in applied if report.verdict is not None)
+    def _count(self, verdicts: Counter[type[Verdict]], lost: Sequence[Message]) -> None:
         for verdict, count in verdicts.items():
             self.metrics.verdicts.labels(verdict.__name__).inc(count)
-        if verdicts.keys() - {Finished, Returned}:
-            self.notify_outbox()  # next stages, retries and dead letters wait in the outbox
         if lost:
             self.metrics.fence_conflicts.inc(len(lost))
-            log.warning("fences_lost", count=len(lost), first=str(lost[0].job))
+            log.warning("fence_conflicts_found", count=len(lost), first=str(lost[0].job))

@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 START_DELAY_S = 0.1
 MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 2.0
 
-PostCommit = Callable[[Sequence[JobRun], Sequence[StageReport], frozenset[JobId]], Awaitable[None]]
+OnRecorded = Callable[[Sequence[JobRun], Sequence[StageReport], frozenset[JobId]], Awaitable[None]]
 
 
 class Recorder:
@@ -70,8 +70,8 @@ class Recorder:
         """Wait until everything that was added is written."""
         await self._idle.wait()
 
-    async def run(self, post_commit: PostCommit) -> None:
-        """Write until cancelled. `post_commit` gets each write's runs, reports and applied jobs."""
+    async def run(self, on_recorded: OnRecorded) -> None:
+        """Write until cancelled. `on_recorded` gets each write's runs, reports and applied jobs."""
         while True:
             await self._added.wait()
             self._added.clear()
@@ -79,7 +79,7 @@ class Recorder:
                 reports = [run.take_report() for run in runs]
                 applied = await self._write(reports)
                 self._metrics.result_batch_size.observe(len(reports))
-                await post_commit(runs, reports, applied)
+                await on_recorded(runs, reports, applied)
             self._idle.set()
 
     def _add_all_started(self) -> None:
