@@ -1,7 +1,6 @@
 """Backends of one region that serve the same models, and the queues that they take from."""
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ class BackendSet:
         "models",
         "moved",
         "policy",
+        "queues",
         "region",
         "served_at",
         "shares",
@@ -74,9 +74,12 @@ class BackendSet:
         """and those of regions without a healthy backend,"""
         self.by_model: dict[str, dict[RequestQueue, None]] = {model: {} for model in models}
         """and by model, the main queues."""
+        self.queues: dict[RequestQueue, None] = {}
+        """All of them."""
 
     def activate(self, queue: RequestQueue) -> None:
         """Requests wait in a queue that this set may take from."""
+        self.queues[queue] = None
         if queue.kind is not QueueKind.MAIN:
             self.bypass[queue.kind][queue] = None
             return
@@ -88,6 +91,7 @@ class BackendSet:
 
     def deactivate(self, queue: RequestQueue) -> None:
         """The queue is empty, or this set may no longer take from it."""
+        self.queues.pop(queue, None)
         if queue.kind is not QueueKind.MAIN:
             self.bypass[queue.kind].pop(queue, None)
         else:
@@ -108,11 +112,3 @@ class BackendSet:
         if not region.gates:
             return queues
         return [queue for queue in queues if not region.closed(queue.model)]
-
-    def queues(self) -> Iterable[RequestQueue]:
-        """All queues with waiting requests that this set may take from."""
-        yield from chain(*self.bypass.values(), *self.by_model.values())
-
-    @property
-    def waiting(self) -> int:
-        return sum(queue.size for queue in self.queues())

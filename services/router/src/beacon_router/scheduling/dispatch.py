@@ -1,10 +1,10 @@
 """Carries choices out: which region is served next, what starts, and what a finished run releases."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import inf
+from operator import attrgetter
 
 from beacon_router.scheduling import transitions
-from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import RegionState, RunningRequest
 from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Decision, Expired, RequestId, Start
@@ -14,14 +14,17 @@ from beacon_router.scheduling.policy import Choice, choose
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
 
+_served_at = attrgetter("served_at")
+
 
 class Dispatcher:
-    __slots__ = ("_calibration", "_dirty", "_dispatches", "_freed", "_queues", "_state", "runs")
+    __slots__ = ("_calibration", "_dirty", "_dispatches", "_freed", "_queues", "_sets", "_state", "runs")
 
     def __init__(self, state: ClusterState, queues: RequestQueues, calibration: Calibration) -> None:
         self.runs: dict[RequestId, RunningRequest] = {}
         self._state = state
         self._queues = queues
+        self._sets = [each for region in state.regions.values() for each in region.sets]
         self._calibration = calibration
         self._dispatches = 0
         self._dirty: dict[RegionState, None] = {}
@@ -46,7 +49,7 @@ class Dispatcher:
         for queued in self._queues.expired(now):
             self.remove(queued)
             decisions.append(Expired(queued.request.id))
-        self.mark_regions_dirty(each.region for each in self._sets() if each.wake_at <= now)
+        self.mark_regions_dirty(each.region for each in self._sets if each.wake_at <= now)
         regions = self._in_turn() if len(self._dirty) > 1 else list(self._dirty)
         while regions:
             region = regions.pop(0)
@@ -60,7 +63,7 @@ class Dispatcher:
 
     def next_wakeup(self) -> float:
         """When a wait that the policy decided on ends; infinity: none."""
-        return min((each.wake_at for each in self._sets()), default=inf)
+        return min((each.wake_at for each in self._sets), default=inf)
 
     def end(self, run: RunningRequest) -> None:
         """A run ended: its slot and tokens are free."""
@@ -73,17 +76,12 @@ class Dispatcher:
 
     def durations_changed(self) -> None:
         """Waits for a warm backend depend on the expected durations."""
-        waits = (each.region for each in self._sets() if each.wake_at < inf)
-        self.mark_regions_dirty(waits)
+        self.mark_regions_dirty(each.region for each in self._sets if each.wake_at < inf)
 
     def token_freed(self, limit: Limit) -> None:
         if not limit.full:
             self._freed[limit] = None
             self.mark_regions_dirty(limit.regions)
-
-    def _sets(self) -> Iterator[BackendSet]:
-        for region in self._state.regions.values():
-            yield from region.sets
 
     def _in_turn(self) -> list[RegionState]:
         """The regions to serve; a released token is for the region that has had none for longest."""
@@ -96,7 +94,7 @@ class Dispatcher:
     def _choose(now: float, region: RegionState) -> Choice | None:
         """The choice of the backend set that has gone longest without a dispatch."""
         sets = region.sets
-        for backend_set in sets if len(sets) == 1 else sorted(sets, key=lambda each: each.served_at):
+        for backend_set in sets if len(sets) == 1 else sorted(sets, key=_served_at):
             choice = choose(backend_set, now)
             if choice is not None:
                 return choice

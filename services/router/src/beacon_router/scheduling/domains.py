@@ -32,7 +32,7 @@ class CompetitionDomain:
 
     def queues(self) -> dict[RequestQueue, None]:
         """All queues with waiting requests that its sets may take from."""
-        return dict.fromkeys(queue for backend_set in self.sets for queue in backend_set.queues())
+        return dict.fromkeys(queue for backend_set in self.sets for queue in backend_set.queues)
 
 
 def linked(sets: list[BackendSet]) -> list[list[BackendSet]]:

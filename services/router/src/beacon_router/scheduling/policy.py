@@ -23,10 +23,6 @@ class Candidate(NamedTuple):
     queue: RequestQueue
     queued: QueuedRequest
 
-    @property
-    def model(self) -> str:
-        return self.queue.model
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -43,8 +39,7 @@ def choose(view: BackendSet, now: float) -> Choice | None:
     Nothing is started. `view.wake_at` is set to when the answer changes without a new fact.
     """
     view.wake_at = inf
-    free = view.usable()
-    if not free or view.region.full:
+    if not view.queues or view.region.full or not (free := view.usable()):
         return None
     situation = Situation(view, now, free)
     for rule in RULES:
@@ -77,8 +72,8 @@ class Situation:
         self.free = free
         self.firsts = {
             rank: first
-            for rank in range(len(view.tiers))
-            if (first := _first_of_tier(view, rank)) is not None
+            for rank, queues in enumerate(view.tiers)
+            if (queues or view.moved[rank]) and (first := _first_of_tier(view, rank)) is not None
         }
         """The first request of each tier."""
         self.starving = [
@@ -94,7 +89,7 @@ class Situation:
         return not self.starving or self.view.bypass_run < self.view.policy.bypass_limit
 
     def start(self, candidate: Candidate, reason: Reason, *, jumps: bool = False) -> Choice:
-        return Choice(candidate, place(candidate.model, self.free), reason, jumps)
+        return Choice(candidate, place(candidate.queue.model, self.free), reason, jumps)
 
     def first_in_order(self) -> Candidate | None:
         """By tier, then virtual time of the user, then arrival."""
@@ -153,7 +148,7 @@ def starvation(situation: Situation) -> Choice | None:
     ranks = [rank for rank in situation.firsts if rank <= situation.starving[-1]]
     turn = situation.firsts[view.stride.choose(ranks)]
     choice = situation.start(turn, Reason.STARVATION)
-    if turn.model not in choice.backend.loaded and view.batch < view.policy.batch_limit:
+    if turn.queue.model not in choice.backend.loaded and view.batch < view.policy.batch_limit:
         warm = situation.first_warm()
         if warm is not None:
             return situation.start(warm, Reason.AFFINITY, jumps=True)
@@ -242,8 +237,8 @@ def _candidate(queue: RequestQueue, head: QueuedRequest) -> Candidate:
 
 
 def _waits_for_warm(situation: Situation, candidate: Candidate, *, idle: bool) -> bool:
-    backend = place(candidate.model, situation.free)
-    if candidate.model in backend.loaded:
+    backend = place(candidate.queue.model, situation.free)
+    if candidate.queue.model in backend.loaded:
         return False
     until = warm_wait_until(situation.view, candidate.queued, backend, situation.now, idle=idle)
     if until is not None:
@@ -256,6 +251,6 @@ def _others_in_order(view: BackendSet, first: Candidate) -> Iterable[Candidate]:
     others = (
         _first(view.open(queues))
         for model, queues in view.by_model.items()
-        if queues and model != first.model
+        if queues and model != first.queue.model
     )
     return sorted(other for other in others if other is not None)

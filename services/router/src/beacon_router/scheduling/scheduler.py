@@ -161,7 +161,7 @@ class Scheduler:
 
     def demand(self) -> dict[LimitName, int]:
         """For each limit, how many tokens could be in use now: those used, and those that work waits for."""
-        return {name: demand(limit, self._queues) for name, limit in self._state.limits.items()}
+        return demand(self._state.limits.values(), self._queues)
 
     # Decisions and questions
 

@@ -18,7 +18,7 @@ def start(now: float, choice: Choice, number: int, shares: FairShares) -> Runnin
     candidate.queue.remove(candidate.queued)
     backend.occupy(run)
     region.running += 1
-    gate = region.gates.get(candidate.model)
+    gate = region.gates.get(candidate.queue.model)
     if gate is not None:
         gate.running += 1
         if gate.limit is not None:

@@ -28,6 +28,7 @@ class SharedCapacity(NullObserver):
         self._scheduler = scheduler
         self._clock = clock
         self._ready = ready
+        self._demand: dict[LimitName, int] = {}
         self._limits_of = _limit_names(topology)
         self._leases = {
             name: CapacityLease(SharedLimit(name, cap), limiter, clock, partial(self._capacity_changed, name))
@@ -50,8 +51,11 @@ class SharedCapacity(NullObserver):
 
     def dispatched(self) -> None:
         """Request as many slots of each limit as there is work for."""
-        for name, demand in self._scheduler.demand().items():
-            self._leases[name].set_demand(demand)
+        demand = self._scheduler.demand()
+        for name, tokens in demand.items():
+            if tokens != self._demand.get(name):
+                self._leases[name].set_demand(tokens)
+        self._demand = demand
 
     def _names(self, run: Run) -> tuple[LimitName, ...]:
         return self._limits_of.get((run.start.backend, run.inference.spec.model), ())
