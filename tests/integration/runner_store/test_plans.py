@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from beacon_contracts.ids import new_uuid
-from beacon_runner.postgres.statements import all_files, statements
+from beacon_runner.postgres.statements import statements
+from tests.fixtures.statement_files import statement_files
 from tests.integration.runner_store.bed import Bed, judged, new_job
 from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
 
@@ -162,7 +163,7 @@ async def test_a_claim_touches_no_index(bed: Bed) -> None:
 
 async def test_every_statement_fits_the_schema(bed: Bed) -> None:
     async with bed.database.acquire() as connection:
-        for file in all_files():
+        for file in statement_files():
             for name, statement in statements(file).items():
                 prepared = await connection.prepare(statement)
                 assert prepared.get_query(), f"{file}.{name}"

@@ -16,7 +16,8 @@ from beacon_contracts.tiers import Tier
 from beacon_runner.domain.messages import Topic
 from beacon_runner.migrations import head, migrate
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.statements import all_files, statements
+from beacon_runner.postgres.statements import statements
+from tests.fixtures.statement_files import statement_files
 
 CATALOGUE = (Path(__file__).parent / "sql" / "catalogue.sql").read_text(encoding="utf-8")
 CHECKS = (Path(__file__).parent / "sql" / "checks.sql").read_text(encoding="utf-8")
@@ -85,7 +86,7 @@ async def test_every_statement_of_the_store_fits_the_newest_version(database_url
     await database.open()
     try:
         async with database.acquire() as connection:
-            for file in all_files():
+            for file in statement_files():
                 for statement in statements(file).values():
                     await connection.prepare(statement)
     finally:

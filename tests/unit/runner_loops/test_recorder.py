@@ -117,3 +117,46 @@ async def test_the_start_of_a_long_run_is_written(recorder: Recorder, store: Gat
     recorder.add_started(run)
     await store.writes(1)
     assert store.gates[0][0] == {run.job.id}
+
+
+@pytest.fixture
+async def second_writer(recorder: Recorder) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(recorder.run(_post_commit))
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("second_writer")
+async def test_a_second_writer_does_not_wait_for_the_first(recorder: Recorder, store: GatedStore) -> None:
+    added(recorder, 1)
+    await store.writes(1)
+    added(recorder, 2)
+    await store.writes(2)
+    assert store.sizes() == [1, 2]
+    idle = asyncio.ensure_future(recorder.wait_idle())
+    store.gates[1][1].set()
+    added(recorder, 1)
+    await store.writes(3)  # by the second writer; the first still writes
+    store.gates[2][1].set()
+    assert not idle.done()
+    store.gates[0][1].set()
+    async with patience("both writers are idle"):
+        await idle
+
+
+@pytest.mark.usefixtures("second_writer")
+async def test_two_reports_of_one_job_are_written_in_order(recorder: Recorder, store: GatedStore) -> None:
+    (run,) = added(recorder, 1)
+    await store.writes(1)
+    recorder.add(run)
+    added(recorder, 1)
+    await store.writes(2)
+    assert run.job.id not in store.gates[1][0]
+    store.gates[1][1].set()
+    store.gates[0][1].set()
+    await store.writes(3)
+    assert store.gates[2][0] == {run.job.id}
+    store.gates[2][1].set()
+    async with patience("both writers are idle"):
+        await recorder.wait_idle()

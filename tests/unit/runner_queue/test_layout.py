@@ -1,5 +1,6 @@
 """Names of keys and addresses of servers, as far as they follow from settings alone."""
 
+from importlib.resources import files
 from pathlib import Path
 from uuid import UUID
 
@@ -9,11 +10,13 @@ from beacon_config import BeaconConfig, load_config
 from beacon_config.tiers import LanesConfig, LaneStrategy
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_redis import LuaScripts
 from beacon_runner.domain.messages import Message
 from beacon_runner.redis_queue import Layout
 from beacon_runner.redis_queue.position import PositionReply, queue_place
-from beacon_runner.redis_queue.scripts import Operation, script_of
+from beacon_runner.redis_queue.scripts import Operation
 
+SCRIPTS = LuaScripts(files("beacon_runner.redis_queue") / "lua")
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
 
 
@@ -55,7 +58,7 @@ def test_the_list_is_plainly_jobs_only_with_one_lane_and_one_class(config: Beaco
 
 @pytest.mark.parametrize("operation", list(Operation))
 def test_every_operation_says_what_it_is_given_and_what_it_returns(operation: Operation) -> None:
-    text = script_of(operation).text
+    text = SCRIPTS.script(operation).text
     assert "-- KEYS 1" in text
     assert "-- ARGV" in text
     assert "-- Returns" in text

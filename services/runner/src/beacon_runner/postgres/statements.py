@@ -26,9 +26,3 @@ def statements(file: str) -> Mapping[str, str]:
             raise StatementFileError(f"{file}.sql: {name} does not say what it is for")
         found[name] = f"-- {file}.{name}\n{body.strip().rstrip(';')}"
     return MappingProxyType(found)
-
-
-def all_files() -> list[str]:
-    """Every file of statements, for the checks that prepare each one."""
-    names = [entry.name for entry in files("beacon_runner.postgres").joinpath("sql").iterdir()]
-    return sorted(name.removesuffix(".sql") for name in names if name.endswith(".sql"))

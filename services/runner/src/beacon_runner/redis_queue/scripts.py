@@ -7,7 +7,6 @@ from beacon_redis import LuaScripts
 
 _SCRIPTS = LuaScripts(files(__package__) / "lua")
 
-script_of = _SCRIPTS.script
 run = _SCRIPTS.run
 run_blocking = _SCRIPTS.run_blocking
 

@@ -1,5 +1,7 @@
 """Records the reports of runs: those that arrive during a write share the next one, in one transaction.
 
+Several writers run concurrently, so that the worker continues while Postgres writes; see ADR 12.
+
 The start of an execution is recorded after `START_DELAY_S`, and not separately if its result arrives before.
 """
 
@@ -44,6 +46,7 @@ class Recorder:
         self._max_jobs = max_jobs
         self._max_executions = max_executions
         self._waiting: dict[JobRun, None] = {}
+        self._writing: set[JobRun] = set()
         self._started: dict[JobRun, None] = {}
         self._added = asyncio.Event()
         self._idle = asyncio.Event()
@@ -71,7 +74,7 @@ class Recorder:
         await self._idle.wait()
 
     async def run(self, on_recorded: OnRecorded) -> None:
-        """Write until cancelled. `on_recorded` gets each write's runs, reports and applied jobs."""
+        """One writer; ends when cancelled. `on_recorded` gets a write's runs, reports, applied jobs."""
         while True:
             await self._added.wait()
             self._added.clear()
@@ -80,7 +83,9 @@ class Recorder:
                 applied = await self._write(reports)
                 self._metrics.result_batch_size.observe(len(reports))
                 await on_recorded(runs, reports, applied)
-            self._idle.set()
+                self._writing.difference_update(runs)
+            if not self._writing:
+                self._idle.set()
 
     def _add_all_started(self) -> None:
         for run in list(self._started):
@@ -90,12 +95,15 @@ class Recorder:
         taken: list[JobRun] = []
         executions = 0
         for run in self._waiting:
+            if run in self._writing:  # one write at a time for each job: its reports keep their order
+                continue
             taken.append(run)
             executions += run.unrecorded
             if len(taken) >= self._max_jobs or executions >= self._max_executions:
                 break
         for run in taken:
             del self._waiting[run]
+        self._writing.update(taken)
         return taken
 
     async def _write(self, reports: Sequence[StageReport]) -> frozenset[JobId]:

@@ -20,6 +20,7 @@ log = structlog.get_logger(__name__)
 POLL_INTERVAL_S = 1.0
 MAX_BACKOFF_S = 2.0
 LAST_WRITE_TIMEOUT_S = 5.0
+CONCURRENT_FLUSHES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ class Worker:
             loop.call_soon_threadsafe(self._release_lost, message_ids)
 
         self._parts.heartbeat.start(release_lost)
-        self._tasks.spawn("recorder", self._parts.recorder.run(self._parts.post_commit))
+        for number in range(CONCURRENT_FLUSHES):
+            self._tasks.spawn(f"recorder-{number}", self._parts.recorder.run(self._parts.post_commit))
         for ticker in self._loops:
             await ticker.start()
 
