@@ -24,8 +24,8 @@ from beacon_router.service.breakers import BreakerRules
 from beacon_router.service.dispatch_service import DispatchRules, DispatchService
 from beacon_router.service.inference import Inference, InferenceSpec
 from beacon_router.service.inference_store import StoreLimits
-from beacon_router.service.observer import Observers, RunObserver
 from beacon_router.service.run_controller import RunRules
+from beacon_router.service.run_events import RunEvents
 from beacon_router.service.streams import StreamSink
 from beacon_router.service.timeouts import ModelBudget, RunTimeouts
 
@@ -192,7 +192,6 @@ async def dispatch_harness(
     retention_s: float = 600.0,
     breaker_failures: int = 5,
     stop_grace_s: float = 0.01,
-    observers: Sequence[RunObserver] = (),
 ) -> AsyncIterator[DispatchHarness]:
     clock = ManualClock()
     where = given or topology()
@@ -211,7 +210,7 @@ async def dispatch_harness(
         rules,
         backends=backends,
         clock=clock,
-        observer=Observers(*observers),
+        events=RunEvents(),
         ready=asyncio.Event(),
     )
     await service.start()

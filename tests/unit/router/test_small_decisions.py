@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from beacon_router.backends.errors import parse_retry_after
-from beacon_router.backends.timings import timed_result
+from beacon_router.backends.http_backend import timed_result
 from beacon_router.http.prefer import IMMEDIATELY, UNTIL_DONE, parse_preference
 from beacon_router.service.backoff import BackoffPolicy
 

@@ -233,7 +233,10 @@ class SchedulerHarness:
 
     def _can_serve(self, request: RequestId) -> bool:
         wanted = self.checker.state.waiting[request].request
-        return self.scheduler.can_serve(wanted.model, wanted.region, pinned=wanted.pinned)
+        return any(
+            wanted.model in spec.models and (not wanted.pinned or spec.region == wanted.region)
+            for spec in self.topology.backends
+        )
 
     def _freed(self, limit: LimitName) -> None:
         assert self.reference is not None

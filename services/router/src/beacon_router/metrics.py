@@ -8,14 +8,13 @@ from prometheus_client.registry import Collector
 
 from beacon_router.scheduling import Health, Snapshot
 from beacon_router.service.inference import Inference, Run
-from beacon_router.service.observer import NullObserver
 from beacon_router.service.outcome import RunOutcome
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _HEALTH = {Health.CLOSED: 0, Health.HALF_OPEN: 1, Health.OPEN: 2}
 
 
-class RouterMetrics(NullObserver):
+class RouterMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._starts = Counter(
             "beacon_router_starts",

@@ -35,8 +35,8 @@ from beacon_router.service.breakers import BreakerRules
 from beacon_router.service.dispatch_service import DispatchRules, DispatchService
 from beacon_router.service.health import HealthChecks, RecheckOnTransportError, RecheckTimer, health_urls
 from beacon_router.service.inference_store import StoreLimits
-from beacon_router.service.observer import Observers
 from beacon_router.service.run_controller import RunRules
+from beacon_router.service.run_events import RunEvents
 from beacon_router.service.shared_capacity import SharedCapacity
 from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.settings import Settings
@@ -57,8 +57,11 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     ready = asyncio.Event()
     recheck = WakeEvent()
     limiter = _limiter(settings, config, clock)
-    capacity = limiter and SharedCapacity(topology, limiter, scheduler=scheduler, clock=clock, ready=ready)
-    observers = (RouterMetrics(registry), RecheckOnTransportError(recheck.set))
+    capacity = (
+        None
+        if limiter is None
+        else SharedCapacity(topology, limiter, scheduler=scheduler, clock=clock, ready=ready)
+    )
     dispatch = DispatchService(
         topology,
         scheduler,
@@ -71,7 +74,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
             max_response_bytes=config.router.body_bytes * RESPONSE_BODIES,
         ),
         clock=clock,
-        observer=Observers(*observers, *([capacity] if capacity else [])),
+        events=_events(RouterMetrics(registry), RecheckOnTransportError(recheck.set), capacity),
         ready=ready,
     )
     registry.register(_state_collector(dispatch))
@@ -103,6 +106,17 @@ def _limiter(settings: Settings, config: BeaconConfig, clock: Clock) -> RedisLim
         return None
     address = RedisAddress(settings.redis_url, cluster=settings.redis_cluster)
     return RedisLimiter(address, clock, lease_s=config.router.slot_lease_s)
+
+
+def _events(
+    metrics: RouterMetrics, recheck: RecheckOnTransportError, capacity: SharedCapacity | None
+) -> RunEvents:
+    return RunEvents(
+        run_started=(metrics.run_started, *([capacity.run_started] if capacity else [])),
+        run_ended=(metrics.run_ended, recheck.run_ended, *([capacity.run_ended] if capacity else [])),
+        inference_ended=(metrics.inference_ended,),
+        dispatched=(capacity.dispatched,) if capacity else (),
+    )
 
 
 def dispatch_rules(router: RouterConfig, timeouts: RunTimeouts) -> DispatchRules:

@@ -1,5 +1,6 @@
 """One backend: a dialect over the HTTP client."""
 
+import math
 from typing import Protocol
 
 import orjson
@@ -10,6 +11,8 @@ from beacon_router.backends.errors import bad_payload, status_error
 from beacon_router.backends.types import BackendCall, BackendResult, Sink, WireRequest, WireResponse
 
 MAX_ERROR_TEXT_BYTES = 2_000
+_NANOSECONDS = 9
+"""Digits after the point; smaller values do not fit the column that stores seconds."""
 
 
 class DialectAdapter(Protocol):
@@ -54,3 +57,20 @@ def json_object(response: WireResponse) -> dict[str, object]:
     if not isinstance(document, dict):
         raise bad_payload("the response is JSON, but not an object")
     return document
+
+
+def timed_result(output: object, metrics: object) -> BackendResult:
+    """With the durations that the backend reports, where they are plausible."""
+    reported: dict[str, object] = metrics if isinstance(metrics, dict) else {}
+    try:
+        text = orjson.dumps(output)
+    except orjson.JSONEncodeError as error:  # nested too deep
+        raise bad_payload(f"the output cannot be encoded: {error}") from error
+    return BackendResult(text, _seconds(reported.get("load_s")), _seconds(reported.get("run_s")), reported)
+
+
+def _seconds(value: object) -> float | None:
+    """A number of seconds that can be averaged and stored, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return round(float(value), _NANOSECONDS) if math.isfinite(value) and value >= 0 else None

@@ -6,8 +6,7 @@ import orjson
 from yarl import URL
 
 from beacon_router.backends.errors import bad_payload, reported_error
-from beacon_router.backends.http_backend import json_object
-from beacon_router.backends.timings import timed_result
+from beacon_router.backends.http_backend import json_object, timed_result
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 
 

@@ -151,8 +151,8 @@ class CapacityLease:
         return self._demand - len(self._held) - len(self._waiting)
 
     def _plan_differs(self) -> bool:
-        surplus = self._missing < 0 and (self._waiting or self._contended)
-        return self._missing > 0 or bool(surplus)
+        missing = self._missing
+        return missing > 0 or (missing < 0 and (bool(self._waiting) or self._contended))
 
     def _release_idle(self) -> None:
         """Release slots without demand, and those with demand that stay unused for too long."""

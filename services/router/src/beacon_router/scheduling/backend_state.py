@@ -77,6 +77,7 @@ class BackendState:
         "loads_s",
         "name",
         "probe",
+        "region",
         "runs",
         "runs_s",
         "slot_tokens",
@@ -92,6 +93,7 @@ class BackendState:
         self.name = spec.name
         self.slots = spec.slots
         self.backend_set = backend_set
+        self.region = backend_set.region
         self.limits = limits
         """Any run needs a token of each: its group's, and that of its slots if other routers use them."""
         self.slot_tokens = limits[-1] if spec.shared else None
@@ -110,14 +112,10 @@ class BackendState:
         copy = BackendState.__new__(BackendState)
         copy.spec, copy.name, copy.slots, copy.backend_set = self.spec, self.name, self.slots, backend_set
         copy.limits, copy.slot_tokens = limits, limits[-1] if self.spec.shared else None
-        copy.loads_s, copy.runs_s = self.loads_s, self.runs_s
+        copy.region, copy.loads_s, copy.runs_s = backend_set.region, self.loads_s, self.runs_s
         copy.health, copy.probe, copy.runs = self.health, self.probe, {}
         copy.loaded, copy.used_at = self.loaded.copy(), self.used_at
         return copy
-
-    @property
-    def region(self) -> "RegionState":
-        return self.backend_set.region
 
     @property
     def free_at(self) -> float:

@@ -49,7 +49,9 @@ class Dispatcher:
         for queued in self._queues.expired(now):
             self.remove(queued)
             decisions.append(Expired(queued.request.id))
-        self.mark_regions_dirty(each.region for each in self._sets if each.wake_at <= now)
+        for each in self._sets:
+            if each.wake_at <= now:
+                self._dirty[each.region] = None
         regions = self._in_turn() if len(self._dirty) > 1 else list(self._dirty)
         while regions:
             region = regions.pop(0)
@@ -76,12 +78,14 @@ class Dispatcher:
 
     def durations_changed(self) -> None:
         """Waits for a warm backend depend on the expected durations."""
-        self.mark_regions_dirty(each.region for each in self._sets if each.wake_at < inf)
+        for each in self._sets:
+            if each.wake_at < inf:
+                self._dirty[each.region] = None
 
     def token_freed(self, limit: Limit) -> None:
-        if not limit.full:
+        if limit.used < limit.held:
             self._freed[limit] = None
-            self.mark_regions_dirty(limit.regions)
+            self._dirty.update(limit.regions)
 
     def _in_turn(self) -> list[RegionState]:
         """The regions to serve; a released token is for the region that has had none for longest."""
@@ -93,8 +97,8 @@ class Dispatcher:
     @staticmethod
     def _choose(now: float, region: RegionState) -> Choice | None:
         """The choice of the backend set that has gone longest without a dispatch."""
-        sets = region.sets
-        for backend_set in sets if len(sets) == 1 else sorted(sets, key=_served_at):
+        sets = [each for each in region.sets if each.queues or each.wake_at < inf]
+        for backend_set in sorted(sets, key=_served_at):
             choice = choose(backend_set, now)
             if choice is not None:
                 return choice

@@ -42,11 +42,6 @@ class Scheduler:
 
     # Requests
 
-    def can_serve(self, model: str, region: str, *, pinned: bool) -> bool:
-        """Whether a configured backend could ever run it, whatever its health."""
-        regions = [region] if pinned else self._state.regions
-        return any(self._state.sets(name, model) for name in regions)
-
     def submit(self, now: float, request: Request) -> None:
         """Join the main queue of its region (the paid front of it, if `front`)."""
         self._accept(now, request, QueueKind.FRONT if request.front else QueueKind.MAIN, request.region)

@@ -23,8 +23,8 @@ from beacon_router.service.errors import (
 from beacon_router.service.failures import cancelled, stopped_waiting
 from beacon_router.service.inference import Inference, InferenceSpec
 from beacon_router.service.inference_store import InferenceStore, StoreLimits
-from beacon_router.service.observer import RunObserver
 from beacon_router.service.run_controller import RunController, RunRules
+from beacon_router.service.run_events import RunEvents
 from beacon_router.service.timers import Timer, Timers
 
 # Retry-After while the router stops: how long a restart usually takes.
@@ -54,7 +54,7 @@ class DispatchService:
         *,
         backends: Mapping[str, Backend],
         clock: Clock,
-        observer: RunObserver,
+        events: RunEvents,
         ready: asyncio.Event,
     ) -> None:
         """`ready` is set when backends or shared limits have changed, so that queued work may start."""
@@ -83,7 +83,7 @@ class DispatchService:
             breakers=self.breakers,
             timers=self.timers,
             clock=clock,
-            observer=observer,
+            events=events,
         )
         self._admission = InferenceAdmission(
             rules.queue_size,

@@ -10,7 +10,6 @@ from beacon_contracts.failures import FailureStage
 from beacon_lifecycle import RunResult
 from beacon_router.backends import BackendClient, BackendError
 from beacon_router.service.inference import Run
-from beacon_router.service.observer import NullObserver
 from beacon_router.service.outcome import RunOutcome
 from beacon_router.service.timers import Timers
 
@@ -82,7 +81,7 @@ class RecheckTimer:
         self._recheck()
 
 
-class RecheckOnTransportError(NullObserver):
+class RecheckOnTransportError:
     """Checks the backends at once when a connection fails."""
 
     def __init__(self, recheck: Callable[[], None]) -> None:

@@ -25,8 +25,8 @@ from beacon_router.service.failures import (
 )
 from beacon_router.service.inference import Inference, Run
 from beacon_router.service.inference_store import InferenceStore
-from beacon_router.service.observer import RunObserver
 from beacon_router.service.outcome import RunOutcome, classify
+from beacon_router.service.run_events import RunEvents
 from beacon_router.service.run_tasks import RunTasks
 from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.service.timers import Timer, Timers
@@ -54,7 +54,7 @@ class RunController:
         breakers: Breakers,
         timers: Timers,
         clock: Clock,
-        observer: RunObserver,
+        events: RunEvents,
     ) -> None:
         self._scheduler = scheduler
         self._rules = rules
@@ -62,7 +62,7 @@ class RunController:
         self._breakers = breakers
         self._timers = timers
         self._clock = clock
-        self._observer = observer
+        self._events = events
         self._tasks = RunTasks(backends, self._run_ended)
         self._backing_off: dict[RequestId, Inference] = {}
         self._loading: set[tuple[str, str]] = set()
@@ -127,7 +127,8 @@ class RunController:
                 case _:
                     assert_never(decision)
         self._plan_wakeup()
-        self._observer.dispatched()
+        for dispatched in self._events.dispatched:
+            dispatched()
         ended, self._ended = self._ended, []
         for inference in ended:
             inference.notify_waiters()
@@ -156,7 +157,8 @@ class RunController:
         inference.state = InferenceState.WARMING if cold else InferenceState.RUNNING
         inference.actual_region, inference.backend = start.region, start.backend
         self._tasks.start(run)
-        self._observer.run_started(run)
+        for started in self._events.run_started:
+            started(run)
 
     def _stop(self, run: Run, reason: BackendError) -> None:
         """Cancel a run; its slot is free at once."""
@@ -186,7 +188,8 @@ class RunController:
                 timer.cancel()
         outcome = classify(run, result, now, stopped=stopped)
         self._report_outcome(run, outcome, now)
-        self._observer.run_ended(run, outcome)
+        for run_ended in self._events.run_ended:
+            run_ended(run, outcome)
         if run.inference.run is run:
             self._conclude(run, result, outcome, now)
             self.dispatch_ready()
@@ -279,7 +282,8 @@ class RunController:
         self._store.finish(inference)
         if self._expiry is None:
             self._plan_expiry()
-        self._observer.inference_ended(inference)
+        for inference_ended in self._events.inference_ended:
+            inference_ended(inference)
         self._ended.append(inference)
 
     # Timers

@@ -9,12 +9,11 @@ from beacon_router.limits.lease import CapacityLease
 from beacon_router.limits.port import SharedLimit, SlotLimiter
 from beacon_router.scheduling import LimitName, Scheduler, Topology, model_limit
 from beacon_router.service.inference import Run
-from beacon_router.service.observer import NullObserver
 from beacon_router.service.outcome import RunOutcome
 
 
-class SharedCapacity(NullObserver):
-    """Observes runs to count the use of each limit. `ready` is set when a lease has changed."""
+class SharedCapacity:
+    """Counts the use of each limit by the events of runs. `ready` is set when a lease has changed."""
 
     def __init__(
         self,
