@@ -6,7 +6,7 @@ from functools import partial
 from uuid import UUID
 
 from beacon_contracts.ids import JobId, decode_execution_id, decode_job_id, encode_execution_id
-from tests.acceptance.router.witness import Call, most_at_once
+from tests.acceptance.router.ledger_checks import Call, most_at_once
 from tests.chaos.load import Load
 from tests.chaos.system import CAP, System
 from tests.fixtures.waiting import until

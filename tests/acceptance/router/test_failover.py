@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from beacon_contracts.inference import InferenceState, InferenceView
-from tests.acceptance.router.witness import merged, of, refused
+from tests.acceptance.router.ledger_checks import merged, of, refused
 from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
 from tests.fixtures.waiting import until

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.router.witness import merged, most_at_once, refused
+from tests.acceptance.router.ledger_checks import merged, most_at_once, refused
 from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
 from tests.fixtures.waiting import until

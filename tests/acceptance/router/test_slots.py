@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import aiohttp
 
-from tests.acceptance.router.witness import merged, most_at_once, refused
+from tests.acceptance.router.ledger_checks import merged, most_at_once, refused
 from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
 from tests.fixtures.waiting import until

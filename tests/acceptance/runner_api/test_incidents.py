@@ -6,13 +6,13 @@ from beacon_contracts.ids import decode_job_id
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.stage_result import ExecutionReport, StageReport
 from beacon_runner.redis_queue import Layout
-from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller
-from tests.integration.runner_store.bed import NOW, judged, run_reports
+from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller
+from tests.integration.runner_store.harness import NOW, judged, run_reports
 from tests.integration.runner_store.statements import AGE_JOB
 
 
 async def test_a_model_listed_twice_and_a_message_delivered_twice_run_each_execution_once(
-    api: ApiBed, anna: Caller
+    api: ApiHarness, anna: Caller
 ) -> None:
     """Incident 1: 100 duplicate executions, some in the wrong region."""
     twice = {"models": ["llama3.2-1b", "llama3.2-1b"], "regions": ["US", "us-east", "EU"]}
@@ -40,7 +40,7 @@ async def test_a_model_listed_twice_and_a_message_delivered_twice_run_each_execu
     assert [event["type"] for event in events].count("JOB_COMPLETE") == 1
 
 
-async def test_a_job_is_not_completed_before_its_last_region(api: ApiBed, anna: Caller) -> None:
+async def test_a_job_is_not_completed_before_its_last_region(api: ApiHarness, anna: Caller) -> None:
     """Incident 2: completed 83 seconds too early, because a retry in progress was counted as done."""
     job_id = await anna.submit(MATRIX)
     (claimed,) = await api.claim()
@@ -62,7 +62,7 @@ async def test_a_job_is_not_completed_before_its_last_region(api: ApiBed, anna: 
     assert (done["status"], done["progress"]["percent"]) == ("completed", 100.0)
 
 
-async def test_waiting_never_times_a_job_out(api: ApiBed, anna: Caller) -> None:
+async def test_waiting_never_times_a_job_out(api: ApiHarness, anna: Caller) -> None:
     """Incident 3: a timeout counted the time in the queue and killed jobs that had not started."""
     job_id = await anna.submit(GENERATION)
     await api.publish()
@@ -74,7 +74,7 @@ async def test_waiting_never_times_a_job_out(api: ApiBed, anna: Caller) -> None:
     assert (job["status"], job["executions"][0]["output"]) == ("completed", {"text": "worth the wait"})
 
 
-async def test_an_empty_answer_is_an_answer(api: ApiBed, anna: Caller) -> None:
+async def test_an_empty_answer_is_an_answer(api: ApiHarness, anna: Caller) -> None:
     """Incident 7: an empty model answer was shown as a failure."""
     job_id = await anna.submit(MATRIX)
     (claimed,) = await api.claim()

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.tiers.people import People
+from tests.acceptance.tiers.users import UserFactory
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack, running_stack
 from tests.fixtures.waiting import PATIENCE_S
@@ -34,8 +34,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 
 
 @pytest.fixture
-async def people(stack: RunningStack) -> AsyncIterator[People]:
+async def users(stack: RunningStack) -> AsyncIterator[UserFactory]:
     async with httpx.AsyncClient(timeout=PATIENCE_S, verify=NO_TLS) as http:
-        yield People(stack, http)
+        yield UserFactory(stack, http)
         await http.delete(f"{stack.url('gpusim-us')}/control/faults")
         await http.post(f"{stack.url('gpusim-us')}/control/release")

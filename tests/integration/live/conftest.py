@@ -3,22 +3,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runner_api.bed import ApiBed, Caller, api_bed, served
+from tests.integration.runner_api.harness import ApiHarness, Caller, api_harness, served
 
 
 @pytest.fixture
-async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiBed]:
-    async with api_bed(database_url, redis_url) as bed:
-        yield bed
+async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiHarness]:
+    async with api_harness(database_url, redis_url) as harness:
+        yield harness
 
 
 @pytest.fixture
-async def address(api: ApiBed, tmp_path: Path) -> AsyncIterator[str]:
+async def address(api: ApiHarness, tmp_path: Path) -> AsyncIterator[str]:
     """The same API on a real socket."""
     async with served(api, api.transport.app, tmp_path) as address:
         yield address
 
 
 @pytest.fixture
-async def anna(api: ApiBed) -> Caller:
+async def anna(api: ApiHarness) -> Caller:
     return await api.user("anna")

@@ -10,7 +10,7 @@ from typing import Any, Self
 import orjson
 
 from tests.fixtures.waiting import patience
-from tests.integration.runner_api.bed import Caller
+from tests.integration.runner_api.harness import Caller
 
 SMALL_BUFFER = 4096
 STREAM_IS_OVER = b"0\r\n\r\n"

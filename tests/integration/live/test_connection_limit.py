@@ -11,7 +11,7 @@ from beacon_http.server import ServerLimits
 from tests.fixtures.waiting import until
 from tests.fixtures.wire import wire_to
 from tests.integration.live.stalled import StalledClient, socket_request, stream_request
-from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller, served
+from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller, served
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def refused() -> list[None]:
 
 
 @pytest.fixture
-async def address(api: ApiBed, tmp_path: Path, refused: list[None]) -> AsyncIterator[str]:
+async def address(api: ApiHarness, tmp_path: Path, refused: list[None]) -> AsyncIterator[str]:
     limits = ServerLimits(connections=2, evict_after_s=0.2)
     app, on_refused = api.transport.app, lambda: refused.append(None)
     async with served(api, app, tmp_path, limits, on_refused) as address:
@@ -37,7 +37,7 @@ def submission(caller: Caller) -> bytes:
 
 
 async def test_streams_and_websockets_are_counted(
-    api: ApiBed, address: str, anna: Caller, refused: list[None]
+    api: ApiHarness, address: str, anna: Caller, refused: list[None]
 ) -> None:
     job = await anna.submit(GENERATION)
     clients = [

@@ -17,7 +17,7 @@ from tests.integration.live.stalled import (
     socket_request,
     stream_request,
 )
-from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller, served
+from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller, served
 from tests.integration.runner_store.statements import MANY_EVENTS
 
 EVENTS = 12_000
@@ -26,13 +26,13 @@ JSON_PAGE = b"accept: application/json\r\n"
 
 
 @pytest.fixture
-async def address(api: ApiBed, tmp_path: Path) -> AsyncIterator[str]:
+async def address(api: ApiHarness, tmp_path: Path) -> AsyncIterator[str]:
     async with served(api, api.transport.app, tmp_path, ServerLimits(send_timeout_s=0.5)) as address:
         yield address
 
 
 @pytest.fixture
-async def job(api: ApiBed, anna: Caller) -> str:
+async def job(api: ApiHarness, anna: Caller) -> str:
     """A waiting job with more events than the buffers of a connection hold."""
     job = await anna.submit(GENERATION)
     await api.store.database.execute(MANY_EVENTS, decode_job_id(job), EVENTS, EVENT_BYTES)
@@ -41,7 +41,7 @@ async def job(api: ApiBed, anna: Caller) -> str:
 
 @pytest.mark.parametrize("request_of", [stream_request, socket_request])
 async def test_a_client_that_reads_no_events_is_disconnected(
-    api: ApiBed, address: str, anna: Caller, job: str, request_of: Callable[[Caller, str], bytes]
+    api: ApiHarness, address: str, anna: Caller, job: str, request_of: Callable[[Caller, str], bytes]
 ) -> None:
     client = await StalledClient.to(address, request_of(anna, job))
     await until(lambda: len(api.watchers), "the server sends events")
@@ -52,7 +52,7 @@ async def test_a_client_that_reads_no_events_is_disconnected(
 
 @pytest.mark.parametrize("headers", [JSON_PAGE, JSON_PAGE + b"connection: close\r\n"])
 async def test_a_client_that_does_not_read_a_response_is_disconnected(
-    address: str, api: ApiBed, anna: Caller, headers: bytes
+    address: str, api: ApiHarness, anna: Caller, headers: bytes
 ) -> None:
     job = await anna.submit(GENERATION)
     await api.store.database.execute(MANY_EVENTS, decode_job_id(job), 500, 20_000)
@@ -63,7 +63,7 @@ async def test_a_client_that_does_not_read_a_response_is_disconnected(
 
 
 async def test_a_disconnected_reader_resumes_without_loss(
-    api: ApiBed, address: str, anna: Caller, job: str
+    api: ApiHarness, address: str, anna: Caller, job: str
 ) -> None:
     client = await StalledClient.to(address, stream_request(anna, job))
     await until(client.is_disconnected, "the server ends the connection")
@@ -78,7 +78,9 @@ async def test_a_disconnected_reader_resumes_without_loss(
     assert (by_stream.last[1]["reason"], by_socket.last[1]) == ("job_over", "the job has ended")
 
 
-async def test_a_stopping_server_ends_streams_with_a_reason(api: ApiBed, address: str, anna: Caller) -> None:
+async def test_a_stopping_server_ends_streams_with_a_reason(
+    api: ApiHarness, address: str, anna: Caller
+) -> None:
     job = await anna.submit(GENERATION)
     stream = await StalledClient.to(address, stream_request(anna, job))
     socket = await StalledClient.to(address, socket_request(anna, job))

@@ -18,7 +18,7 @@ from tests.integration.live.stalled import (
     socket_request,
     stream_request,
 )
-from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed, served
+from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness, served
 
 LIMITS = ServerLimits(head_timeout_s=0.3)
 SHORT = CONFIG.model_copy(update={"limits": CONFIG.limits.model_copy(update={"body_timeout_s": 0.3})})
@@ -27,13 +27,13 @@ BODY = json.dumps(GENERATION).encode()
 
 
 @pytest.fixture
-async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiBed]:
-    async with api_bed(database_url, redis_url, SHORT) as bed:
-        yield bed
+async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiHarness]:
+    async with api_harness(database_url, redis_url, SHORT) as harness:
+        yield harness
 
 
 @pytest.fixture
-async def address(api: ApiBed, tmp_path: Path) -> AsyncIterator[str]:
+async def address(api: ApiHarness, tmp_path: Path) -> AsyncIterator[str]:
     async with served(api, api.transport.app, tmp_path, LIMITS) as address:
         yield address
 
@@ -100,7 +100,7 @@ async def test_an_invalid_websocket_request_ends_the_connection(
 
 
 async def test_streams_and_websockets_outlive_the_head_timeout(
-    api: ApiBed, address: str, anna: Caller
+    api: ApiHarness, address: str, anna: Caller
 ) -> None:
     job = await anna.submit(GENERATION)
     stream = await StalledClient.to(address, stream_request(anna, job))
@@ -122,7 +122,7 @@ async def test_streams_and_websockets_outlive_the_head_timeout(
             await second.reader.readuntil(b"the job has ended")
 
 
-async def test_a_large_websocket_message_is_refused(api: ApiBed, address: str, anna: Caller) -> None:
+async def test_a_large_websocket_message_is_refused(api: ApiHarness, address: str, anna: Caller) -> None:
     job = await anna.submit(GENERATION)
     async with wire_to(address) as wire:
         await wire.send(socket_request(anna, job))

@@ -9,18 +9,18 @@ import pytest
 from tests.fixtures.waiting import patience, until
 from tests.fixtures.wire import Wire, wire_to
 from tests.integration.live.stalled import StalledClient, socket_request, stream_request
-from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed
+from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 
 TWO_STREAMS = CONFIG.model_copy(update={"limits": CONFIG.limits.model_copy(update={"streams_per_key": 2})})
 
 
 @pytest.fixture
-async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiBed]:
-    async with api_bed(database_url, redis_url, TWO_STREAMS) as bed:
-        yield bed
+async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiHarness]:
+    async with api_harness(database_url, redis_url, TWO_STREAMS) as harness:
+        yield harness
 
 
-async def test_streams_of_one_key_are_limited(api: ApiBed, address: str, anna: Caller) -> None:
+async def test_streams_of_one_key_are_limited(api: ApiHarness, address: str, anna: Caller) -> None:
     job = await anna.submit(GENERATION)
     requests = (stream_request(anna, job), socket_request(anna, job))
     clients = [await StalledClient.to(address, request) for request in requests]
@@ -43,7 +43,9 @@ async def test_streams_of_one_key_are_limited(api: ApiBed, address: str, anna: C
     again.close()
 
 
-async def test_concurrent_requests_do_not_exceed_the_limit(api: ApiBed, address: str, anna: Caller) -> None:
+async def test_concurrent_requests_do_not_exceed_the_limit(
+    api: ApiHarness, address: str, anna: Caller
+) -> None:
     job = await anna.submit(GENERATION)
     requests = [stream_request(anna, job), socket_request(anna, job)] * 4
 

@@ -7,14 +7,14 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from tests.integration.runner_api.bed import ApiBed, served
+from tests.integration.runner_api.harness import ApiHarness, served
 
 JOB = "job_" + "0" * 26
 
 
 @pytest.mark.parametrize(("key", "status"), [(None, 401), ("bk_wrong", 401)])
 async def test_a_refused_websocket_is_not_logged_as_an_error(
-    api: ApiBed, tmp_path: Path, caplog: pytest.LogCaptureFixture, key: str | None, status: int
+    api: ApiHarness, tmp_path: Path, caplog: pytest.LogCaptureFixture, key: str | None, status: int
 ) -> None:
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     with caplog.at_level(logging.WARNING):

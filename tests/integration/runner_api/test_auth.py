@@ -7,12 +7,12 @@ from typing import Any
 from beacon_contracts.accounts import Scope
 from beacon_contracts.tiers import Tier
 from tests.fixtures.waiting import until
-from tests.integration.runner_api.bed import GENERATION, ApiBed, Caller
+from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/queue-status", "/status", "/api/queue"}
 
 
-async def doors(api: ApiBed) -> list[tuple[str, str]]:
+async def doors(api: ApiHarness) -> list[tuple[str, str]]:
     """Every operation of the API that needs a key, with parameters that are wrong."""
     paths: dict[str, dict[str, Any]] = (await api.caller(None).http.get("/openapi.json")).json()["paths"]
     return [
@@ -23,7 +23,7 @@ async def doors(api: ApiBed) -> list[tuple[str, str]]:
     ]
 
 
-async def test_every_door_asks_for_a_key_before_it_looks_at_the_request(api: ApiBed) -> None:
+async def test_every_door_asks_for_a_key_before_it_looks_at_the_request(api: ApiHarness) -> None:
     found = await doors(api)
     assert len(found) > 30
     for method, path in found:
@@ -34,7 +34,7 @@ async def test_every_door_asks_for_a_key_before_it_looks_at_the_request(api: Api
 
 
 async def test_every_operators_door_asks_for_the_scope_before_it_looks_at_the_request(
-    api: ApiBed, anna: Caller
+    api: ApiHarness, anna: Caller
 ) -> None:
     operators = [(method, path) for method, path in await doors(api) if path.startswith("/admin/")]
     assert len(operators) > 10
@@ -43,14 +43,14 @@ async def test_every_operators_door_asks_for_the_scope_before_it_looks_at_the_re
         assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing"), (method, path)
 
 
-async def test_both_headers_work(api: ApiBed) -> None:
+async def test_both_headers_work(api: ApiHarness) -> None:
     anna = await api.user()
     key = anna.http.headers["authorization"].removeprefix("Bearer ")
     me = await api.caller(None).http.get("/api/v1/me", headers={"X-API-Key": key})
     assert me.json()["name"] == "anna"
 
 
-async def test_admin_routes_need_the_admin_scope(api: ApiBed, anna: Caller) -> None:
+async def test_admin_routes_need_the_admin_scope(api: ApiHarness, anna: Caller) -> None:
     for path in ("/admin/runtime/stats", "/admin/queue-dead", "/admin/users", "/api/v1/jobs?everybody=true"):
         answer = await anna.http.get(path)
         assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
@@ -58,7 +58,7 @@ async def test_admin_routes_need_the_admin_scope(api: ApiBed, anna: Caller) -> N
     assert (await service.http.get("/api/v1/jobs")).status_code == 403
 
 
-async def test_another_user_s_job_is_not_found_anywhere(api: ApiBed, anna: Caller) -> None:
+async def test_another_user_s_job_is_not_found_anywhere(api: ApiHarness, anna: Caller) -> None:
     job = await anna.submit(GENERATION)
     execution = (await anna.job(job))["executions"][0]["id"]
     ben = await api.user("ben")
@@ -87,7 +87,7 @@ async def test_an_operator_sees_everybody_s_jobs(anna: Caller, admin: Caller) ->
     assert [one["job_id"] for one in (await admin.get("/api/v1/jobs", everybody=True))["jobs"]] == [job]
 
 
-async def test_a_revoked_key_stops_at_once_and_a_new_one_works(api: ApiBed, admin: Caller) -> None:
+async def test_a_revoked_key_stops_at_once_and_a_new_one_works(api: ApiHarness, admin: Caller) -> None:
     made = await admin.post("/admin/users", {"name": "carl", "tier": "free"}, 201)
     carl = api.caller(made["key"])
     assert (await carl.get("/api/v1/me"))["tier"] == "free"
@@ -101,7 +101,7 @@ async def test_a_revoked_key_stops_at_once_and_a_new_one_works(api: ApiBed, admi
     assert (await api.caller(second["key"]).http.get("/api/v1/me")).status_code == 200
 
 
-async def test_a_key_revoked_by_another_process_stops_within_seconds(api: ApiBed, anna: Caller) -> None:
+async def test_a_key_revoked_by_another_process_stops_within_seconds(api: ApiHarness, anna: Caller) -> None:
     me = await anna.get("/api/v1/me")
     user = next(one for one in await api.users.page(None, 10) if one.name == me["name"])
     (key,) = await api.users.keys(user.id)
@@ -112,7 +112,7 @@ async def test_a_key_revoked_by_another_process_stops_within_seconds(api: ApiBed
 
 
 async def test_a_revoked_key_ends_the_streams_that_it_has_opened(
-    api: ApiBed, anna: Caller, admin: Caller
+    api: ApiHarness, anna: Caller, admin: Caller
 ) -> None:
     job, user_id = await anna.submit(GENERATION), (await anna.get("/api/v1/me"))["user_id"]
     stream = anna.http.get(f"/api/v1/jobs/{job}/events", headers={"accept": "text/event-stream"})
@@ -132,7 +132,7 @@ async def test_a_revoked_key_ends_the_streams_that_it_has_opened(
 
 
 async def test_a_disabled_user_s_keys_do_not_work_until_enabled(
-    api: ApiBed, anna: Caller, admin: Caller
+    api: ApiHarness, anna: Caller, admin: Caller
 ) -> None:
     user_id = (await anna.get("/api/v1/me"))["user_id"]
     await admin.post(f"/admin/users/{user_id}", {"disabled": True})
@@ -141,7 +141,7 @@ async def test_a_disabled_user_s_keys_do_not_work_until_enabled(
     assert (await anna.get("/api/v1/me"))["tier"] == "creator"
 
 
-async def test_keys_are_stored_as_hashes_only(api: ApiBed, anna: Caller) -> None:
+async def test_keys_are_stored_as_hashes_only(api: ApiHarness, anna: Caller) -> None:
     key = anna.http.headers["authorization"].removeprefix("Bearer ")
     user = next(one for one in await api.users.page(None, 10) if one.name == "anna")
     (stored,) = await api.users.keys(user.id)

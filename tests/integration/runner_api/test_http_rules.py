@@ -9,12 +9,12 @@ from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.errors import ApiKeyTakenError
 from beacon_runner.http.auth import MAX_WRONG_KEYS, WRONG_KEYS_WINDOW_S
-from tests.integration.runner_api.bed import GENERATION, ApiBed
+from tests.integration.runner_api.harness import GENERATION, ApiHarness
 
 NO_KEY = {"/healthz", "/readyz", "/queue-status", "/status", "/api/queue"}
 
 
-async def test_operation_ids_are_the_names_of_client_methods(api: ApiBed) -> None:
+async def test_operation_ids_are_the_names_of_client_methods(api: ApiHarness) -> None:
     document = await api.caller(None).get("/openapi.json")
     ids = [one["operationId"] for path in document["paths"].values() for one in path.values()]
     assert {"submit_job", "submit_batch", "get_job", "cancel_job", "retry_execution"} <= set(ids)
@@ -22,7 +22,7 @@ async def test_operation_ids_are_the_names_of_client_methods(api: ApiBed) -> Non
     assert max(Counter(ids).values()) == 1
 
 
-async def test_operations_have_one_tag_and_no_undocumented_response(api: ApiBed) -> None:
+async def test_operations_have_one_tag_and_no_undocumented_response(api: ApiHarness) -> None:
     document = await api.caller(None).get("/openapi.json")
     for path, operations in document["paths"].items():
         for operation in operations.values():
@@ -35,7 +35,7 @@ async def test_operations_have_one_tag_and_no_undocumented_response(api: ApiBed)
                 )
 
 
-async def test_the_documentation_page_loads_nothing_from_other_origins(api: ApiBed) -> None:
+async def test_the_documentation_page_loads_nothing_from_other_origins(api: ApiHarness) -> None:
     page = await api.caller(None).http.get("/docs")
     assert page.status_code == 200
     assert re.findall("https?://", page.text) == []
@@ -44,13 +44,13 @@ async def test_the_documentation_page_loads_nothing_from_other_origins(api: ApiB
 
 
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/models", "/status", "/api/v1/me/ledger"])
-async def test_an_unknown_query_parameter_is_named_in_a_422(api: ApiBed, path: str) -> None:
+async def test_an_unknown_query_parameter_is_named_in_a_422(api: ApiHarness, path: str) -> None:
     anna = await api.user()
     problem = await anna.get(path, 422, model="flux")
     assert (problem["code"], problem["errors"][0]["field"]) == ("invalid_field", "model")
 
 
-async def test_wrong_keys_of_one_address_are_throttled(api: ApiBed) -> None:
+async def test_wrong_keys_of_one_address_are_throttled(api: ApiHarness) -> None:
     anna = await api.user()
     await anna.get("/api/v1/me")
     for _ in range(MAX_WRONG_KEYS):
@@ -63,13 +63,13 @@ async def test_wrong_keys_of_one_address_are_throttled(api: ApiBed) -> None:
     await api.caller(new_api_key()).get("/api/v1/me", 401)
 
 
-async def test_a_repeated_wrong_key_counts_once(api: ApiBed) -> None:
+async def test_a_repeated_wrong_key_counts_once(api: ApiHarness) -> None:
     for _ in range(MAX_WRONG_KEYS + 1):
         await api.caller("bk_wrong").get("/api/v1/me", 401)
     await api.caller(new_api_key()).get("/api/v1/me", 401)
 
 
-async def test_a_user_whose_first_key_cannot_be_stored_is_not_stored(api: ApiBed) -> None:
+async def test_a_user_whose_first_key_cannot_be_stored_is_not_stored(api: ApiHarness) -> None:
     key = new_api_key()
     await api.users.add("anna", Tier.FREE, key)
     with pytest.raises(ApiKeyTakenError):

@@ -10,7 +10,7 @@ from beacon_contracts.events import JobEvent
 from beacon_contracts.ids import decode_job_id
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import JobView
-from tests.integration.runner_api.bed import GENERATION, MATRIX, PIPELINE, ApiBed, Caller
+from tests.integration.runner_api.harness import GENERATION, MATRIX, PIPELINE, ApiHarness, Caller
 
 
 async def test_a_job_is_shown_whole_from_its_first_moment(anna: Caller) -> None:
@@ -25,7 +25,7 @@ async def test_a_job_is_shown_whole_from_its_first_moment(anna: Caller) -> None:
     assert job.name == "bias check"
 
 
-async def test_a_finished_job_shows_its_results(api: ApiBed, anna: Caller) -> None:
+async def test_a_finished_job_shows_its_results(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     await api.run("a", "", "c", "d")
     job = await anna.job(job_id)
@@ -35,7 +35,7 @@ async def test_a_finished_job_shows_its_results(api: ApiBed, anna: Caller) -> No
     assert job["executions"][0]["timing"] == {"queued_s": 0.5, "load_s": 0.0, "run_s": 1.25}
 
 
-async def test_a_pipeline_shows_all_its_steps_and_their_results(api: ApiBed, anna: Caller) -> None:
+async def test_a_pipeline_shows_all_its_steps_and_their_results(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(PIPELINE)
     (claimed,) = await api.claim()
     await api.store.run(claimed, "x")
@@ -49,7 +49,7 @@ async def test_a_pipeline_shows_all_its_steps_and_their_results(api: ApiBed, ann
 
 
 async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
-    api: ApiBed, anna: Caller, monkeypatch: pytest.MonkeyPatch
+    api: ApiHarness, anna: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions = [{"id": f"q{number}", "prompt": "x"} for number in range(500)]
     job_id = await anna.submit(MATRIX | {"questions": questions})
@@ -73,7 +73,7 @@ async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
     assert queries == ["-- read.job", "-- read.executions"]
 
 
-async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiBed, anna: Caller) -> None:
+async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiHarness, anna: Caller) -> None:
     ids = [await anna.submit(body) for body in (GENERATION, MATRIX, GENERATION, PIPELINE, GENERATION)]
     await api.run("done")
     first = await anna.get("/api/v1/jobs", limit=2)
@@ -88,7 +88,7 @@ async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiBed, a
     assert [job["job_id"] for job in (await anna.get("/api/v1/jobs", kind="matrix"))["jobs"]] == [ids[1]]
 
 
-async def test_jobs_in_any_choice_of_states_are_listed_in_one_order(api: ApiBed, anna: Caller) -> None:
+async def test_jobs_in_any_choice_of_states_are_listed_in_one_order(api: ApiHarness, anna: Caller) -> None:
     states: dict[str, str] = {}
     for wanted in ("completed", "failed", "processing", "partial", "cancelled") * 2:
         job_id = await anna.submit({**MATRIX, "regions": ["US"]})
@@ -129,7 +129,7 @@ async def test_what_is_no_id_is_not_found(anna: Caller, job_id: str) -> None:
     await anna.get(f"/api/v1/executions/{job_id}", 404)
 
 
-async def test_cancelling_a_queued_job_takes_its_message_away(api: ApiBed, anna: Caller) -> None:
+async def test_cancelling_a_queued_job_takes_its_message_away(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     await api.publish()
     cancelled = await anna.post(f"/api/v1/jobs/{job_id}/cancel")
@@ -141,27 +141,27 @@ async def test_cancelling_a_queued_job_takes_its_message_away(api: ApiBed, anna:
 
 
 async def test_cancelling_a_running_job_reaches_the_router_and_late_results_change_nothing(
-    api: ApiBed, anna: Caller
+    api: ApiHarness, anna: Caller
 ) -> None:
     job_id = await anna.submit(MATRIX)
     (claimed,) = await api.claim()
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
     job = await anna.job(job_id)
     assert sorted(api.router.cancelled) == [one["id"] for one in job["executions"]]
-    from tests.integration.runner_store.bed import judged  # noqa: PLC0415
+    from tests.integration.runner_store.harness import judged  # noqa: PLC0415
 
     assert await api.store.claims.record([judged(claimed, "a", "b", "c", "d")]) == frozenset()
     assert (await anna.job(job_id))["status"] == "cancelled"
 
 
-async def test_a_finished_job_cannot_be_cancelled(api: ApiBed, anna: Caller) -> None:
+async def test_a_finished_job_cannot_be_cancelled(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     await api.run("done")
     problem = await anna.post(f"/api/v1/jobs/{job_id}/cancel", status=409)
     assert (problem["code"], problem["state"]) == ("wrong_state", "completed")
 
 
-async def test_resume_goes_on_from_what_failed(api: ApiBed, anna: Caller) -> None:
+async def test_resume_goes_on_from_what_failed(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     assert (await anna.post(f"/api/v1/jobs/{job_id}/resume", status=409))["code"] == "wrong_state"
     (claimed,) = await api.claim()
@@ -169,7 +169,7 @@ async def test_resume_goes_on_from_what_failed(api: ApiBed, anna: Caller) -> Non
     assert (await anna.post(f"/api/v1/jobs/{job_id}/resume", status=400))["code"] == "not_retryable"
 
 
-async def test_retry_question_in_all_its_answers(api: ApiBed, anna: Caller) -> None:
+async def test_retry_question_in_all_its_answers(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     (claimed,) = await api.claim()
     names = [one["id"] for one in (await anna.job(job_id))["executions"]]
@@ -191,7 +191,7 @@ async def test_retry_question_in_all_its_answers(api: ApiBed, anna: Caller) -> N
     assert [attempt["state"] for attempt in shown["attempts"]] == ["failed"] * 4 + ["pending"]
 
 
-async def test_used_up_retries_are_429_with_the_counts(api: ApiBed, anna: Caller) -> None:
+async def test_used_up_retries_are_429_with_the_counts(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     name = (await anna.job(job_id))["executions"][0]["id"]
     (claimed,) = await api.claim()
@@ -208,7 +208,7 @@ async def test_used_up_retries_are_429_with_the_counts(api: ApiBed, anna: Caller
 
 
 async def test_why_counts_the_jobs_ahead_and_says_when_a_class_is_paused(
-    api: ApiBed, anna: Caller, admin: Caller
+    api: ApiHarness, anna: Caller, admin: Caller
 ) -> None:
     jobs = [await anna.submit(GENERATION) for _ in range(3)]
     assert "moved into or out of its queue" in (await anna.get(f"/api/v1/jobs/{jobs[2]}/why"))["summary"]
@@ -222,7 +222,7 @@ async def test_why_counts_the_jobs_ahead_and_says_when_a_class_is_paused(
     assert (await anna.get(f"/api/v1/jobs/{jobs[0]}/why"))["jobs_ahead"] == 0
 
 
-async def test_why_asks_the_router_for_what_is_there(api: ApiBed, anna: Caller) -> None:
+async def test_why_asks_the_router_for_what_is_there(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     await api.claim()
     names = [one["id"] for one in (await anna.job(job_id))["executions"]]
@@ -240,7 +240,7 @@ async def test_why_asks_the_router_for_what_is_there(api: ApiBed, anna: Caller) 
     assert any("cap of group modal" in reason for reason in why["reasons"])
 
 
-async def test_why_tells_of_retries_and_ends(api: ApiBed, anna: Caller) -> None:
+async def test_why_tells_of_retries_and_ends(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     (claimed,) = await api.claim()
     await api.store.run(claimed, "later")
@@ -251,7 +251,7 @@ async def test_why_tells_of_retries_and_ends(api: ApiBed, anna: Caller) -> None:
     assert "cancelled" in (await anna.get(f"/api/v1/jobs/{job_id}/why"))["summary"]
 
 
-async def test_events_are_read_from_any_number(api: ApiBed, anna: Caller) -> None:
+async def test_events_are_read_from_any_number(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     page = await anna.get(f"/api/v1/jobs/{job_id}/events")
     assert ([event["type"] for event in page["events"]], page["more"]) == (["JOB_QUEUED"], True)
@@ -263,7 +263,7 @@ async def test_events_are_read_from_any_number(api: ApiBed, anna: Caller) -> Non
     assert {event.job_id for event in events} == {job_id}
 
 
-async def test_a_stream_tells_everything_missed_and_ends_with_the_job(api: ApiBed, anna: Caller) -> None:
+async def test_a_stream_tells_everything_missed_and_ends_with_the_job(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     await api.run("a", "b", "c", "never")
     stream = {"accept": "text/event-stream"}
@@ -277,6 +277,6 @@ async def test_a_stream_tells_everything_missed_and_ends_with_the_job(api: ApiBe
     assert bad.status_code == 422
 
 
-async def test_ids_outside_are_readable_and_inside_are_the_same(api: ApiBed, anna: Caller) -> None:
+async def test_ids_outside_are_readable_and_inside_are_the_same(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     assert (await api.store.job(decode_job_id(job_id))).head.kind == "generation"

@@ -10,7 +10,7 @@ import pytest
 from beacon_config import BeaconConfig
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.quotas import QuotaLimit
-from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, api_bed
+from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 from tests.integration.runner_store.statements import AGE_JOB
 
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
@@ -20,7 +20,7 @@ async def submit(caller: Caller, body: Any = GENERATION, **headers: str) -> Any:
     return await caller.http.post("/api/v1/jobs", json=body, headers=headers)
 
 
-async def test_a_tier_has_so_many_pending_jobs_and_a_finished_one_makes_room(api: ApiBed) -> None:
+async def test_a_tier_has_so_many_pending_jobs_and_a_finished_one_makes_room(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     await anna.submit(GENERATION)
     await anna.submit(GENERATION)
@@ -35,7 +35,9 @@ async def test_a_tier_has_so_many_pending_jobs_and_a_finished_one_makes_room(api
     await anna.submit(GENERATION)
 
 
-async def test_an_hour_has_so_many_jobs_and_the_answer_says_when_the_oldest_falls_out(api: ApiBed) -> None:
+async def test_an_hour_has_so_many_jobs_and_the_answer_says_when_the_oldest_falls_out(
+    api: ApiHarness,
+) -> None:
     anna = await api.user(tier=Tier.FREE)
     for _ in range(2):
         await anna.submit(GENERATION)
@@ -52,7 +54,7 @@ async def test_an_hour_has_so_many_jobs_and_the_answer_says_when_the_oldest_fall
     await anna.submit(GENERATION)
 
 
-async def test_of_fifty_at_the_last_free_place_exactly_one_passes(api: ApiBed) -> None:
+async def test_of_fifty_at_the_last_free_place_exactly_one_passes(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.PREMIUM)
     for _ in range(9):
         await anna.submit(GENERATION)
@@ -68,8 +70,8 @@ async def test_two_processes_cannot_both_give_the_last_place(
     """Fifty at once over two API processes: exactly one passes, whatever the limit is."""
     config = limited_to_ten(limit)
     async with (
-        api_bed(database_url, redis_url, config) as api,
-        api_bed(database_url, redis_url, config) as other,
+        api_harness(database_url, redis_url, config) as api,
+        api_harness(database_url, redis_url, config) as other,
     ):
         anna = await api.user(tier=Tier.PREMIUM)
         there = other.caller(anna.http.headers["authorization"].removeprefix("Bearer "))
@@ -94,7 +96,7 @@ def limited_to_ten(limit: QuotaLimit) -> BeaconConfig:
     return CONFIG.model_copy(update={"tiers": {**CONFIG.tiers, Tier.PREMIUM: premium}, "limits": limits})
 
 
-async def test_one_users_limit_is_nobody_elses(api: ApiBed) -> None:
+async def test_one_users_limit_is_nobody_elses(api: ApiHarness) -> None:
     anna, bert = await api.user("anna", Tier.FREE), await api.user("bert", Tier.FREE)
     callers = [anna] * 5 + [bert] * 2
     answers = await asyncio.gather(*(submit(caller) for caller in callers))
@@ -102,7 +104,7 @@ async def test_one_users_limit_is_nobody_elses(api: ApiBed) -> None:
     assert [answer.status_code for answer in answers[5:]] == [202, 202]
 
 
-async def test_a_repeated_request_costs_no_place(api: ApiBed) -> None:
+async def test_a_repeated_request_costs_no_place(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     keyed = {"idempotency-key": "once"}
     await anna.submit(GENERATION)
@@ -113,7 +115,7 @@ async def test_a_repeated_request_costs_no_place(api: ApiBed) -> None:
     assert (await submit(anna)).status_code == 429
 
 
-async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: ApiBed) -> None:
+async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.SUPPORTER)
     await anna.submit(GENERATION)
     problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 429)
@@ -129,7 +131,9 @@ async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: Api
 
 
 @pytest.mark.parametrize("key", [{}, {"idempotency-key": "bulk"}])
-async def test_a_batch_that_no_wait_makes_room_for_is_to_be_split(api: ApiBed, key: dict[str, str]) -> None:
+async def test_a_batch_that_no_wait_makes_room_for_is_to_be_split(
+    api: ApiHarness, key: dict[str, str]
+) -> None:
     """Of the two limits that thirty jobs exceed, the lower one is reported."""
     anna = await api.user(tier=Tier.SUPPORTER)
     answer = await anna.http.post("/api/v1/jobs/batch", json={"jobs": [GENERATION] * 30}, headers=key)
@@ -151,7 +155,7 @@ async def test_a_batch_that_no_wait_makes_room_for_is_to_be_split(api: ApiBed, k
 async def test_any_limit_may_be_too_narrow_for_a_batch(
     database_url: str, redis_url: str, limit: QuotaLimit
 ) -> None:
-    async with api_bed(database_url, redis_url, limited_to_ten(limit)) as api:
+    async with api_harness(database_url, redis_url, limited_to_ten(limit)) as api:
         anna = await api.user(tier=Tier.PREMIUM)
         problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 11}, 422)
         assert (problem["code"], problem["limit_name"]) == ("batch_exceeds_limit", limit)
@@ -160,7 +164,7 @@ async def test_any_limit_may_be_too_narrow_for_a_batch(
         await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 10}, 429)
 
 
-async def test_a_batch_from_before_the_tier_was_lowered_is_found_by_its_key(api: ApiBed) -> None:
+async def test_a_batch_from_before_the_tier_was_lowered_is_found_by_its_key(api: ApiHarness) -> None:
     anna, root = await api.user(tier=Tier.PREMIUM), await api.admin()
     body, key = {"jobs": [GENERATION] * 8}, {"idempotency-key": "bulk"}
     first = await anna.post("/api/v1/jobs/batch", body, 202, **key)
@@ -171,7 +175,7 @@ async def test_a_batch_from_before_the_tier_was_lowered_is_found_by_its_key(api:
     assert (await anna.post("/api/v1/jobs/batch", body, 422))["limit"] == 2
 
 
-async def test_a_batch_under_a_key_is_counted_once(api: ApiBed) -> None:
+async def test_a_batch_under_a_key_is_counted_once(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.SUPPORTER)
     body, key = {"jobs": [GENERATION] * 5}, {"idempotency-key": "bulk"}
     first = await anna.post("/api/v1/jobs/batch", body, 202, **key)
@@ -180,7 +184,7 @@ async def test_a_batch_under_a_key_is_counted_once(api: ApiBed) -> None:
     await anna.post("/api/v1/jobs/batch", body, 429, **{"idempotency-key": "more"})
 
 
-async def test_a_duration_over_the_tiers_maximum_is_named(api: ApiBed) -> None:
+async def test_a_duration_over_the_tiers_maximum_is_named(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     problem = await anna.post("/api/v1/jobs", SONG | {"duration": 31}, 422)
     assert problem["code"] == "duration_too_long"
@@ -191,7 +195,7 @@ async def test_a_duration_over_the_tiers_maximum_is_named(api: ApiBed) -> None:
 
 async def test_a_full_queue_refuses_everybody(database_url: str, redis_url: str) -> None:
     limits = CONFIG.limits.model_copy(update={"queue_size": 5})
-    async with api_bed(database_url, redis_url, CONFIG.model_copy(update={"limits": limits})) as api:
+    async with api_harness(database_url, redis_url, CONFIG.model_copy(update={"limits": limits})) as api:
         root, anna = await api.admin(), await api.user()
         answers = await asyncio.gather(*(submit(caller) for caller in (root, anna) for _ in range(10)))
         assert Counter(answer.status_code for answer in answers) == {202: 5, 429: 15}
@@ -201,7 +205,7 @@ async def test_a_full_queue_refuses_everybody(database_url: str, redis_url: str)
         await root.submit(GENERATION)
 
 
-async def test_me_says_what_is_left(api: ApiBed) -> None:
+async def test_me_says_what_is_left(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     await anna.submit(GENERATION)
     await api.run("done")
@@ -225,7 +229,7 @@ async def test_me_says_what_is_left(api: ApiBed) -> None:
     }
 
 
-async def _age(api: ApiBed, *, minutes: int) -> None:
+async def _age(api: ApiHarness, *, minutes: int) -> None:
     """As if all jobs had been submitted earlier."""
     for job in await api.store.queries.page(None, after=None, states=None, kind=None, limit=100):
         await api.store.database.execute(AGE_JOB, job.id, timedelta(minutes=minutes))

@@ -7,11 +7,11 @@ from beacon_contracts.router_status import QueueStatus, RegionStatus
 from beacon_contracts.tiers import JobClass
 from beacon_runner.ports.router import RouterStatus
 from beacon_runner.postgres.pauses import PostgresPauses
-from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller, api_bed
+from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller, api_harness
 
 
 async def test_stats_count_what_waits_runs_and_is_on_its_way(
-    api: ApiBed, anna: Caller, admin: Caller
+    api: ApiHarness, anna: Caller, admin: Caller
 ) -> None:
     for _ in range(3):
         await anna.submit(GENERATION)
@@ -26,7 +26,9 @@ async def test_stats_count_what_waits_runs_and_is_on_its_way(
     assert [(lane.pending, lane.running) for lane in stats.lanes] == [(2, 1)]
 
 
-async def test_dead_letters_are_listed_requeued_and_purged(api: ApiBed, anna: Caller, admin: Caller) -> None:
+async def test_dead_letters_are_listed_requeued_and_purged(
+    api: ApiHarness, anna: Caller, admin: Caller
+) -> None:
     jobs = [await anna.submit(GENERATION) for _ in range(4)]
     for _ in jobs:
         await api.run("never")
@@ -53,7 +55,7 @@ async def test_which_letters_has_to_be_said_clearly(admin: Caller, choice: objec
         await admin.post(f"/admin/queue-dead/{action}", choice, 422)
 
 
-async def test_a_paused_class_hands_nothing_out(api: ApiBed, anna: Caller, admin: Caller) -> None:
+async def test_a_paused_class_hands_nothing_out(api: ApiHarness, anna: Caller, admin: Caller) -> None:
     await anna.submit(GENERATION)
     assert await admin.post("/admin/queues/medium/pause") == {"name": "medium", "paused": True}
     assert await api.claim() == []
@@ -63,31 +65,31 @@ async def test_a_paused_class_hands_nothing_out(api: ApiBed, anna: Caller, admin
     await admin.post("/admin/queues/odd/pause", status=422)
 
 
-async def test_lanes_that_are_right_need_no_correction(api: ApiBed, anna: Caller, admin: Caller) -> None:
+async def test_lanes_that_are_right_need_no_correction(api: ApiHarness, anna: Caller, admin: Caller) -> None:
     await anna.submit(GENERATION)
     await api.publish()
     assert await admin.post("/admin/lanes/reset") == {"corrected": []}
 
 
-async def test_ready_when_both_servers_answer_and_the_version_fits(api: ApiBed) -> None:
+async def test_ready_when_both_servers_answer_and_the_version_fits(api: ApiHarness) -> None:
     stranger = api.caller(None)
     assert (await stranger.get("/healthz"))["status"] == "ok"
     assert (await stranger.get("/readyz"))["ready"] is True
 
 
 async def test_not_ready_without_redis_or_without_migrations(
-    api: ApiBed, empty_database_url: str, database_url: str, redis_url: str
+    api: ApiHarness, empty_database_url: str, database_url: str, redis_url: str
 ) -> None:
-    async with api_bed(database_url, "redis://127.0.0.1:1/0") as without_redis:
+    async with api_harness(database_url, "redis://127.0.0.1:1/0") as without_redis:
         answer = await without_redis.caller(None).get("/readyz", 503)
         assert (answer["parts"]["postgres"], answer["parts"]["redis"] != "ok") == ("ok", True)
-    async with api_bed(empty_database_url, redis_url) as without_schema:
+    async with api_harness(empty_database_url, redis_url) as without_schema:
         answer = await without_schema.caller(None).get("/readyz", 503)
         assert "migrate" in answer["parts"]["migrations"]
 
 
 async def test_without_postgres_requests_are_told_to_come_back(redis_url: str) -> None:
-    async with api_bed("postgresql://beacon@127.0.0.1:1/none", redis_url) as alone:
+    async with api_harness("postgresql://beacon@127.0.0.1:1/none", redis_url) as alone:
         answer = await alone.caller("bk_any").http.post("/api/v1/jobs", json=GENERATION)
         assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
         assert answer.headers["retry-after"] == "1"
@@ -97,7 +99,7 @@ async def test_without_postgres_requests_are_told_to_come_back(redis_url: str) -
 
 async def test_without_redis_jobs_are_still_accepted(database_url: str) -> None:
     """Postgres is the truth; a queue that is away delays a job but does not refuse it."""
-    async with api_bed(database_url, "redis://127.0.0.1:1/0") as alone:
+    async with api_harness(database_url, "redis://127.0.0.1:1/0") as alone:
         anna, admin = await alone.user("anna"), await alone.admin()
         accepted = await anna.post("/api/v1/jobs", MATRIX, 202)
         assert accepted["position"] is None
@@ -115,7 +117,7 @@ async def test_the_catalogue_lists_what_can_be_asked_for(anna: Caller) -> None:
     assert [step["name"] for step in features["text_only"]["steps"]] == ["prompt_enhancer", "fast_chat_llm"]
 
 
-async def test_regions_carry_the_routers_live_state(api: ApiBed, anna: Caller) -> None:
+async def test_regions_carry_the_routers_live_state(api: ApiHarness, anna: Caller) -> None:
     eu = RegionStatus(
         region="EU",
         concurrency=4,
@@ -139,7 +141,7 @@ async def test_regions_carry_the_routers_live_state(api: ApiBed, anna: Caller) -
     assert (states["US"], answer["global_retry"]) == (None, 2)
 
 
-async def test_metrics_and_unknown_paths(api: ApiBed, anna: Caller) -> None:
+async def test_metrics_and_unknown_paths(api: ApiHarness, anna: Caller) -> None:
     await anna.submit(GENERATION)
     metrics = await api.caller(None).http.get("/metrics")
     assert 'route="/api/v1/jobs"' in metrics.text
@@ -161,7 +163,7 @@ async def test_an_oversized_body_is_refused_on_every_route(admin: Caller) -> Non
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
 
 
-async def test_the_document_describes_every_route_with_examples(api: ApiBed) -> None:
+async def test_the_document_describes_every_route_with_examples(api: ApiHarness) -> None:
     document = await api.caller(None).get("/openapi.json")
     assert set(document["paths"]["/api/v1/jobs"]) == {"get", "post"}
     examples = document["paths"]["/api/v1/jobs"]["post"]["requestBody"]["content"]["application/json"][
@@ -174,7 +176,7 @@ async def test_the_document_describes_every_route_with_examples(api: ApiBed) -> 
                 assert "401" in operation["responses"], path
 
 
-async def test_the_document_tells_a_batch_that_may_come_again_from_one_that_may_not(api: ApiBed) -> None:
+async def test_the_document_tells_a_batch_that_may_come_again_from_one_that_may_not(api: ApiHarness) -> None:
     document = await api.caller(None).get("/openapi.json")
     answers = document["paths"]["/api/v1/jobs/batch"]["post"]["responses"]
     examples = {

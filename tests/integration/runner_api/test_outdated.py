@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from beacon_runner.migrations import head, migrate
-from tests.integration.runner_api.bed import GENERATION, api_bed
+from tests.integration.runner_api.harness import GENERATION, api_harness
 from tests.integration.runner_api.test_auth import doors
 
 JOB = "job_" + "0" * 26
@@ -62,7 +62,7 @@ def must_say_so(answer: httpx.Response) -> None:
 async def test_every_route_with_a_key_says_that_nothing_was_ever_migrated(
     empty_database_url: str, redis_url: str
 ) -> None:
-    async with api_bed(empty_database_url, redis_url) as api:
+    async with api_harness(empty_database_url, redis_url) as api:
         for method, path in await doors(api):
             must_say_so(await api.caller("bk_any").http.request(method, path, content=b"{"))
 
@@ -72,7 +72,7 @@ async def test_submissions_to_an_earlier_version_wait_for_the_migration(
     empty_database_url: str, redis_url: str, path: str, body: Any, headers: dict[str, str]
 ) -> None:
     await migrate.upgrade(empty_database_url)
-    async with api_bed(empty_database_url, redis_url) as api:
+    async with api_harness(empty_database_url, redis_url) as api:
         await api.store.database.execute(MAKE_OUTDATED)
         for caller in (await api.user(), await api.admin()):  # with limits, and without
             must_say_so(await caller.http.post(path, json=body, headers=headers))
@@ -84,7 +84,7 @@ async def test_submissions_to_an_earlier_version_wait_for_the_migration(
 async def test_no_route_breaks_on_an_earlier_version(empty_database_url: str, redis_url: str) -> None:
     """Each route works there or reports the missing migration; after the migration each works."""
     await migrate.upgrade(empty_database_url)
-    async with api_bed(empty_database_url, redis_url) as api:
+    async with api_harness(empty_database_url, redis_url) as api:
         root = await api.admin()
         await api.store.database.execute(MAKE_OUTDATED)
 
@@ -99,7 +99,7 @@ async def test_no_route_breaks_on_an_earlier_version(empty_database_url: str, re
 
 
 async def test_ready_is_told_what_to_do(empty_database_url: str, redis_url: str) -> None:
-    async with api_bed(empty_database_url, redis_url) as api:
+    async with api_harness(empty_database_url, redis_url) as api:
         parts = (await api.caller(None).get("/readyz", 503))["parts"]
         assert (parts["postgres"], parts["migrations"]) == ("ok", "never run: `beacon-runner migrate`")
         await migrate.upgrade(empty_database_url)

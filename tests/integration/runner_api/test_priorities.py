@@ -14,7 +14,7 @@ from beacon_lifecycle import ManualClock
 from beacon_runner.priority_client import PriorityService, PriorityTimeouts
 from beacon_telemetry import new_registry
 from tests.fixtures.waiting import PATIENCE_S, until
-from tests.integration.runner_api.bed import GENERATION, api_bed
+from tests.integration.runner_api.harness import GENERATION, api_harness
 
 HIGH, MEDIUM, LOW = JobClass
 NO_HURRY = PriorityTimeouts(submission_s=PATIENCE_S, request_s=PATIENCE_S)
@@ -198,7 +198,7 @@ async def test_a_body_that_is_refused_costs_no_question(
     unknown = {**GENERATION, "model": "unknown-model"}
     too_long = {**GENERATION, "duration": 31}  # for the free tier
     priorities = PriorityService(small.url, ManualClock(), new_registry(), timeouts=NO_HURRY)
-    async with api_bed(database_url, redis_url, priorities=priorities) as api:
+    async with api_harness(database_url, redis_url, priorities=priorities) as api:
         anna = await api.user(tier=Tier.FREE)
         for body in (unknown, too_long):
             await anna.post("/api/v1/jobs", body, 422)
@@ -212,7 +212,7 @@ async def test_submissions_get_the_class_that_the_service_says(
 ) -> None:
     unhurried = PriorityTimeouts(submission_s=3, request_s=PATIENCE_S)
     priorities = PriorityService(small.url, ManualClock(), new_registry(), timeouts=unhurried)
-    async with api_bed(database_url, redis_url, priorities=priorities) as api:
+    async with api_harness(database_url, redis_url, priorities=priorities) as api:
         anna = await api.user(tier=Tier.FREE)
         job = await anna.job(await anna.submit(GENERATION))
         assert (job["tier"], job["priority"]) == ("free", "high")

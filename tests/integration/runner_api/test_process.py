@@ -19,8 +19,8 @@ from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.users import PostgresUsers
 from tests.fixtures.waiting import PATIENCE_S, patience, until
-from tests.integration.runner_api.bed import GENERATION
-from tests.integration.runner_store.bed import Bed
+from tests.integration.runner_api.harness import GENERATION
+from tests.integration.runner_store.harness import StoreHarness
 
 CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
 KEYS = {
@@ -164,8 +164,8 @@ async def test_a_job_answered_202_is_there_after_kill_9(
     database = Database(database_url, size=1)
     await database.open()
     try:
-        bed = Bed(database)
-        stored = [await bed.queries.job(decode_job_id(job_id)) for job_id in accepted]
+        harness = StoreHarness(database)
+        stored = [await harness.queries.job(decode_job_id(job_id)) for job_id in accepted]
         assert all(job is not None for job in stored)
         in_outbox = {row["job_id"] for row in await database.fetch("SELECT job_id FROM outbox")}
         async with Redis.from_url(redis_url, decode_responses=True) as redis:

@@ -15,15 +15,15 @@ from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.postgres.cancels import PostgresCancels
 from beacon_runner.postgres.credit import PostgresCredit
 from beacon_runner.worker.run import build_run
-from tests.integration.runner_api.bed import GENERATION, MATRIX, ApiBed, Caller, api_bed
-from tests.integration.runner_store.bed import MAX_DELIVERIES, POLICY, judged
+from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller, api_harness
+from tests.integration.runner_store.harness import MAX_DELIVERIES, POLICY, judged
 from tests.integration.runner_store.statements import DUE_NOW, LONG_AGO, TRY_NOW
 
 YEAR_S = 365 * 86_400
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
 
-async def rich(api: ApiBed, credit: int = 20, name: str = "anna", tier: Tier = Tier.CREATOR) -> Caller:
+async def rich(api: ApiHarness, credit: int = 20, name: str = "anna", tier: Tier = Tier.CREATOR) -> Caller:
     caller = await api.user(name, tier)
     user = next(one for one in await api.users.page(None, 100) if one.name == name)
     if credit:
@@ -49,21 +49,21 @@ async def skip(caller: Caller, job_id: str, status: int = 200) -> Any:
     ("duration", "price"),
     [(1, 1), (10, 1), (11, 3), (30, 3), (31, 5), (60, 5), (61, 10), (120, 10), (121, 15), (180, 15)],
 )
-async def test_the_price_follows_the_duration(api: ApiBed, duration: int, price: int) -> None:
+async def test_the_price_follows_the_duration(api: ApiHarness, duration: int, price: int) -> None:
     anna = await rich(api)
     job_id = await anna.submit(SONG | {"duration": duration})
     assert (await anna.job(job_id))["skip_price"] == price
     assert (await skip(anna, job_id))["cost"] == price
 
 
-async def test_without_a_duration_it_is_what_the_executions_are_expected_to_run(api: ApiBed) -> None:
+async def test_without_a_duration_it_is_what_the_executions_are_expected_to_run(api: ApiHarness) -> None:
     anna = await rich(api)
     questions = [{"id": f"q{number}", "prompt": "?"} for number in range(100)]
     job_id = await anna.submit(MATRIX | {"questions": questions, "regions": ["US"]})
     assert (await anna.job(job_id))["skip_price"] == 3, "100 runs of 0.15 s"
 
 
-async def test_the_price_list_is_public_to_users(api: ApiBed) -> None:
+async def test_the_price_list_is_public_to_users(api: ApiHarness) -> None:
     anna = await api.user()
     prices = (await anna.get("/api/v1/skip-pricing"))["prices"]
     assert [(one["up_to_s"], one["price"]) for one in prices] == [
@@ -75,7 +75,7 @@ async def test_the_price_list_is_public_to_users(api: ApiBed) -> None:
     ]
 
 
-async def test_a_paid_job_is_served_before_all_others_of_any_class(api: ApiBed) -> None:
+async def test_a_paid_job_is_served_before_all_others_of_any_class(api: ApiHarness) -> None:
     anna, bert = await rich(api, name="anna", tier=Tier.FREE), await rich(api, name="bert", tier=Tier.ADMIN)
     for _ in range(3):
         await bert.submit(GENERATION)
@@ -97,7 +97,7 @@ async def test_a_paid_job_is_served_before_all_others_of_any_class(api: ApiBed) 
     ]
 
 
-async def test_a_skip_before_the_first_message_is_published_works_the_same(api: ApiBed) -> None:
+async def test_a_skip_before_the_first_message_is_published_works_the_same(api: ApiHarness) -> None:
     anna = await rich(api)
     await anna.submit(GENERATION)
     await api.publish()
@@ -108,7 +108,7 @@ async def test_a_skip_before_the_first_message_is_published_works_the_same(api: 
     assert len(await api.claim(3)) == 1
 
 
-async def test_a_skipped_job_that_completes_at_once_tells_its_end(api: ApiBed) -> None:
+async def test_a_skipped_job_that_completes_at_once_tells_its_end(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     await skip(anna, job_id)
@@ -126,7 +126,7 @@ async def test_a_skipped_job_that_completes_at_once_tells_its_end(api: ApiBed) -
     assert (await anna.job(job_id))["price_paid"] == 1
 
 
-async def test_without_enough_credit_nothing_happens(api: ApiBed) -> None:
+async def test_without_enough_credit_nothing_happens(api: ApiHarness) -> None:
     anna = await rich(api, credit=2)
     job_id = await anna.submit(SONG | {"duration": 30})
     problem = await skip(anna, job_id, 402)
@@ -135,7 +135,7 @@ async def test_without_enough_credit_nothing_happens(api: ApiBed) -> None:
     assert (await anna.job(job_id))["price_paid"] == 0
 
 
-async def test_many_skips_at_once_never_bring_the_credit_below_zero(api: ApiBed) -> None:
+async def test_many_skips_at_once_never_bring_the_credit_below_zero(api: ApiHarness) -> None:
     anna = await rich(api, credit=5)
     jobs = [await anna.submit(GENERATION) for _ in range(12)]
     answers = await asyncio.gather(*(anna.http.post(f"/api/v1/jobs/{job}/skip") for job in jobs))
@@ -145,7 +145,7 @@ async def test_many_skips_at_once_never_bring_the_credit_below_zero(api: ApiBed)
     assert [entry["balance"] for entry in reversed(ledger)] == [5, 4, 3, 2, 1, 0]
 
 
-async def test_the_same_job_is_paid_for_once(api: ApiBed) -> None:
+async def test_the_same_job_is_paid_for_once(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     answers = await asyncio.gather(*(anna.http.post(f"/api/v1/jobs/{job_id}/skip") for _ in range(5)))
@@ -154,7 +154,7 @@ async def test_the_same_job_is_paid_for_once(api: ApiBed) -> None:
     assert await credit_of(anna) == 19
 
 
-async def test_a_job_that_has_started_or_is_over_charges_nothing(api: ApiBed) -> None:
+async def test_a_job_that_has_started_or_is_over_charges_nothing(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     (claimed,) = await api.claim()
@@ -164,7 +164,7 @@ async def test_a_job_that_has_started_or_is_over_charges_nothing(api: ApiBed) ->
     assert await credit_of(anna) == 20
 
 
-async def test_skip_and_start_at_the_same_moment_charge_only_what_goes_first(api: ApiBed) -> None:
+async def test_skip_and_start_at_the_same_moment_charge_only_what_goes_first(api: ApiHarness) -> None:
     anna = await rich(api)
     for _ in range(10):
         job_id = await anna.submit(GENERATION)
@@ -175,14 +175,14 @@ async def test_skip_and_start_at_the_same_moment_charge_only_what_goes_first(api
         await api.store.run(claimed, "done")
 
 
-async def test_somebody_elses_job_cannot_be_paid_for(api: ApiBed) -> None:
+async def test_somebody_elses_job_cannot_be_paid_for(api: ApiHarness) -> None:
     anna, bert = await rich(api), await rich(api, name="bert")
     job_id = await anna.submit(GENERATION)
     await skip(bert, job_id, 404)
     assert await credit_of(bert) == 20
 
 
-async def test_a_cancelled_job_that_never_started_gives_the_money_back_once(api: ApiBed) -> None:
+async def test_a_cancelled_job_that_never_started_gives_the_money_back_once(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     await skip(anna, job_id)
@@ -195,7 +195,7 @@ async def test_a_cancelled_job_that_never_started_gives_the_money_back_once(api:
     assert (await anna.job(job_id))["price_paid"] == 0
 
 
-async def test_a_job_cancelled_while_it_runs_has_had_its_skip(api: ApiBed) -> None:
+async def test_a_job_cancelled_while_it_runs_has_had_its_skip(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await paid_and_claimed(api, anna, backend="us-1")
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
@@ -204,7 +204,9 @@ async def test_a_job_cancelled_while_it_runs_has_had_its_skip(api: ApiBed) -> No
     assert await credit_of(anna) == 19
 
 
-async def test_a_job_cancelled_while_it_waits_at_the_router_gives_the_money_back_once(api: ApiBed) -> None:
+async def test_a_job_cancelled_while_it_waits_at_the_router_gives_the_money_back_once(
+    api: ApiHarness,
+) -> None:
     anna = await rich(api)
     job_id = await paid_and_claimed(api, anna, backend=None)
     cancelled = await anna.post(f"/api/v1/jobs/{job_id}/cancel")
@@ -215,7 +217,7 @@ async def test_a_job_cancelled_while_it_waits_at_the_router_gives_the_money_back
 
 
 async def test_the_money_waits_for_the_word_of_a_router_that_is_away_and_in_doubt_comes_back(
-    api: ApiBed,
+    api: ApiHarness,
 ) -> None:
     anna = await rich(api)
     job_id = await paid_and_claimed(api, anna, backend=None)
@@ -228,7 +230,7 @@ async def test_the_money_waits_for_the_word_of_a_router_that_is_away_and_in_doub
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
-async def test_a_run_of_before_the_payment_is_not_taken_for_one_of_after(api: ApiBed) -> None:
+async def test_a_run_of_before_the_payment_is_not_taken_for_one_of_after(api: ApiHarness) -> None:
     """The router still tells of the first try, which failed; the second had not come there yet."""
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
@@ -242,7 +244,7 @@ async def test_a_run_of_before_the_payment_is_not_taken_for_one_of_after(api: Ap
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
-async def paid_and_claimed(api: ApiBed, caller: Caller, *, backend: str | None) -> str:
+async def paid_and_claimed(api: ApiHarness, caller: Caller, *, backend: str | None) -> str:
     """A worker has brought it to the router, where a backend has it or none yet."""
     job_id = await caller.submit(GENERATION)
     await skip(caller, job_id)
@@ -262,18 +264,18 @@ def seen(claimed: ClaimedJob, *, backend: str | None) -> InferenceView:
     )
 
 
-def cancel_notifier(api: ApiBed) -> CancelNotifier:
+def cancel_notifier(api: ApiHarness) -> CancelNotifier:
     """The relay's."""
     return CancelNotifier(PostgresCancels(api.store.database, max_executions=64), api.router)
 
 
-async def all_told(api: ApiBed) -> None:
+async def all_told(api: ApiHarness) -> None:
     """What the relay does when the next try is due."""
     await api.store.database.execute(TRY_NOW)
     await cancel_notifier(api).run_once()
 
 
-async def test_a_job_that_fails_without_having_run_gives_the_money_back(api: ApiBed) -> None:
+async def test_a_job_that_fails_without_having_run_gives_the_money_back(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     await skip(anna, job_id)
@@ -285,7 +287,7 @@ async def test_a_job_that_fails_without_having_run_gives_the_money_back(api: Api
     assert (job["status"], job["price_paid"], job["priority"]) == ("failed", 0, "high")
 
 
-async def test_a_job_that_failed_after_running_has_had_its_skip(api: ApiBed) -> None:
+async def test_a_job_that_failed_after_running_has_had_its_skip(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(MATRIX)
     await skip(anna, job_id)
@@ -295,7 +297,7 @@ async def test_a_job_that_failed_after_running_has_had_its_skip(api: ApiBed) -> 
     assert await credit_of(anna) == 19
 
 
-async def test_a_poisonous_job_that_never_ran_gives_the_money_back(api: ApiBed) -> None:
+async def test_a_poisonous_job_that_never_ran_gives_the_money_back(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     await skip(anna, job_id)
@@ -310,7 +312,7 @@ async def test_a_poisonous_job_that_never_ran_gives_the_money_back(api: ApiBed) 
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
-async def test_only_what_runs_after_the_payment_counts(api: ApiBed) -> None:
+async def test_only_what_runs_after_the_payment_counts(api: ApiHarness) -> None:
     """It ran and failed, was resumed, paid for, and cancelled before its turn came: that bought nothing."""
     anna = await rich(api)
     job_id = await anna.submit(MATRIX)
@@ -325,7 +327,7 @@ async def test_only_what_runs_after_the_payment_counts(api: ApiBed) -> None:
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
-async def test_a_paid_job_that_is_tried_again_is_first_again(api: ApiBed) -> None:
+async def test_a_paid_job_that_is_tried_again_is_first_again(api: ApiHarness) -> None:
     anna, bert = await rich(api), await api.user("bert", Tier.ADMIN)
     paid = await anna.submit(GENERATION)
     await skip(anna, paid)
@@ -335,7 +337,7 @@ async def test_a_paid_job_that_is_tried_again_is_first_again(api: ApiBed) -> Non
     assert [claimed.id for claimed in await api.claim(4)] == [decode_job_id(job) for job in (paid, *others)]
 
 
-async def test_a_retry_can_be_paid_for_when_it_waits_for_its_turn(api: ApiBed) -> None:
+async def test_a_retry_can_be_paid_for_when_it_waits_for_its_turn(api: ApiHarness) -> None:
     anna, bert = await rich(api), await api.user("bert", Tier.ADMIN)
     job_id = await anna.submit(GENERATION)
     await api.run("later")
@@ -352,7 +354,7 @@ async def test_a_retry_can_be_paid_for_when_it_waits_for_its_turn(api: ApiBed) -
     assert first.id == decode_job_id(job_id)
 
 
-async def test_money_comes_back_once_however_many_end_the_job_at_the_same_moment(api: ApiBed) -> None:
+async def test_money_comes_back_once_however_many_end_the_job_at_the_same_moment(api: ApiHarness) -> None:
     """Cancelled by its user while a worker reports that it died without having run."""
     anna = await rich(api)
     for _ in range(10):
@@ -367,12 +369,12 @@ async def test_money_comes_back_once_however_many_end_the_job_at_the_same_moment
 
 
 async def test_two_processes_never_spend_the_same_credit(
-    api: ApiBed, database_url: str, redis_url: str
+    api: ApiHarness, database_url: str, redis_url: str
 ) -> None:
     anna = await rich(api, credit=5)
     user_id = (await anna.get("/api/v1/me"))["user_id"]
     jobs = [await anna.submit(GENERATION) for _ in range(12)]
-    async with api_bed(database_url, redis_url) as other:
+    async with api_harness(database_url, redis_url) as other:
         there = Caller(other.caller(None).http)
         there.http.headers = anna.http.headers
         root = await api.admin()
@@ -390,7 +392,7 @@ async def test_two_processes_never_spend_the_same_credit(
     assert len(refunded) == len(set(refunded)) == sum(entry["entry"] == "skip" for entry in ledger)
 
 
-async def due_now(api: ApiBed, job_id: str) -> None:
+async def due_now(api: ApiHarness, job_id: str) -> None:
     """What time and the retry handler do."""
     await api.publish()
     await api.store.database.execute(DUE_NOW, decode_job_id(job_id))
@@ -398,7 +400,7 @@ async def due_now(api: ApiBed, job_id: str) -> None:
     await api.queue.promote_due_retries(100)
 
 
-async def test_the_ledger_is_read_page_by_page_and_by_operators(api: ApiBed, admin: Caller) -> None:
+async def test_the_ledger_is_read_page_by_page_and_by_operators(api: ApiHarness, admin: Caller) -> None:
     anna = await rich(api)
     for _ in range(3):
         await skip(anna, await anna.submit(GENERATION))

@@ -11,14 +11,14 @@ import structlog
 from beacon_runner.application.submissions import SubmissionService
 from tests.fixtures.waiting import patience, until
 from tests.fixtures.wire import wire_to
-from tests.integration.runner_api.bed import CONFIG, GENERATION, ApiBed, Caller, served
+from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, served
 
 BODY = json.dumps(GENERATION).encode()
 REQUESTS = "beacon_runner_http_requests_total"
 
 
 @pytest.fixture
-async def address(api: ApiBed, tmp_path: Path) -> AsyncIterator[str]:
+async def address(api: ApiHarness, tmp_path: Path) -> AsyncIterator[str]:
     async with served(api, api.transport.app, tmp_path) as address:
         yield address
 
@@ -37,7 +37,7 @@ def post(
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-async def test_responses_have_request_id_and_location(api: ApiBed, key: str, address: str) -> None:
+async def test_responses_have_request_id_and_location(api: ApiHarness, key: str, address: str) -> None:
     async with wire_to(address) as wire:
         for number in range(3):
             await wire.send(post(key, f"x-request-id: r{number}"))
@@ -138,7 +138,7 @@ async def test_a_malformed_body_is_refused_once(key: str, address: str) -> None:
         assert answer.count(b"HTTP/1.1") == 1
 
 
-async def test_a_disconnect_during_upload_is_no_defect(api: ApiBed, key: str, address: str) -> None:
+async def test_a_disconnect_during_upload_is_no_defect(api: ApiHarness, key: str, address: str) -> None:
     with structlog.testing.capture_logs() as lines:
         async with wire_to(address) as wire:
             await wire.send(post(key)[:-1])

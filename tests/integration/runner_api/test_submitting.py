@@ -12,12 +12,12 @@ from beacon_contracts.ids import decode_job_id
 from beacon_contracts.jobs import JobAccepted
 from beacon_contracts.tiers import Tier
 from beacon_runner.maintenance.retention import Retention
-from tests.integration.runner_api.bed import (
+from tests.integration.runner_api.harness import (
     CONFIG,
     GENERATION,
     MATRIX,
     PIPELINE,
-    ApiBed,
+    ApiHarness,
     Caller,
 )
 from tests.integration.runner_store.statements import AGE_JOB
@@ -25,7 +25,7 @@ from tests.integration.runner_store.statements import AGE_JOB
 
 @pytest.mark.parametrize("body", [GENERATION, MATRIX, PIPELINE])
 async def test_a_job_is_accepted_stored_and_the_publisher_woken(
-    api: ApiBed, anna: Caller, body: dict[str, Any]
+    api: ApiHarness, anna: Caller, body: dict[str, Any]
 ) -> None:
     answer = await anna.http.post("/api/v1/jobs", json=body)
     assert answer.status_code == 202
@@ -36,7 +36,7 @@ async def test_a_job_is_accepted_stored_and_the_publisher_woken(
     assert (await anna.get(accepted.links["self"]))["job_id"] == accepted.job_id
 
 
-async def test_the_answer_says_where_the_job_stands(api: ApiBed, anna: Caller) -> None:
+async def test_the_answer_says_where_the_job_stands(api: ApiHarness, anna: Caller) -> None:
     first = await anna.post("/api/v1/jobs", GENERATION, 202)
     assert (first["position"], first["estimated_wait_s"]) == (1, 0.0)
     await api.publish()
@@ -44,7 +44,7 @@ async def test_the_answer_says_where_the_job_stands(api: ApiBed, anna: Caller) -
     assert (await anna.post("/api/v1/jobs", GENERATION, 202))["position"] == 2
 
 
-async def test_the_same_key_and_body_are_the_same_job(api: ApiBed, anna: Caller) -> None:
+async def test_the_same_key_and_body_are_the_same_job(api: ApiHarness, anna: Caller) -> None:
     key = {"Idempotency-Key": "order 7"}
     first = await anna.http.post("/api/v1/jobs", json=GENERATION, headers=key)
     spaced = orjson.dumps(dict(reversed(GENERATION.items())), option=orjson.OPT_INDENT_2)
@@ -57,7 +57,7 @@ async def test_the_same_key_and_body_are_the_same_job(api: ApiBed, anna: Caller)
     assert await api.publish() == 1
 
 
-async def test_a_storm_of_repetitions_makes_one_job(api: ApiBed, anna: Caller) -> None:
+async def test_a_storm_of_repetitions_makes_one_job(api: ApiHarness, anna: Caller) -> None:
     key = {"Idempotency-Key": "k"}
     answers = await asyncio.gather(
         *(anna.http.post("/api/v1/jobs", json=MATRIX, headers=key) for _ in range(30))
@@ -124,7 +124,7 @@ async def test_a_storm_of_repetitions_makes_one_job(api: ApiBed, anna: Caller) -
     ],
 )
 async def test_bad_input_gets_a_clear_refusal_and_changes_nothing(
-    api: ApiBed, anna: Caller, *, content: bytes, status: int, code: str, field: str | None
+    api: ApiHarness, anna: Caller, *, content: bytes, status: int, code: str, field: str | None
 ) -> None:
     answer = await anna.http.post("/api/v1/jobs", content=content)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -155,7 +155,7 @@ async def test_an_impossible_idempotency_key_is_refused(anna: Caller, key: str) 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "Idempotency-Key")
 
 
-async def test_a_batch_is_taken_whole_and_in_order(api: ApiBed, anna: Caller) -> None:
+async def test_a_batch_is_taken_whole_and_in_order(api: ApiHarness, anna: Caller) -> None:
     answer = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION, MATRIX, PIPELINE]}, 202)
     ids = [job["job_id"] for job in answer["jobs"]]
     assert len(set(ids)) == 3
@@ -164,7 +164,7 @@ async def test_a_batch_is_taken_whole_and_in_order(api: ApiBed, anna: Caller) ->
     assert await api.publish() == 3
 
 
-async def test_each_job_of_a_batch_is_answered_as_if_it_came_alone(api: ApiBed, anna: Caller) -> None:
+async def test_each_job_of_a_batch_is_answered_as_if_it_came_alone(api: ApiHarness, anna: Caller) -> None:
     await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 4}, 202)
     await api.publish()
     await api.clock.advance(5)
@@ -178,7 +178,7 @@ async def test_each_job_of_a_batch_is_answered_as_if_it_came_alone(api: ApiBed, 
         )
 
 
-async def test_a_batch_with_a_bad_job_is_refused_whole_with_each_error(api: ApiBed, anna: Caller) -> None:
+async def test_a_batch_with_a_bad_job_is_refused_whole_with_each_error(api: ApiHarness, anna: Caller) -> None:
     bad = [GENERATION, GENERATION | {"model": "nope"}, MATRIX | {"regions": ["mars"]}]
     problem = await anna.post("/api/v1/jobs/batch", {"jobs": bad}, 422)
     assert {"jobs[1].model", "jobs[2].regions[0]"} <= {error["field"] for error in problem["errors"]}
@@ -192,7 +192,7 @@ async def test_a_batch_has_a_bound(anna: Caller) -> None:
     assert problem["errors"][0]["code"] == "too_many"
 
 
-async def test_a_batch_is_repeated_by_its_key_as_a_whole(api: ApiBed, anna: Caller) -> None:
+async def test_a_batch_is_repeated_by_its_key_as_a_whole(api: ApiHarness, anna: Caller) -> None:
     body = {"jobs": [GENERATION] * 5}
     first = await anna.post("/api/v1/jobs/batch", body, 202, **{"Idempotency-Key": "b"})
     again = await anna.post("/api/v1/jobs/batch", body, 200, **{"Idempotency-Key": "b"})
@@ -203,7 +203,7 @@ async def test_a_batch_is_repeated_by_its_key_as_a_whole(api: ApiBed, anna: Call
     assert await api.publish() == 5
 
 
-async def test_a_repeated_batch_says_how_far_each_job_is(api: ApiBed, anna: Caller) -> None:
+async def test_a_repeated_batch_says_how_far_each_job_is(api: ApiHarness, anna: Caller) -> None:
     key, body = {"Idempotency-Key": "b"}, {"jobs": [GENERATION] * 3}
     await anna.post("/api/v1/jobs/batch", body, 202, **key)
     await api.run("a cat")
@@ -213,14 +213,14 @@ async def test_a_repeated_batch_says_how_far_each_job_is(api: ApiBed, anna: Call
 
 
 @pytest.mark.parametrize("tier", [Tier.PREMIUM, Tier.ADMIN])
-async def test_a_key_of_one_job_is_not_the_key_of_a_batch_of_one(api: ApiBed, tier: Tier) -> None:
+async def test_a_key_of_one_job_is_not_the_key_of_a_batch_of_one(api: ApiHarness, tier: Tier) -> None:
     ben, key = await api.user("ben", tier), {"Idempotency-Key": "one"}
     alone = await ben.submit(GENERATION, **key)
     refused = await ben.post("/api/v1/jobs/batch", {"jobs": [GENERATION]}, 409, **key)
     assert (refused["code"], refused["job_id"]) == ("idempotency_key_reused", alone)
 
 
-async def test_a_batch_of_which_a_job_is_gone_is_not_repeated(api: ApiBed, anna: Caller) -> None:
+async def test_a_batch_of_which_a_job_is_gone_is_not_repeated(api: ApiHarness, anna: Caller) -> None:
     """Jobs may be kept for a shorter time than keys, and the jobs of a batch end at different times."""
     body, key = {"jobs": [GENERATION] * 3}, {"Idempotency-Key": "b"}
     first = await anna.post("/api/v1/jobs/batch", body, 202, **key)

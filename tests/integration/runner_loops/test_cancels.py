@@ -12,7 +12,7 @@ import pytest
 
 from beacon_contracts.ids import JobId, encode_execution_id
 from tests.fixtures.waiting import until
-from tests.integration.runner_loops.bed import LoopBed, matrix
+from tests.integration.runner_loops.harness import LoopHarness, matrix
 from tests.integration.runner_loops.processes import Stage, stage
 
 
@@ -33,61 +33,63 @@ async def outcomes(scene: Stage, job: JobId) -> list[str]:
     ]
 
 
-async def routers_know(bed: LoopBed) -> None:
+async def routers_know(harness: LoopHarness) -> None:
     async def no_trace() -> bool:
-        return not await bed.database.fetch("SELECT FROM router_cancels")
+        return not await harness.database.fetch("SELECT FROM router_cancels")
 
     await until(no_trace, "the routers have confirmed the cancel")
 
 
-async def test_the_run_ends_though_the_api_died_before_it_told_the_router(bed: LoopBed, scene: Stage) -> None:
+async def test_the_run_ends_though_the_api_died_before_it_told_the_router(
+    harness: LoopHarness, scene: Stage
+) -> None:
     await scene.worker("worker")
-    (job,) = await bed.submit()
+    (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
-    await bed.cancel(job)
+    await harness.cancel(job)
     await scene.gpu.wait_running(0)
-    await routers_know(bed)
-    await bed.nothing_left()
+    await routers_know(harness)
+    await harness.nothing_left()
     assert await outcomes(scene, job) == ["aborted"]
-    assert (await bed.job(job))["state"] == "cancelled"
+    assert (await harness.job(job))["state"] == "cancelled"
 
 
-async def test_the_run_ends_though_the_worker_died_too(bed: LoopBed, scene: Stage) -> None:
+async def test_the_run_ends_though_the_worker_died_too(harness: LoopHarness, scene: Stage) -> None:
     worker = await scene.worker("worker")
-    (job,) = await bed.submit()
+    (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
     worker.send(signal.SIGKILL)
     await worker.exited()
-    await bed.cancel(job)
+    await harness.cancel(job)
     await scene.gpu.wait_running(0)
     assert await outcomes(scene, job) == ["aborted"]
 
 
 async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
-    bed: LoopBed, scene: Stage
+    harness: LoopHarness, scene: Stage
 ) -> None:
     """A deployment returns the job to the queue and leaves its run at the router; no worker joins it."""
     scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
     worker = await scene.worker("worker")
-    (job,) = await bed.submit()
+    (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
     worker.send(signal.SIGTERM)
     await worker.exited()
-    assert (await bed.job(job))["state"] == "queued"
-    await bed.cancel(job)
+    assert (await harness.job(job))["state"] == "queued"
+    await harness.cancel(job)
     await scene.gpu.wait_running(0)
 
 
 async def test_nothing_more_of_a_large_job_is_started_once_it_is_cancelled(
-    bed: LoopBed, scene: Stage
+    harness: LoopHarness, scene: Stage
 ) -> None:
     """Four run at a time: each cancelled one must not make room for another that is not cancelled."""
     scene.change_config("job_parallelism = 64 ", "job_parallelism = 4 ")
     await scene.worker("worker")
-    (job,) = await bed.submit(body=matrix(questions=50))
+    (job,) = await harness.submit(body=matrix(questions=50))
     await scene.gpu.wait_running(4)
-    await bed.cancel(job)
+    await harness.cancel(job)
     await scene.gpu.wait_running(0)
-    await routers_know(bed)
-    await bed.nothing_left()
+    await routers_know(harness)
+    await harness.nothing_left()
     assert await outcomes(scene, job) == ["aborted"] * 4

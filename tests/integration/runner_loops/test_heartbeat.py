@@ -14,7 +14,7 @@ from beacon_runner.domain.messages import Message
 from beacon_runner.redis_queue import RedisQueue
 from beacon_runner.worker.heartbeat import Heartbeat
 from tests.fixtures.waiting import eventually, until
-from tests.integration.runner_loops.bed import ALL_CLASSES, LoopBed, ScriptedExecutor, completed
+from tests.integration.runner_loops.harness import ALL_CLASSES, LoopHarness, ScriptedExecutor, completed
 
 
 @dataclass
@@ -25,9 +25,9 @@ class Heart:
 
 
 @pytest.fixture
-def heart(bed: LoopBed, redis_url: str) -> Iterator[Heart]:
+def heart(harness: LoopHarness, redis_url: str) -> Iterator[Heart]:
     clock = ManualClock()
-    transport = bed.transport
+    transport = harness.transport
     heartbeat = Heartbeat(
         transport.address, transport.layout, "w", clock, transport.metrics, lease_s=10, every_s=3600
     )
@@ -39,49 +39,49 @@ def heart(bed: LoopBed, redis_url: str) -> Iterator[Heart]:
 
 
 @pytest.fixture
-async def message(bed: LoopBed) -> Message:
+async def message(harness: LoopHarness) -> Message:
     """Leased to `w` for a moment that has passed when anybody looks."""
-    await bed.queued()
-    hasty = RedisQueue(bed.transport.redis, bed.transport.layout, lease_s=0.001)
+    await harness.queued()
+    hasty = RedisQueue(harness.transport.redis, harness.transport.layout, lease_s=0.001)
     (claimed,) = await hasty.claim(ALL_CLASSES, 1, "w")
     return claimed
 
 
-async def test_a_beat_renews_what_is_held(bed: LoopBed, heart: Heart, message: Message) -> None:
+async def test_a_beat_renews_what_is_held(harness: LoopHarness, heart: Heart, message: Message) -> None:
     heart.beat.hold([message])
     heart.beat.beat()
-    assert await bed.queue.reclaim(10) == []
+    assert await harness.queue.reclaim(10) == []
     assert heart.lost == []
 
 
-async def test_what_another_worker_took_is_told(bed: LoopBed, heart: Heart, message: Message) -> None:
-    await until(lambda: bed.queue.reclaim(10), "the lease has ended")
-    await bed.queue.claim(ALL_CLASSES, 1, "other")
+async def test_what_another_worker_took_is_told(harness: LoopHarness, heart: Heart, message: Message) -> None:
+    await until(lambda: harness.queue.reclaim(10), "the lease has ended")
+    await harness.queue.claim(ALL_CLASSES, 1, "other")
     heart.beat.hold([message])
     heart.beat.beat()
     assert heart.lost == [message.id]
 
 
 async def test_a_beat_that_crossed_an_acknowledgement_brings_nothing_back(
-    bed: LoopBed, heart: Heart, message: Message
+    harness: LoopHarness, heart: Heart, message: Message
 ) -> None:
     heart.beat.hold([message])
     held = list(heart.beat._held.items())  # what the thread has read
     heart.beat.drop([message])
-    await bed.queue.ack([message])
+    await harness.queue.ack([message])
     heart.beat._renew(held)
-    await bed.nothing_left()
+    await harness.nothing_left()
 
 
 async def test_a_beat_that_crossed_a_return_leaves_it_in_its_lane(
-    bed: LoopBed, heart: Heart, message: Message
+    harness: LoopHarness, heart: Heart, message: Message
 ) -> None:
     heart.beat.hold([message])
     held = list(heart.beat._held.items())
     heart.beat.drop([message])
-    await bed.queue.nack([message], "w")
+    await harness.queue.nack([message], "w")
     heart.beat._renew(held)
-    assert [one.id for one in await bed.queue.claim([JobClass.LOW], 1, "other")] == [message.id]
+    assert [one.id for one in await harness.queue.claim([JobClass.LOW], 1, "other")] == [message.id]
 
 
 async def test_without_a_beat_for_a_lease_the_process_is_not_alive(heart: Heart) -> None:
@@ -97,37 +97,39 @@ async def test_without_a_beat_for_a_lease_the_process_is_not_alive(heart: Heart)
 
 async def test_a_worker_that_is_not_alive_claims_nothing(database_url: str, redis_url: str) -> None:
     clock = ManualClock()
-    async with LoopBed.on(database_url, redis_url, clock=clock, heartbeat_s=3600.0, lease_s=10.0) as bed:
+    async with LoopHarness.on(
+        database_url, redis_url, clock=clock, heartbeat_s=3600.0, lease_s=10.0
+    ) as harness:
         executor = ScriptedExecutor(at_once=lambda *_: completed())
-        async with bed.worker(executor):
-            (first,) = await bed.queued()
-            assert await bed.ended(first) == ["completed"]
+        async with harness.worker(executor):
+            (first,) = await harness.queued()
+            assert await harness.ended(first) == ["completed"]
             await clock.advance(11)  # longer than the lease, and no heartbeat has come through
-            (second,) = await bed.queued()
-            await until(lambda: _heard(bed), "the worker listens")
+            (second,) = await harness.queued()
+            await until(lambda: _heard(harness), "the worker listens")
             await clock.advance(2)  # the slow poll looks as well
-            assert (await bed.job(second))["state"] == "queued"
-            assert (await bed.transport.queue_admin.stats()).leased == 0
+            assert (await harness.job(second))["state"] == "queued"
+            assert (await harness.transport.queue_admin.stats()).leased == 0
 
 
 async def test_a_blocked_event_loop_keeps_its_jobs(database_url: str, redis_url: str) -> None:
     """Incident 15: a blocked event loop missed its heartbeats; its jobs were taken for dead and run twice."""
-    async with LoopBed.on(database_url, redis_url, heartbeat_s=0.05) as bed:
+    async with LoopHarness.on(database_url, redis_url, heartbeat_s=0.05) as harness:
         executor = ScriptedExecutor()
-        async with bed.worker(executor):
-            (job,) = await bed.queued()
+        async with harness.worker(executor):
+            (job,) = await harness.queued()
             (run,) = await executor.started(1)
             with Redis.from_url(redis_url) as blocking:
                 before = lease_end(blocking)
                 # Nothing else happens on this event loop meanwhile: that is what this is about.
                 eventually(lambda: lease_end(blocking) > before, "the lease is renewed")
             run.done(completed())
-            assert await bed.ended(job) == ["completed"]
-        assert (await bed.job(job))["deliveries"] == 1
+            assert await harness.ended(job) == ["completed"]
+        assert (await harness.job(job))["deliveries"] == 1
 
 
-async def test_stopping_leaves_no_thread(bed: LoopBed) -> None:
-    async with bed.worker(ScriptedExecutor()):
+async def test_stopping_leaves_no_thread(harness: LoopHarness) -> None:
+    async with harness.worker(ScriptedExecutor()):
         assert "heartbeat" in {thread.name for thread in threading.enumerate()}
     assert "heartbeat" not in {thread.name for thread in threading.enumerate()}
 
@@ -137,10 +139,16 @@ def lease_end(redis: Redis) -> float:
     return float(lease[1])
 
 
-async def test_a_cluster_may_come_up_after_its_workers(bed: LoopBed) -> None:
+async def test_a_cluster_may_come_up_after_its_workers(harness: LoopHarness) -> None:
     unreachable = RedisAddress("redis://127.0.0.1:1", cluster=True)
     heartbeat = Heartbeat(
-        unreachable, bed.transport.layout, "w", ManualClock(), bed.transport.metrics, lease_s=10, every_s=3600
+        unreachable,
+        harness.transport.layout,
+        "w",
+        ManualClock(),
+        harness.transport.metrics,
+        lease_s=10,
+        every_s=3600,
     )
     heartbeat.start(lambda _: None)
     with pytest.raises(REDIS_ERRORS):
@@ -148,5 +156,5 @@ async def test_a_cluster_may_come_up_after_its_workers(bed: LoopBed) -> None:
     heartbeat.stop()
 
 
-async def _heard(bed: LoopBed) -> bool:
-    return (await bed.transport.redis.pubsub_numsub("beacon:jobs"))[0][1] > 0
+async def _heard(harness: LoopHarness) -> bool:
+    return (await harness.transport.redis.pubsub_numsub("beacon:jobs"))[0][1] > 0

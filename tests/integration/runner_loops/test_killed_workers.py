@@ -8,7 +8,7 @@ import pytest
 
 from beacon_contracts.ids import JobId, encode_execution_id
 from tests.fixtures.waiting import until
-from tests.integration.runner_loops.bed import LoopBed
+from tests.integration.runner_loops.harness import LoopHarness
 from tests.integration.runner_loops.processes import Process, Stage, stage
 
 
@@ -19,18 +19,18 @@ async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncItera
         yield made
 
 
-async def delivered(bed: LoopBed, job: JobId, times: int) -> None:
+async def delivered(harness: LoopHarness, job: JobId, times: int) -> None:
     """At least so often: a worker that this machine stops for longer than a lease loses the job once more."""
 
     async def so_often() -> bool:
-        return bool((await bed.job(job))["deliveries"] >= times)
+        return bool((await harness.job(job))["deliveries"] >= times)
 
     await until(so_often, f"the job is delivered {times} times")
 
 
-async def holder(bed: LoopBed, job: JobId, *workers: Process) -> Process:
+async def holder(harness: LoopHarness, job: JobId, *workers: Process) -> Process:
     """The one of the workers that has the job."""
-    name = (await bed.job(job))["worker"]
+    name = (await harness.job(job))["worker"]
     (found,) = [worker for worker in workers if f"-{worker.popen.pid}-" in name]
     return found
 
@@ -39,76 +39,80 @@ async def runs(scene: Stage, job: JobId) -> int:
     return len(await scene.gpu.ledger(request_id=encode_execution_id(job, 0, 0)))
 
 
-async def test_a_job_whose_worker_was_killed_is_finished_by_another(bed: LoopBed, scene: Stage) -> None:
+async def test_a_job_whose_worker_was_killed_is_finished_by_another(
+    harness: LoopHarness, scene: Stage
+) -> None:
     """Incident 12: with late acknowledgement a crashed task met its own lock, and never ran again."""
     await scene.gpu.hold()
     workers = await scene.worker("first"), await scene.worker("second")
-    (job,) = await bed.submit()
+    (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
-    (await holder(bed, job, *workers)).send(signal.SIGKILL)
-    await delivered(bed, job, 2)
+    (await holder(harness, job, *workers)).send(signal.SIGKILL)
+    await delivered(harness, job, 2)
     await scene.gpu.release()
-    assert await bed.ended(job) == ["completed"]
+    assert await harness.ended(job) == ["completed"]
     assert await runs(scene, job) == 1  # the second joined the run that the first had started
-    await bed.nothing_left()  # and no counter leaked
+    await harness.nothing_left()  # and no counter leaked
 
 
-async def test_a_worker_frozen_past_its_lease_and_woken_changes_nothing(bed: LoopBed, scene: Stage) -> None:
+async def test_a_worker_frozen_past_its_lease_and_woken_changes_nothing(
+    harness: LoopHarness, scene: Stage
+) -> None:
     await scene.gpu.hold()
     workers = await scene.worker("first"), await scene.worker("second")
-    (job,) = await bed.submit()
+    (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
-    frozen = await holder(bed, job, *workers)
+    frozen = await holder(harness, job, *workers)
     frozen.send(signal.SIGSTOP)
-    await delivered(bed, job, 2)
+    await delivered(harness, job, 2)
     frozen.send(signal.SIGCONT)  # both believe to hold it, until the first heartbeat or write
     await frozen.says("leases_lost", "jobs_taken_over")
     await scene.gpu.release()
-    assert await bed.ended(job) == ["completed"]
-    assert [execution["state"] for execution in await bed.executions(job)] == ["completed"]
+    assert await harness.ended(job) == ["completed"]
+    assert [execution["state"] for execution in await harness.executions(job)] == ["completed"]
     assert await runs(scene, job) == 1
-    await bed.nothing_left()
+    await harness.nothing_left()
     for worker in workers:
         worker.must_be_alive()
 
 
-async def test_a_deploy_is_not_a_failure(bed: LoopBed, scene: Stage) -> None:
+async def test_a_deploy_is_not_a_failure(harness: LoopHarness, scene: Stage) -> None:
     await scene.gpu.hold()
     scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
     first = await scene.worker("first")
-    (job,) = await bed.submit()
+    (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
     first.send(signal.SIGTERM)
     assert await first.exited() == 0
-    row = await bed.job(job)
+    row = await harness.job(job)
     assert (row["state"], row["attempt"], row["deliveries"]) == ("queued", 1, 0)
     await scene.worker("second")
-    await delivered(bed, job, 1)
+    await delivered(harness, job, 1)
     assert await runs(scene, job) == 1
 
 
-async def test_a_killed_relay_loses_nothing(bed: LoopBed, scene: Stage) -> None:
+async def test_a_killed_relay_loses_nothing(harness: LoopHarness, scene: Stage) -> None:
     relay, _ = scene.processes[-1], await scene.worker("worker")
-    jobs = await bed.submit(50)
+    jobs = await harness.submit(50)
     relay.send(signal.SIGKILL)
     await relay.exited()
-    jobs += await bed.submit(50)
+    jobs += await harness.submit(50)
     await scene.relay("relay-2")
-    assert await bed.ended(*jobs) == ["completed"] * 100
+    assert await harness.ended(*jobs) == ["completed"] * 100
     ledger = await scene.gpu.ledger()
     assert len({call["request_id"] for call in ledger}) == len(ledger) == 100
-    await bed.nothing_left()
+    await harness.nothing_left()
 
 
-async def test_redis_emptied_under_load_is_an_ordinary_event(bed: LoopBed, scene: Stage) -> None:
+async def test_redis_emptied_under_load_is_an_ordinary_event(harness: LoopHarness, scene: Stage) -> None:
     await scene.gpu.hold()
     await scene.worker("one")
-    jobs = await bed.submit(60)
+    jobs = await harness.submit(60)
     await scene.gpu.wait_running(1)  # this model runs one at a time
-    await bed.transport.redis.flushdb()
-    jobs += await bed.submit(20)
+    await harness.transport.redis.flushdb()
+    jobs += await harness.submit(20)
     await scene.gpu.release()
-    assert await bed.ended(*jobs) == ["completed"] * 80
+    assert await harness.ended(*jobs) == ["completed"] * 80
     ledger = await scene.gpu.ledger()
     assert len({call["request_id"] for call in ledger}) == len(ledger) == 80
-    await bed.nothing_left()
+    await harness.nothing_left()

@@ -8,7 +8,7 @@ import pytest
 
 from beacon_runner.migrations import migrate
 from tests.fixtures.delayed_listener import delayed_listener
-from tests.integration.runner_loops.bed import LoopBed
+from tests.integration.runner_loops.harness import LoopHarness
 from tests.integration.runner_loops.processes import Stage, stage
 
 
@@ -18,7 +18,7 @@ async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncItera
         yield made
 
 
-async def test_relay_and_worker_may_start_before_their_servers(bed: LoopBed, scene: Stage) -> None:
+async def test_relay_and_worker_may_start_before_their_servers(harness: LoopHarness, scene: Stage) -> None:
     async with AsyncExitStack() as listeners:
         closed = []
         for name in ("DATABASE_URL", "REDIS_URL", "BEACON_ROUTER_URLS"):
@@ -28,10 +28,10 @@ async def test_relay_and_worker_may_start_before_their_servers(bed: LoopBed, sce
         await worker.says("database_unavailable_at_start")
         await worker.says("heartbeat_failed")
         await relay.says("loop_failed")
-        (job,) = await bed.submit()
+        (job,) = await harness.submit()
         for listener in closed:
             await listener.open()
-        assert await bed.ended(job) == ["completed"]
+        assert await harness.ended(job) == ["completed"]
         for process in (relay, worker):
             process.must_be_alive()
 
@@ -43,8 +43,8 @@ async def test_relay_and_worker_may_start_before_the_migration(
         relay, worker = await scene.relay("relay"), await scene.worker("worker")
         await relay.says("`beacon-runner migrate`")
         await migrate.upgrade(empty_database_url)
-        async with LoopBed.on(empty_database_url, redis_url) as bed:
-            (job,) = await bed.submit()
-            assert await bed.ended(job) == ["completed"]
+        async with LoopHarness.on(empty_database_url, redis_url) as harness:
+            (job,) = await harness.submit()
+            assert await harness.ended(job) == ["completed"]
         for process in (relay, worker):
             process.must_be_alive()

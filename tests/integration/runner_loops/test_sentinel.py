@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures.sentinel import SentinelGroup, sentinels
 from tests.fixtures.waiting import until
-from tests.integration.runner_loops.bed import LoopBed
+from tests.integration.runner_loops.harness import LoopHarness
 from tests.integration.runner_loops.processes import Stage, stage
 
 
@@ -20,8 +20,8 @@ def watched(tmp_path: Path) -> Iterator[SentinelGroup]:
 
 
 @pytest.fixture
-async def bed(database_url: str, watched: SentinelGroup) -> AsyncIterator[LoopBed]:
-    async with LoopBed.on(database_url, watched.url) as made:
+async def harness(database_url: str, watched: SentinelGroup) -> AsyncIterator[LoopHarness]:
+    async with LoopHarness.on(database_url, watched.url) as made:
         yield made
 
 
@@ -32,33 +32,33 @@ async def scene(database_url: str, watched: SentinelGroup, tmp_path: Path) -> As
         yield made
 
 
-async def published(bed: LoopBed) -> None:
+async def published(harness: LoopHarness) -> None:
     async def empty() -> bool:
-        return (await bed.outbox.lag()).entries == 0
+        return (await harness.outbox.lag()).entries == 0
 
     await until(empty, "all messages are in Redis")
 
 
 async def test_every_job_completes_once_though_the_primary_died(
-    bed: LoopBed, scene: Stage, watched: SentinelGroup
+    harness: LoopHarness, scene: Stage, watched: SentinelGroup
 ) -> None:
     """Replication is not waited for, so that what was written last is lost: the truth is in Postgres."""
     await scene.worker("one")
     await scene.worker("two")
-    done = await bed.submit(20)
-    assert await bed.ended(*done) == ["completed"] * 20
+    done = await harness.submit(20)
+    assert await harness.ended(*done) == ["completed"] * 20
     await scene.gpu.hold()
-    jobs = await bed.submit(20)
+    jobs = await harness.submit(20)
     await scene.gpu.wait_running(1)  # this model runs one at a time
     watched.cut_replication()
-    jobs += await bed.submit(20)
-    await published(bed)
+    jobs += await harness.submit(20)
+    await published(harness)
     watched.kill_primary()
-    jobs += await bed.submit(20)
+    jobs += await harness.submit(20)
     await scene.gpu.release()
-    assert await bed.ended(*jobs) == ["completed"] * 60
+    assert await harness.ended(*jobs) == ["completed"] * 60
     ledger = await scene.gpu.ledger()
     assert len({call["request_id"] for call in ledger}) == len(ledger) == 80
-    await bed.nothing_left()
+    await harness.nothing_left()
     for process in scene.processes:
         process.must_be_alive()

@@ -11,7 +11,7 @@ from beacon_runner.maintenance.outbox_notifier import OutboxNotifier
 from beacon_runner.postgres.retention import PostgresRetention
 from beacon_runner.wiring.loops import RelayStore, build_relay
 from tests.fixtures.waiting import PATIENCE_S, until
-from tests.integration.runner_loops.bed import LoopBed, ScriptedExecutor, completed
+from tests.integration.runner_loops.harness import LoopHarness, ScriptedExecutor, completed
 
 LISTENER = f"listener-{uuid4().hex}"
 
@@ -67,21 +67,23 @@ async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(
     database_url: str, redis_url: str
 ) -> None:
     """The clock stands still, so no poll ever comes."""
-    async with LoopBed.on(database_url, redis_url, clock=ManualClock()) as bed:
-        store = RelayStore(bed.outbox, bed.live, bed.live, PostgresRetention(bed.database), bed.pauses)
-        relay = build_relay(bed.transport, store)
+    async with LoopHarness.on(database_url, redis_url, clock=ManualClock()) as harness:
+        store = RelayStore(
+            harness.outbox, harness.live, harness.live, PostgresRetention(harness.database), harness.pauses
+        )
+        relay = build_relay(harness.transport, store)
         for service in relay:
             await service.start()
         executor = ScriptedExecutor(at_once=lambda *_: completed())
-        async with bed.worker(executor):
-            await until(lambda: _subscribed(bed), "relay and worker listen")
-            (job,) = await bed.submit()
-            bed.transport.outbox_notifier.notify()
-            assert await bed.ended(job) == ["completed"]
+        async with harness.worker(executor):
+            await until(lambda: _subscribed(harness), "relay and worker listen")
+            (job,) = await harness.submit()
+            harness.transport.outbox_notifier.notify()
+            assert await harness.ended(job) == ["completed"]
         for service in reversed(relay):
             await service.stop()
 
 
-async def _subscribed(bed: LoopBed) -> bool:
-    channels = await bed.transport.redis.pubsub_numsub("beacon:jobs", "beacon:outbox")
+async def _subscribed(harness: LoopHarness) -> bool:
+    channels = await harness.transport.redis.pubsub_numsub("beacon:jobs", "beacon:outbox")
     return all(count > 0 for _, count in channels)

@@ -10,79 +10,79 @@ from beacon_contracts.jobs import JobState
 from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.worker.outcomes import NotAccepted, Outcome
 from tests.fixtures.waiting import until
-from tests.integration.runner_loops.bed import (
-    LoopBed,
+from tests.integration.runner_loops.assertions import is_in, make_due, told_of
+from tests.integration.runner_loops.harness import (
+    LoopHarness,
     ScriptedExecutor,
     completed,
     failed,
     matrix,
     pipeline,
 )
-from tests.integration.runner_loops.looking import is_in, make_due, told_of
 
 
-async def test_a_job_runs_once_and_leaves_nothing_in_redis(bed: LoopBed) -> None:
+async def test_a_job_runs_once_and_leaves_nothing_in_redis(harness: LoopHarness) -> None:
     executor = ScriptedExecutor(at_once=lambda *_: completed({"text": "meow"}))
-    async with bed.worker(executor):
-        jobs = await bed.queued(5)
-        assert await bed.ended(*jobs) == ["completed"] * 5
-        await bed.nothing_left()
+    async with harness.worker(executor):
+        jobs = await harness.queued(5)
+        assert await harness.ended(*jobs) == ["completed"] * 5
+        await harness.nothing_left()
     assert sorted(run.job.id for run in executor.runs) == sorted(jobs)
-    (execution,) = await bed.executions(jobs[0])
+    (execution,) = await harness.executions(jobs[0])
     assert (execution["state"], execution["output"]) == ("completed", {"text": "meow"})
     assert (execution["backend"], execution["actual_region"]) == ("us-1", "US")
 
 
-async def test_an_execution_is_seen_to_run_before_it_ends(bed: LoopBed) -> None:
+async def test_an_execution_is_seen_to_run_before_it_ends(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
+    (job,) = await harness.queued()
+    async with harness.worker(executor):
         (run,) = await executor.started(1)
-        await until(lambda: _execution_states(bed, job, "running"), "it is seen to run")
-        assert (await bed.job(job))["state"] == "processing"
+        await until(lambda: _execution_states(harness, job, "running"), "it is seen to run")
+        assert (await harness.job(job))["state"] == "processing"
         run.done(completed())
-        assert await bed.ended(job) == ["completed"]
+        assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_matrix_runs_as_many_at_once_as_it_may(bed: LoopBed) -> None:
+async def test_a_matrix_runs_as_many_at_once_as_it_may(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    bed.transport.config = bed.config.model_copy(
-        update={"limits": bed.config.limits.model_copy(update={"job_parallelism": 4})}
+    harness.transport.config = harness.config.model_copy(
+        update={"limits": harness.config.limits.model_copy(update={"job_parallelism": 4})}
     )
-    (job,) = await bed.queued(body=matrix(questions=3, models=3))
-    async with bed.worker(executor):
+    (job,) = await harness.queued(body=matrix(questions=3, models=3))
+    async with harness.worker(executor):
         for ended in range(9):
             await executor.started(min(9, ended + 4))
             assert len(executor.runs) == min(9, ended + 4)
             executor.runs[ended].done(completed())
-        assert await bed.ended(job) == ["completed"]
-    assert [row["ordinal"] for row in await bed.executions(job)] == list(range(9))
+        assert await harness.ended(job) == ["completed"]
+    assert [row["ordinal"] for row in await harness.executions(job)] == list(range(9))
 
 
-async def test_a_partial_job_is_terminal_only_when_all_has_ended(bed: LoopBed) -> None:
+async def test_a_partial_job_is_terminal_only_when_all_has_ended(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    (job,) = await bed.queued(body=matrix(questions=2))
-    async with bed.worker(executor):
+    (job,) = await harness.queued(body=matrix(questions=2))
+    async with harness.worker(executor):
         first, second = await executor.started(2)
         first.done(failed(retryable=False))
-        await until(lambda: _execution_states(bed, job, "failed", "running"), "the first has failed")
-        assert (await bed.job(job))["state"] == "processing"
+        await until(lambda: _execution_states(harness, job, "failed", "running"), "the first has failed")
+        assert (await harness.job(job))["state"] == "processing"
         second.done(completed())
-        assert await bed.ended(job) == ["partial"]
-    await bed.publish()
-    assert (await bed.transport.queue_admin.stats()).dead == 1
+        assert await harness.ended(job) == ["partial"]
+    await harness.publish()
+    assert (await harness.transport.queue_admin.stats()).dead == 1
 
 
-async def test_only_the_failed_executions_run_again(bed: LoopBed) -> None:
+async def test_only_the_failed_executions_run_again(harness: LoopHarness) -> None:
     executor = ScriptedExecutor(
         at_once=lambda _, due: failed() if due.execution.ordinal == 1 and due.attempt == 1 else completed()
     )
-    (job,) = await bed.queued(body=matrix(questions=3))
-    async with bed.worker(executor):
-        await until(lambda: is_in(bed, job, JobState.RETRYING), "the job waits for its retry")
-        await make_due(bed)
-        assert await bed.ended(job) == ["completed"]
-        await bed.nothing_left()
+    (job,) = await harness.queued(body=matrix(questions=3))
+    async with harness.worker(executor):
+        await until(lambda: is_in(harness, job, JobState.RETRYING), "the job waits for its retry")
+        await make_due(harness)
+        assert await harness.ended(job) == ["completed"]
+        await harness.nothing_left()
     assert [(run.due.execution.ordinal, run.due.attempt) for run in executor.runs] == [
         (0, 1),
         (1, 1),
@@ -91,49 +91,49 @@ async def test_only_the_failed_executions_run_again(bed: LoopBed) -> None:
     ]
 
 
-async def test_retries_are_used_up_and_then_it_is_dead(bed: LoopBed) -> None:
+async def test_retries_are_used_up_and_then_it_is_dead(harness: LoopHarness) -> None:
     executor = ScriptedExecutor(at_once=lambda *_: failed())
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
-        for attempt in range(1, bed.config.runner.job_retries + 1):
-            await until(partial(_attempt, bed, job, attempt + 1), f"attempt {attempt} has failed")
-            await make_due(bed)
-        assert await bed.ended(job) == ["failed"]
-    dead_letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
+    (job,) = await harness.queued()
+    async with harness.worker(executor):
+        for attempt in range(1, harness.config.runner.job_retries + 1):
+            await until(partial(_attempt, harness, job, attempt + 1), f"attempt {attempt} has failed")
+            await make_due(harness)
+        assert await harness.ended(job) == ["failed"]
+    dead_letters = await harness.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
     assert [row["reason"] for row in dead_letters] == ["attempts_used_up"]
-    assert len(executor.runs) == bed.config.runner.job_retries + 1
+    assert len(executor.runs) == harness.config.runner.job_retries + 1
 
 
-async def test_a_router_that_is_busy_costs_no_attempt(bed: LoopBed) -> None:
+async def test_a_router_that_is_busy_costs_no_attempt(harness: LoopHarness) -> None:
     answers: Iterator[Outcome] = iter([NotAccepted(30.0, "queue full"), completed()])
     executor = ScriptedExecutor(at_once=lambda *_: next(answers))
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
-        await until(lambda: _next_attempt(bed, job), "the job waits for the router")
-        row = await bed.job(job)
+    (job,) = await harness.queued()
+    async with harness.worker(executor):
+        await until(lambda: _next_attempt(harness, job), "the job waits for the router")
+        row = await harness.job(job)
         assert (row["state"], row["attempt"], row["generation"]) == ("queued", 1, 2)
-        await make_due(bed)
-        assert await bed.ended(job) == ["completed"]
+        await make_due(harness)
+        assert await harness.ended(job) == ["completed"]
     assert [run.due.attempt for run in executor.runs] == [1, 1]
 
 
-async def test_a_router_that_is_busy_for_long_is_told_of_once(bed: LoopBed) -> None:
+async def test_a_router_that_is_busy_for_long_is_told_of_once(harness: LoopHarness) -> None:
     """Thousands of jobs that wrote it down at every look filled the disk while the router was away."""
     executor = ScriptedExecutor()
-    (job,) = await bed.queued()
+    (job,) = await harness.queued()
     delays = []
-    async with bed.worker(executor):
+    async with harness.worker(executor):
         for turn, reason in enumerate(["away", "away", "away", "full", "full"], start=1):
             run = (await executor.started(turn))[-1]
-            await until(partial(_execution_states, bed, job, "running"), "its start is recorded")
+            await until(partial(_execution_states, harness, job, "running"), "its start is recorded")
             run.done(NotAccepted(0.1, reason))
-            row = await until(partial(_postponed, bed, job, turn), "the job waits for the router")
+            row = await until(partial(_postponed, harness, job, turn), "the job waits for the router")
             delays.append(row["deferred"]["delay_s"])
-            await make_due(bed)
+            await make_due(harness)
         (*_, last) = await executor.started(6)
         last.done(completed())
-        assert await bed.ended(job) == ["completed"]
-    assert await told_of(bed, job) == [
+        assert await harness.ended(job) == ["completed"]
+    assert await told_of(harness, job) == [
         "JOB_QUEUED",
         "EXECUTION_START",
         "WAITING",
@@ -143,84 +143,84 @@ async def test_a_router_that_is_busy_for_long_is_told_of_once(bed: LoopBed) -> N
     ]
     assert delays[0] >= 0.1
     assert all(later > earlier for earlier, later in pairwise(delays))
-    assert (await bed.job(job))["attempt"] == 1
+    assert (await harness.job(job))["attempt"] == 1
 
 
-async def test_what_the_router_did_not_take_is_not_said_to_run(bed: LoopBed) -> None:
+async def test_what_the_router_did_not_take_is_not_said_to_run(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
+    (job,) = await harness.queued()
+    async with harness.worker(executor):
         (run,) = await executor.started(1)
-        await until(lambda: bed.executions(job), "its start is recorded")
+        await until(lambda: harness.executions(job), "its start is recorded")
         run.done(NotAccepted(30.0, "queue full"))
-        await until(lambda: _next_attempt(bed, job), "the job waits for the router")
-        (shown,) = await PostgresJobQueries(bed.database).executions(job)
+        await until(lambda: _next_attempt(harness, job), "the job waits for the router")
+        (shown,) = await PostgresJobQueries(harness.database).executions(job)
         newest = shown.newest
         assert (newest.state, newest.attempt, newest.started_at) == ("pending", 1, None)
-        await make_due(bed)
+        await make_due(harness)
         (_, again) = await executor.started(2)
         again.done(completed())
-        assert await bed.ended(job) == ["completed"]
+        assert await harness.ended(job) == ["completed"]
 
 
-async def test_results_count_even_when_the_rest_of_the_matrix_has_to_wait(bed: LoopBed) -> None:
+async def test_results_count_even_when_the_rest_of_the_matrix_has_to_wait(harness: LoopHarness) -> None:
     executor = ScriptedExecutor(
         at_once=lambda job, due: (
             NotAccepted(30.0, "full") if due.execution.ordinal > 0 and job.generation == 1 else completed()
         )
     )
-    (job,) = await bed.queued(body=matrix(questions=3))
-    async with bed.worker(executor):
-        await until(lambda: _next_attempt(bed, job), "the job waits for the router")
-        await make_due(bed)
-        assert await bed.ended(job) == ["completed"]
+    (job,) = await harness.queued(body=matrix(questions=3))
+    async with harness.worker(executor):
+        await until(lambda: _next_attempt(harness, job), "the job waits for the router")
+        await make_due(harness)
+        assert await harness.ended(job) == ["completed"]
     assert [run.due.execution.ordinal for run in executor.runs] == [0, 1, 1, 2]
 
 
-async def test_a_pipeline_goes_on_with_what_the_step_before_gave(bed: LoopBed) -> None:
+async def test_a_pipeline_goes_on_with_what_the_step_before_gave(harness: LoopHarness) -> None:
     outputs = {
         "prompt_enhancer": {"enhanced_prompt": "a bright city"},
         "fast_chat_llm": {"generated_text": "!"},
     }
     executor = ScriptedExecutor(at_once=lambda _, due: completed(outputs[due.execution.item]))
-    (job,) = await bed.queued(body=pipeline())
-    async with bed.worker(executor):
-        await until(lambda: _publish_some(bed), "the next stage is in the outbox")
-        assert await bed.ended(job) == ["completed"]
+    (job,) = await harness.queued(body=pipeline())
+    async with harness.worker(executor):
+        await until(lambda: _publish_some(harness), "the next stage is in the outbox")
+        assert await harness.ended(job) == ["completed"]
     assert [run.due.execution.input for run in executor.runs] == [
         {"prompt": "a city"},
         {"prompt": "a bright city"},
     ]
-    assert (await bed.job(job))["context"] == outputs
+    assert (await harness.job(job))["context"] == outputs
 
 
-async def test_a_step_that_lacks_its_input_ends_the_job_with_the_reason(bed: LoopBed) -> None:
+async def test_a_step_that_lacks_its_input_ends_the_job_with_the_reason(harness: LoopHarness) -> None:
     executor = ScriptedExecutor(at_once=lambda *_: completed({"something": "else"}))
-    (job,) = await bed.queued(body=pipeline())
-    async with bed.worker(executor):
-        await until(lambda: _publish_some(bed), "the next stage is in the outbox")
-        assert await bed.ended(job) == ["partial"]  # the first step is complete
-    assert (await bed.job(job))["failure"]["code"] == "missing_result"
+    (job,) = await harness.queued(body=pipeline())
+    async with harness.worker(executor):
+        await until(lambda: _publish_some(harness), "the next stage is in the outbox")
+        assert await harness.ended(job) == ["partial"]  # the first step is complete
+    assert (await harness.job(job))["failure"]["code"] == "missing_result"
     assert len(executor.runs) == 1
 
 
-async def _publish_some(bed: LoopBed) -> int:
-    return (await bed.publisher.run_once()).count
+async def _publish_some(harness: LoopHarness) -> int:
+    return (await harness.publisher.run_once()).count
 
 
-async def _attempt(bed: LoopBed, job: JobId, attempt: int) -> bool:
-    row = await bed.job(job)
+async def _attempt(harness: LoopHarness, job: JobId, attempt: int) -> bool:
+    row = await harness.job(job)
     return bool(row["attempt"] == attempt and row["state"] == JobState.RETRYING)
 
 
-async def _postponed(bed: LoopBed, job: JobId, times: int) -> Any:
-    row = await bed.job(job)
+async def _postponed(harness: LoopHarness, job: JobId, times: int) -> Any:
+    row = await harness.job(job)
     return row if (row["deferred"] or {}).get("times") == times else None
 
 
-async def _next_attempt(bed: LoopBed, job: JobId) -> Any:
-    return (await bed.job(job))["next_attempt_at"]
+async def _next_attempt(harness: LoopHarness, job: JobId) -> Any:
+    return (await harness.job(job))["next_attempt_at"]
 
 
-async def _execution_states(bed: LoopBed, job: JobId, *states: str) -> bool:
-    return [row["state"] for row in await bed.executions(job)] == list(states)
+async def _execution_states(harness: LoopHarness, job: JobId, *states: str) -> bool:
+    return [row["state"] for row in await harness.executions(job)] == list(states)

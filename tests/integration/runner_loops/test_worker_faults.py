@@ -19,9 +19,10 @@ from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.worker.outcomes import Outcome
 from beacon_runner.worker.run import build_run
 from tests.fixtures.waiting import PATIENCE_S, until
-from tests.integration.runner_loops.bed import (
+from tests.integration.runner_loops.assertions import is_in, make_due, told_of
+from tests.integration.runner_loops.harness import (
     ALL_CLASSES,
-    LoopBed,
+    LoopHarness,
     Running,
     ScriptedExecutor,
     completed,
@@ -29,44 +30,43 @@ from tests.integration.runner_loops.bed import (
     matrix,
     pipeline,
 )
-from tests.integration.runner_loops.looking import is_in, make_due, told_of
 
 NOW = 1_767_225_600.0
 
 
-async def test_a_message_that_is_out_of_date_is_dropped(bed: LoopBed) -> None:
-    (job,) = await bed.queued()
-    await bed.cancel(job)
+async def test_a_message_that_is_out_of_date_is_dropped(harness: LoopHarness) -> None:
+    (job,) = await harness.queued()
+    await harness.cancel(job)
     executor = ScriptedExecutor()
-    async with bed.worker(executor):
-        await bed.nothing_left()
+    async with harness.worker(executor):
+        await harness.nothing_left()
     assert executor.runs == []
-    assert bed.transport.metrics.stale_claims._value.get() == 1
+    assert harness.transport.metrics.stale_claims._value.get() == 1
 
 
-async def test_a_job_cancelled_while_it_runs_stays_cancelled(bed: LoopBed) -> None:
+async def test_a_job_cancelled_while_it_runs_stays_cancelled(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
+    (job,) = await harness.queued()
+    async with harness.worker(executor):
         (run,) = await executor.started(1)
-        await bed.cancel(job)
+        await harness.cancel(job)
         run.done(completed("too late"))
-        await bed.nothing_left()
-    assert (await bed.job(job))["state"] == "cancelled"
-    assert "too late" not in str(await bed.executions(job))
+        await harness.nothing_left()
+    assert (await harness.job(job))["state"] == "cancelled"
+    assert "too late" not in str(await harness.executions(job))
 
 
-async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(bed: LoopBed) -> None:
+async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
+    (job,) = await harness.queued()
+    async with harness.worker(executor):
         (run,) = await executor.started(1)
-        messages = [live.message for live in await bed.live.live_page(None, 10)]
-        assert len(await bed.claims.claim(messages, "other")) == 1  # as after a freeze past the lease
+        messages = [live.message for live in await harness.live.live_page(None, 10)]
+        assert len(await harness.claims.claim(messages, "other")) == 1  # as after a freeze past the lease
         run.done(completed("from the loser"))
-        await until(lambda: _fence_lost(bed), "the worker sees that it lost its fence")
-        assert (await bed.job(job))["state"] == "processing"
-    assert "from the loser" not in str(await bed.executions(job))
+        await until(lambda: _fence_lost(harness), "the worker sees that it lost its fence")
+        assert (await harness.job(job))["state"] == "processing"
+    assert "from the loser" not in str(await harness.executions(job))
 
 
 async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
@@ -74,25 +74,27 @@ async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
 ) -> None:
     """A worker stood still, another brought its job further, and the next message came to the first one."""
     executor = ScriptedExecutor()
-    async with LoopBed.on(database_url, redis_url, lease_s=2.0, heartbeat_s=0.05) as bed:
-        (job,) = await bed.queued()
-        async with bed.worker(executor):
+    async with LoopHarness.on(database_url, redis_url, lease_s=2.0, heartbeat_s=0.05) as harness:
+        (job,) = await harness.queued()
+        async with harness.worker(executor):
             (first,) = await executor.started(1)
-            await until(lambda: bed.executions(job), "its start is written, so that nothing is refused later")
+            await until(
+                lambda: harness.executions(job), "its start is written, so that nothing is refused later"
+            )
             message = Message(job, 1, 0, 1, JobClass.LOW, first.job.user.hex)
-            (taken,) = await bed.claims.claim([message], "another")
-            await bed.claims.record([StageReport(taken, verdict=Deferred(0.0, "full"))])
-            await bed.queue.ack([message])
-            await bed.publish()
-            await until(partial(bed.queue.promote_due_retries, 10), "the next message is due")
+            (taken,) = await harness.claims.claim([message], "another")
+            await harness.claims.record([StageReport(taken, verdict=Deferred(0.0, "full"))])
+            await harness.queue.ack([message])
+            await harness.publish()
+            await until(partial(harness.queue.promote_due_retries, 10), "the next message is due")
             (_, second) = await executor.started(2)
             assert first.given_up
             second.done(completed())
-            assert await bed.ended(job) == ["completed"]
+            assert await harness.ended(job) == ["completed"]
 
             async def forgotten() -> bool:
-                await bed.queue.reclaim(10)
-                return not await bed.transport.redis.exists("jobs:live")
+                await harness.queue.reclaim(10)
+                return not await harness.transport.redis.exists("jobs:live")
 
             await until(forgotten, "Redis has forgotten the first message")
 
@@ -100,8 +102,8 @@ async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
 class Noticing(PostgresClaims):
     """Notes that a report could not be written now."""
 
-    def __init__(self, bed: LoopBed) -> None:
-        super().__init__(bed.database)
+    def __init__(self, harness: LoopHarness) -> None:
+        super().__init__(harness.database)
         self.waits = asyncio.Event()
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
@@ -112,36 +114,36 @@ class Noticing(PostgresClaims):
             raise
 
 
-async def test_results_wait_while_the_schema_is_outdated(bed: LoopBed) -> None:
+async def test_results_wait_while_the_schema_is_outdated(harness: LoopHarness) -> None:
     """Nothing is wrong with the job: it is neither ended as one that cannot be recorded, nor run again."""
-    executor, claims = ScriptedExecutor(), Noticing(bed)
-    (job,) = await bed.queued(body=pipeline())
-    async with bed.worker(executor, claims):
+    executor, claims = ScriptedExecutor(), Noticing(harness)
+    (job,) = await harness.queued(body=pipeline())
+    async with harness.worker(executor, claims):
         (first,) = await executor.started(1)
-        await until(lambda: bed.executions(job), "its start is written")
-        await bed.database.execute("ALTER TABLE jobs RENAME COLUMN deferred TO postponed")
+        await until(lambda: harness.executions(job), "its start is written")
+        await harness.database.execute("ALTER TABLE jobs RENAME COLUMN deferred TO postponed")
         first.done(completed({"enhanced_prompt": "a bright city"}))
         await asyncio.wait_for(claims.waits.wait(), PATIENCE_S)
-        await bed.database.execute("ALTER TABLE jobs RENAME COLUMN postponed TO deferred")
-        await until(bed.publish, "the next step is in the outbox")
+        await harness.database.execute("ALTER TABLE jobs RENAME COLUMN postponed TO deferred")
+        await until(harness.publish, "the next step is in the outbox")
         (_, second) = await executor.started(2)
         second.done(completed({"generated_text": "!"}))
-        assert await bed.ended(job) == ["completed"]
+        assert await harness.ended(job) == ["completed"]
     assert len(executor.runs) == 2
 
 
-async def test_a_job_that_kills_its_workers_is_ended_as_poison(bed: LoopBed) -> None:
-    (job,) = await bed.queued()
-    for number in range(bed.config.runner.max_deliveries):
-        messages = await bed.queue.claim(ALL_CLASSES, 1, f"victim-{number}")
-        assert len(await bed.claims.claim(messages, f"victim-{number}")) == 1
-        await bed.queue.nack(messages, f"victim-{number}")
+async def test_a_job_that_kills_its_workers_is_ended_as_poison(harness: LoopHarness) -> None:
+    (job,) = await harness.queued()
+    for number in range(harness.config.runner.max_deliveries):
+        messages = await harness.queue.claim(ALL_CLASSES, 1, f"victim-{number}")
+        assert len(await harness.claims.claim(messages, f"victim-{number}")) == 1
+        await harness.queue.nack(messages, f"victim-{number}")
     executor = ScriptedExecutor()
-    async with bed.worker(executor):
-        assert await bed.ended(job) == ["failed"]
-        await bed.nothing_left()
+    async with harness.worker(executor):
+        assert await harness.ended(job) == ["failed"]
+        await harness.nothing_left()
     assert executor.runs == []
-    dead_letters = await bed.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
+    dead_letters = await harness.database.fetch("SELECT reason FROM dead_letters WHERE job_id = $1", job)
     assert [row["reason"] for row in dead_letters] == ["poison"]
 
 
@@ -162,114 +164,120 @@ class LosingAnswers:
         return rows
 
 
-async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps(bed: LoopBed) -> None:
-    (job,) = await bed.queued()
-    flapping = LosingAnswers(bed.database)
+async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps(
+    harness: LoopHarness,
+) -> None:
+    (job,) = await harness.queued()
+    flapping = LosingAnswers(harness.database)
     claims = PostgresClaims(flapping)  # type: ignore[arg-type]
-    for _ in range(bed.config.runner.max_deliveries + 1):
-        messages = await bed.queue.claim(ALL_CLASSES, 1, "unlucky")
+    for _ in range(harness.config.runner.max_deliveries + 1):
+        messages = await harness.queue.claim(ALL_CLASSES, 1, "unlucky")
         flapping.losing = True
         with pytest.raises(StoreUnavailableError):
             await claims.claim(messages, "unlucky")
         flapping.losing = False
-        await bed.queue.nack(messages, "unlucky")
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed()), claims):
-        assert await bed.ended(job) == ["completed"]
+        await harness.queue.nack(messages, "unlucky")
+    async with harness.worker(ScriptedExecutor(at_once=lambda *_: completed()), claims):
+        assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_pipeline_that_ends_after_a_finished_step_is_partial_whatever_ended_it(bed: LoopBed) -> None:
-    failing, killing = await bed.queued(2, body=pipeline())
+async def test_a_pipeline_that_ends_after_a_finished_step_is_partial_whatever_ended_it(
+    harness: LoopHarness,
+) -> None:
+    failing, killing = await harness.queued(2, body=pipeline())
     first = ScriptedExecutor(at_once=lambda *_: completed({"enhanced_prompt": "a bright city"}))
-    async with bed.worker(first):
-        await until(lambda: _second_stage(bed, failing, killing), "both have finished their first step")
-    await bed.publish()
-    for number in range(bed.config.runner.max_deliveries):
-        messages = await bed.queue.claim(ALL_CLASSES, 2, f"victim-{number}")
-        await bed.claims.claim([one for one in messages if one.job == killing], f"victim-{number}")
-        await bed.queue.nack(messages, f"victim-{number}")
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
-        assert await bed.ended(failing, killing) == ["partial", "partial"]
-    assert (await told_of(bed, failing))[-1] == (await told_of(bed, killing))[-1] == "JOB_PARTIAL"
-    assert (await bed.job(failing))["context"] == {"prompt_enhancer": {"enhanced_prompt": "a bright city"}}
+    async with harness.worker(first):
+        await until(lambda: _second_stage(harness, failing, killing), "both have finished their first step")
+    await harness.publish()
+    for number in range(harness.config.runner.max_deliveries):
+        messages = await harness.queue.claim(ALL_CLASSES, 2, f"victim-{number}")
+        await harness.claims.claim([one for one in messages if one.job == killing], f"victim-{number}")
+        await harness.queue.nack(messages, f"victim-{number}")
+    async with harness.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
+        assert await harness.ended(failing, killing) == ["partial", "partial"]
+    assert (await told_of(harness, failing))[-1] == (await told_of(harness, killing))[-1] == "JOB_PARTIAL"
+    assert (await harness.job(failing))["context"] == {
+        "prompt_enhancer": {"enhanced_prompt": "a bright city"}
+    }
 
 
-async def test_a_job_that_comes_forward_between_crashes_is_no_poison(bed: LoopBed) -> None:
-    questions = bed.config.runner.max_deliveries + 2
-    (job,) = await bed.queued(body=matrix(questions=questions))
+async def test_a_job_that_comes_forward_between_crashes_is_no_poison(harness: LoopHarness) -> None:
+    questions = harness.config.runner.max_deliveries + 2
+    (job,) = await harness.queued(body=matrix(questions=questions))
     for ordinal in range(questions):
-        messages = await bed.queue.claim(ALL_CLASSES, 1, "victim")
-        (claimed,) = await bed.claims.claim(messages, "victim")
+        messages = await harness.queue.claim(ALL_CLASSES, 1, "victim")
+        (claimed,) = await harness.claims.claim(messages, "victim")
         run = build_run(messages[0], claimed, NOW, max_deliveries=3)
         started = run.start_next(1)
         assert started is not None
         assert started.execution.ordinal == ordinal
         run.finish(started, completed(), NOW, NOW)
-        await bed.claims.record([run.take_report()])
-        await bed.queue.nack(messages, "victim")  # it died, and the reaper came
-    async with bed.worker(ScriptedExecutor()):
-        assert await bed.ended(job) == ["completed"]
+        await harness.claims.record([run.take_report()])
+        await harness.queue.nack(messages, "victim")  # it died, and the reaper came
+    async with harness.worker(ScriptedExecutor()):
+        assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_result_that_cannot_be_stored_ends_its_own_job_only(bed: LoopBed) -> None:
-    jobs = await bed.queued(3)
+async def test_a_result_that_cannot_be_stored_ends_its_own_job_only(harness: LoopHarness) -> None:
+    jobs = await harness.queued(3)
     executor = ScriptedExecutor(at_once=lambda job, _: completed("\ud800" if job.id == jobs[1] else "fine"))
-    async with bed.worker(executor):
-        assert await bed.ended(*jobs) == ["completed", "failed", "completed"]
-    assert (await bed.job(jobs[1]))["failure"]["code"] == "result_not_recordable"
+    async with harness.worker(executor):
+        assert await harness.ended(*jobs) == ["completed", "failed", "completed"]
+    assert (await harness.job(jobs[1]))["failure"]["code"] == "result_not_recordable"
 
 
-async def test_a_failure_that_is_told_twice_counts_once(bed: LoopBed) -> None:
+async def test_a_failure_that_is_told_twice_counts_once(harness: LoopHarness) -> None:
     """Incident 11: a failure fired two signals, and the load counter of its lane went wrong for good."""
     executor = ScriptedExecutor()
-    jobs = await bed.queued(2)
-    async with bed.worker(executor):
+    jobs = await harness.queued(2)
+    async with harness.worker(executor):
         first, second = await executor.started(2)
-        messages = [live.message for live in await bed.live.live_page(None, 9)]
+        messages = [live.message for live in await harness.live.live_page(None, 9)]
         first.done(failed(retryable=False))
-        await bed.ended(first.job.id)
-        await until(lambda: _leased(bed, 1), "the first is done with")
-        await bed.queue.ack([message for message in messages if message.job == first.job.id])
-        assert (await bed.transport.queue_admin.stats()).leased == 1
-        assert await bed.transport.queue_admin.reset_lanes() == []
+        await harness.ended(first.job.id)
+        await until(lambda: _leased(harness, 1), "the first is done with")
+        await harness.queue.ack([message for message in messages if message.job == first.job.id])
+        assert (await harness.transport.queue_admin.stats()).leased == 1
+        assert await harness.transport.queue_admin.reset_lanes() == []
         second.done(completed())
-        await bed.ended(*jobs)
-        await bed.nothing_left()
+        await harness.ended(*jobs)
+        await harness.nothing_left()
 
 
-async def test_where_an_execution_ran_is_recorded_beside_where_it_was_asked_for(bed: LoopBed) -> None:
+async def test_where_an_execution_ran_is_recorded_beside_where_it_was_asked_for(harness: LoopHarness) -> None:
     """Incident 6: a retry "for EU" ran in the US, and the record said EU."""
     elsewhere = completed().model_copy(update={"actual_region": "EU", "backend": "eu-1"})
-    (job,) = await bed.queued()
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: elsewhere)):
-        assert await bed.ended(job) == ["completed"]
-    (row,) = await bed.executions(job)
+    (job,) = await harness.queued()
+    async with harness.worker(ScriptedExecutor(at_once=lambda *_: elsewhere)):
+        assert await harness.ended(job) == ["completed"]
+    (row,) = await harness.executions(job)
     assert (row["region"], row["actual_region"], row["backend"]) == ("US", "EU", "eu-1")
 
 
-async def test_a_result_that_cannot_be_stored_costs_a_matrix_only_itself(bed: LoopBed) -> None:
-    (job,) = await bed.queued(body=matrix(questions=3))
+async def test_a_result_that_cannot_be_stored_costs_a_matrix_only_itself(harness: LoopHarness) -> None:
+    (job,) = await harness.queued(body=matrix(questions=3))
     executor = ScriptedExecutor(
         at_once=lambda _, due: completed({"n": 2**70} if due.execution.ordinal == 1 else "fine")
     )
-    async with bed.worker(executor):
-        assert await bed.ended(job) == ["partial"]
-    assert [row["output"] for row in await bed.executions(job)] == ["fine", None, "fine"]
+    async with harness.worker(executor):
+        assert await harness.ended(job) == ["partial"]
+    assert [row["output"] for row in await harness.executions(job)] == ["fine", None, "fine"]
 
 
-async def test_a_job_that_cannot_be_begun_costs_the_others_nothing(bed: LoopBed) -> None:
+async def test_a_job_that_cannot_be_begun_costs_the_others_nothing(harness: LoopHarness) -> None:
     """Incident 14: slots leaked, and a tenant stood still with its jobs waiting and idle workers."""
-    slots = bed.config.pools["all"].slots
-    strange = await bed.queued(slots + 1)
-    await bed.database.execute("UPDATE jobs SET spec = '{}' WHERE id = ANY ($1::uuid[])", strange)
-    (ordinary,) = await bed.queued()
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed())):
-        assert await bed.ended(*strange) == ["failed"] * len(strange)
-        assert await bed.ended(ordinary) == ["completed"]
-        await bed.nothing_left()
-    assert (await bed.job(strange[0]))["failure"]["code"] == "worker_error"
+    slots = harness.config.pools["all"].slots
+    strange = await harness.queued(slots + 1)
+    await harness.database.execute("UPDATE jobs SET spec = '{}' WHERE id = ANY ($1::uuid[])", strange)
+    (ordinary,) = await harness.queued()
+    async with harness.worker(ScriptedExecutor(at_once=lambda *_: completed())):
+        assert await harness.ended(*strange) == ["failed"] * len(strange)
+        assert await harness.ended(ordinary) == ["completed"]
+        await harness.nothing_left()
+    assert (await harness.job(strange[0]))["failure"]["code"] == "worker_error"
 
 
-async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(bed: LoopBed) -> None:
+async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(harness: LoopHarness) -> None:
     class Stumbling(ScriptedExecutor):
         def start(
             self, job: ClaimedJob, started: PendingExecution, done: Callable[[Outcome], None]
@@ -278,12 +286,16 @@ async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(bed:
                 raise ValueError("what is this?")
             return super().start(job, started, done)
 
-    (job,) = await bed.queued(body=matrix(questions=3))
-    async with bed.worker(Stumbling(at_once=lambda *_: completed())):
-        await until(lambda: is_in(bed, job, JobState.RETRYING), "the job is to be tried again")
-        assert [row["state"] for row in await bed.executions(job)] == ["completed", "pending", "completed"]
-        await make_due(bed)
-        assert await bed.ended(job) == ["completed"]
+    (job,) = await harness.queued(body=matrix(questions=3))
+    async with harness.worker(Stumbling(at_once=lambda *_: completed())):
+        await until(lambda: is_in(harness, job, JobState.RETRYING), "the job is to be tried again")
+        assert [row["state"] for row in await harness.executions(job)] == [
+            "completed",
+            "pending",
+            "completed",
+        ]
+        await make_due(harness)
+        assert await harness.ended(job) == ["completed"]
 
 
 async def test_a_worker_that_stood_still_after_its_claim_robs_nobody(
@@ -291,100 +303,100 @@ async def test_a_worker_that_stood_still_after_its_claim_robs_nobody(
 ) -> None:
     """Its lease may be over: fencing the job now would take it from the worker that has it."""
     clock = ManualClock()
-    async with LoopBed.on(database_url, redis_url, clock=clock) as bed:
-        (job,) = await bed.queued()
-        claim = bed.queue.claim
+    async with LoopHarness.on(database_url, redis_url, clock=clock) as harness:
+        (job,) = await harness.queued()
+        claim = harness.queue.claim
 
         async def slow_claim(*arguments: Any) -> Any:
             messages = await claim(*arguments)
-            await clock.advance(bed.config.runner.lease_s * 0.9)
+            await clock.advance(harness.config.runner.lease_s * 0.9)
             return messages
 
-        bed.queue.claim = slow_claim
+        harness.queue.claim = slow_claim
         executor = ScriptedExecutor(at_once=lambda *_: completed())
-        async with bed.worker(executor):
-            await until(lambda: _waiting(bed), "the message waits again")
+        async with harness.worker(executor):
+            await until(lambda: _waiting(harness), "the message waits again")
             assert executor.runs == []
-            assert (await bed.job(job))["deliveries"] == 0
+            assert (await harness.job(job))["deliveries"] == 0
 
 
-async def test_results_wait_for_a_store_that_is_away(bed: LoopBed) -> None:
+async def test_results_wait_for_a_store_that_is_away(harness: LoopHarness) -> None:
     class Away:
         def __init__(self) -> None:
             self.refusals = 2
-            self.claim = bed.claims.claim
+            self.claim = harness.claims.claim
 
         async def record(self, reports: Any) -> frozenset[JobId]:
             if self.refusals:
                 self.refusals -= 1
                 raise StoreUnavailableError("restarting")
-            return await bed.claims.record(reports)
+            return await harness.claims.record(reports)
 
-    (job,) = await bed.queued()
-    async with bed.worker(ScriptedExecutor(at_once=lambda *_: completed()), Away()):
-        assert await bed.ended(job) == ["completed"]
+    (job,) = await harness.queued()
+    async with harness.worker(ScriptedExecutor(at_once=lambda *_: completed()), Away()):
+        assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_store_that_is_away_gets_no_claims_and_loses_none(bed: LoopBed) -> None:
+async def test_a_store_that_is_away_gets_no_claims_and_loses_none(harness: LoopHarness) -> None:
     class Away:
         def __init__(self) -> None:
             self.called = asyncio.Event()
-            self.record = bed.claims.record
+            self.record = harness.claims.record
 
         async def claim(self, *_: Any) -> Any:
             self.called.set()
             raise StoreUnavailableError("restarting")
 
     away = Away()
-    (job,) = await bed.queued()
-    async with bed.worker(ScriptedExecutor(), away):
+    (job,) = await harness.queued()
+    async with harness.worker(ScriptedExecutor(), away):
         await away.called.wait()
-        await until(lambda: _waiting(bed), "the message is back in its lane")
-    assert (await bed.job(job))["deliveries"] == 0
+        await until(lambda: _waiting(harness), "the message is back in its lane")
+    assert (await harness.job(job))["deliveries"] == 0
 
 
-async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(bed: LoopBed) -> None:
+async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    (job,) = await bed.queued(body=matrix(questions=2))
-    async with bed.worker(executor):
+    (job,) = await harness.queued(body=matrix(questions=2))
+    async with harness.worker(executor):
         first, second = await executor.started(2)
         first.done(completed("kept"))
     assert second.given_up
-    row = await bed.job(job)
+    row = await harness.job(job)
     assert (row["state"], row["attempt"], row["deliveries"], row["generation"]) == ("queued", 1, 0, 1)
-    assert [message.job for message in await bed.queue.claim(ALL_CLASSES, 5, "next")] == [job]
-    assert (await bed.executions(job))[0]["output"] == "kept"
-    await bed.queue.nack([live.message for live in await bed.live.live_page(None, 5)], "next")
+    assert [message.job for message in await harness.queue.claim(ALL_CLASSES, 5, "next")] == [job]
+    assert (await harness.executions(job))[0]["output"] == "kept"
+    await harness.queue.nack([live.message for live in await harness.live.live_page(None, 5)], "next")
     again = ScriptedExecutor(at_once=lambda *_: completed())
-    async with bed.worker(again):
-        assert await bed.ended(job) == ["completed"]
+    async with harness.worker(again):
+        assert await harness.ended(job) == ["completed"]
     assert [run.due.execution.ordinal for run in again.runs] == [1]  # what had ended is not run again
 
 
-async def test_a_worker_told_to_stop_waits_for_what_is_about_to_end(bed: LoopBed) -> None:
+async def test_a_worker_told_to_stop_waits_for_what_is_about_to_end(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    bed.transport.config = bed.config.model_copy(
-        update={"runner": bed.config.runner.model_copy(update={"stop_grace_s": 20.0})}
+    harness.transport.config = harness.config.model_copy(
+        update={"runner": harness.config.runner.model_copy(update={"stop_grace_s": 20.0})}
     )
-    (job,) = await bed.queued()
-    async with bed.worker(executor):
+    (job,) = await harness.queued()
+    async with harness.worker(executor):
         (run,) = await executor.started(1)
         asyncio.get_running_loop().call_later(0.05, run.done, completed())
-    assert (await bed.job(job))["state"] == "completed"
-    await bed.nothing_left()
+    assert (await harness.job(job))["state"] == "completed"
+    await harness.nothing_left()
 
 
-async def _waiting(bed: LoopBed) -> int:
-    return sum((await bed.transport.queue_admin.stats()).waiting.values())
+async def _waiting(harness: LoopHarness) -> int:
+    return sum((await harness.transport.queue_admin.stats()).waiting.values())
 
 
-async def _leased(bed: LoopBed, count: int) -> bool:
-    return (await bed.transport.queue_admin.stats()).leased == count
+async def _leased(harness: LoopHarness, count: int) -> bool:
+    return (await harness.transport.queue_admin.stats()).leased == count
 
 
-async def _fence_lost(bed: LoopBed) -> bool:
-    return bool(bed.transport.metrics.fence_conflicts._value.get())
+async def _fence_lost(harness: LoopHarness) -> bool:
+    return bool(harness.transport.metrics.fence_conflicts._value.get())
 
 
-async def _second_stage(bed: LoopBed, *jobs: JobId) -> bool:
-    return [(await bed.job(job))["stage"] for job in jobs] == [1] * len(jobs)
+async def _second_stage(harness: LoopHarness, *jobs: JobId) -> bool:
+    return [(await harness.job(job))["stage"] for job in jobs] == [1] * len(jobs)

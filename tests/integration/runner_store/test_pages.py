@@ -8,20 +8,20 @@ import pytest
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
-from tests.integration.runner_store.bed import GENERATION, MATRIX, USER, Bed
+from tests.integration.runner_store.harness import GENERATION, MATRIX, USER, StoreHarness
 
 
 async def page(
-    bed: Bed, *states: JobState, after: JobId | None = None, limit: int = 10
+    harness: StoreHarness, *states: JobState, after: JobId | None = None, limit: int = 10
 ) -> dict[JobId, JobState]:
-    found = await bed.queries.page(USER, after=after, states=states, kind=None, limit=limit)
+    found = await harness.queries.page(USER, after=after, states=states, kind=None, limit=limit)
     return {head.id: head.state for head in found}
 
 
 def change_after_first_statement(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch, change: Callable[[], Awaitable[object]]
+    harness: StoreHarness, monkeypatch: pytest.MonkeyPatch, change: Callable[[], Awaitable[object]]
 ) -> None:
-    fetch = bed.database.fetch
+    fetch = harness.database.fetch
 
     async def fetch_and_change(*call: Any) -> Sequence[Any]:
         monkeypatch.undo()
@@ -29,49 +29,49 @@ def change_after_first_statement(
         await change()
         return rows
 
-    monkeypatch.setattr(bed.database, "fetch", fetch_and_change)
+    monkeypatch.setattr(harness.database, "fetch", fetch_and_change)
 
 
 async def test_a_job_that_ends_while_a_page_is_read_is_on_it_as_it_was(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
+    harness: StoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = await bed.submit()
-    claimed = await bed.claim()
-    change_after_first_statement(bed, monkeypatch, lambda: bed.run(claimed, "a cat"))
-    assert await page(bed, JobState.PROCESSING, JobState.COMPLETED) == {job: JobState.PROCESSING}
+    job = await harness.submit()
+    claimed = await harness.claim()
+    change_after_first_statement(harness, monkeypatch, lambda: harness.run(claimed, "a cat"))
+    assert await page(harness, JobState.PROCESSING, JobState.COMPLETED) == {job: JobState.PROCESSING}
 
 
 async def test_a_job_that_is_resumed_while_a_page_is_read_is_on_it_as_it_was(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
+    harness: StoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = await bed.dead(GENERATION, "later")
-    change_after_first_statement(bed, monkeypatch, lambda: bed.jobs.resume(job, USER))
-    assert await page(bed, JobState.QUEUED, JobState.FAILED) == {job: JobState.FAILED}
+    job = await harness.dead(GENERATION, "later")
+    change_after_first_statement(harness, monkeypatch, lambda: harness.jobs.resume(job, USER))
+    assert await page(harness, JobState.QUEUED, JobState.FAILED) == {job: JobState.FAILED}
 
 
-async def test_any_states_have_their_jobs_newest_first(bed: Bed) -> None:
+async def test_any_states_have_their_jobs_newest_first(harness: StoreHarness) -> None:
     jobs: dict[JobId, JobState] = {}
     for _ in range(2):
-        jobs[await bed.dead(GENERATION, "never")] = JobState.FAILED
-        jobs[await bed.dead(MATRIX, "yes", "never", "yes", "yes")] = JobState.PARTIAL
-        cancelled = await bed.submit()
-        await bed.jobs.cancel(cancelled, USER)
-        await bed.published()
+        jobs[await harness.dead(GENERATION, "never")] = JobState.FAILED
+        jobs[await harness.dead(MATRIX, "yes", "never", "yes", "yes")] = JobState.PARTIAL
+        cancelled = await harness.submit()
+        await harness.jobs.cancel(cancelled, USER)
+        await harness.published()
         jobs[cancelled] = JobState.CANCELLED
-        jobs[await bed.submit()] = JobState.COMPLETED
-        await bed.run(await bed.claim(), "a cat")
-        jobs[await bed.submit(MATRIX)] = JobState.RETRYING
-        await bed.run(await bed.claim(), "later", "yes", "yes", "yes")
-        await bed.published()
-        jobs[await bed.submit()] = JobState.PROCESSING
-        await bed.claim()
-        jobs[await bed.submit()] = JobState.QUEUED
-        await bed.published()
+        jobs[await harness.submit()] = JobState.COMPLETED
+        await harness.run(await harness.claim(), "a cat")
+        jobs[await harness.submit(MATRIX)] = JobState.RETRYING
+        await harness.run(await harness.claim(), "later", "yes", "yes", "yes")
+        await harness.published()
+        jobs[await harness.submit()] = JobState.PROCESSING
+        await harness.claim()
+        jobs[await harness.submit()] = JobState.QUEUED
+        await harness.published()
     newest = sorted(jobs, reverse=True)
     for count in range(1, len(JobState) + 1):
         for states in combinations(JobState, count):
             wanted = [(job, jobs[job]) for job in newest if jobs[job] in states]
-            assert list((await page(bed, *states, limit=20)).items()) == wanted
-            assert list((await page(bed, *states, limit=2)).items()) == wanted[:2]
-            rest = await page(bed, *states, after=wanted[1][0], limit=20)
+            assert list((await page(harness, *states, limit=20)).items()) == wanted
+            assert list((await page(harness, *states, limit=2)).items()) == wanted[:2]
+            rest = await page(harness, *states, after=wanted[1][0], limit=20)
             assert list(rest.items()) == wanted[2:]

@@ -8,7 +8,7 @@ import pytest
 from beacon_contracts.ids import new_uuid
 from beacon_runner.postgres.statements import statements
 from tests.fixtures.statement_files import statement_files
-from tests.integration.runner_store.bed import Bed, judged, new_job
+from tests.integration.runner_store.harness import StoreHarness, judged, new_job
 from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
 
 # Statement, and how many parameters it has; all may be null for a generic plan.
@@ -53,8 +53,8 @@ def scans(plan: dict[str, Any]) -> list[str]:
     return found
 
 
-async def generic_plan(bed: Bed, statement: str) -> dict[str, Any]:
-    async with bed.database.acquire() as connection:
+async def generic_plan(harness: StoreHarness, statement: str) -> dict[str, Any]:
+    async with harness.database.acquire() as connection:
         prepared = await connection.prepare(statement)
         await connection.execute(FORCE_GENERIC)
         nulls = ", ".join("NULL" for _ in prepared.get_parameters())
@@ -67,25 +67,27 @@ async def generic_plan(bed: Bed, statement: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("file", "name"), HOT)
-async def test_a_hot_statement_reads_no_table_from_end_to_end(bed: Bed, file: str, name: str) -> None:
-    plan = await generic_plan(bed, statements(file)[name])
+async def test_a_hot_statement_reads_no_table_from_end_to_end(
+    harness: StoreHarness, file: str, name: str
+) -> None:
+    plan = await generic_plan(harness, statements(file)[name])
     assert not set(scans(plan)) & BIG
 
 
-async def test_the_claim_still_goes_by_key_when_many_jobs_wait(bed: Bed) -> None:
+async def test_the_claim_still_goes_by_key_when_many_jobs_wait(harness: StoreHarness) -> None:
     user = new_uuid()
-    await bed.submissions.submit([new_job(user=user) for _ in range(5_000)])
-    plan = await generic_plan(bed, statements("claim")["claim"])
+    await harness.submissions.submit([new_job(user=user) for _ in range(5_000)])
+    plan = await generic_plan(harness, statements("claim")["claim"])
     text = json.dumps(plan)
     assert "jobs_pkey" in text
     assert scans(plan) == []
 
 
 @pytest.mark.parametrize("name", ["live_page", "oldest", "promote"])
-async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(bed: Bed, name: str) -> None:
+async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(harness: StoreHarness, name: str) -> None:
     """The gauge of the oldest job once read all of them, every 15 seconds."""
-    await bed.submissions.submit([new_job(user=new_uuid()) for _ in range(5_000)])
-    plan = await generic_plan(bed, statements("live")[name])
+    await harness.submissions.submit([new_job(user=new_uuid()) for _ in range(5_000)])
+    plan = await generic_plan(harness, statements("live")[name])
     assert "jobs_by_arrival" in json.dumps(plan)
     assert "Sort" not in json.dumps(plan)
     assert scans(plan) == []
@@ -94,19 +96,19 @@ async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(bed: Bed, name
 @pytest.mark.parametrize("history", [0, 1_000])
 @pytest.mark.parametrize(("file", "name"), [("read", "page"), ("limits", "used")])
 async def test_all_jobs_of_a_user_are_read_along_two_indexes_no_further_than_needed(
-    bed: Bed, file: str, name: str, history: int
+    harness: StoreHarness, file: str, name: str, history: int
 ) -> None:
     """No index has them all: those that live and those that ended are merged, each from its newest on."""
-    await live_and_end(bed, history)
-    arms = merged_arms(await generic_plan(bed, statements(file)[name]))
+    await live_and_end(harness, history)
+    arms = merged_arms(await generic_plan(harness, statements(file)[name]))
     assert [scan["Index Name"] for scan in arms] == ["jobs_live", "jobs_ended"]
 
 
 @pytest.mark.parametrize("history", [0, 1_000])
-async def test_rare_states_are_not_looked_for_in_a_long_history(bed: Bed, history: int) -> None:
+async def test_rare_states_are_not_looked_for_in_a_long_history(harness: StoreHarness, history: int) -> None:
     """States that were not requested are not scanned: their branch has a one-time filter."""
-    await live_and_end(bed, history)
-    plan = await generic_plan(bed, statements("read")["page_in_states"])
+    await live_and_end(harness, history)
+    plan = await generic_plan(harness, statements("read")["page_in_states"])
     arms = merged_arms(plan)
     assert [scan["Index Name"] for scan in arms] == ["jobs_live", "jobs_not_completed", "jobs_ended"]
     gates = [gate["One-Time Filter"] for gate in nodes(plan, "Result")]
@@ -125,17 +127,17 @@ def merged_arms(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return arms
 
 
-async def live_and_end(bed: Bed, count: int) -> None:
+async def live_and_end(harness: StoreHarness, count: int) -> None:
     if count:
-        await end(bed, count)
-        await bed.submissions.submit([new_job() for _ in range(count)])
+        await end(harness, count)
+        await harness.submissions.submit([new_job() for _ in range(count)])
 
 
-async def end(bed: Bed, count: int) -> None:
+async def end(harness: StoreHarness, count: int) -> None:
     """Bring so many jobs to their end."""
-    await bed.submissions.submit([new_job() for _ in range(count)])
-    claimed = await bed.claims.claim(await bed.messages(), "w1")
-    await bed.claims.record([judged(one, "done") for one in claimed])
+    await harness.submissions.submit([new_job() for _ in range(count)])
+    claimed = await harness.claims.claim(await harness.messages(), "w1")
+    await harness.claims.record([judged(one, "done") for one in claimed])
 
 
 def nodes(plan: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -145,14 +147,14 @@ def nodes(plan: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return found
 
 
-async def test_a_claim_touches_no_index(bed: Bed) -> None:
+async def test_a_claim_touches_no_index(harness: StoreHarness) -> None:
     """No index may name a column that a claim changes, not even in its condition.
 
     And every page must have room for the second version of all its rows, which has the name of a worker.
     """
-    await bed.submissions.submit([new_job(user=new_uuid()) for _ in range(200)])
-    await bed.claims.claim(await bed.messages(), "worker-5d8f7c9b64-x2x7q-4711-0123456789abcdef")
-    async with bed.database.acquire() as connection:
+    await harness.submissions.submit([new_job(user=new_uuid()) for _ in range(200)])
+    await harness.claims.claim(await harness.messages(), "worker-5d8f7c9b64-x2x7q-4711-0123456789abcdef")
+    async with harness.database.acquire() as connection:
         await connection.execute("SELECT pg_stat_force_next_flush()")
         row = await connection.fetchrow(
             "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'jobs'"
@@ -161,8 +163,8 @@ async def test_a_claim_touches_no_index(bed: Bed) -> None:
     assert tuple(row) == (200, 200)
 
 
-async def test_every_statement_fits_the_schema(bed: Bed) -> None:
-    async with bed.database.acquire() as connection:
+async def test_every_statement_fits_the_schema(harness: StoreHarness) -> None:
+    async with harness.database.acquire() as connection:
         for file in statement_files():
             for name, statement in statements(file).items():
                 prepared = await connection.prepare(statement)

@@ -3,17 +3,17 @@
 import orjson
 
 from beacon_contracts.ids import UserId, new_uuid
-from tests.integration.runner_store.bed import GENERATION, Bed, new_job
+from tests.integration.runner_store.harness import GENERATION, StoreHarness, new_job
 from tests.integration.runner_store.statements import ROOM
 
 JOBS = 20_000
 
 
-async def test_a_waiting_job_takes_at_most_a_kilobyte_besides_its_input(bed: Bed) -> None:
+async def test_a_waiting_job_takes_at_most_a_kilobyte_besides_its_input(harness: StoreHarness) -> None:
     users = [UserId(new_uuid()) for _ in range(50)]
-    empty = await bed.database.fetchval(ROOM)
+    empty = await harness.database.fetchval(ROOM)
     for start in range(0, JOBS, 1_000):
         jobs = [new_job(user=users[number % 50], lane=users[number % 50].hex) for number in range(1_000)]
-        assert len(await bed.submissions.submit(jobs)) == 1_000, start
-    used = await bed.database.fetchval(ROOM) - empty
+        assert len(await harness.submissions.submit(jobs)) == 1_000, start
+    used = await harness.database.fetchval(ROOM) - empty
     assert used / JOBS - len(orjson.dumps(GENERATION.spec["input"])) <= 1_024

@@ -9,7 +9,7 @@ from beacon_contracts.jobs import job_submission
 from beacon_runner.domain.admission import Admission, AdmittedJob
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.plan import execution_keys, stage_plan
-from tests.unit.runner_domain.making import shipped_config
+from tests.unit.runner_domain.factories import shipped_config
 
 ADMISSION = Admission(shipped_config())
 MATRIX = {

@@ -18,7 +18,7 @@ from beacon_runner.domain.stage_result import (
     StageReport,
     Verdict,
 )
-from tests.unit.runner_domain.making import (
+from tests.unit.runner_domain.factories import (
     JOB,
     NOW,
     claimed,

@@ -3,7 +3,7 @@ import pytest
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.plan import PlanError, execution_keys, pending_executions, stage_plan
-from tests.unit.runner_domain.making import known, matrix_spec, pipeline_spec
+from tests.unit.runner_domain.factories import known, matrix_spec, pipeline_spec
 
 
 def test_a_matrix_is_questions_by_models_by_regions_in_a_fixed_order() -> None:

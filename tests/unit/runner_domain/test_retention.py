@@ -6,7 +6,7 @@ from beacon_config.limits import RetentionConfig
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.retention import Removal, RetentionCandidate, is_expired
 from beacon_runner.domain.states import LIVE, TERMINAL
-from tests.unit.runner_domain.making import JOB
+from tests.unit.runner_domain.factories import JOB
 
 KEPT = RetentionConfig(events_s=100, idempotency_s=200, jobs_s=300)
 OLD = RetentionCandidate(JOB, JobState.COMPLETED, 1, submitted_s=1e6, ended_s=1e6)

@@ -29,7 +29,7 @@ from beacon_runner.domain.verdict import (
     defer,
     poison_verdict,
 )
-from tests.unit.runner_domain.making import (
+from tests.unit.runner_domain.factories import (
     claimed,
     completed,
     failed,

@@ -4,7 +4,7 @@ from beacon_config.tiers import LanesConfig, LaneStrategy
 from beacon_contracts.ids import UserId
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.wait_estimate import estimated_wait_s, jobs_ahead
-from tests.unit.runner_domain.making import shipped_config
+from tests.unit.runner_domain.factories import shipped_config
 
 
 def test_a_new_job_waits_for_one_round_of_the_lanes() -> None:

@@ -11,7 +11,7 @@ from beacon_redis import RedisAddress
 from beacon_runner.domain.retention import Removal, RetentionCandidate
 from beacon_runner.maintenance.retention import Retention
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay
-from tests.unit.runner_domain.making import JOB, shipped_config
+from tests.unit.runner_domain.factories import JOB, shipped_config
 
 YEAR_S = 365 * 86_400.0
 OLD = RetentionCandidate(JOB, JobState.COMPLETED, 1, submitted_s=YEAR_S, ended_s=YEAR_S)

@@ -32,7 +32,7 @@ from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.reconcile import PostgresReconcile
 from beacon_runner.postgres.retention import PostgresRetention
 from beacon_runner.postgres.submissions import PostgresSubmissions
-from tests.fixtures.job_service import JobCommandsBed
+from tests.fixtures.job_service import JobCommandsHarness
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -81,7 +81,7 @@ PIPELINE = AdmittedJob(
 
 
 @dataclass(frozen=True)
-class Bed:
+class StoreHarness:
     database: Database
 
     @property
@@ -98,13 +98,13 @@ class Bed:
 
     @property
     def jobs(self) -> JobService:
-        return JobCommandsBed(self.database).service(CONFIG)
+        return JobCommandsHarness(self.database).service(CONFIG)
 
     async def cancel(self, job: JobId, owner: UserId | None = None) -> list[RouterCancel]:
         """The cancels that would be sent to the routers."""
-        bed = JobCommandsBed(self.database)
-        await bed.service(CONFIG).cancel(job, owner)
-        return bed.cancelled
+        harness = JobCommandsHarness(self.database)
+        await harness.service(CONFIG).cancel(job, owner)
+        return harness.cancelled
 
     @property
     def dead_letters(self) -> PostgresDeadLetters:

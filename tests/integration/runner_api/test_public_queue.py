@@ -6,19 +6,19 @@ from beacon_contracts.ids import decode_job_id
 from beacon_contracts.router_status import SchedulerStatus, SchedulerView
 from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.credit import PostgresCredit
-from tests.integration.runner_api.bed import GENERATION, PIPELINE, ApiBed, Caller
+from tests.integration.runner_api.harness import GENERATION, PIPELINE, ApiHarness, Caller
 
 SECRET = "only the owner may read this"
 SONG = {"prompt": SECRET, "model": "music", "duration": 30, "loop": True}
 
 
-async def look(api: ApiBed, caller: Caller, path: str) -> Any:
+async def look(api: ApiHarness, caller: Caller, path: str) -> Any:
     await api.publish()
     await api.clock.advance(2)
     return await caller.get(path)
 
 
-async def test_generate_is_a_generation(api: ApiBed) -> None:
+async def test_generate_is_a_generation(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.PREMIUM)
     accepted = await anna.post("/generate", SONG, 202)
     assert (accepted["status"], accepted["tier"], accepted["priority"]) == ("queued", "premium", "medium")
@@ -27,7 +27,7 @@ async def test_generate_is_a_generation(api: ApiBed) -> None:
     assert job["spec"]["input"] == {"prompt": SECRET, "duration": 30, "loop": True}
 
 
-async def test_generate_is_repeated_safely_and_checked_like_any_job(api: ApiBed) -> None:
+async def test_generate_is_repeated_safely_and_checked_like_any_job(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     key = {"idempotency-key": "song"}
     first = await anna.post("/generate", SONG, 202, **key)
@@ -40,7 +40,7 @@ async def test_generate_is_repeated_safely_and_checked_like_any_job(api: ApiBed)
     await api.caller(None).post("/generate", SONG, 401)
 
 
-async def test_the_public_status_shows_places_and_nothing_private(api: ApiBed) -> None:
+async def test_the_public_status_shows_places_and_nothing_private(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.PREMIUM)
     first = (await anna.post("/generate", SONG, 202))["job_id"]
     second = (await anna.post("/generate", SONG, 202))["job_id"]
@@ -56,12 +56,12 @@ async def test_the_public_status_shows_places_and_nothing_private(api: ApiBed) -
     }
 
 
-async def test_an_empty_queue_has_a_shape_too(api: ApiBed) -> None:
+async def test_an_empty_queue_has_a_shape_too(api: ApiHarness) -> None:
     anonymous = api.caller(None)
     assert await look(api, anonymous, "/queue-status") == {"queue_length": 0, "current_job": None, "jobs": []}
 
 
-async def test_the_explorer_shows_ones_own_jobs_in_full_and_others_without_names(api: ApiBed) -> None:
+async def test_the_explorer_shows_ones_own_jobs_in_full_and_others_without_names(api: ApiHarness) -> None:
     anna, bert = await api.user("anna", Tier.PREMIUM), await api.user("bert", Tier.FREE)
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.claim()
@@ -78,7 +78,7 @@ async def test_the_explorer_shows_ones_own_jobs_in_full_and_others_without_names
     assert mine["position"] == 2
 
 
-async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiBed) -> None:
+async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiHarness) -> None:
     anna = await api.user("anna", Tier.PREMIUM)
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.claim()
@@ -98,7 +98,7 @@ async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiBed)
     await api.caller("bk_wrong").get("/api/queue", 401)
 
 
-async def test_the_list_is_in_the_order_of_service(api: ApiBed) -> None:
+async def test_the_list_is_in_the_order_of_service(api: ApiHarness) -> None:
     """Classes, then lanes in turn: a bulk does not fill the first places; who paid comes first."""
     bulk, other, best = (
         await api.user("bulk", Tier.PREMIUM),
@@ -118,7 +118,7 @@ async def test_the_list_is_in_the_order_of_service(api: ApiBed) -> None:
     assert served == [decode_job_id(one) for one in listed], "as it was said, so it is done"
 
 
-async def test_a_paid_job_is_first_in_the_list(api: ApiBed) -> None:
+async def test_a_paid_job_is_first_in_the_list(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     user = (await api.users.page(None, 1))[0]
     await PostgresCredit(api.store.database).change(user.id, 5, "")
@@ -128,7 +128,7 @@ async def test_a_paid_job_is_first_in_the_list(api: ApiBed) -> None:
     assert [(job["id"], job["priority"]) for job in listed] == [(second, "skipped"), (first, "creator")]
 
 
-async def test_status_tells_the_scheduler_and_the_wait_for_each_model(api: ApiBed) -> None:
+async def test_status_tells_the_scheduler_and_the_wait_for_each_model(api: ApiHarness) -> None:
     anonymous = api.caller(None)
     status = await look(api, anonymous, "/status")
     assert status["status"] == "no router answers"

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.acceptance.router.witness import most_at_once
-from tests.acceptance.tiers.people import People
+from tests.acceptance.router.ledger_checks import most_at_once
+from tests.acceptance.tiers.users import UserFactory
 from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.stack
@@ -16,9 +16,9 @@ SONG = {"kind": "generation", "model": "music", "prompt": "a song", "duration": 
 STEPS = {"prompt_enhancer": 5, "fast_chat_llm": 4, "image_gen": 1, "model_3d_gen": 1}
 
 
-async def test_pipelines_run_step_by_step_within_the_limits_of_each_step(people: People) -> None:
+async def test_pipelines_run_step_by_step_within_the_limits_of_each_step(users: UserFactory) -> None:
     """Limits 5, 4, 1, 1 hold, each step sees the results before it, and waiting is no failure."""
-    john = await people.new("creator")
+    john = await users.new("creator")
     jobs = [await john.submit(CITY) for _ in range(8)]
     done = await asyncio.gather(*(john.done(job) for job in jobs))
     for job in done:
@@ -26,17 +26,17 @@ async def test_pipelines_run_step_by_step_within_the_limits_of_each_step(people:
         assert set(job["context"]) == set(STEPS)
         assert all(execution["attempt"] == 1 for execution in job["executions"])
     for step, limit in STEPS.items():
-        calls = await people.calls(model=step)
+        calls = await users.calls(model=step)
         assert len(calls) == 8, f"{step} ran once for each job"
         assert most_at_once(calls) <= limit, step
     progress = [event for event in await john.events(jobs[0]) if event.startswith(("STEP", "JOB"))]
     assert progress == ["JOB_QUEUED", *["STEP_START", "STEP_COMPLETE"] * 4, "JOB_COMPLETE"]
 
 
-async def test_a_failed_step_is_resumed_and_what_succeeded_is_never_run_again(people: People) -> None:
-    john = await people.new("creator")
-    before = {step: len(await people.calls(model=step)) for step in STEPS}
-    await people.fault(kind="error", model="image_gen", status=503, next=3)
+async def test_a_failed_step_is_resumed_and_what_succeeded_is_never_run_again(users: UserFactory) -> None:
+    john = await users.new("creator")
+    before = {step: len(await users.calls(model=step)) for step in STEPS}
+    await users.fault(kind="error", model="image_gen", status=503, next=3)
     job_id = await john.submit(CITY)
     failed = await john.done(job_id)
     assert (failed["status"], failed["stage"]) == ("partial", 2), failed
@@ -46,12 +46,12 @@ async def test_a_failed_step_is_resumed_and_what_succeeded_is_never_run_again(pe
     assert (await john.ask("POST", f"/api/v1/jobs/{job_id}/resume")).status_code == 202
     assert (await john.done(job_id))["status"] == "completed"
     for step in ("prompt_enhancer", "fast_chat_llm", "model_3d_gen"):
-        assert len(await people.calls(model=step)) == before[step] + 1, step
+        assert len(await users.calls(model=step)) == before[step] + 1, step
 
 
-async def test_a_free_user_who_waited_long_is_promoted_and_runs_once(people: People) -> None:
-    alice = await people.new("free")
-    async with people.paused("low"):
+async def test_a_free_user_who_waited_long_is_promoted_and_runs_once(users: UserFactory) -> None:
+    alice = await users.new("free")
+    async with users.paused("low"):
         job_id = await alice.submit(STORY)
         done = await alice.done(job_id)
     assert (done["status"], done["priority"], done["tier"]) == ("completed", "medium", "free")
@@ -61,14 +61,14 @@ async def test_a_free_user_who_waited_long_is_promoted_and_runs_once(people: Peo
     assert events.count("JOB_COMPLETE") == 1
 
 
-async def test_a_free_user_has_two_pending_jobs_three_an_hour_and_thirty_seconds(people: People) -> None:
-    alice = await people.new("free")
+async def test_a_free_user_has_two_pending_jobs_three_an_hour_and_thirty_seconds(users: UserFactory) -> None:
+    alice = await users.new("free")
     too_long = await alice.ask("POST", "/api/v1/jobs", SONG | {"duration": 31})
     assert (too_long.status_code, too_long.json()["code"]) == (422, "duration_too_long")
-    await people.hold("music")
+    await users.hold("music")
     answers = await asyncio.gather(*(alice.ask("POST", "/api/v1/jobs", SONG) for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [202] * 2 + [429] * 18
-    await people.release()
+    await users.release()
     taken = [answer.json()["job_id"] for answer in answers if answer.status_code == 202]
     await asyncio.gather(*(alice.done(job) for job in taken))
     await alice.submit(SONG)
@@ -77,14 +77,16 @@ async def test_a_free_user_has_two_pending_jobs_three_an_hour_and_thirty_seconds
     assert 0 < int(fourth.headers["retry-after"]) <= 3600
 
 
-async def test_who_pays_is_next_at_the_gpu_and_who_cancels_in_time_has_the_money_back(people: People) -> None:
-    bulk, anna = await people.new("admin"), await people.new("free", credit=4)
-    await people.hold("music")
+async def test_who_pays_is_next_at_the_gpu_and_who_cancels_in_time_has_the_money_back(
+    users: UserFactory,
+) -> None:
+    bulk, anna = await users.new("admin"), await users.new("free", credit=4)
+    await users.hold("music")
     jobs = []
     for place in (None, None, None, None, 1, 2, 3):  # four run, the others wait at the router
         jobs.append(await bulk.submit(SONG))
         await (bulk.runs(jobs[-1]) if place is None else bulk.stands_at(jobs[-1], place))
-    async with people.paused("high", "low"):
+    async with users.paused("high", "low"):
         paid, dropped = await anna.submit(SONG), await anna.submit(SONG)
         await anna.when(paid, status="queued", position=1)
         await anna.when(dropped, status="queued", position=2)
@@ -96,11 +98,11 @@ async def test_who_pays_is_next_at_the_gpu_and_who_cancels_in_time_has_the_money
     await anna.stands_at(paid, 1)
     late = await anna.ask("POST", f"/api/v1/jobs/{paid}/skip")
     assert (late.status_code, late.json()["state"]) == (409, "processing")
-    await people.release(1)
+    await users.release(1)
     await anna.runs(paid)
     for place, job in enumerate(jobs[4:], 1):
         await bulk.stands_at(job, place)
-    await people.release()
+    await users.release()
     assert (await anna.done(paid))["price_paid"] == 1
     entries = (await anna.get("/api/v1/me/ledger"))["entries"]
     assert [entry["entry"] for entry in entries] == ["skip", "refund", "skip", "grant"]
@@ -109,16 +111,16 @@ async def test_who_pays_is_next_at_the_gpu_and_who_cancels_in_time_has_the_money
 
 
 async def test_who_paid_and_cancels_at_the_routers_door_has_the_money_back_and_on_the_gpu_has_not(
-    people: People,
+    users: UserFactory,
 ) -> None:
-    bulk, anna = await people.new("admin"), await people.new("free", credit=4)
-    await people.hold("music")
+    bulk, anna = await users.new("admin"), await users.new("free", credit=4)
+    await users.hold("music")
     running = [await bulk.submit(SONG) for _ in range(4)]
     for job in running:
         await bulk.runs(job)
     paid: list[str] = []
     for place in (1, 2):
-        async with people.paused("high", "low"):
+        async with users.paused("high", "low"):
             paid.append(await anna.submit(SONG))
             assert (await anna.ask("POST", f"/api/v1/jobs/{paid[-1]}/skip")).status_code == 200
         await anna.stands_at(paid[-1], place)
@@ -126,39 +128,39 @@ async def test_who_paid_and_cancels_at_the_routers_door_has_the_money_back_and_o
     answer = (await anna.ask("POST", f"/api/v1/jobs/{dropped}/cancel")).json()
     assert (answer["status"], answer["price_paid"]) == ("cancelled", 0)
     assert (await anna.get("/api/v1/me"))["credit"] == 3
-    await people.release(1)
+    await users.release(1)
     await anna.runs(kept)
     answer = (await anna.ask("POST", f"/api/v1/jobs/{kept}/cancel")).json()
     assert (answer["status"], answer["price_paid"]) == ("cancelled", 1)
     assert (await anna.get("/api/v1/me"))["credit"] == 3
-    await people.release()
+    await users.release()
     for job in running:
         assert (await bulk.done(job))["status"] == "completed"
 
 
-async def test_one_users_bulk_does_not_block_the_others(people: People) -> None:
+async def test_one_users_bulk_does_not_block_the_others(users: UserFactory) -> None:
     """With two hundred waiting jobs of one user, the job of another user starts second."""
-    bulk, anna = await people.new("admin"), await people.new("admin")
-    await people.hold("music")
+    bulk, anna = await users.new("admin"), await users.new("admin")
+    await users.hold("music")
     sent = (await bulk.ask("POST", "/api/v1/jobs/batch", {"jobs": [SONG] * 200})).json()["jobs"]
-    await people.workers_have(13)
+    await users.workers_have(13)
     mine = await anna.submit(SONG)
     place = await until(lambda: anna.place_of(mine), "her job has a place")
     assert place <= 2
     assert (await anna.get(f"/api/v1/jobs/{mine}/why"))["jobs_ahead"] == place - 1
     assert (await bulk.job(sent[-1]["job_id"]))["position"] > 150
-    async with people.paused("high"):
+    async with users.paused("high"):
         for job in reversed(sent):
             await bulk.ask("POST", f"/api/v1/jobs/{job['job_id']}/cancel")
-    await people.release()
+    await users.release()
     assert (await anna.done(mine))["status"] == "completed"
 
 
-async def test_flux_and_sdxl_run_side_by_side_and_each_in_its_order(people: People) -> None:
+async def test_flux_and_sdxl_run_side_by_side_and_each_in_its_order(users: UserFactory) -> None:
     """Flux-A, SDXL-B, Flux-C, Flux-D: one of each model runs, and C waits for A alone."""
-    john = await people.new("creator")
+    john = await users.new("creator")
     for model in ("flux", "sdxl"):
-        await people.hold(model)
+        await users.hold(model)
     flux_a, sdxl_b = await john.submit(picture("flux")), await john.submit(picture("sdxl"))
     for job in (flux_a, sdxl_b):
         await john.runs(job)
@@ -168,24 +170,24 @@ async def test_flux_and_sdxl_run_side_by_side_and_each_in_its_order(people: Peop
     await john.stands_at(flux_d, 2)
     assert "flux in US" in (await john.get(f"/api/v1/jobs/{flux_c}/why"))["reasons"][0]
 
-    await people.release(1)
+    await users.release(1)
     assert (await john.done(flux_a))["status"] == "completed"
     await john.runs(flux_c)
     await john.stands_at(flux_d, 1)
     await john.runs(sdxl_b)
-    await people.release()
+    await users.release()
     for job in (sdxl_b, flux_c, flux_d):
         assert (await john.done(job))["status"] == "completed"
     for model in ("flux", "sdxl"):
-        assert most_at_once(await people.calls(model=model)) == 1
+        assert most_at_once(await users.calls(model=model)) == 1
 
 
 async def test_what_fails_is_retried_three_times_then_dead_then_tried_again_by_its_user(
-    people: People,
+    users: UserFactory,
 ) -> None:
     """Main queue, retry queue, dead dead_letters; then the retry button."""
-    john, operator = await people.new("creator"), people.operator
-    await people.fault(kind="error", model="audio", status=503, next=4)
+    john, operator = await users.new("creator"), users.operator
+    await users.fault(kind="error", model="audio", status=503, next=4)
     job_id = await john.submit(picture("audio"))
     failed = await john.done(job_id)
     assert (failed["status"], failed["failure"]["retryable"]) == ("failed", True)
@@ -206,17 +208,17 @@ async def test_what_fails_is_retried_three_times_then_dead_then_tried_again_by_i
     assert job_id not in {one["job_id"] for one in left}
 
 
-async def test_a_step_without_capacity_waits_and_says_so(people: People) -> None:
+async def test_a_step_without_capacity_waits_and_says_so(users: UserFactory) -> None:
     """Image generation has a limit of one: the second job reports that it waits, and nothing fails."""
-    john = await people.new("creator")
-    await people.hold("image_gen")
+    john = await users.new("creator")
+    await users.hold("image_gen")
     first = await john.submit(CITY)
     await john.runs(first, stage=2)
     second = await john.submit(CITY)
     waiting = await john.stands_at(second, 1, stage=2)
     assert set(waiting["context"]) == {"prompt_enhancer", "fast_chat_llm"}
     assert "image_gen in US" in (await john.get(f"/api/v1/jobs/{second}/why"))["reasons"][0]
-    await people.release()
+    await users.release()
     for job in (first, second):
         done = await john.done(job)
         assert (done["status"], [one["attempt"] for one in done["executions"]]) == ("completed", [1] * 4)

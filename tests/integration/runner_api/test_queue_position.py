@@ -16,7 +16,7 @@ from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.ports.router import RouterStatus
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from tests.fixtures.waiting import until
-from tests.integration.runner_api.bed import CONFIG, GENERATION, MATRIX, ApiBed, Caller
+from tests.integration.runner_api.harness import CONFIG, GENERATION, MATRIX, ApiHarness, Caller
 
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
@@ -64,7 +64,7 @@ async def shown(caller: Caller, job_id: str, position: int | None, wait_s: float
     await until(reported, f"{job_id} has position {position} and wait {wait_s}")
 
 
-async def test_a_queued_job_waits_for_its_turn_and_then_for_a_gpu(api: ApiBed) -> None:
+async def test_a_queued_job_waits_for_its_turn_and_then_for_a_gpu(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     jobs = [await anna.submit(SONG) for _ in range(5)]
     await api.publish()
@@ -76,7 +76,7 @@ async def test_a_queued_job_waits_for_its_turn_and_then_for_a_gpu(api: ApiBed) -
     await shown(anna, jobs[4], 5, 9.5)
 
 
-async def test_a_new_job_is_told_the_same_sum(api: ApiBed) -> None:
+async def test_a_new_job_is_told_the_same_sum(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     api.router.statuses = [says("music", 7.5)]
     for _ in range(5):
@@ -87,7 +87,7 @@ async def test_a_new_job_is_told_the_same_sum(api: ApiBed) -> None:
     assert (accepted["position"], accepted["estimated_wait_s"]) == (6, 10.0)
 
 
-async def test_at_the_router_its_place_is_the_routers(api: ApiBed) -> None:
+async def test_at_the_router_its_place_is_the_routers(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(SONG)
     await api.claim()
@@ -105,7 +105,7 @@ async def test_at_the_router_its_place_is_the_routers(api: ApiBed) -> None:
     assert await numbers(anna, job_id) == (None, None)
 
 
-async def test_a_matrix_of_which_something_runs_does_not_wait(api: ApiBed) -> None:
+async def test_a_matrix_of_which_something_runs_does_not_wait(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(MATRIX)
     await api.claim()
@@ -121,7 +121,7 @@ async def test_a_matrix_of_which_something_runs_does_not_wait(api: ApiBed) -> No
     assert await numbers(anna, job_id) == (None, 0)
 
 
-async def test_a_paused_class_has_a_place_but_no_wait(api: ApiBed, admin: Caller) -> None:
+async def test_a_paused_class_has_a_place_but_no_wait(api: ApiHarness, admin: Caller) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(SONG)
     await api.publish()
@@ -131,7 +131,7 @@ async def test_a_paused_class_has_a_place_but_no_wait(api: ApiBed, admin: Caller
 
 
 @pytest.fixture
-async def positions(api: ApiBed, redis_url: str) -> AsyncIterator[PositionEvents]:
+async def positions(api: ApiHarness, redis_url: str) -> AsyncIterator[PositionEvents]:
     redis = RedisAddress(redis_url).open()
     queue_admin = RedisQueueAdmin(redis, Layout.of(CONFIG, cluster=False))
     estimator = WaitEstimator(queue_admin, api.router, CONFIG, api.clock)
@@ -147,7 +147,7 @@ async def waiting_events(caller: Caller, job_id: str) -> list[tuple[str, Any]]:
     return [(event["type"], event["data"].get("position")) for event in events[1:]]
 
 
-async def test_a_watched_job_tells_how_its_place_changes(api: ApiBed, positions: PositionEvents) -> None:
+async def test_a_watched_job_tells_how_its_place_changes(api: ApiHarness, positions: PositionEvents) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     before, job_id = await anna.submit(GENERATION), await anna.submit(SONG)
     await api.publish()
@@ -183,7 +183,7 @@ async def test_a_watched_job_tells_how_its_place_changes(api: ApiBed, positions:
 
 
 async def test_two_who_watch_through_different_processes_tell_it_once(
-    api: ApiBed, positions: PositionEvents
+    api: ApiHarness, positions: PositionEvents
 ) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(SONG)

@@ -72,7 +72,7 @@ class Person:
 
 
 @dataclass
-class People:
+class UserFactory:
     stack: RunningStack
     http: httpx.AsyncClient
 

@@ -33,7 +33,7 @@ from beacon_runner.postgres.reconcile import PostgresReconcile
 from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.wiring.loops import Transport, build_worker
 from beacon_runner.worker.outcomes import Outcome
-from tests.fixtures.job_service import JobCommandsBed
+from tests.fixtures.job_service import JobCommandsHarness
 from tests.fixtures.waiting import until
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
@@ -103,7 +103,7 @@ class ScriptedExecutor:
 
 
 @dataclass
-class LoopBed:
+class LoopHarness:
     config: BeaconConfig
     database: Database
     transport: Transport
@@ -151,7 +151,7 @@ class LoopBed:
 
     async def cancel(self, job: JobId) -> None:
         """Stored; nothing is sent to the routers."""
-        await JobCommandsBed(self.database).service(self.config).cancel(job, None)
+        await JobCommandsHarness(self.database).service(self.config).cancel(job, None)
 
     @property
     def publisher(self) -> OutboxPublisher:

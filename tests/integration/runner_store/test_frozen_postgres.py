@@ -13,7 +13,7 @@ from beacon_runner.migrations import migrate
 from beacon_runner.postgres.database import Database, DatabaseTimeouts
 from tests.fixtures.scratch import scratch_home
 from tests.fixtures.waiting import until
-from tests.integration.runner_store.bed import Bed, judged
+from tests.integration.runner_store.harness import StoreHarness, judged
 
 HASTY = DatabaseTimeouts(connect_s=0.3, free_connection_s=0.3, command_s=0.3)
 
@@ -26,33 +26,33 @@ async def test_waits_are_bounded_while_it_stands_still_and_it_goes_on_afterwards
             database = Database(postgres.url, size=1, timeouts=HASTY)
             await database.open()
             try:
-                await _freeze_with_a_job_under_way(Bed(database), postgres.child.pid)
+                await _freeze_with_a_job_under_way(StoreHarness(database), postgres.child.pid)
             finally:
                 await database.close()
 
 
-async def _freeze_with_a_job_under_way(bed: Bed, postmaster: int) -> None:
-    await until(lambda: _answers(bed), "the first connection stands")  # hasty as it is
-    await bed.submit()
-    claimed = await bed.claim()
+async def _freeze_with_a_job_under_way(harness: StoreHarness, postmaster: int) -> None:
+    await until(lambda: _answers(harness), "the first connection stands")  # hasty as it is
+    await harness.submit()
+    claimed = await harness.claim()
     family = _family(postmaster)
     _signal(family, signal.SIGSTOP)
     try:
         for _ in range(3):  # a command that hangs, then no free connection, then one that cannot be opened
             with pytest.raises(StoreUnavailableError):
-                await bed.claims.record([judged(claimed, "done")])
+                await harness.claims.record([judged(claimed, "done")])
     finally:
         _signal(family, signal.SIGCONT)
-    await until(lambda: _answers(bed), "it answers again")
+    await until(lambda: _answers(harness), "it answers again")
     # The first try may have been carried out after all: then the second changes nothing.
-    await bed.claims.record([judged(claimed, "done")])
-    assert await bed.database.fetchval("SELECT state FROM jobs") == "completed"
-    assert await bed.database.fetchval("SELECT count(*) FROM executions") == 1
+    await harness.claims.record([judged(claimed, "done")])
+    assert await harness.database.fetchval("SELECT state FROM jobs") == "completed"
+    assert await harness.database.fetchval("SELECT count(*) FROM executions") == 1
 
 
-async def _answers(bed: Bed) -> bool:
+async def _answers(harness: StoreHarness) -> bool:
     try:
-        return bool(await bed.database.fetchval("SELECT 1"))
+        return bool(await harness.database.fetchval("SELECT 1"))
     except StoreUnavailableError:
         return False
 

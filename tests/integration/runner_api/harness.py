@@ -31,7 +31,7 @@ from beacon_runner.redis_queue.watchers import Watchers
 from beacon_runner.redis_queue.websocket_tokens import RedisWebSocketTokens
 from beacon_runner.wiring.api import ApiParts
 from beacon_telemetry import new_registry
-from tests.integration.runner_store.bed import Bed
+from tests.integration.runner_store.harness import StoreHarness
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
 
@@ -74,8 +74,8 @@ class RouterStandIn:
 
 
 @dataclass
-class ApiBed:
-    store: Bed
+class ApiHarness:
+    store: StoreHarness
     queue: RedisQueue
     redis: Any
     router: RouterStandIn
@@ -149,7 +149,7 @@ class Caller:
 
 @asynccontextmanager
 async def served(
-    bed: ApiBed,
+    harness: ApiHarness,
     app: ASGIApp,
     folder: Path,
     limits: ServerLimits = DEFAULT_LIMITS,
@@ -163,7 +163,7 @@ async def served(
         port=0,
         ready_file=ready,
         stop_grace_s=0.1,
-        on_stop=bed.bodies.stop,
+        on_stop=harness.bodies.stop,
         on_refused=on_refused,
         limits=limits,
         websockets=True,
@@ -172,19 +172,19 @@ async def served(
     try:
         yield ready.read_text(encoding="utf-8")
     finally:
-        for client in bed.clients:
+        for client in harness.clients:
             await client.aclose()
         await server.stop()
 
 
 @asynccontextmanager
-async def api_bed(
+async def api_harness(
     database_url: str,
     redis_url: str,
     config: BeaconConfig = CONFIG,
     *,
     priorities: Priorities | None = None,
-) -> AsyncIterator[ApiBed]:
+) -> AsyncIterator[ApiHarness]:
     database, redis = Database(database_url, size=5), RedisAddress(redis_url).open()
     await database.open()
     layout, clock, router = Layout.of(config, cluster=False), ManualClock(), RouterStandIn()
@@ -211,8 +211,8 @@ async def api_bed(
         await RedisQueueAdmin(redis, layout).open()  # as a relay has done
     transport = httpx.ASGITransport(parts.app)
     try:
-        yield ApiBed(
-            Bed(database),
+        yield ApiHarness(
+            StoreHarness(database),
             queue,
             redis,
             router,

@@ -1,0 +1,23 @@
+"""What the tests of workers look at, and how they bring a retry forward."""
+
+from beacon_contracts.ids import JobId
+from beacon_contracts.jobs import JobState
+from beacon_runner.maintenance.retries import RetryHandler
+from tests.integration.runner_loops.harness import LoopHarness
+
+
+async def make_due(harness: LoopHarness) -> None:
+    """Bring the job's retry forward to now."""
+    due = "UPDATE outbox SET not_before = now() - interval '1 second' WHERE topic = 'jobs:retry'"
+    await harness.database.execute(due)
+    await harness.publish()
+    await RetryHandler(harness.queue, harness.transport.metrics).run_once()
+
+
+async def is_in(harness: LoopHarness, job: JobId, state: JobState) -> bool:
+    return bool((await harness.job(job))["state"] == state)
+
+
+async def told_of(harness: LoopHarness, job: JobId) -> list[str]:
+    rows = await harness.database.fetch("SELECT events FROM job_events WHERE job_id = $1 ORDER BY seq", job)
+    return [event["type"] for row in rows for event in row["events"]]
