@@ -17,6 +17,9 @@ COMMANDS = {
     "demo": LazyCommand("beacon_cli.stack_commands:demo", _RUN, "Start everything, run a demo job, stop."),
     "doctor": LazyCommand("beacon_cli.doctor_command:doctor", _RUN, "Check every part of a running system."),
     "config": LazyCommand("beacon_cli.config_commands:config", _RUN, "Check the configuration file."),
+    "simulate": LazyCommand(
+        "beacon_cli.simulate_command:simulate", _RUN, "Simulate a load on a configuration file."
+    ),
     "submit": LazyCommand("beacon_cli.submit_command:submit", _JOBS, "Submit a job."),
     "jobs": LazyCommand(f"{_JOB}:jobs", _JOBS, "List your jobs, newest first."),
     "job": LazyCommand(f"{_JOB}:job", _JOBS, "Show one job: state, progress, executions, failures."),

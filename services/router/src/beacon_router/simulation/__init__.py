@@ -1,0 +1,1 @@
+"""Runs a load through the scheduler in virtual time: `beacon simulate`."""
