@@ -363,6 +363,9 @@ def test_users_and_keys(served: RunnerStub, beacon: Beacon) -> None:
     ok(beacon("users", "credit", "ada", "10", "--note", "gift"))
     assert sent(served, "POST /admin/users/user_1/credit") == {"amount": 10, "note": "gift"}
     assert "premium" in ok(beacon("users", "tier", "ada", "premium")).stdout
+    ok(beacon("users", "weight", "ada", "2.5"))
+    assert orjson.loads(served.of("POST /admin/users/user_1")[-1].body) == {"weight": 2.5}
+    assert beacon("users", "weight", "ada", "0").exit_code == 2
     assert "bk_ab" in ok(beacon("keys", "list", "ada")).stdout
     assert "bk_other" in ok(beacon("keys", "add", "user_1", "--scope", "user")).stdout
     assert "bk_other" in ok(beacon("keys", "rotate", "ada", "key_1")).stdout

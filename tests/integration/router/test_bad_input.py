@@ -38,6 +38,7 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"meta": {"job_id": "j", "step_index": -1}}, "invalid_field"),
     ({"prompt": "an unknown field"}, "invalid_field"),
     ({"user_id": "u" * 121}, "invalid_field"),
+    ({"weight": 0}, "invalid_field"),
 ]
 
 BODIES: list[tuple[bytes, int, str]] = [

@@ -182,3 +182,15 @@ async def test_a_key_must_expire_in_the_future(admin: Caller) -> None:
     for moment in ("2020-01-01T00:00:00Z", "2999-01-01T00:00:00", "9999-12-31T23:59:59-14:00"):
         await admin.post(f"/admin/users/{user_id}/keys", {"expires_at": moment}, 422)
     await admin.post(f"/admin/users/{user_id}/keys", {"expires_at": "2999-01-01T00:00:00Z"}, 201)
+
+
+async def test_an_operator_sets_the_weight_of_a_user(admin: Caller) -> None:
+    made = await admin.post("/admin/users", {"name": "carl", "weight": 2.5}, 201)
+    assert made["weight"] == 2.5
+    changed = await admin.post(f"/admin/users/{made['id']}", {"weight": 4})
+    assert (changed["weight"], changed["tier"]) == (4.0, "free")
+    unchanged = await admin.post(f"/admin/users/{made['id']}", {"tier": "premium"})
+    assert (unchanged["weight"], unchanged["tier"]) == (4.0, "premium")
+    for wrong in (0, -1, 101, "two"):
+        refused = await admin.post(f"/admin/users/{made['id']}", {"weight": wrong}, 422)
+        assert refused["errors"][0]["field"] == "weight"

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_contracts.tiers import Tier
 from beacon_runner.domain.stage_result import ExecutionReport, Finished, Returned, StageReport
+from beacon_runner.postgres.users import PostgresUsers
 from tests.integration.runner_store.harness import (
     MATRIX,
     MAX_DELIVERIES,
@@ -26,6 +28,14 @@ async def test_a_claim_hands_out_all_that_working_on_the_job_needs(harness: Stor
     record = await harness.job(job)
     assert record.head.state is JobState.PROCESSING
     assert record.head.started_at is not None
+
+
+async def test_a_claim_has_the_current_weight_of_its_user(harness: StoreHarness) -> None:
+    users = PostgresUsers(harness.database)
+    user = await users.add("anna", Tier.FREE, "bk_anna", weight=2.0)
+    await harness.submit(user=user.id)
+    await users.change(user.id, tier=None, disabled=None, weight=3.0)
+    assert (await harness.claim()).weight == 3.0
 
 
 @pytest.mark.parametrize(("submitted", "claimed"), [("", "queue_3"), ("anna", "anna")])

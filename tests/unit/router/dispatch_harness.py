@@ -122,6 +122,7 @@ class DispatchHarness:
         timeout_s: float | None = None,
         sink: StreamSink | None = None,
         user: str = "",
+        weight: float = 1.0,
     ) -> Inference:
         spec = InferenceSpec(
             RequestId(request),
@@ -130,6 +131,7 @@ class DispatchHarness:
             tier,
             b"x" * (size - 4),
             user_id=user,
+            weight=weight,
             pinned=pinned,
             front=front,
             fence=fence,

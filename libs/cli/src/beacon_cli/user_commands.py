@@ -54,6 +54,20 @@ def set_tier(user: User, tier: Tier, _json: AsJson = False) -> None:
     _print([ask(lambda client: _change(client, user, tier=tier), admin=True)])
 
 
+@users.command("weight")
+def set_weight(
+    user: User,
+    weight: Annotated[float, typer.Argument(min=0.01, max=100, help="Users start with 1.")],
+    _json: AsJson = False,
+) -> None:
+    """Change a user's weight: with 2 a user gets twice the GPU time of another one of its tier."""
+
+    async def work(client: RunnerClient) -> UserView:
+        return await client.admin.change_user((await _find(client, user)).id, weight=weight)
+
+    _print([ask(work, admin=True)])
+
+
 @users.command("disable")
 def disable(user: User, _json: AsJson = False) -> None:
     """Disable a user: all keys are refused."""
@@ -172,13 +186,14 @@ def _print(found: list[UserView]) -> None:
             user.id,
             user.name,
             user.tier,
+            f"{user.weight:g}",
             user.credit,
             ago(user.created_at),
             "disabled" if user.disabled_at else "",
         )
         for user in found
     ]
-    print_result(found, table(("user", "name", "tier", "credit", "created", ""), rows))
+    print_result(found, table(("user", "name", "tier", "weight", "credit", "created", ""), rows))
 
 
 def _cell(value: object) -> object:

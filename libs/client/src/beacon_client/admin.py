@@ -95,10 +95,15 @@ class AdminClient:
         return UserCreated.model_validate_json(answer)
 
     async def change_user(
-        self, user_id: str, *, tier: Tier | None = None, disabled: bool | None = None
+        self,
+        user_id: str,
+        *,
+        tier: Tier | None = None,
+        disabled: bool | None = None,
+        weight: float | None = None,
     ) -> UserView:
-        """Change a user's tier, or disable or enable the user."""
-        change = UserChange(tier=tier, disabled=disabled)
+        """Change a user's tier or weight, or disable or enable the user."""
+        change = UserChange(tier=tier, weight=weight, disabled=disabled)
         answer = await self._http.post(_user(user_id), _body(change), repeatable=True)
         return UserView.model_validate_json(answer)
 

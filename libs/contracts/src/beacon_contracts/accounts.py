@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from beacon_contracts.model import RequestModel, ResponseModel, Text
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass, ShareWeight, Tier
 
 
 class Scope(StrEnum):
@@ -64,12 +64,14 @@ UserName = Annotated[Text, StringConstraints(min_length=1, max_length=100, strip
 class NewUser(RequestModel):
     name: UserName
     tier: Tier = Tier.FREE
+    weight: ShareWeight = 1.0
 
 
 class UserChange(RequestModel):
     """Omitted fields do not change."""
 
     tier: Tier | None = None
+    weight: ShareWeight | None = None
     disabled: bool | None = None
 
 
@@ -88,6 +90,7 @@ class UserView(ResponseModel):
     id: str
     name: str
     tier: Tier
+    weight: float = 1.0
     credit: int
     created_at: datetime | None = None
     disabled_at: datetime | None = None

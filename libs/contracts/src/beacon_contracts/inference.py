@@ -7,7 +7,7 @@ from pydantic import Field
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
-from beacon_contracts.tiers import Tier
+from beacon_contracts.tiers import ShareWeight, Tier
 
 HIGHEST_FENCE = 2**62
 
@@ -57,6 +57,7 @@ class InferenceRequest(RequestModel):
     context: dict[str, Any] = Field(default_factory=dict)
     tier: Tier = Tier.FREE
     user_id: Annotated[Text, Field(max_length=120)] = ""
+    weight: ShareWeight = 1.0
     failover: Failover = Failover.ANY
     fence: Annotated[int, Field(strict=True, ge=0, le=HIGHEST_FENCE)] = 0
     start_by: (

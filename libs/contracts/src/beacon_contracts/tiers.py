@@ -1,6 +1,9 @@
 """Priorities: tiers rank users; classes select the runner's queue and worker pool."""
 
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 
 class Tier(StrEnum):
@@ -17,6 +20,17 @@ class Tier(StrEnum):
 
 
 _RANKS = {tier: rank for rank, tier in enumerate(Tier)}
+
+
+ShareWeight = Annotated[
+    float,
+    Field(
+        ge=0.01,
+        le=100,
+        allow_inf_nan=False,
+        description="Of the user's share of GPU time among the users of its tier",
+    ),
+]
 
 
 class JobClass(StrEnum):

@@ -37,6 +37,7 @@ class InferenceParser:
             context=json_text("context", request.context) if request.context else EMPTY_OBJECT,
             meta=request.meta,
             user_id=request.user_id,
+            weight=request.weight,
             pinned=request.failover is Failover.PINNED,
             front=request.front,
             fence=request.fence,

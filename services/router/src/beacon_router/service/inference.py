@@ -29,6 +29,7 @@ class InferenceSpec(NamedTuple):
     context: bytes = EMPTY_OBJECT
     meta: StepMeta | None = None
     user_id: str = ""
+    weight: float = 1.0
     pinned: bool = False
     front: bool = False
     fence: int = 0

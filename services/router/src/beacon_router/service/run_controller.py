@@ -322,6 +322,7 @@ def _request_of(inference: Inference) -> Request:
         start_by=spec.start_by,
         size=spec.work_size,
         user=spec.user_id,
+        weight=spec.weight,
     )
 
 

@@ -70,6 +70,7 @@ class ClaimedJob:
     context: Mapping[str, Any]
     tier: Tier
     front: bool
+    weight: float = 1.0
     deliveries: int = 1
     deferred: Deferred | None = None
     recorded_executions: tuple[RecordedExecution, ...] = ()

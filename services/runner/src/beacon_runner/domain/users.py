@@ -31,6 +31,7 @@ class User:
     id: UserId
     name: str
     tier: Tier
+    weight: float
     credit: int
     created_at: datetime
     disabled_at: datetime | None

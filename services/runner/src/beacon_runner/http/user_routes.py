@@ -39,6 +39,7 @@ def user_view(user: User) -> UserView:
         id=encode_id(USER, user.id),
         name=user.name,
         tier=user.tier,
+        weight=user.weight,
         credit=user.credit,
         created_at=user.created_at,
         disabled_at=user.disabled_at,
@@ -76,7 +77,7 @@ def user_routes(users: UserStore, credit: CreditStore, keys: ApiKeyCache) -> API
     async def add_user(new: NewUser) -> Response:
         """A new user with a first key, which is shown only now."""
         key = new_api_key()
-        user = await users.add(new.name, new.tier, key)
+        user = await users.add(new.name, new.tier, key, weight=new.weight)
         return view_response(UserCreated(**user_view(user).model_dump(), key=key), 201)
 
     @routes.get("/{user_id}", responses={200: {"model": UserView}, **problems(401, 403, 404, 422, 503)})
@@ -85,8 +86,10 @@ def user_routes(users: UserStore, credit: CreditStore, keys: ApiKeyCache) -> API
 
     @routes.post("/{user_id}", responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 422, 503)})
     async def change_user(user_id: UserPath, change: UserChange) -> Response:
-        """Change the tier, or disable the user (all keys stop working) and enable it again."""
-        changed = await users.change(_user(user_id), tier=change.tier, disabled=change.disabled)
+        """Change the tier or the weight, or disable the user (all keys stop working) and enable it again."""
+        changed = await users.change(
+            _user(user_id), tier=change.tier, disabled=change.disabled, weight=change.weight
+        )
         keys.clear()
         return view_response(user_view(changed))
 

@@ -12,7 +12,9 @@ from beacon_runner.domain.users import ApiKey, User
 
 
 class UserStore(Protocol):
-    async def add(self, name: str, tier: Tier, key: str, scopes: Sequence[Scope] = ...) -> User:
+    async def add(
+        self, name: str, tier: Tier, key: str, scopes: Sequence[Scope] = ..., *, weight: float = ...
+    ) -> User:
         """A new user with a first key, in one transaction."""
         ...
 
@@ -22,7 +24,9 @@ class UserStore(Protocol):
         """Users by name, after a given one."""
         ...
 
-    async def change(self, user: UserId, *, tier: Tier | None, disabled: bool | None) -> User: ...
+    async def change(
+        self, user: UserId, *, tier: Tier | None, disabled: bool | None, weight: float | None = ...
+    ) -> User: ...
 
     async def add_key(
         self,

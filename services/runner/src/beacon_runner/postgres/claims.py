@@ -78,6 +78,7 @@ def _claimed(row: Any) -> ClaimedJob:
         spec=row["spec"],
         context=row["context"] or {},
         tier=Tier(row["tier"]),
+        weight=1.0 if row["weight"] is None else row["weight"],
         front=row["front"],
         deliveries=row["deliveries"],
         deferred=None if deferred is None else Deferred(**deferred),

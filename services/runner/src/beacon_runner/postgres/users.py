@@ -33,10 +33,12 @@ class PostgresUsers:
         row = await self._database.fetchrow(_SQL["principal"], key_hash)
         return None if row is None else _principal(row)
 
-    async def add(self, name: str, tier: Tier, key: str, scopes: Sequence[Scope] = (Scope.USER,)) -> User:
+    async def add(
+        self, name: str, tier: Tier, key: str, scopes: Sequence[Scope] = (Scope.USER,), *, weight: float = 1.0
+    ) -> User:
         """A new user with a first key, in one transaction."""
         async with self._database.transaction() as connection:
-            row = await connection.fetchrow(_SQL["add_user"], new_uuid(), name, tier)
+            row = await connection.fetchrow(_SQL["add_user"], new_uuid(), name, tier, weight)
             if row is None:
                 raise UserNameTakenError(name)
             user = _user(row)
@@ -54,8 +56,11 @@ class PostgresUsers:
     async def page(self, after: str | None, limit: int) -> list[User]:
         return [_user(row) for row in await self._database.fetch(_SQL["users_page"], after, limit)]
 
-    async def change(self, user: UserId, *, tier: Tier | None, disabled: bool | None) -> User:
-        return _found_user(await self._database.fetchrow(_SQL["change_user"], user, tier, disabled))
+    async def change(
+        self, user: UserId, *, tier: Tier | None, disabled: bool | None, weight: float | None = None
+    ) -> User:
+        row = await self._database.fetchrow(_SQL["change_user"], user, tier, disabled, weight)
+        return _found_user(row)
 
     async def add_key(
         self,
@@ -121,6 +126,7 @@ def _user(row: Any) -> User:
         UserId(row["id"]),
         row["name"],
         Tier(row["tier"]),
+        row["weight"],
         row["credit"],
         row["created_at"],
         row["disabled_at"],

@@ -107,6 +107,7 @@ def request_of(job: ClaimedJob, pending: PendingExecution, timeout_s: float) -> 
         context=dict(job.context),
         tier=job.tier,
         user_id=encode_id(USER, job.user),
+        weight=job.weight,
         failover=execution.failover,
         fence=job.fence,
         timeout_s=timeout_s,

@@ -4,6 +4,7 @@ CREATE TABLE users (
     name        text NOT NULL UNIQUE,
     tier        text NOT NULL CHECK (tier IN ('admin', 'creator', 'premium', 'supporter', 'free')),
     credit      integer NOT NULL DEFAULT 0 CHECK (credit >= 0),
+    weight      double precision NOT NULL DEFAULT 1 CHECK (weight > 0), -- of its share of GPU time in its tier
     disabled_at timestamptz,
     created_at  timestamptz NOT NULL DEFAULT now()
 );

@@ -17,7 +17,7 @@ WHERE
     AND j.state IN ('queued', 'processing', 'retrying')
 RETURNING
     j.id, j.user_id, j.fence, j.generation, j.stage, j.stages, j.attempt, j.kind, j.spec, j.context, j.tier,
-    j.front, j.deliveries, j.deferred,
+    j.front, j.deliveries, j.deferred, (SELECT u.weight FROM users u WHERE u.id = j.user_id) AS weight,
     CASE
         WHEN j.fence > 1 THEN (
             SELECT

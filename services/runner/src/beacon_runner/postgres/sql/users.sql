@@ -12,34 +12,35 @@ WHERE
 INSERT INTO users (id, name, tier)
 VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name
-RETURNING id, name, tier, credit, created_at, disabled_at, xmax = 0 AS created;
+RETURNING id, name, tier, weight, credit, created_at, disabled_at, xmax = 0 AS created;
 
 -- name: add_user
 -- A new user; nothing when the name is taken.
-INSERT INTO users (id, name, tier)
-VALUES ($1, $2, $3)
+INSERT INTO users (id, name, tier, weight)
+VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO NOTHING
-RETURNING id, name, tier, credit, created_at, disabled_at;
+RETURNING id, name, tier, weight, credit, created_at, disabled_at;
 
 -- name: change_user
--- Another tier, or disabled and enabled; null leaves a thing as it is.
+-- Another tier or weight, or disabled and enabled; null changes nothing.
 UPDATE users
 SET
     tier = coalesce($2, tier),
+    weight = coalesce($4, weight),
     disabled_at = CASE
         WHEN $3::boolean IS NULL THEN disabled_at
         WHEN $3 THEN coalesce(disabled_at, now())
     END
 WHERE id = $1
-RETURNING id, name, tier, credit, created_at, disabled_at;
+RETURNING id, name, tier, weight, credit, created_at, disabled_at;
 
 -- name: user
 -- One user.
-SELECT id, name, tier, credit, created_at, disabled_at FROM users WHERE id = $1;
+SELECT id, name, tier, weight, credit, created_at, disabled_at FROM users WHERE id = $1;
 
 -- name: users_page
 -- Users by name, after a given one.
-SELECT id, name, tier, credit, created_at, disabled_at
+SELECT id, name, tier, weight, credit, created_at, disabled_at
 FROM users
 WHERE $1::text IS NULL OR name > $1
 ORDER BY name
