@@ -191,6 +191,23 @@ async def test_retry_question_in_all_its_answers(api: ApiHarness, anna: Caller) 
     assert [attempt["state"] for attempt in shown["attempts"]] == ["failed"] * 4 + ["pending"]
 
 
+async def test_retry_question_during_the_backoff_runs_now(
+    api: ApiHarness, anna: Caller, admin: Caller
+) -> None:
+    job_id = await anna.submit(GENERATION)
+    name = (await anna.job(job_id))["executions"][0]["id"]
+    await api.run("later")
+    await api.publish()
+    assert (await anna.job(job_id))["status"] == "retrying"
+    assert await api.claim() == [], "its next attempt is in a minute"
+    accepted = await anna.post(f"/api/v1/executions/{name}/retry-question", status=202)
+    assert (accepted["retry_attempt"], accepted["execution"]["attempt"]) == (1, 2)
+    await api.run("a cat")
+    job = await anna.job(job_id)
+    assert (job["status"], job["attempt"]) == ("completed", 2)
+    assert (await admin.get("/admin/runtime/stats"))["retry"] == 0, "the message of the backoff is removed"
+
+
 async def test_used_up_retries_are_429_with_the_counts(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     name = (await anna.job(job_id))["executions"][0]["id"]

@@ -117,9 +117,26 @@ def test_a_retry_queues_an_ended_job_as_its_last_attempt(state: JobState) -> Non
     assert decision.attempt == POLICY.retries + 1
 
 
-def test_a_retry_of_a_waiting_job_does_not_queue_it_again() -> None:
-    decision = decide_retry(job(JobState.RETRYING), execution(ExecutionState.FAILED, RETRYABLE), POLICY)
+def test_a_retry_of_a_queued_job_does_not_queue_it_again() -> None:
+    decision = decide_retry(job(JobState.QUEUED), execution(ExecutionState.FAILED, RETRYABLE), POLICY)
     assert (decision.run, decision.attempt) == (True, None)
+
+
+def test_a_retry_during_the_backoff_starts_the_next_attempt_now() -> None:
+    in_backoff = job(JobState.RETRYING, attempt=2, deferred=True)
+    decision = decide_retry(in_backoff, execution(ExecutionState.PENDING, retries=1), POLICY)
+    assert (decision.run, decision.attempt, decision.retry_attempt) == (True, 2, 2)
+
+
+def test_a_job_whose_next_attempt_is_due_is_not_queued_again() -> None:
+    due = job(JobState.RETRYING, attempt=2, deferred=False)
+    assert not decide_retry(due, execution(ExecutionState.PENDING), POLICY).run
+
+
+def test_retries_during_the_backoff_are_limited() -> None:
+    in_backoff = job(JobState.RETRYING, attempt=2, deferred=True)
+    with pytest.raises(RetriesExhaustedError):
+        decide_retry(in_backoff, execution(ExecutionState.PENDING, retries=3), POLICY)
 
 
 @pytest.mark.parametrize("state", [ExecutionState.COMPLETED, ExecutionState.PENDING, ExecutionState.RUNNING])

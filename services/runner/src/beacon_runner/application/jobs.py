@@ -148,6 +148,8 @@ class JobService:
                 raise
             if decision.run:
                 await self.commands.retry_execution(JobVersion.of(record), stage, ordinal, decision)
+                if record.in_backoff:
+                    await self._discard(record.message)  # of the attempt that starts now instead
             return decision
 
         decision = await self._on_current(job, owner, decide_and_store)

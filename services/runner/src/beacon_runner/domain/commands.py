@@ -100,6 +100,8 @@ def decide_retry(job: JobRecord, execution: ExecutionRecord | None, policy: Retr
     in_flight_or_done = RetryDecision(state, False, used, allowed)
     if state is ExecutionState.COMPLETED:
         return in_flight_or_done
+    if execution is not None and state is ExecutionState.PENDING and job.in_backoff:
+        return _retry_now(job, used, allowed, job.head.attempt)
     if execution is None or not execution_allows(ExecutionTransition.RETRIED, state):
         if job.state not in LIVE:
             raise JobStateError(job.state, f"this execution never ran; resume the job, which is {job.state}")
@@ -112,11 +114,15 @@ def decide_retry(job: JobRecord, execution: ExecutionRecord | None, policy: Retr
         if job.head.attempt >= last_attempt:
             raise JobStateError(job.state, "the job is processing; retry this execution when it has ended")
         return in_flight_or_done  # the job itself retries it
+    # A job that has ended is queued as its last attempt: another failure must not retry the other executions.
+    return _retry_now(job, used, allowed, job.head.attempt if job.state in LIVE else last_attempt)
+
+
+def _retry_now(job: JobRecord, used: int, allowed: int, attempt: int) -> RetryDecision:
     if used >= allowed:
         raise RetriesExhaustedError(used, allowed)
-    # A job that has ended is queued as its last attempt: another failure must not retry the other executions.
-    attempt = last_attempt if allows(JobTransition.EXECUTION_RETRIED, job.state) else None
-    return RetryDecision(ExecutionState.PENDING, True, used + 1, allowed, attempt)
+    queue_again = allows(JobTransition.EXECUTION_RETRIED, job.state)
+    return RetryDecision(ExecutionState.PENDING, True, used + 1, allowed, attempt if queue_again else None)
 
 
 def decide_skip(job: JobRecord, price: int, front_class: JobClass) -> SkipDecision:

@@ -75,6 +75,11 @@ class JobRecord:
         """In a lane or at the front; false while it waits for the time of its next attempt."""
         return self.state in WAITING and not self.deferred
 
+    @property
+    def in_backoff(self) -> bool:
+        """An attempt failed, and the time of the next one has not come."""
+        return self.state is JobState.RETRYING and self.deferred
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:

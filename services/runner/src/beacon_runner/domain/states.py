@@ -63,7 +63,11 @@ JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
         (J.RETRYING, J.CANCELLED),
     ),
     JobTransition.RESUMED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
-    JobTransition.EXECUTION_RETRIED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
+    JobTransition.EXECUTION_RETRIED: (
+        (J.FAILED, J.QUEUED),
+        (J.PARTIAL, J.QUEUED),
+        (J.RETRYING, J.QUEUED),
+    ),
     JobTransition.REQUEUED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
 }
 

@@ -51,7 +51,7 @@ FROM changed
 RETURNING seq;
 
 -- name: requeue
--- Queue finished jobs again from the stage where they stopped, under a new generation.
+-- Queue jobs that have ended, or wait for their next attempt, again from the stage where they stopped, under a new generation.
 WITH requeued AS (
     UPDATE jobs j
     SET
@@ -66,7 +66,7 @@ WITH requeued AS (
         next_attempt_at = NULL,
         event_seq = j.event_seq + 1
     FROM unnest($1::uuid[], $2::smallint[]) AS r (id, attempt)
-    WHERE j.id = r.id AND j.state IN ('failed', 'partial')
+    WHERE j.id = r.id AND j.state IN ('failed', 'partial', 'retrying')
     RETURNING j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.event_seq
 ), queued AS (
     INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front)
@@ -82,11 +82,12 @@ WITH requeued AS (
 SELECT id FROM requeued;
 
 -- name: retry_execution
--- Keep a failed attempt as history and make its execution pending; counts as a retry by the user.
+-- Keep a failed attempt as history and make its execution pending; counts as a retry by the user. An execution that
+-- is pending already keeps its attempt number.
 WITH again AS (
     SELECT *
     FROM executions
-    WHERE job_id = $1 AND stage = $2 AND ordinal = $3 AND state = 'failed'
+    WHERE job_id = $1 AND stage = $2 AND ordinal = $3 AND state IN ('failed', 'pending')
 ), kept AS (
     INSERT INTO attempts (
         job_id, stage, ordinal, attempt, state, actual_region, backend, failure, started_at, finished_at,
@@ -96,12 +97,13 @@ WITH again AS (
         job_id, stage, ordinal, attempt, state, actual_region, backend, failure, started_at, finished_at,
         queued_s, load_s, run_s
     FROM again
+    WHERE state = 'failed'
     ON CONFLICT DO NOTHING
 )
 UPDATE executions e
 SET
     state = 'pending',
-    attempt = e.attempt + 1,
+    attempt = e.attempt + CASE WHEN a.state = 'failed' THEN 1 ELSE 0 END,
     retries = e.retries + 1,
     actual_region = NULL,
     backend = NULL,
