@@ -1,6 +1,7 @@
 """`python -m benchmarks.fairness`: what others do to one's wait; written to `benchmarks/results/fairness.md`.
 
-First a user's bulk under every lane strategy, then a priority service that hangs.
+First a user's bulk under every lane strategy, then users of one tier at a router, then a priority service
+that hangs.
 """
 
 import argparse
@@ -11,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from beacon_config.tiers import LaneStrategy
+from beacon_router.scheduling import Fairness
 from benchmarks.fairness.report import SERVICES, Waits, write_report
+from benchmarks.fairness.tenants import RUN_S, TenantFigures, measure_tenants
 from benchmarks.harness.machine import machine_facts
 from benchmarks.harness.process import Program, running
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.harness.servers import Arena, arena
+from benchmarks.router.processes import environment
 
 BULK, NEWCOMERS = 1_000, 20
 SLOTS, SERVICE_S = 5, 0.02
@@ -29,11 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     chosen, _ = parser.parse_known_args(arguments)
     waits, submissions = asyncio.run(_measure(chosen.rounds, chosen.seed))
+    tenants = asyncio.run(_tenants(chosen.rounds, chosen.seed))
     how = (
         f"{chosen.rounds} shuffled rounds, seed {chosen.seed}; one worker with {SLOTS} slots, a job takes "
         f"{SERVICE_S * 1000:g} ms; {SUBMISSIONS:,} submissions of {USERS} users, {IN_FLIGHT} in flight"
     )
-    print(f"written: {write_report(waits, submissions, how, machine_facts())}")
+    print(f"written: {write_report(waits, tenants, submissions, how=how, facts=machine_facts())}")
     return 0
 
 
@@ -50,6 +55,18 @@ async def _measure(rounds: int, seed: int) -> tuple[dict[str, list[Waits]], list
             submissions.append({service: await _submissions(servers, service) for service in order})
             print(f"  submissions: {', '.join(order)}", flush=True)
     return waits, submissions
+
+
+async def _tenants(rounds: int, seed: int) -> dict[str, list[TenantFigures]]:
+    found: dict[str, list[TenantFigures]] = {fairness: [] for fairness in Fairness}
+    async with environment() as servers:
+        gpu = await servers.gpu("gpu", RUN_S)
+        for number, order in enumerate(shuffled_rounds([*Fairness], rounds, seed)):
+            for fairness in order:
+                name = f"router-{fairness}-{number}"
+                found[fairness].append(await measure_tenants(servers, gpu, Fairness(fairness), name))
+                print(f"  {fairness}: Jain's index {found[fairness][-1].jain:.3f}", flush=True)
+    return found
 
 
 async def _submissions(servers: Arena, service: str) -> list[float]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks.fairness.tenants import TenantFigures
 from benchmarks.harness.machine import facts_line
 from benchmarks.harness.process import ROOT
 from benchmarks.harness.statistics import Spread, percentile
@@ -20,6 +21,7 @@ HEADER = (
     "in the empty system, median, ms",
     "ratio of the medians (quartiles)",
 )
+TENANT_HEADER = ("`fairness`", "Jain's index", "share of the user with 200", "mean wait of the others, ms")
 SERVICES = ("none", "answers", "hangs")
 SERVICE_HEADER = ("priority service", "p50, ms", "p99, ms", "p99 over that without one (quartiles)")
 
@@ -35,15 +37,26 @@ class Waits:
 
 def write_report(
     found: Mapping[str, Sequence[Waits]],
+    tenants: Mapping[str, Sequence[TenantFigures]],
     submissions: Sequence[Mapping[str, Sequence[float]]],
+    *,
     how: str,
     facts: Mapping[str, str],
     file: Path = FILE,
 ) -> Path:
     lanes = markdown_table(HEADER, [_row(strategy, rounds) for strategy, rounds in found.items()])
+    shares = markdown_table(TENANT_HEADER, [_tenant_row(name, rounds) for name, rounds in tenants.items()])
     services = markdown_table(SERVICE_HEADER, [_service_row(name, submissions) for name in SERVICES])
     measured = f"Measured in {how}; {facts_line(facts)}. To repeat it: `make bench NAME=fairness`."
-    parts = [_prose("introduction"), lanes, _prose("priority_service"), services, measured]
+    parts = [
+        _prose("introduction"),
+        lanes,
+        _prose("tenants"),
+        shares,
+        _prose("priority_service"),
+        services,
+        measured,
+    ]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return file
@@ -51,6 +64,15 @@ def write_report(
 
 def _prose(name: str) -> str:
     return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def _tenant_row(fairness: str, rounds: Sequence[TenantFigures]) -> tuple[str, ...]:
+    return (
+        f"`{fairness}`",
+        spread(Spread.of([figures.jain for figures in rounds])),
+        spread(Spread.of([figures.bulk_share for figures in rounds])),
+        spread(Spread.of([1000 * figures.small_wait_s for figures in rounds])),
+    )
 
 
 def _service_row(service: str, rounds: Sequence[Mapping[str, Sequence[float]]]) -> tuple[str, ...]:

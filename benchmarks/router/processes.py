@@ -88,7 +88,7 @@ region = "US"
 dialect = "modal"
 url = "{us}/modal"
 models = ["m"]
-slots = 1000
+slots = {slots}
 group = "modal"
 [backends.eu-1]
 region = "EU"
@@ -105,6 +105,8 @@ slots = 1
 classes = ["high", "medium", "low"]
 [[skip_prices]]
 price = 1
+[router]
+fairness = "{fairness}"
 """
 _TIERS = (
     ("admin", "high", 30, 16),
@@ -140,7 +142,9 @@ class Environment:
         command = [sys.executable, "-m", "benchmarks.router.backend", str(port), str(run_s)]
         return await self._start(name, command, port, {})
 
-    async def router(self, name: str, us: Server, eu: Server | None = None) -> Server:
+    async def router(
+        self, name: str, us: Server, eu: Server | None = None, *, slots: int = 1000, fairness: str = "fair"
+    ) -> Server:
         """One router over two regions; without a GPU of its own the second shares the first's."""
         port = free_port()
         tiers = "".join(
@@ -149,7 +153,8 @@ class Environment:
             for tier, job_class, bound, weight in _TIERS
         )
         config = self._folder / f"{name}.toml"
-        config.write_text(CONFIG.format(us=us.url, eu=(eu or us).url) + tiers, encoding="utf-8")
+        settings = CONFIG.format(us=us.url, eu=(eu or us).url, slots=slots, fairness=fairness)
+        config.write_text(settings + tiers, encoding="utf-8")
         env = {
             "BEACON_CONFIG": str(config),
             "BEACON_ROUTER_PORT": str(port),

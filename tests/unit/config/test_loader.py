@@ -213,6 +213,31 @@ def test_a_missing_tier_is_named(copy: Copy) -> None:
     assert errors == ["[tiers.free] is missing: every tier needs a class and a starvation bound"]
 
 
+def test_a_lower_tier_cannot_have_a_shorter_bound_than_a_higher_one(copy: Copy) -> None:
+    errors = copy.errors("starvation_bound_s = 120", "starvation_bound_s = 20")
+    assert errors == [
+        "tiers.free.starvation_bound_s 20 must be at least that of the higher tier supporter, 90"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "starvation_weight = 16",
+            "starvation_weight = 0",
+            "tiers.admin.starvation_weight: should be greater",
+        ),
+        ('fairness = "fair" ', 'fairness = "lottery" ', "router.fairness: should be 'fair' or 'fifo'"),
+    ],
+)
+def test_a_policy_that_cannot_work_is_refused_by_its_key(
+    copy: Copy, old: str, new: str, message: str
+) -> None:
+    (error,) = copy.errors(old, new)
+    assert error.startswith(message)
+
+
 def test_a_system_of_one_class_needs_one_pool(copy: Copy) -> None:
     text = SHIPPED.read_text(encoding="utf-8")
     start, end = text.index("[tiers.admin]"), text.index("[promotion]")

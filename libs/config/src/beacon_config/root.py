@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -101,10 +102,22 @@ class BeaconConfig(Section):
         for tier in Tier:
             if tier not in self.tiers:
                 yield f"[tiers.{tier}] is missing: every tier needs a class and a starvation bound"
+        yield from self._bound_errors()
         served = {job_class for pool in self.pools.values() for job_class in pool.served}
         used = {tier.job_class for tier in self.tiers.values()}
         for job_class in sorted(used - served):
             yield f"no pool serves class {job_class}: its jobs would wait forever"
+
+    def _bound_errors(self) -> Iterator[str]:
+        """With a shorter bound than a higher tier, a lower tier would overtake it."""
+        known = [tier for tier in Tier if tier in self.tiers]
+        for higher, lower in pairwise(known):
+            bound_s, least_s = self.tiers[lower].starvation_bound_s, self.tiers[higher].starvation_bound_s
+            if bound_s < least_s:
+                yield (
+                    f"tiers.{lower}.starvation_bound_s {bound_s:g} must be at least that of "
+                    f"the higher tier {higher}, {least_s:g}"
+                )
 
     def _price_errors(self) -> Iterator[str]:
         *bounded, last = self.skip_prices
