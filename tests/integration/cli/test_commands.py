@@ -417,3 +417,20 @@ def test_the_shell_completes_commands_and_jobs(served: RunnerStub, beacon: Beaco
     assert complete("beacon watch job_2").split() == ["job_2b"]
     served.answers.clear()
     assert complete("beacon watch job_2").split() == []
+
+
+def test_disabling_a_user_holds_or_cancels_the_jobs(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /admin/users", {"users": [USER], "next_cursor": None})
+    served.on("POST /admin/users/user_1", USER)
+    ok(beacon("users", "disable", "ada"))
+    ok(beacon("users", "disable", "ada", "--cancel-jobs"))
+    sent_bodies = [orjson.loads(call.body) for call in served.of("POST /admin/users/user_1")]
+    assert [body["jobs"] for body in sent_bodies] == ["hold", "cancel"]
+
+
+def test_the_jobs_of_one_user(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /admin/users", {"users": [USER], "next_cursor": None})
+    served.on("GET /api/v1/jobs", {"jobs": [summary() | {"user_id": "user_1"}], "next_cursor": None})
+    assert "user_1" in ok(beacon("jobs", "--user", "ada")).stdout
+    (call,) = served.of("GET /api/v1/jobs")
+    assert (call.query["user"], call.headers["authorization"]) == ("user_1", "Bearer admin-key")

@@ -23,6 +23,7 @@ from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, Stage
 from beacon_runner.domain.submissions import NewJob
 from beacon_runner.domain.verdict import decide
 from beacon_runner.ports.cancels import RouterCancel
+from beacon_runner.postgres.cancels import PostgresCancels
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.dead_letters import PostgresDeadLetters
@@ -117,6 +118,10 @@ class StoreHarness:
     @property
     def retention(self) -> PostgresRetention:
         return PostgresRetention(self.database)
+
+    @property
+    def cancels(self) -> PostgresCancels:
+        return PostgresCancels(self.database, max_executions=64)
 
     @property
     def queries(self) -> PostgresJobQueries:

@@ -10,6 +10,7 @@ from beacon_cli.connect import ask
 from beacon_cli.formatting import ago, seconds
 from beacon_cli.job_table import answers_table, grid, job_facts
 from beacon_cli.output import AsJson, facts, print_result, table
+from beacon_cli.user_commands import find_user
 from beacon_client.runner import RunnerClient
 from beacon_contracts.jobs import ExecutionView, JobState, JobSummary, JobView
 
@@ -22,6 +23,9 @@ def jobs(
     status: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
     kind: Annotated[str | None, typer.Option(help="matrix, pipeline or generation.")] = None,
     everybody: Annotated[bool, typer.Option("--everybody", help="All users' jobs (administrators).")] = False,
+    user: Annotated[
+        str | None, typer.Option(help="Jobs of this user, by name or id (administrators).")
+    ] = None,
     limit: Limit = 20,
     _json: AsJson = False,
 ) -> None:
@@ -29,7 +33,10 @@ def jobs(
 
     async def first(client: RunnerClient) -> list[JobSummary]:
         found: list[JobSummary] = []
-        pages = client.jobs(status=status, kind=kind, everybody=everybody, page_size=min(limit, 100))
+        user_id = None if user is None else (await find_user(client, user)).id
+        pages = client.jobs(
+            status=status, kind=kind, everybody=everybody, user=user_id, page_size=min(limit, 100)
+        )
         async for one in pages:
             found.append(one)
             if len(found) == limit:
@@ -37,12 +44,23 @@ def jobs(
         await pages.aclose()
         return found
 
-    found = ask(first, admin=everybody)
+    of_others = everybody or user is not None
+    found = ask(first, admin=of_others)
     rows = [
-        (job.job_id, job.kind, job.name, job.status, _done(job), job.priority, ago(job.created_at))
+        (
+            job.job_id,
+            job.kind,
+            job.name,
+            job.status,
+            _done(job),
+            job.priority,
+            ago(job.created_at),
+            *([job.user_id] if of_others else []),
+        )
         for job in found
     ]
-    print_result(found, table(("job", "kind", "name", "status", "done", "class", "created"), rows))
+    columns = ("job", "kind", "name", "status", "done", "class", "created")
+    print_result(found, table((*columns, "user") if of_others else columns, rows))
 
 
 def _done(job: JobSummary) -> str:

@@ -10,7 +10,7 @@ from beacon_cli.errors import MissingError
 from beacon_cli.formatting import ago
 from beacon_cli.output import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
-from beacon_contracts.accounts import KeyCreated, NewKey, Scope, UserView
+from beacon_contracts.accounts import DisabledJobs, KeyCreated, NewKey, Scope, UserView
 from beacon_contracts.tiers import Tier
 
 users = typer.Typer(help="Users, tiers and credit (administrators).", no_args_is_help=True)
@@ -63,20 +63,32 @@ def set_weight(
     """Change a user's weight: with 2 a user gets twice the GPU time of another one of its tier."""
 
     async def work(client: RunnerClient) -> UserView:
-        return await client.admin.change_user((await _find(client, user)).id, weight=weight)
+        return await client.admin.change_user((await find_user(client, user)).id, weight=weight)
 
     _print([ask(work, admin=True)])
 
 
 @users.command("disable")
-def disable(user: User, _json: AsJson = False) -> None:
-    """Disable a user: all keys are refused."""
-    _print([ask(lambda client: _change(client, user, disabled=True), admin=True)])
+def disable(
+    user: User,
+    cancel_jobs: Annotated[
+        bool, typer.Option("--cancel-jobs", help="Cancel the user's live jobs instead of holding them.")
+    ] = False,
+    _json: AsJson = False,
+) -> None:
+    """Disable a user: all keys are refused, and live jobs are held until the user is enabled."""
+    jobs = DisabledJobs.CANCEL if cancel_jobs else DisabledJobs.HOLD
+
+    async def work(client: RunnerClient) -> UserView:
+        found = await find_user(client, user)
+        return await client.admin.change_user(found.id, disabled=True, jobs=jobs)
+
+    _print([ask(work, admin=True)])
 
 
 @users.command("enable")
 def enable(user: User, _json: AsJson = False) -> None:
-    """Enable a disabled user."""
+    """Enable a disabled user; held jobs continue."""
     _print([ask(lambda client: _change(client, user, disabled=False), admin=True)])
 
 
@@ -92,9 +104,9 @@ def credit(
     """Add credit to a user, or remove it."""
 
     async def work(client: RunnerClient) -> UserView:
-        found = await _find(client, user)
+        found = await find_user(client, user)
         await client.admin.give_credit(found.id, amount, note)
-        return await _find(client, found.id)
+        return await find_user(client, found.id)
 
     _print([ask(work, admin=True)])
 
@@ -104,7 +116,7 @@ def list_keys(user: User, _json: AsJson = False) -> None:
     """List a user's keys, without the secrets."""
 
     async def work(client: RunnerClient) -> list[object]:
-        return list(await client.admin.keys((await _find(client, user)).id))
+        return list(await client.admin.keys((await find_user(client, user)).id))
 
     found = ask(work, admin=True)
     columns = ("id", "name", "hint", "scopes", "created_at", "expires_at", "revoked_at")
@@ -126,7 +138,7 @@ def add_key(
     )
 
     async def work(client: RunnerClient) -> object:
-        return await client.admin.add_key((await _find(client, user)).id, wanted)
+        return await client.admin.add_key((await find_user(client, user)).id, wanted)
 
     made = ask(work, admin=True)
     print_result(
@@ -141,7 +153,7 @@ def rotate_key(
     """Replace a key by a new one with the same name and scopes. The new key is shown only now."""
 
     async def work(client: RunnerClient) -> KeyCreated:
-        found = await _find(client, user)
+        found = await find_user(client, user)
         return await client.admin.rotate_key(found.id, key_id)
 
     made = ask(work, admin=True)
@@ -157,7 +169,7 @@ def revoke_key(
     """Revoke a key."""
 
     async def work(client: RunnerClient) -> None:
-        await client.admin.revoke_key((await _find(client, user)).id, key_id)
+        await client.admin.revoke_key((await find_user(client, user)).id, key_id)
 
     ask(work, admin=True)
     print_result({"revoked": key_id}, f"{key_id} revoked")
@@ -167,7 +179,7 @@ async def _all_users(client: RunnerClient) -> list[UserView]:
     return [user async for user in client.admin.users()]
 
 
-async def _find(client: RunnerClient, named: str) -> UserView:
+async def find_user(client: RunnerClient, named: str) -> UserView:
     async for user in client.admin.users():
         if named in (user.id, user.name):
             return user
@@ -177,7 +189,7 @@ async def _find(client: RunnerClient, named: str) -> UserView:
 async def _change(
     client: RunnerClient, named: str, *, tier: Tier | None = None, disabled: bool | None = None
 ) -> UserView:
-    return await client.admin.change_user((await _find(client, named)).id, tier=tier, disabled=disabled)
+    return await client.admin.change_user((await find_user(client, named)).id, tier=tier, disabled=disabled)
 
 
 def _print(found: list[UserView]) -> None:

@@ -7,6 +7,7 @@ from beacon_client.errors import BeaconError
 from beacon_client.runner_http import RunnerHttp
 from beacon_contracts.accounts import (
     CreditChange,
+    DisabledJobs,
     KeyCreated,
     KeyList,
     KeyView,
@@ -101,9 +102,10 @@ class AdminClient:
         tier: Tier | None = None,
         disabled: bool | None = None,
         weight: float | None = None,
+        jobs: DisabledJobs | None = None,
     ) -> UserView:
-        """Change a user's tier or weight, or disable or enable the user."""
-        change = UserChange(tier=tier, weight=weight, disabled=disabled)
+        """Change a user's tier or weight, or disable or enable the user. `jobs`: hold or cancel live jobs."""
+        change = UserChange(tier=tier, weight=weight, disabled=disabled, jobs=jobs)
         answer = await self._http.post(_user(user_id), _body(change), repeatable=True)
         return UserView.model_validate_json(answer)
 

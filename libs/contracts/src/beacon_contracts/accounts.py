@@ -67,12 +67,20 @@ class NewUser(RequestModel):
     weight: ShareWeight = 1.0
 
 
+class DisabledJobs(StrEnum):
+    """What happens to the live jobs of a disabled user; held jobs continue when the user is enabled."""
+
+    HOLD = "hold"
+    CANCEL = "cancel"
+
+
 class UserChange(RequestModel):
-    """Omitted fields do not change."""
+    """Omitted fields do not change. `jobs` is valid only with `disabled: true`; the default is `hold`."""
 
     tier: Tier | None = None
     weight: ShareWeight | None = None
     disabled: bool | None = None
+    jobs: DisabledJobs | None = None
 
 
 class CreditChange(RequestModel):

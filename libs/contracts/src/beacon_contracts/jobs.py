@@ -159,6 +159,7 @@ class JobSummary(ResponseModel):
     """A job without its executions, as in lists."""
 
     job_id: str
+    user_id: str | None = None
     kind: str
     name: str
     status: JobState

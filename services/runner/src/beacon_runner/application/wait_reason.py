@@ -29,6 +29,8 @@ class WaitReasonService:
         return view.model_copy(update=numbers)
 
     async def _reason(self, job: JobRecord) -> WhyView:
+        if job.held and job.state in LIVE:
+            return _view(job, "The job is held until its user is enabled again.")
         if job.state is JobState.PROCESSING:
             return await self._at_router(job)
         if job.in_queue:

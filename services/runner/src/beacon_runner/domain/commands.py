@@ -129,6 +129,8 @@ def decide_skip(job: JobRecord, price: int, front_class: JobClass) -> SkipDecisi
     """Move a job that waits in a queue to the front of the class that is served soonest."""
     if job.state not in WAITING:
         raise JobStateError(job.state, f"a job that is {job.state} cannot be skipped ahead")
+    if job.held:
+        raise JobStateError(job.state, "the job is held while its user is disabled")
     if job.deferred:
         raise JobStateError(job.state, "the job waits for its next attempt, not in a queue")
     if job.front:

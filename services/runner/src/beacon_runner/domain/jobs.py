@@ -41,7 +41,10 @@ class JobHead:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job with all columns of its row; `deferred`: it waits for the time of its next attempt."""
+    """A job with all columns of its row.
+
+    `deferred`: it waits for the time of its next attempt. `held`: its user is disabled.
+    """
 
     head: JobHead
     spec: Mapping[str, Any]
@@ -56,6 +59,7 @@ class JobRecord:
     next_attempt_at: datetime | None
     deferred: bool
     promoted_at: datetime | None
+    held: bool = False
 
     @property
     def id(self) -> JobId:
@@ -72,8 +76,8 @@ class JobRecord:
 
     @property
     def in_queue(self) -> bool:
-        """In a lane or at the front; false while it waits for the time of its next attempt."""
-        return self.state in WAITING and not self.deferred
+        """In a lane or at the front; false while it is held or waits for the time of its next attempt."""
+        return self.state in WAITING and not self.deferred and not self.held
 
     @property
     def in_backoff(self) -> bool:

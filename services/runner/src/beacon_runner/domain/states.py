@@ -27,6 +27,7 @@ class JobTransition(StrEnum):
     RESUMED = "resumed"
     EXECUTION_RETRIED = "execution retried"
     REQUEUED = "requeued"
+    HELD = "held"
 
 
 class ExecutionTransition(StrEnum):
@@ -69,6 +70,7 @@ JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
         (J.RETRYING, J.QUEUED),
     ),
     JobTransition.REQUEUED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
+    JobTransition.HELD: ((J.PROCESSING, J.QUEUED), (J.RETRYING, J.QUEUED)),
 }
 
 EXECUTION_TRANSITIONS: Mapping[ExecutionTransition, ExecutionSteps] = {

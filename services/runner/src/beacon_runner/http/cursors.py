@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
-from beacon_contracts.ids import JobId, decode_job_id, encode_job_id
+from beacon_contracts.ids import USER, JobId, UserId, decode_id, decode_job_id, encode_job_id
 from beacon_runner.domain.dead_letters import DeadLetterCursor
 from beacon_runner.domain.errors import InvalidFieldsError
 
@@ -15,6 +15,18 @@ JobPath = Annotated[str, Path(examples=["job_01k9x7p4f8q2r6s0t3v5w7y9za"], max_l
 ExecutionPath = Annotated[str, Path(examples=["exe_01k9x7p4f8q2r6s0t3v5w7y9za.0.3"], max_length=80)]
 PageSize = Annotated[int, Query(ge=1, le=500, description="Maximum number of entries")]
 Cursor = Annotated[str | None, Query(max_length=120, description="`next_cursor` of the previous page")]
+
+
+UserFilter = Annotated[
+    str | None, Query(max_length=80, description="Jobs of this user (`user_…`); needs an admin key")
+]
+
+
+def read_user(user: str) -> UserId:
+    try:
+        return UserId(decode_id(USER, user))
+    except ValueError:
+        raise InvalidFieldsError.of("user", "is not the id of a user") from None
 
 
 def read_cursor(cursor: str | None) -> JobId | None:

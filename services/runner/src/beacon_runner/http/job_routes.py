@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
-from beacon_contracts.ids import decode_execution_id, decode_job_id, encode_job_id
+from beacon_contracts.ids import UserId, decode_execution_id, decode_job_id, encode_job_id
 from beacon_contracts.jobs import (
     BatchAccepted,
     BatchSubmission,
@@ -32,7 +32,15 @@ from beacon_runner.application.submissions import AcceptedJob, SubmissionService
 from beacon_runner.application.wait_reason import WaitReasonService
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
-from beacon_runner.http.cursors import Cursor, ExecutionPath, JobPath, PageSize, read_cursor
+from beacon_runner.http.cursors import (
+    Cursor,
+    ExecutionPath,
+    JobPath,
+    PageSize,
+    UserFilter,
+    read_cursor,
+    read_user,
+)
 from beacon_runner.http.openapi import (
     BATCH_BODY,
     IDEMPOTENCY_HEADER,
@@ -160,13 +168,15 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
         limit: PageSize = 50,
         cursor: Cursor = None,
         everybody: Annotated[bool, Query(description="All users' jobs; needs an admin key")] = False,
+        user: UserFilter = None,
     ) -> Response:
         """Your jobs, newest first."""
-        principal = principal_of(request)
-        if everybody:
+        owner: UserId | None = principal_of(request).user
+        if everybody or user is not None:
             await keys.require(request.scope, Scope.ADMIN)
+            owner = None if user is None else read_user(user)
         found = await jobs.queries.page(
-            None if everybody else principal.user,
+            owner,
             after=read_cursor(cursor),
             states=status,
             kind=kind,

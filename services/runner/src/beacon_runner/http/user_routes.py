@@ -1,5 +1,6 @@
 """Users, tiers, keys and credit, for operators."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from starlette.responses import Response
 
 from beacon_contracts.accounts import (
     CreditChange,
+    DisabledJobs,
     KeyCreated,
     KeyList,
     KeyView,
@@ -59,7 +61,9 @@ def key_view(key: ApiKey) -> KeyView:
     )
 
 
-def user_routes(users: UserStore, credit: CreditStore, keys: ApiKeyCache) -> APIRouter:
+def user_routes(
+    users: UserStore, credit: CreditStore, keys: ApiKeyCache, notify_outbox: Callable[[], None]
+) -> APIRouter:
     routes = APIRouter(prefix="/admin/users", tags=["users"], route_class=require_scope(keys, Scope.ADMIN))
 
     @routes.get("", responses={200: {"model": UserPage}, **problems(401, 403, 422, 503)})
@@ -86,11 +90,21 @@ def user_routes(users: UserStore, credit: CreditStore, keys: ApiKeyCache) -> API
 
     @routes.post("/{user_id}", responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 422, 503)})
     async def change_user(user_id: UserPath, change: UserChange) -> Response:
-        """Change the tier or the weight, or disable the user (all keys stop working) and enable it again."""
+        """Change the tier or the weight, or disable the user and enable it again.
+
+        The keys of a disabled user stop working. Live jobs are held until the user is enabled, or cancelled.
+        """
+        if change.jobs is not None and not change.disabled:
+            raise InvalidFieldsError.of("jobs", "is valid only with disabled: true")
         changed = await users.change(
-            _user(user_id), tier=change.tier, disabled=change.disabled, weight=change.weight
+            _user(user_id),
+            tier=change.tier,
+            disabled=change.disabled,
+            weight=change.weight,
+            jobs=change.jobs or DisabledJobs.HOLD,
         )
         keys.clear()
+        notify_outbox()
         return view_response(user_view(changed))
 
     @routes.post(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from beacon_contracts.events import JobEvent
-from beacon_contracts.ids import JobId, encode_execution_id, encode_job_id
+from beacon_contracts.ids import USER, JobId, encode_execution_id, encode_id, encode_job_id
 from beacon_contracts.jobs import (
     AttemptView,
     ExecutionState,
@@ -34,6 +34,7 @@ def links_of(job_id: str) -> dict[str, str]:
 def job_summary(head: JobHead) -> JobSummary:
     return JobSummary(
         job_id=encode_job_id(head.id),
+        user_id=encode_id(USER, head.user),
         kind=head.kind,
         name=head.name,
         status=head.state,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from beacon_contracts.accounts import Scope
+from beacon_contracts.accounts import DisabledJobs, Scope
 from beacon_contracts.ids import KeyId, UserId
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.credit import LedgerRecord
@@ -25,8 +25,16 @@ class UserStore(Protocol):
         ...
 
     async def change(
-        self, user: UserId, *, tier: Tier | None, disabled: bool | None, weight: float | None = ...
-    ) -> User: ...
+        self,
+        user: UserId,
+        *,
+        tier: Tier | None = ...,
+        disabled: bool | None = ...,
+        weight: float | None = ...,
+        jobs: DisabledJobs = ...,
+    ) -> User:
+        """Disabling a user holds or cancels the live jobs; enabling releases held ones."""
+        ...
 
     async def add_key(
         self,

@@ -127,6 +127,7 @@ def _record(row: Any) -> JobRecord:
         row["next_attempt_at"],
         row["deferred"],
         row["promoted_at"],
+        row["held"],
     )
 
 

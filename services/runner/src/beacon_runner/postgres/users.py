@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from beacon_contracts.accounts import Scope
+from beacon_contracts.accounts import DisabledJobs, Scope
 from beacon_contracts.ids import KeyId, UserId, new_uuid
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.errors import (
@@ -16,6 +16,7 @@ from beacon_runner.domain.errors import (
 from beacon_runner.domain.users import ApiKey, Principal, User, hash_key
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
+from beacon_runner.postgres.user_jobs import release_jobs, stop_jobs
 
 if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
@@ -57,10 +58,23 @@ class PostgresUsers:
         return [_user(row) for row in await self._database.fetch(_SQL["users_page"], after, limit)]
 
     async def change(
-        self, user: UserId, *, tier: Tier | None, disabled: bool | None, weight: float | None = None
+        self,
+        user: UserId,
+        *,
+        tier: Tier | None = None,
+        disabled: bool | None = None,
+        weight: float | None = None,
+        jobs: DisabledJobs = DisabledJobs.HOLD,
     ) -> User:
-        row = await self._database.fetchrow(_SQL["change_user"], user, tier, disabled, weight)
-        return _found_user(row)
+        """Disabling a user holds or cancels the live jobs; enabling releases held ones."""
+        async with self._database.transaction() as connection:
+            before = _found_user(await connection.fetchrow(_SQL["lock_user"], user))
+            row = await connection.fetchrow(_SQL["change_user"], user, tier, disabled, weight)
+            if disabled:
+                await stop_jobs(connection, user, jobs)
+            elif disabled is False and before.disabled_at is not None:
+                await release_jobs(connection, user)
+            return _found_user(row)
 
     async def add_key(
         self,

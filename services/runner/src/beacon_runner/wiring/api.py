@@ -128,7 +128,7 @@ class ApiParts:
                 admin_routes(operations, keys),
                 *ledger_routes(credit, users, keys),
                 key_routes(users, keys),
-                user_routes(users, credit, keys),
+                user_routes(users, credit, keys, notify_outbox),
                 health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
             ],
             portal_routes(),

@@ -84,12 +84,13 @@ function userRow(user, { change, keys }) {
     return change("", { disabled }, current, `${user.name} is ${disabled ? "disabled" : "enabled"}.`);
   }, { class: "small quiet" });
   const note = el("small", { class: "mono muted" });
+  const jobs = el("a", { class: "button small quiet", href: `#/jobs?user=${user.id}`, "aria-label": `Jobs of ${user.name}` }, "Jobs");
   const openKeysOf = button("Keys", keys, { class: "small quiet", "aria-label": `Keys of ${user.name}` });
   const node = el("tr", {},
     el("th", { scope: "row" }, el("span", { class: "strong" }, user.name), note),
     el("td", {}, tier), credit,
     el("td", { class: "number" }, el("span", { class: "actions end-inline" }, amount, give)),
-    el("td", { class: "number" }, el("span", { class: "actions end-inline" }, openKeysOf, toggle)));
+    el("td", { class: "number" }, el("span", { class: "actions end-inline" }, jobs, openKeysOf, toggle)));
   const update = (next) => {
     current = next;
     if (document.activeElement !== tier) tier.value = next.tier;

@@ -22,13 +22,14 @@ export function jobsView({ api, search, session, signal }) {
   const allUsers = el("input", { type: "checkbox", checked: session.isAdmin && search.has("everybody") });
   const more = button("Show older", () => { pages += 1; refreshNow(); }, { hidden: true, class: "quiet" });
   const list = table("Jobs", COLUMNS);
-  const rows = new KeyedRows(list.body, jobRow);
+  const rows = new KeyedRows(list.body, (job) => jobRow(job, session.isAdmin));
   const nothing = emptyNote("No jobs yet. ");
   nothing.append(el("a", { href: "#/submit" }, "Submit one"));
   nothing.hidden = true;
   let pages = 1;
 
-  const filters = () => ({ status: state.value, kind: kind.value, everybody: allUsers.checked || null });
+  const user = session.isAdmin ? search.get("user") : null;
+  const filters = () => ({ status: state.value, kind: kind.value, everybody: allUsers.checked || null, user });
 
   async function refresh() {
     const load = () => fetchPages(api, "api/v1/jobs", "jobs", { ...filters(), limit: PAGE_SIZE, pages, signal });
@@ -55,7 +56,7 @@ export function jobsView({ api, search, session, signal }) {
     session.isAdmin && el("label", { class: "check" }, allUsers, "All users"));
   const node = el("div", {},
     pageHeader("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
-    filterBar, notice.node, nothing, list.node, el("div", { class: "actions" }, more));
+    user && el("p", { class: "mono muted" }, `Jobs of ${user}`), filterBar, notice.node, nothing, list.node, el("div", { class: "actions" }, more));
   return { title: "Jobs", node };
 }
 
@@ -63,9 +64,10 @@ function optional(all, names) {
   return [["", all], ...names.map((name) => [name, sentenceCase(name)])];
 }
 
-function jobRow(job) {
+function jobRow(job, showOwner) {
   const link = el("a", { href: `#/${path`jobs/${job.job_id}`}`, class: "strong" });
   const id = el("small", { class: "mono muted" }, job.job_id);
+  const owner = el("small", { class: "mono muted" }, showOwner ? job.user_id : "");
   const state = badge(job.status);
   const bar = progressBar();
   const percent = el("small", { class: "muted number" });
@@ -74,7 +76,7 @@ function jobRow(job) {
   const created = el("td", { class: "number" });
   const took = el("td", { class: "number wide-only" });
   const node = el("tr", {},
-    el("th", { scope: "row" }, link, id),
+    el("th", { scope: "row" }, link, id, showOwner && owner),
     el("td", {}, state.node),
     el("td", { class: "wide-only" }, el("div", { class: "with-bar" }, bar.node, percent)),
     kind, priority, created, took);

@@ -1,5 +1,5 @@
 -- name: claim
--- Fence the jobs whose message is current, and return them with the recorded executions of their stage.
+-- Fence the jobs whose message is current and whose user is not disabled, and return them with the recorded executions of their stage.
 -- By a list of keys and not by a join: fewer index descents. Generations other than 1 and lanes that the queue has
 -- chosen are sent as JSON objects by job id.
 -- Live by state, not by finished_at: with finished_at the planner could scan the index of all live jobs.
@@ -15,6 +15,7 @@ SET
 WHERE
     j.id = ANY ($1::text::uuid[]) AND j.generation = coalesce(($2::jsonb ->> j.id::text)::integer, 1)
     AND j.state IN ('queued', 'processing', 'retrying')
+    AND (SELECT u.disabled_at FROM users u WHERE u.id = j.user_id) IS NULL
 RETURNING
     j.id, j.user_id, j.fence, j.generation, j.stage, j.stages, j.attempt, j.kind, j.spec, j.context, j.tier,
     j.front, j.deliveries, j.deferred, (SELECT u.weight FROM users u WHERE u.id = j.user_id) AS weight,

@@ -39,7 +39,7 @@ FROM skipped;
 WITH due AS (
     SELECT l.id, l.user_id, l.job_id, -l.amount AS amount
     FROM unnest($1::uuid[]) AS ended (id)
-    JOIN jobs j ON j.id = ended.id AND j.price_paid > 0
+    JOIN jobs j ON j.id = ended.id AND j.price_paid > 0 AND j.finished_at IS NOT NULL
     JOIN credit_ledger l ON l.job_id = j.id AND l.entry = 'skip'
     WHERE
         NOT EXISTS (SELECT FROM credit_ledger r WHERE r.refunds = l.id)

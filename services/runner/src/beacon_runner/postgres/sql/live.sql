@@ -1,5 +1,5 @@
 -- name: live_page
--- Live jobs class by class in the order in which they wait, after a given place in it; unless all are wanted, without
+-- Live jobs, without those of disabled users, class by class in the order in which they wait, after a given place in it; unless all are wanted, without
 -- those whose message may still be in the outbox.
 SELECT
     id, user_id, generation, stage, attempt, class, lane, front, state = 'processing' AS processing, queued_at,
@@ -7,6 +7,7 @@ SELECT
 FROM jobs
 WHERE
     finished_at IS NULL
+    AND user_id NOT IN (SELECT id FROM users WHERE disabled_at IS NOT NULL)
     AND (class, queued_at, id) > (
         coalesce($1::text, ''),
         coalesce($2::timestamptz, '-infinity'),

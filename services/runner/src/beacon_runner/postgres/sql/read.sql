@@ -4,7 +4,8 @@ SELECT
     id, user_id, kind, name, spec, context, state, tier, class, original_class, lane, front, stage, stages,
     attempt, generation, fence, deliveries, worker, event_seq, total, completed, failed, cancelled, failure,
     price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at,
-    coalesce(next_attempt_at > now(), false) AS deferred
+    coalesce(next_attempt_at > now(), false) AS deferred,
+    (SELECT u.disabled_at FROM users u WHERE u.id = user_id) IS NOT NULL AS held
 FROM jobs
 WHERE id = $1;
 

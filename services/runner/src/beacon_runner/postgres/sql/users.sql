@@ -34,6 +34,10 @@ SET
 WHERE id = $1
 RETURNING id, name, tier, weight, credit, created_at, disabled_at;
 
+-- name: lock_user
+-- Lock one user until the transaction ends.
+SELECT id, name, tier, weight, credit, created_at, disabled_at FROM users WHERE id = $1 FOR UPDATE;
+
 -- name: user
 -- One user.
 SELECT id, name, tier, weight, credit, created_at, disabled_at FROM users WHERE id = $1;
