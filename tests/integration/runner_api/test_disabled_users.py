@@ -71,7 +71,7 @@ async def test_a_paid_skip_of_a_held_job_is_not_refunded(
     await anna.post(f"/api/v1/jobs/{job_id}/skip")
     await api.claim()
     await disable(admin, user)
-    await api.store.cancels.settle(decode_job_id(job_id), ran=False)
+    await api.store.cancels.settle(decode_job_id(job_id), [])
     assert (await admin.job(job_id))["price_paid"] == 1
 
 

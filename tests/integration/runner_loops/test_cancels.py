@@ -52,6 +52,9 @@ async def test_the_run_ends_though_the_api_died_before_it_told_the_router(
     await harness.nothing_left()
     assert await outcomes(scene, job) == ["aborted"]
     assert (await harness.job(job))["state"] == "cancelled"
+    (execution,) = await harness.executions(job)
+    assert (execution["state"], execution["actual_region"], execution["attempt"]) == ("cancelled", "US", 1)
+    assert execution["run_s"] > 0, "the time on the GPU is recorded"
 
 
 async def test_the_run_ends_though_the_worker_died_too(harness: LoopHarness, scene: Stage) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
+from beacon_router.http.presenter import timing_document
 from beacon_router.scheduling import BackendSpec, GroupSpec, Health, RequestId
 from beacon_router.service.streams import StreamSink
 from tests.unit.router.dispatch_harness import LOAD_S, READER_S, RUN_S, dispatch_harness, failure, topology
@@ -62,6 +63,26 @@ async def test_a_cancelled_run_frees_its_slot_and_its_connection() -> None:
 
         assert harness.backends["us"].calls[0].aborted
         assert harness.running("us") == ["b"]
+
+
+async def test_a_cancelled_run_keeps_its_attempt_and_its_times() -> None:
+    async with dispatch_harness(ONE_SLOT) as harness:
+        harness.submit("first")
+        harness.submit("a")
+        await harness.settle()
+        await harness.clock.advance(4.0)
+        await harness.answer("us")
+        await harness.clock.advance(10.0)
+
+        inference = harness.service.cancel(harness.get("a").id)
+        (attempt,) = inference.attempts
+        assert (attempt.outcome, attempt.backend, attempt.queued_s, attempt.run_s) == (
+            "cancelled",
+            "us",
+            4,
+            10,
+        )
+        assert timing_document(inference, harness.clock.now()) == {"queued_s": 4, "load_s": 0, "run_s": 10}
 
 
 async def test_a_run_cancelled_before_its_first_step_frees_its_slot() -> None:

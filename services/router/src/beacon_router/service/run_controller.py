@@ -187,11 +187,12 @@ class RunController:
             if timer is not None:
                 timer.cancel()
         outcome = classify(run, result, now, stopped=stopped)
+        run.inference.attempts = (*run.inference.attempts, outcome.attempt)
         self._report_outcome(run, outcome, now)
         for run_ended in self._events.run_ended:
             run_ended(run, outcome)
         if run.inference.run is run:
-            self._conclude(run, result, outcome, now)
+            self._conclude(run, result, now)
             self.dispatch_ready()
 
     def _report_outcome(self, run: Run, outcome: RunOutcome, now: float) -> None:
@@ -225,14 +226,11 @@ class RunController:
 
     # Inferences
 
-    def _conclude(
-        self, run: Run, result: BackendResult | BackendError, outcome: RunOutcome, now: float
-    ) -> None:
+    def _conclude(self, run: Run, result: BackendResult | BackendError, now: float) -> None:
         """Completed, failed, or another attempt later."""
         inference = run.inference
         inference.run = None
         inference.waiting_since = now
-        inference.attempts = (*inference.attempts, outcome.attempt)
         if not isinstance(result, BackendError):
             inference.output, inference.document = result.output, result.document
             self._end(inference, InferenceState.COMPLETED, None)

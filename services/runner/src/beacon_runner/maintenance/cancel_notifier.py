@@ -12,7 +12,7 @@ import structlog
 
 from beacon_contracts.ids import encode_execution_id, encode_job_id
 from beacon_lifecycle import RunResult
-from beacon_runner.ports.cancels import CancelStore, RouterCancel
+from beacon_runner.ports.cancels import CancelledRun, CancelStore, RouterCancel
 from beacon_runner.ports.router import CancelResult
 
 log = structlog.get_logger(__name__)
@@ -54,5 +54,9 @@ class CancelNotifier:
             log.info("cancel_retried", job=encode_job_id(cancel.job), silent=len(silent), first=silent[0])
             return
         # The cancelled run has the fence before the one of the cancel.
-        ran = any(answer.ran(cancel.fence - 1) for answer in answers)
-        await self.store.settle(cancel.job, ran=ran)
+        found = [
+            (key, answer.run(cancel.fence - 1))
+            for key, answer in zip(cancel.executions, answers, strict=True)
+        ]
+        runs = [CancelledRun(key, run) for key, run in found if run is not None]
+        await self.store.settle(cancel.job, runs)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from beacon_contracts.ids import JobId
+from beacon_contracts.inference import InferenceView
 from beacon_runner.domain.plan import ExecutionKey
 
 
@@ -21,11 +22,19 @@ class RouterCancel:
     age_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class CancelledRun:
+    """An execution of a cancelled job that a backend received."""
+
+    execution: ExecutionKey
+    view: InferenceView
+
+
 class CancelStore(Protocol):
     async def take(self, limit: int) -> Sequence[RouterCancel]:
         """The cancels that are due; each is returned again, with a growing delay, until it is settled."""
         ...
 
-    async def settle(self, job: JobId, *, ran: bool) -> None:
-        """The routers have confirmed. A paid price is refunded unless something `ran`."""
+    async def settle(self, job: JobId, runs: Sequence[CancelledRun]) -> None:
+        """The routers have confirmed. A paid price is refunded unless something ran."""
         ...

@@ -68,9 +68,10 @@ class CancelResult:
     views: tuple[InferenceView, ...] = ()
     unanswered: tuple[str, ...] = ()
 
-    def ran(self, fence: int) -> bool:
-        """Whether a backend received it under this fence or a later one, with any outcome."""
-        return any(view.backend is not None and view.fence >= fence for view in self.views)
+    def run(self, fence: int) -> InferenceView | None:
+        """What a backend received under this fence or a later one, with any outcome."""
+        ran = (view for view in self.views if view.backend is not None and view.fence >= fence)
+        return next(ran, None)
 
 
 class InferencePort(Protocol):

@@ -1,12 +1,13 @@
 """Cancels that the routers have not confirmed. They are durable: any process can repeat them."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import JobId
 from beacon_runner.domain.plan import unfinished
-from beacon_runner.ports.cancels import RouterCancel
+from beacon_runner.ports.cancels import CancelledRun, RouterCancel
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.refunds import refund
 from beacon_runner.postgres.statements import statements
@@ -34,12 +35,25 @@ class PostgresCancels:
             rows = await connection.fetch(_SQL["take"], limit)
             return [await cancel_of(connection, row, row["age_s"], self._max_executions) for row in rows]
 
-    async def settle(self, job: JobId, *, ran: bool) -> None:
-        """Remove the request; in the same transaction refund, once, a price that was paid for nothing."""
+    async def settle(self, job: JobId, runs: Sequence[CancelledRun]) -> None:
+        """Remove the request; in the same transaction record the runs, or refund the price."""
         async with self._database.transaction() as connection:
             first = await connection.fetchval(_SQL["settle"], job)
-            if first is not None and not ran:
+            if first is None:
+                return
+            if runs:
+                await connection.execute(_SQL["record_runs"], job, [_run(run) for run in runs])
+            else:
                 await refund(connection, [job])
+
+
+def _run(run: CancelledRun) -> dict[str, Any]:
+    return {
+        **asdict(run.execution),
+        "actual_region": run.view.actual_region,
+        "backend": run.view.backend,
+        **run.view.timing.model_dump(),
+    }
 
 
 async def request_router_cancel(connection: "Connection", job: JobId) -> None:

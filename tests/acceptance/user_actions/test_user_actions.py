@@ -1,0 +1,82 @@
+"""Retry, cancel and disable on the whole system, checked against the ledger of the simulated GPUs."""
+
+from typing import Any
+
+from tests.acceptance.tiers.users import Person, UserFactory
+from tests.fixtures.waiting import until
+
+GENERATION = {"kind": "generation", "model": "flux", "prompt": "cat", "region": "US", "failover": "pinned"}
+
+
+async def on_gpu(users: UserFactory, count: int) -> None:
+    async def so() -> bool:
+        calls = await users.calls(model="flux")
+        return sum(call["outcome"] is None for call in calls) == count
+
+    await until(so, f"{count} runs of flux are on the GPUs of US")
+
+
+async def change(users: UserFactory, person: Person, **body: Any) -> None:
+    (await users.operator.ask("POST", f"/admin/users/{person.user_id}", body)).raise_for_status()
+
+
+async def test_retry_question_runs_during_the_backoff_of_a_minute(users: UserFactory) -> None:
+    person = await users.new("creator")
+    await users.fault(kind="error", status=503, model="flux", next=1)
+    job_id = await person.submit(GENERATION)
+    job = await person.when(job_id, status="retrying")
+    execution = job["executions"][0]["id"]
+    answer = await person.ask("POST", f"/api/v1/executions/{execution}/retry-question")
+    assert answer.status_code == 202
+    done = await person.done(job_id)
+    assert done["status"] == "completed"
+    assert [one["state"] for one in (await person.get(f"/api/v1/executions/{execution}"))["attempts"]] == [
+        "failed",
+        "completed",
+    ]
+
+
+async def test_a_cancelled_run_reports_its_time_on_the_gpu(users: UserFactory) -> None:
+    person = await users.new("creator")
+    await users.hold("flux")
+    job_id = await person.submit(GENERATION)
+    await person.runs(job_id)
+    execution = (await person.job(job_id))["executions"][0]["id"]
+    await person.ask("POST", f"/api/v1/jobs/{job_id}/cancel")
+
+    async def recorded() -> Any:
+        found = await person.get(f"/api/v1/executions/{execution}")
+        return found if found["timing"] is not None else None
+
+    found = await until(recorded, "the cancelled run is recorded")
+    (attempt,) = found["attempts"]
+    assert (attempt["state"], attempt["region"]) == ("cancelled", "US")
+    assert attempt["backend"] is not None
+    assert found["timing"]["run_s"] + found["timing"]["load_s"] > found["timing"]["queued_s"]
+
+
+async def test_nothing_of_a_disabled_user_runs_until_enabled(users: UserFactory) -> None:
+    person = await users.new("creator")
+    await users.hold("flux")
+    jobs = [await person.submit(GENERATION) for _ in range(3)]
+    await person.runs(jobs[0])
+    await change(users, person, disabled=True)
+    await on_gpu(users, 0)
+    await users.release()
+    states = {(await users.operator.job(job))["status"] for job in jobs}
+    assert states == {"queued"}
+    assert "held" in (await users.operator.get(f"/api/v1/jobs/{jobs[0]}/why"))["summary"]
+    await change(users, person, disabled=False)
+    assert {(await person.done(job))["status"] for job in jobs} == {"completed"}
+
+
+async def test_an_operator_finds_and_cancels_the_work_of_a_user(users: UserFactory) -> None:
+    person = await users.new("creator")
+    await users.hold("flux")
+    jobs = [await person.submit(GENERATION) for _ in range(3)]
+    await person.runs(jobs[0])
+    listed = await users.operator.get(f"/api/v1/jobs?user={person.user_id}")
+    assert {one["job_id"] for one in listed["jobs"]} == set(jobs)
+    await change(users, person, disabled=True, jobs="cancel")
+    await on_gpu(users, 0)
+    assert {(await users.operator.job(job))["status"] for job in jobs} == {"cancelled"}
