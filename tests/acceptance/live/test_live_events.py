@@ -81,7 +81,7 @@ async def test_a_ticket_opens_one_socket(stack: RunningStack, http: httpx.AsyncC
     with pytest.raises(InvalidStatus) as refused:
         await receive_all(socket_url(stack, job, f"ticket={once}"))
     assert refused.value.response.status_code == 401
-    assert json.loads(refused.value.response.body or b"")["code"] == "ticket_used_up"
+    assert json.loads(refused.value.response.body or b"")["code"] == "invalid_ticket"
 
 
 async def test_another_users_job_is_not_there(stack: RunningStack, http: httpx.AsyncClient) -> None:

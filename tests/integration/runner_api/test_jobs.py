@@ -70,7 +70,7 @@ async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
     monkeypatch.setattr(asyncpg.Connection, "fetch", counted)
     monkeypatch.setattr(asyncpg.Connection, "fetchrow", counted_row)
     assert len((await anna.job(job_id))["executions"]) == 1_000
-    assert queries == ["-- read.job", "-- read.executions"]
+    assert queries == ["-- job_queries.job", "-- job_queries.executions"]
 
 
 async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiHarness, anna: Caller) -> None:
@@ -221,7 +221,7 @@ async def test_used_up_retries_are_429_with_the_counts(api: ApiHarness, anna: Ca
         await api.store.run(await api.store.claim(), "later")
         await api.store.published()
     problem = await anna.post(f"/api/v1/executions/{name}/retry-question", status=429)
-    assert (problem["code"], problem["retry_attempt"], problem["max_attempts"]) == ("retries_used_up", 3, 3)
+    assert (problem["code"], problem["retry_attempt"], problem["max_attempts"]) == ("retries_exhausted", 3, 3)
 
 
 async def test_why_counts_the_jobs_ahead_and_says_when_a_class_is_paused(

@@ -193,7 +193,7 @@ async def test_a_duration_over_the_tiers_maximum_is_named(api: ApiHarness) -> No
     await anna.submit(SONG | {"duration": 30})
 
 
-async def test_a_full_queue_refuses_everybody(database_url: str, redis_url: str) -> None:
+async def test_a_full_queue_refuses_all_users(database_url: str, redis_url: str) -> None:
     limits = CONFIG.limits.model_copy(update={"queue_size": 5})
     async with api_harness(database_url, redis_url, CONFIG.model_copy(update={"limits": limits})) as api:
         root, anna = await api.admin(), await api.user()

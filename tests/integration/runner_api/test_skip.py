@@ -130,7 +130,7 @@ async def test_without_enough_credit_nothing_happens(api: ApiHarness) -> None:
     anna = await rich(api, credit=2)
     job_id = await anna.submit(SONG | {"duration": 30})
     problem = await skip(anna, job_id, 402)
-    assert (problem["code"], problem["price"], problem["credit"]) == ("not_enough_credit", 3, 2)
+    assert (problem["code"], problem["price"], problem["credit"]) == ("insufficient_credit", 3, 2)
     assert await credit_of(anna) == 2
     assert (await anna.job(job_id))["price_paid"] == 0
 
@@ -150,7 +150,7 @@ async def test_the_same_job_is_paid_for_once(api: ApiHarness) -> None:
     job_id = await anna.submit(GENERATION)
     answers = await asyncio.gather(*(anna.http.post(f"/api/v1/jobs/{job_id}/skip") for _ in range(5)))
     assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 4}
-    assert {answer.json().get("code") for answer in answers} == {None, "already_first"}
+    assert {answer.json().get("code") for answer in answers} == {None, "already_skipped"}
     assert await credit_of(anna) == 19
 
 

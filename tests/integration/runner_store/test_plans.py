@@ -13,25 +13,25 @@ from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
 
 # Statement, and how many parameters it has; all may be null for a generic plan.
 HOT = [
-    ("claim", "claim"),
-    ("record", "record"),
-    ("record", "recount"),
-    ("record", "try_again"),
+    ("claims", "claim"),
+    ("results", "record"),
+    ("results", "recount"),
+    ("results", "try_again"),
     ("outbox", "take"),
-    ("live", "live_page"),
-    ("live", "republish"),
-    ("live", "oldest"),
-    ("live", "promote"),
-    ("read", "job"),
-    ("read", "executions"),
-    ("read", "execution"),
-    ("read", "page"),
-    ("read", "page_in_states"),
-    ("read", "events"),
-    ("submit", "by_idempotency_keys"),
-    ("submit", "batch_of"),
+    ("reconcile", "live_page"),
+    ("reconcile", "republish"),
+    ("reconcile", "oldest"),
+    ("reconcile", "promote"),
+    ("job_queries", "job"),
+    ("job_queries", "executions"),
+    ("job_queries", "execution"),
+    ("job_queries", "page"),
+    ("job_queries", "page_in_states"),
+    ("job_queries", "events"),
+    ("submissions", "by_idempotency_keys"),
+    ("submissions", "batch_of"),
     ("users", "principal"),
-    ("control", "requeue"),
+    ("job_commands", "requeue"),
     ("retention", "find_jobs"),
     ("retention", "find_events"),
     ("retention", "remove_jobs"),
@@ -77,7 +77,7 @@ async def test_a_hot_statement_reads_no_table_from_end_to_end(
 async def test_the_claim_still_goes_by_key_when_many_jobs_wait(harness: StoreHarness) -> None:
     user = new_uuid()
     await harness.submissions.submit([new_job(user=user) for _ in range(5_000)])
-    plan = await generic_plan(harness, statements("claim")["claim"])
+    plan = await generic_plan(harness, statements("claims")["claim"])
     text = json.dumps(plan)
     assert "jobs_pkey" in text
     assert scans(plan) == []
@@ -87,14 +87,14 @@ async def test_the_claim_still_goes_by_key_when_many_jobs_wait(harness: StoreHar
 async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(harness: StoreHarness, name: str) -> None:
     """The gauge of the oldest job once read all of them, every 15 seconds."""
     await harness.submissions.submit([new_job(user=new_uuid()) for _ in range(5_000)])
-    plan = await generic_plan(harness, statements("live")[name])
+    plan = await generic_plan(harness, statements("reconcile")[name])
     assert "jobs_by_arrival" in json.dumps(plan)
     assert "Sort" not in json.dumps(plan)
     assert scans(plan) == []
 
 
 @pytest.mark.parametrize("history", [0, 1_000])
-@pytest.mark.parametrize(("file", "name"), [("read", "page"), ("limits", "used")])
+@pytest.mark.parametrize(("file", "name"), [("job_queries", "page"), ("submissions", "used")])
 async def test_all_jobs_of_a_user_are_read_along_two_indexes_no_further_than_needed(
     harness: StoreHarness, file: str, name: str, history: int
 ) -> None:
@@ -108,7 +108,7 @@ async def test_all_jobs_of_a_user_are_read_along_two_indexes_no_further_than_nee
 async def test_rare_states_are_not_looked_for_in_a_long_history(harness: StoreHarness, history: int) -> None:
     """States that were not requested are not scanned: their branch has a one-time filter."""
     await live_and_end(harness, history)
-    plan = await generic_plan(harness, statements("read")["page_in_states"])
+    plan = await generic_plan(harness, statements("job_queries")["page_in_states"])
     arms = merged_arms(plan)
     assert [scan["Index Name"] for scan in arms] == ["jobs_live", "jobs_not_completed", "jobs_ended"]
     gates = [gate["One-Time Filter"] for gate in nodes(plan, "Result")]

@@ -151,7 +151,7 @@ def test_a_problem_keeps_what_it_does_not_know_and_drops_what_says_nothing() -> 
         }
     )
     assert problem.document() == {
-        "type": "about:blank",
+        "type": "urn:beacon:error:rate_limited",
         "title": "Too many",
         "status": 429,
         "code": "rate_limited",

@@ -22,7 +22,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Ma
 def jobs(
     status: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
     kind: Annotated[str | None, typer.Option(help="matrix, pipeline or generation.")] = None,
-    everybody: Annotated[bool, typer.Option("--everybody", help="All users' jobs (administrators).")] = False,
+    all_users: Annotated[bool, typer.Option("--all-users", help="All users' jobs (administrators).")] = False,
     user: Annotated[
         str | None, typer.Option(help="Jobs of this user, by name or id (administrators).")
     ] = None,
@@ -35,7 +35,7 @@ def jobs(
         found: list[JobSummary] = []
         user_id = None if user is None else (await find_user(client, user)).id
         pages = client.jobs(
-            status=status, kind=kind, everybody=everybody, user=user_id, page_size=min(limit, 100)
+            status=status, kind=kind, all_users=all_users, user=user_id, page_size=min(limit, 100)
         )
         async for one in pages:
             found.append(one)
@@ -44,7 +44,7 @@ def jobs(
         await pages.aclose()
         return found
 
-    of_others = everybody or user is not None
+    of_others = all_users or user is not None
     found = ask(first, admin=of_others)
     rows = [
         (

@@ -4,7 +4,7 @@ from beacon_contracts.problem import Problem
 
 _BY_STATUS = {
     0: "Is Beacon running? `beacon up` starts it; BEACON_RUNNER_URL sets its address; see `beacon doctor`.",
-    400: "The job's state does not allow it; `beacon job ID` shows the state.",
+    400: "Correct the request; the detail says what is wrong with it.",
     401: "Set BEACON_API_KEY to a valid key; `beacon up` prints two of them when it starts.",
     402: "The account has too little credit; an administrator adds it with `beacon users credit`.",
     403: "This key lacks the scope for it; use an administrator's key.",
@@ -14,6 +14,7 @@ _BY_STATUS = {
     422: "Correct the named fields; `beacon models` and `beacon regions` list the valid values.",
 }
 _BY_CODE = {
+    "not_retryable": "The failure is permanent; correct the job and submit it again.",
     "batch_exceeds_limit": "Submit it in several smaller batches; `beacon me` shows the limits.",
 }
 

@@ -84,15 +84,15 @@ class RunnerClient:
         *,
         status: JobState | None = None,
         kind: str | None = None,
-        everybody: bool = False,
+        all_users: bool = False,
         user: str | None = None,
         page_size: int = PAGE,
     ) -> AsyncGenerator[JobSummary]:
-        """The jobs of this key, newest first; for administrators of one `user` or of `everybody`."""
+        """The jobs of this key, newest first; for administrators of one `user` or of `all_users`."""
         cursor: str | None = None
         while True:
             page = await self.job_page(
-                status=status, kind=kind, everybody=everybody, user=user, limit=page_size, cursor=cursor
+                status=status, kind=kind, all_users=all_users, user=user, limit=page_size, cursor=cursor
             )
             for job in page.jobs:
                 yield job
@@ -105,15 +105,15 @@ class RunnerClient:
         *,
         status: JobState | None = None,
         kind: str | None = None,
-        everybody: bool = False,
+        all_users: bool = False,
         user: str | None = None,
         limit: int = PAGE,
         cursor: str | None = None,
     ) -> JobPage:
         """One page of jobs, newest first."""
         wanted = {"status": status, "kind": kind, "user": user, "limit": limit, "cursor": cursor}
-        if everybody:
-            wanted["everybody"] = "true"
+        if all_users:
+            wanted["all_users"] = "true"
         return JobPage.model_validate_json(await self._http.get("/api/v1/jobs", wanted))
 
     async def job(self, job_id: str) -> JobView:

@@ -2,11 +2,16 @@
 
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from beacon_contracts.model import ResponseModel
 
 CONTENT_TYPE = "application/problem+json"
+
+
+def type_of(code: str) -> str:
+    """The URI of a code. It identifies the section of `docs/errors.md` and is not an address."""
+    return f"urn:beacon:error:{code}"
 
 
 class FieldProblem(ResponseModel):
@@ -18,14 +23,14 @@ class FieldProblem(ResponseModel):
 
 
 class Problem(ResponseModel):
-    """An RFC 9457 problem document; `code` is stable."""
+    """An RFC 9457 problem document; `code` is stable, and `type` is its URI (see `docs/errors.md`)."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    type: str = "about:blank"
     title: str
     status: int
     code: str
+    type: str = Field(default_factory=lambda known: type_of(known.get("code", "")))
     detail: str
     instance: str | None = None
     errors: list[FieldProblem] | None = None

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from beacon_contracts.problem import CONTENT_TYPE, Problem
+from beacon_contracts.problem import CONTENT_TYPE, Problem, type_of
 from beacon_http.problems import TITLES
 
 REFERENCE = "#/components/schemas/{model}"
@@ -26,7 +26,7 @@ class ProblemExamples:
     def _response(self, status: int) -> dict[str, Any]:
         code, detail = self._examples[status]
         example: dict[str, Any] = {
-            "type": "about:blank",
+            "type": type_of(code),
             "title": TITLES[status],
             "status": status,
             "code": code,

@@ -112,7 +112,7 @@ class Loop:
             if self._failures:
                 await _first(self._clock.sleep(self._backoff_s()), self._stopping.wait())
             elif more:
-                # A `run_once` that never has to wait must not keep everybody else from running.
+                # A `run_once` that never has to wait must not block the other tasks.
                 await asyncio.sleep(0)
             elif not self._stopping.is_set():
                 await self.wakeup.wait(self._interval_s, self._clock)

@@ -61,7 +61,7 @@ def problem_of(error: Exception) -> tuple[Problem, Headers]:
             return framework_problem(error)
         case ClientDisconnect():
             return make_problem(
-                CLIENT_CLOSED_REQUEST, "client_gone", "the client disconnected before the response"
+                CLIENT_CLOSED_REQUEST, "client_disconnected", "the client disconnected before the response"
             ), ()
         case _:
             return make_problem(

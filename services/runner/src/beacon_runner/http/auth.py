@@ -66,7 +66,7 @@ class ApiKeyCache:
         if principal is None:
             raise UnknownKeyError
         if needed not in principal.scopes:
-            raise HttpProblemError(403, "scope_missing", f"this needs a key with the scope {needed}")
+            raise HttpProblemError(403, "missing_scope", f"this needs a key with the scope {needed}")
         return principal
 
     def clear(self) -> None:
@@ -113,7 +113,7 @@ def key_hash_of(scope: AsgiScope) -> bytes:
             break
         if name == b"x-api-key" and value:
             return hash_key(str(value, "latin-1"))
-    raise HttpProblemError(401, "no_key", "send your key as Authorization: Bearer", headers=_CHALLENGE)
+    raise HttpProblemError(401, "missing_key", "send your key as Authorization: Bearer", headers=_CHALLENGE)
 
 
 def has_key(scope: AsgiScope) -> bool:

@@ -117,7 +117,7 @@ async def _key_of(socket: WebSocket, tokens: WebSocketTokenStore, ticket: str | 
     key_hash = await tokens.redeem(ticket, job)
     if key_hash is None:
         detail = "this ticket is unknown, used, expired or for another job; request another"
-        raise HttpProblemError(401, "ticket_used_up", detail)
+        raise HttpProblemError(401, "invalid_ticket", detail)
     return key_hash
 
 

@@ -167,12 +167,12 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
         kind: Annotated[Literal["matrix", "pipeline", "generation"] | None, Query()] = None,
         limit: PageSize = 50,
         cursor: Cursor = None,
-        everybody: Annotated[bool, Query(description="All users' jobs; needs an admin key")] = False,
+        all_users: Annotated[bool, Query(description="All users' jobs; needs an admin key")] = False,
         user: UserFilter = None,
     ) -> Response:
         """Your jobs, newest first."""
         owner: UserId | None = principal_of(request).user
-        if everybody or user is not None:
+        if all_users or user is not None:
             await keys.require(request.scope, Scope.ADMIN)
             owner = None if user is None else read_user(user)
         found = await jobs.queries.page(

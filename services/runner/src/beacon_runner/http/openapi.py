@@ -62,14 +62,14 @@ NO_KEY: dict[str, Any] = {"security": [{}]}  # for routes that need no key
 _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     400: ("invalid_json", "the body is not JSON: EOF while parsing a value at line 1 column 8"),
     401: ("unknown_key", "this key is unknown, expired or revoked"),
-    402: ("not_enough_credit", "a skip costs 3; your credit is 1"),
-    403: ("scope_missing", "this needs a key with the scope admin"),
+    402: ("insufficient_credit", "a skip costs 3; your credit is 1"),
+    403: ("missing_scope", "this needs a key with the scope admin"),
     404: ("unknown_job", "you have no job with this id"),
     408: ("body_too_slow", "the body was not received within 30 s"),
     409: ("wrong_state", "a job that is completed cannot be cancelled"),
     413: ("body_too_large", "the body is larger than 1048576 bytes, the limit"),
     422: ("invalid_field", "models[0]: there is no model 'gpt-9'; known are llama3.2-1b, flux"),
-    429: ("retries_used_up", "this execution was retried 3 of 3 times"),
+    429: ("retries_exhausted", "this execution was retried 3 of 3 times"),
     503: ("database_unavailable", "the database does not answer; repeat the request"),
 }
 _RULE = "a user of tier supporter may have 5 pending jobs"

@@ -29,17 +29,21 @@ _UNAVAILABLE = "the database does not answer; repeat the request with the same I
 
 # Status, code and detail; without a detail it is the error's text.
 _SIMPLE: dict[type[Exception], tuple[int, str, str | None]] = {
-    ClientDisconnect: (CLIENT_CLOSED_REQUEST, "client_gone", "the client disconnected before the response"),
+    ClientDisconnect: (
+        CLIENT_CLOSED_REQUEST,
+        "client_disconnected",
+        "the client disconnected before the response",
+    ),
     InvalidIdError: (404, "unknown_id", None),
     errors.JobNotFoundError: (404, "unknown_job", "you have no job with this id"),
     errors.ExecutionNotFoundError: (404, "unknown_execution", "the job has no execution with this id"),
     errors.JobChangedError: (409, "job_changed", "the job changes too quickly; repeat the request"),
     errors.JobStateError: (409, "wrong_state", None),
-    errors.RetriesExhaustedError: (429, "retries_used_up", None),
-    errors.InsufficientCreditError: (402, "not_enough_credit", None),
+    errors.RetriesExhaustedError: (429, "retries_exhausted", None),
+    errors.InsufficientCreditError: (402, "insufficient_credit", None),
     errors.NotRetryableError: (400, "not_retryable", None),
-    errors.AlreadySkippedError: (409, "already_first", "a skip was already paid for this job"),
-    errors.CreditOutOfRangeError: (409, "not_enough_credit", "the credit would be negative or too large"),
+    errors.AlreadySkippedError: (409, "already_skipped", "a skip was already paid for this job"),
+    errors.CreditOutOfRangeError: (409, "credit_out_of_range", "the credit would be negative or too large"),
     errors.UserNotFoundError: (404, "unknown_user", "there is no user with this id"),
     errors.UserNameTakenError: (409, "name_taken", "another user has this name"),
     errors.ApiKeyNotFoundError: (404, "unknown_key", "the user has no key with this id"),

@@ -18,7 +18,7 @@ from beacon_runner.postgres.results import record
 from beacon_runner.postgres.retry_on_conflict import retried
 from beacon_runner.postgres.statements import statements
 
-_SQL = statements("claim")
+_SQL = statements("claims")
 
 
 class PostgresClaims:

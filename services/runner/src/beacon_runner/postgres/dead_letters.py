@@ -15,9 +15,9 @@ from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.report_params import encode_events
 from beacon_runner.postgres.statements import statements
 
-_SQL = statements("dead")
-_CONTROL = statements("control")
-_RECORD = statements("record")
+_SQL = statements("dead_letters")
+_COMMANDS = statements("job_commands")
+_RESULTS = statements("results")
 _BATCH_SIZE = 500
 
 
@@ -61,10 +61,10 @@ class PostgresDeadLetters:
         async with self._database.transaction() as connection:
             rows = await connection.fetch(_SQL["lock_dead"], jobs)
             chosen = [row["id"] for row in rows if allows(JobTransition.REQUEUED, JobState(row["state"]))]
-            await connection.execute(_RECORD["try_again"], chosen, True)
+            await connection.execute(_RESULTS["try_again"], chosen, True)
             attempts = [1] * len(chosen)
-            rows = await connection.fetch(_CONTROL["requeue"], chosen, attempts, encode_events([event]))
-            await connection.execute(_RECORD["recount"], chosen)
+            rows = await connection.fetch(_COMMANDS["requeue"], chosen, attempts, encode_events([event]))
+            await connection.execute(_RESULTS["recount"], chosen)
         return [JobId(row["id"]) for row in rows]
 
 

@@ -20,8 +20,8 @@ from beacon_runner.postgres.statements import statements
 if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
 
-_SQL = statements("control")
-_RECORD = statements("record")
+_SQL = statements("job_commands")
+_RESULTS = statements("results")
 _CREDIT = statements("credit")
 
 
@@ -51,7 +51,7 @@ class PostgresJobCommands:
 
     async def resume(self, version: JobVersion) -> None:
         async with self._unchanged(version) as connection:
-            await connection.execute(_RECORD["try_again"], [version.id], False)
+            await connection.execute(_RESULTS["try_again"], [version.id], False)
             await _requeue(connection, version.id, 1, "resumed")
 
     async def retry_execution(
@@ -62,7 +62,7 @@ class PostgresJobCommands:
             if decision.attempt is not None:
                 await _requeue(connection, version.id, decision.attempt, "retry")
             else:
-                await connection.execute(_RECORD["recount"], [version.id])
+                await connection.execute(_RESULTS["recount"], [version.id])
 
     async def skip(self, version: JobVersion, decision: SkipDecision, payer: UserId) -> Payment:
         async with self._unchanged(version) as connection:
@@ -95,7 +95,7 @@ class PostgresJobCommands:
 async def _requeue(connection: "Connection", job: JobId, attempt: int, reason: str) -> None:
     event = EventDraft(EventType.JOB_QUEUED, {"reason": reason})
     await connection.fetch(_SQL["requeue"], [job], [attempt], encode_events([event]))
-    await connection.execute(_RECORD["recount"], [job])
+    await connection.execute(_RESULTS["recount"], [job])
 
 
 async def _charge(connection: "Connection", payer: UserId, price: int, job: JobId) -> int:

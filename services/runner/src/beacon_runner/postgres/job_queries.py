@@ -23,7 +23,7 @@ from beacon_runner.domain.lanes import lane_of
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
-_SQL = statements("read")
+_SQL = statements("job_queries")
 
 
 class PostgresJobQueries:

@@ -1,11 +1,16 @@
 """How many more jobs the queue accepts: estimated while there is much room, counted when little is left."""
 
+from typing import TYPE_CHECKING
+
 from beacon_lifecycle import Clock, TaskSet
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
-_SQL = statements("limits")
+if TYPE_CHECKING:
+    from beacon_runner.postgres.database import Connection
+
+_SQL = statements("queue_capacity")
 
 EXACT_BELOW = 10_000  # with less room every submission counts
 RECOUNT_S = 10.0
@@ -42,9 +47,14 @@ class QueueCapacity:
             self._tasks.spawn("count", self._count())
         return True
 
-    def counted(self, live: int, added: int) -> None:
-        """Takes an exact count, and what was added right after it."""
-        self._free, self._added = self.size - live, added
+    async def room(self, connection: "Connection", count: int) -> int | None:
+        """How many of so many new jobs fit; None while there is much room: then submissions need no lock."""
+        if self.reserve(count):
+            return None
+        await connection.execute(_SQL["lock_queue"])
+        live = int(await connection.fetchval(_SQL["live_jobs"], self.size))
+        self._free, self._added = self.size - live, count
+        return self._free
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -53,7 +63,7 @@ class QueueCapacity:
         before, began = self._added, self._clock.now()
         try:
             live = int(await self._database.fetchval(_SQL["live_jobs"], self.size))
-            self.counted(live, self._added - before)
+            self._free, self._added = self.size - live, self._added - before
         except StoreUnavailableError:
             pass  # submissions fail with the same error and report it
         finally:

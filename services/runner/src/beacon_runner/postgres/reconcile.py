@@ -12,7 +12,7 @@ from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
-_SQL = statements("live")
+_SQL = statements("reconcile")
 
 
 class PostgresReconcile:

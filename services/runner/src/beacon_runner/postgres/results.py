@@ -10,7 +10,7 @@ from beacon_runner.postgres.report_params import record_params
 from beacon_runner.postgres.retry_on_conflict import retried
 from beacon_runner.postgres.statements import statements
 
-_SQL = statements("record")
+_SQL = statements("results")
 
 
 async def record(database: Database, reports: Sequence[StageReport]) -> frozenset[JobId]:

@@ -25,8 +25,7 @@ from beacon_runner.postgres.statements import statements
 if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
 
-_SQL = statements("submit")
-_LIMITS = statements("limits")
+_SQL = statements("submissions")
 MAX_KEY_LOOKUPS = 3
 MAX_COUNTED_JOBS = 10_000
 
@@ -77,7 +76,7 @@ class PostgresSubmissions:
         limits = allowance or Allowance()
         pending, this_hour = limits.pending_jobs or MAX_COUNTED_JOBS, limits.jobs_per_hour or MAX_COUNTED_JOBS
         bounds = [max(pending, MAX_COUNTED_JOBS)], [this_hour]
-        (row,) = await self._database.fetch(_LIMITS["used"], [user], *bounds)
+        (row,) = await self._database.fetch(_SQL["used"], [user], *bounds)
         return _use(row)
 
     async def close(self) -> None:
@@ -117,10 +116,10 @@ class PostgresSubmissions:
             async with self._database.transaction() as connection:
                 users = {job.user: job.allowance for job in jobs if job.allowance is not None}
                 if users:
-                    await connection.execute(_LIMITS["lock_users"], sorted(users))
+                    await connection.execute(_SQL["lock_users"], sorted(users))
                 answers: dict[JobId, Answer] = await _earlier_answers(connection, jobs)
                 new = _first_of_each_key([job for job in jobs if job.id not in answers])
-                room = await self._counted_room(connection, len(new))
+                room = await self._capacity.room(connection, len(new))
                 groups = [batch_of(job.id) if job.batch else job.id for job in new]
                 candidates = [
                     QuotaCandidate(job.user, job.allowance, group)
@@ -141,15 +140,6 @@ class PostgresSubmissions:
             return answers
 
         return await retried(transaction)
-
-    async def _counted_room(self, connection: "Connection", count: int) -> int | None:
-        """The room of the queue; None while there is much: then submissions need no lock."""
-        if self._capacity.reserve(count):
-            return None
-        await connection.execute(_LIMITS["lock_queue"])
-        live = int(await connection.fetchval(_LIMITS["live_jobs"], self._capacity.size))
-        self._capacity.counted(live, count)
-        return self._capacity.size - live
 
     async def _earlier_batch(self, first: NewJob, size: int) -> Sequence[Known] | None:
         """The jobs of an earlier request with the same key; None when the key is free.
@@ -227,7 +217,7 @@ async def _used(connection: "Connection", users: Mapping[UserId, Allowance]) -> 
         return {}
     pending = [allowance.pending_jobs or 0 for allowance in users.values()]
     per_hour = [allowance.jobs_per_hour or 0 for allowance in users.values()]
-    rows = await connection.fetch(_LIMITS["used"], list(users), pending, per_hour)
+    rows = await connection.fetch(_SQL["used"], list(users), pending, per_hour)
     return {UserId(row["user_id"]): _use(row) for row in rows}
 
 

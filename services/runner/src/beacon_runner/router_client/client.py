@@ -202,7 +202,10 @@ def _encode(request: InferenceRequest) -> bytes:
     except (PydanticSerializationError, UnicodeEncodeError) as error:
         raise RouterRefused(
             Problem(
-                title="Bad input", status=422, code="input_not_json", detail=f"The input is not JSON: {error}"
+                title="Unprocessable Content",
+                status=422,
+                code="input_not_json",
+                detail=f"The input is not JSON: {error}",
             )
         ) from error
 

@@ -19,7 +19,7 @@ export function jobsView({ api, search, session, signal }) {
   const notice = createNotice();
   const state = select(optional("Any state", STATES), { name: "status", value: search.get("status") });
   const kind = select(optional("Any kind", KINDS), { name: "kind", value: search.get("kind") });
-  const allUsers = el("input", { type: "checkbox", checked: session.isAdmin && search.has("everybody") });
+  const allUsers = el("input", { type: "checkbox", checked: session.isAdmin && search.has("all_users") });
   const more = button("Show older", () => { pages += 1; refreshNow(); }, { hidden: true, class: "quiet" });
   const list = table("Jobs", COLUMNS);
   const rows = new KeyedRows(list.body, (job) => jobRow(job, session.isAdmin));
@@ -29,7 +29,7 @@ export function jobsView({ api, search, session, signal }) {
   let pages = 1;
 
   const user = session.isAdmin ? search.get("user") : null;
-  const filters = () => ({ status: state.value, kind: kind.value, everybody: allUsers.checked || null, user });
+  const filters = () => ({ status: state.value, kind: kind.value, all_users: allUsers.checked || null, user });
 
   async function refresh() {
     const load = () => fetchPages(api, "api/v1/jobs", "jobs", { ...filters(), limit: PAGE_SIZE, pages, signal });
