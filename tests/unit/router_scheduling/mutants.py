@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from beacon_router.scheduling import placement, policy, transitions
-from beacon_router.scheduling.backend_state import BackendState, RegionState
+from beacon_router.scheduling import BackendSpec, Topology, placement, policy, region_limit, transitions
+from beacon_router.scheduling.backend_state import BackendState
 from beacon_router.scheduling.dispatch import Dispatcher
 from beacon_router.scheduling.fair_share import FairShares
-from beacon_router.scheduling.limits import Limit, ModelGate
+from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.policy import Choice, Situation
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
 from beacon_router.scheduling.stride import StrideScheduler
@@ -91,6 +91,11 @@ def _never_moved(self: Dispatcher, now: float, choice: Choice) -> Any:
     return _start(self, now, choice)._replace(moved=False)
 
 
+def _without_concurrency(self: Topology, backend: BackendSpec, model: str | None = None) -> Any:
+    return tuple(name for name in _limits_of(self, backend, model) if name != region_limit(backend.region))
+
+
+_limits_of = Topology.limits_of
 _started, _ended, _head = FairShares.started, FairShares.ended, RequestQueue.head
 _record, _start = policy.record, Dispatcher._start
 
@@ -121,8 +126,8 @@ MUTANTS = (
     Mutant("limits of models are not kept", _setattr(Limit, "full", property(lambda self: False))),
     Mutant(
         "exclusive models in parallel",
-        _setattr(ModelGate, "closed", property(lambda self: self.limit is not None and self.limit.full)),
+        _setattr(Limit, "full", property(lambda self: self.used >= self.held + (self.cap == 1))),
     ),
-    Mutant("no concurrency of a region", _setattr(RegionState, "full", property(lambda self: False))),
+    Mutant("no concurrency of a region", _setattr(Topology, "limits_of", _without_concurrency)),
     Mutant("moved is never stated", _setattr(Dispatcher, "_start", _never_moved)),
 )

@@ -64,7 +64,7 @@ class Reference:
             if waiting.request.start_by is not None and waiting.request.start_by <= now:
                 self.state.leaves(waiting.request.id)
                 decisions.append(Expired(waiting.request.id))
-        freed = list(dict.fromkeys(self.freed))
+        freed = [name for name in dict.fromkeys(self.freed) if len(self.state.regions_of(name)) > 1]
         regions = sorted(
             self.state.concurrency, key=lambda region: [self._served[limit, region] for limit in freed]
         )

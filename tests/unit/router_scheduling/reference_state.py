@@ -18,6 +18,7 @@ from beacon_router.scheduling import (
     RequestId,
     Start,
     Topology,
+    exclusive_limit,
     model_limit,
 )
 from beacon_router.scheduling.durations import BackendDurations, Durations
@@ -212,10 +213,8 @@ class ReferenceState:
 
     def shut(self, region: str, model: str) -> bool:
         """The model is exclusive and runs there, or its own limit is used up."""
-        spec = self.models[model]
-        if spec.exclusive and any(run.request.model == model for run in self.runs_in(region)):
-            return True
-        return spec.limit is not None and self.used(model_limit(model)) >= self.held[model_limit(model)]
+        names = (exclusive_limit(region, model), model_limit(model))
+        return any(self.used(name) >= self.held[name] for name in names if name in self.caps)
 
     def runs_in(self, region: str) -> list[Running]:
         return [run for run in self.running.values() if self.machines[run.backend].spec.region == region]
@@ -223,16 +222,23 @@ class ReferenceState:
     def used(self, limit: LimitName) -> int:
         return sum(limit in self.limits_of(run.backend, run.request.model) for run in self.running.values())
 
+    def regions_of(self, limit: LimitName) -> set[str]:
+        """Where runs need a token of the limit."""
+        return {
+            machine.spec.region
+            for machine in self.machines.values()
+            if any(limit in self.limits_of(machine.spec.name, model) for model in machine.spec.models)
+        }
+
     def limits_of(self, backend: str, model: str) -> list[LimitName]:
-        names = [*self.machines[backend].spec.limits, model_limit(model)]
-        return [name for name in names if name in self.caps]
+        return list(self.topology.limits_of(self.machines[backend].spec, model))
 
     def usable(self, machine: Machine) -> bool:
         """Something could start on it: a slot, a token of each of its limits, and room in its region."""
         region = machine.spec.region
         if not machine.has_slot or len(self.runs_in(region)) >= self.concurrency[region]:
             return False
-        return all(self.used(limit) < self.held[limit] for limit in machine.spec.limits)
+        return all(self.used(limit) < self.held[limit] for limit in self.topology.limits_of(machine.spec))
 
     def avoids(self, waiting: Waiting, region: str) -> bool:
         """A retry that should not go back to this region yet, if it has not waited for long."""

@@ -31,7 +31,9 @@ from beacon_router.scheduling.topology import (
     RegionSpec,
     TierRule,
     Topology,
+    exclusive_limit,
     model_limit,
+    region_limit,
 )
 
 __all__ = [
@@ -63,5 +65,7 @@ __all__ = [
     "Topology",
     "UnknownRequestError",
     "Why",
+    "exclusive_limit",
     "model_limit",
+    "region_limit",
 ]

@@ -109,6 +109,6 @@ class BackendSet:
     def open(self, queues: Iterable[RequestQueue]) -> Iterable[RequestQueue]:
         """Those of these queues whose model may start a run."""
         region = self.region
-        if not region.gates:
+        if not region.model_limits:
             return queues
         return [queue for queue in queues if not region.closed(queue.model)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from beacon_router.scheduling.decisions import Health, Outcome, Request, RequestId
 from beacon_router.scheduling.durations import BackendDurations, Durations
-from beacon_router.scheduling.limits import Limit, ModelGate
+from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.topology import BackendSpec
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class BackendState:
         self.backend_set = backend_set
         self.region = backend_set.region
         self.limits = limits
-        """Any run needs a token of each: its group's, and that of its slots if other routers use them."""
+        """Any run needs a token of each: of its group, its region, and its slots if routers share them."""
         self.slot_tokens = limits[-1] if spec.shared else None
         self.loads_s = BackendDurations(durations.loads)
         self.runs_s = BackendDurations(durations.runs)
@@ -190,14 +190,15 @@ class BackendState:
 
 
 class RegionState:
-    __slots__ = ("concurrency", "gates", "holders", "name", "outcomes", "running", "sets")
+    __slots__ = ("concurrency", "holders", "limit", "model_limits", "name", "outcomes", "sets")
 
-    def __init__(self, name: str, concurrency: int) -> None:
+    def __init__(self, name: str, concurrency: int, limit: Limit | None) -> None:
         self.name = name
         self.concurrency = concurrency
-        self.running = 0
-        self.gates: dict[str, ModelGate] = {}
-        """Of the models that are exclusive or have a limit."""
+        self.limit = limit
+        """Of the runs in the region; None: only its slots limit them."""
+        self.model_limits: dict[str, tuple[Limit, ...]] = {}
+        """Of the models that are exclusive or have a limit: a run needs a token of each."""
         self.holders: defaultdict[str, dict[BackendState, None]] = defaultdict(dict)
         """Backends by the models that they have loaded."""
         self.sets: list[BackendSet] = []
@@ -205,12 +206,11 @@ class RegionState:
 
     @property
     def full(self) -> bool:
-        return self.running >= self.concurrency
+        return self.limit is not None and self.limit.full
 
     def closed(self, model: str) -> bool:
         """The model may not start another run here now."""
-        gate = self.gates.get(model)
-        return gate is not None and gate.closed
+        return any(limit.full for limit in self.model_limits.get(model, ()))
 
     def healthy_for(self, model: str) -> bool:
         """A backend with a closed breaker serves the model here."""
@@ -222,5 +222,7 @@ class RegionState:
         )
 
     def __repr__(self) -> str:
-        backends = ", ".join(repr(backend) for each in self.sets for backend in each.backends)
-        return f"{self.name} runs {self.running} of {self.concurrency} on {backends or 'no backend'}"
+        backends = [backend for each in self.sets for backend in each.backends]
+        running = sum(len(backend.runs) for backend in backends)
+        names = ", ".join(map(repr, backends)) or "no backend"
+        return f"{self.name} runs {running} of {self.concurrency} on {names}"

@@ -5,7 +5,7 @@ from beacon_router.scheduling.backend_state import BackendState, RegionState
 from beacon_router.scheduling.domains import CompetitionDomain, linked
 from beacon_router.scheduling.durations import Durations
 from beacon_router.scheduling.fair_share import FairShares
-from beacon_router.scheduling.limits import Limit, ModelGate
+from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
 from beacon_router.scheduling.topology import (
     BackendSpec,
@@ -14,7 +14,9 @@ from beacon_router.scheduling.topology import (
     Policy,
     RegionSpec,
     Topology,
+    exclusive_limit,
     model_limit,
+    region_limit,
 )
 
 
@@ -79,11 +81,13 @@ class ClusterState:
 
     def _region(self, spec: RegionSpec) -> RegionState:
         slots = sum(backend.slots for backend in self.topology.backends if backend.region == spec.name)
-        region = RegionState(spec.name, slots if spec.concurrency is None else spec.concurrency)
-        for model in self.topology.models:
-            limit = self.limits.get(model_limit(model.name))
-            if model.exclusive or limit is not None:
-                region.gates[model.name] = ModelGate(exclusive=model.exclusive, limit=limit)
+        concurrency = slots if spec.concurrency is None else spec.concurrency
+        region = RegionState(spec.name, concurrency, self.limits.get(region_limit(spec.name)))
+        for model in self.models:
+            names = (exclusive_limit(spec.name, model), model_limit(model))
+            limits = tuple(self.limits[name] for name in names if name in self.limits)
+            if limits:
+                region.model_limits[model] = limits
         return region
 
     def _add_backend(self, spec: BackendSpec) -> None:
@@ -92,18 +96,22 @@ class ClusterState:
         if backend_set is None:
             backend_set = BackendSet(region, spec.models, self.policy, self.shares[region.name])
             region.sets.append(backend_set)
-        limits = tuple(self.limits[name] for name in spec.limits)
+        limits = tuple(self.limits[name] for name in self.topology.limits_of(spec))
         backend = BackendState(spec, backend_set, limits, self.durations)
         backend_set.backends.append(backend)
         backend.refresh()
         self.backends[spec.name] = backend
-        for limit in self.limits.values():
-            if limit in limits or limit.model in spec.models:
+        for limit in limits:
+            limit.add_backend(backend)
+        for model in spec.models:
+            for limit in region.model_limits.get(model, ()):
                 limit.add_backend(backend)
 
 
 def _limits(topology: Topology) -> dict[LimitName, Limit]:
     models = {model_limit(model.name): model.name for model in topology.models}
+    for region in topology.regions:
+        models |= {exclusive_limit(region.name, model.name): model.name for model in topology.models}
     return {name: Limit(name, cap, models.get(name)) for name, cap in topology.limits.items()}
 
 

@@ -30,7 +30,7 @@ class Dispatcher:
         self._dirty: dict[RegionState, None] = {}
         """Regions in which something may be able to start."""
         self._freed: dict[Limit, None] = {}
-        """Limits of which a token was released since the last `next`."""
+        """Limits of several regions of which a token was released since the last `next`."""
 
     def mark_dirty(self, queue: RequestQueue) -> None:
         """The first request of the queue may have changed."""
@@ -84,7 +84,8 @@ class Dispatcher:
 
     def token_freed(self, limit: Limit) -> None:
         if limit.used < limit.held:
-            self._freed[limit] = None
+            if len(limit.regions) > 1:
+                self._freed[limit] = None
             self._dirty.update(limit.regions)
 
     def _in_turn(self) -> list[RegionState]:

@@ -6,6 +6,7 @@ from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import BackendState
 from beacon_router.scheduling.decisions import Health, Holdup, Why
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
+from beacon_router.scheduling.topology import model_limit
 
 
 def explain(queued: QueuedRequest, ahead: int) -> Why:
@@ -20,21 +21,20 @@ def explain(queued: QueuedRequest, ahead: int) -> Why:
         return Why(Holdup.BREAKER_OPEN, region, ahead, tuple(backend.name for backend in backends))
     return (
         _held_by_model(queue, region, ahead)
-        or _held_by_tokens(alive, region, ahead)
         or _held_by_region(queue.sets, region, ahead)
+        or _held_by_tokens(alive, region, ahead)
         or _held_by_warm_wait(queue, alive, region, ahead)
         or _held_by_queue(alive, region, ahead)
     )
 
 
 def _held_by_model(queue: RequestQueue, region: str, ahead: int) -> Why | None:
-    """Every region that could run it has its model gate closed."""
-    gates = [each.region.gates.get(queue.model) for each in queue.sets]
-    closed = [gate for gate in gates if gate is not None and gate.closed]
-    if len(closed) < len(gates):
+    """In every region that could run it, a limit of its model is used up."""
+    if not all(each.region.closed(queue.model) for each in queue.sets):
         return None
-    limit = closed[0].limit
-    if limit is not None and limit.full:
+    limits = queue.sets[0].region.model_limits[queue.model]
+    limit = [each for each in limits if each.full][-1]
+    if limit.name == model_limit(queue.model):
         return Why(Holdup.MODEL_LIMIT, region, ahead, limit=limit.name)
     return Why(Holdup.EXCLUSIVE, region, ahead)
 

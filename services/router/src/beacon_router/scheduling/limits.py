@@ -17,7 +17,7 @@ class Limit:
         self.name = name
         self.cap = cap
         self.model = model
-        """The model it limits; None for a group of backends or the slots of one."""
+        """The model it limits; None for a group, a region or the slots of a backend."""
         self.held = cap
         self.used = 0
         self.backends: list[BackendState] = []
@@ -34,20 +34,3 @@ class Limit:
         """Runs on this backend may need a token."""
         self.backends.append(backend)
         self.regions[backend.region] = None
-
-
-class ModelGate:
-    """Whether a model may start another run in a region."""
-
-    __slots__ = ("exclusive", "limit", "running")
-
-    def __init__(self, *, exclusive: bool, limit: Limit | None) -> None:
-        self.exclusive = exclusive
-        self.limit = limit
-        self.running = 0
-
-    @property
-    def closed(self) -> bool:
-        if self.exclusive and self.running:
-            return True
-        return self.limit is not None and self.limit.full

@@ -39,7 +39,7 @@ def choose(view: BackendSet, now: float) -> Choice | None:
     Nothing is started. `view.wake_at` is set to when the answer changes without a new fact.
     """
     view.wake_at = inf
-    if not view.queues or view.region.full or not (free := view.usable()):
+    if not view.queues or not (free := view.usable()):
         return None
     situation = Situation(view, now, free)
     for rule in RULES:

@@ -151,6 +151,7 @@ class Scheduler:
             raise ValueError(f"{limit} has a cap of {known.cap}: {held} cannot be held")
         if held != known.held:
             self._estimator.forget()
+            self._dispatcher.mark_regions_dirty(known.regions)
         known.held = held
         self._dispatcher.token_freed(known)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NewType
 
 LimitName = NewType("LimitName", str)
@@ -20,6 +21,16 @@ def model_limit(model: str) -> LimitName:
 def slots_limit(backend: str) -> LimitName:
     """The name under which the slots of a backend are counted that replicas share."""
     return LimitName(f"slots:{backend}")
+
+
+def region_limit(region: str) -> LimitName:
+    """The name under which the concurrency of a region is counted."""
+    return LimitName(f"region:{region}")
+
+
+def exclusive_limit(region: str, model: str) -> LimitName:
+    """The name under which the one run of an exclusive model in a region is counted."""
+    return LimitName(f"exclusive:{region}:{model}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +56,6 @@ class BackendSpec:
     group: str | None = None
     shared: bool = False
 
-    @property
-    def limits(self) -> tuple[LimitName, ...]:
-        """What any run on it needs a token of."""
-        slots = (slots_limit(self.name),) if self.shared else ()
-        return slots if self.group is None else (group_limit(self.group), *slots)
-
 
 @dataclass(frozen=True, slots=True)
 class RegionSpec:
@@ -66,7 +71,7 @@ class GroupSpec:
     cap: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topology:
     regions: tuple[RegionSpec, ...]
     backends: tuple[BackendSpec, ...]
@@ -78,13 +83,29 @@ class Topology:
         if errors:
             raise ValueError("; ".join(errors))
 
-    @property
+    @cached_property
     def limits(self) -> dict[LimitName, int]:
-        """Every cap that replicas may share: groups, slots, and models with a limit of their own."""
+        """Every cap that routers share: groups, slots, regions, models and exclusive models."""
         caps = {group_limit(group.name): group.cap for group in self.groups}
         caps |= {slots_limit(backend.name): backend.slots for backend in self.backends if backend.shared}
+        for region in self.regions:
+            if region.concurrency is not None:
+                caps[region_limit(region.name)] = region.concurrency
         caps |= {model_limit(model.name): model.limit for model in self.models if model.limit is not None}
+        exclusive = {model.name for model in self.models if model.exclusive}
+        for backend in self.backends:
+            for name in sorted(backend.models & exclusive):
+                caps[exclusive_limit(backend.region, name)] = 1
         return caps
+
+    def limits_of(self, backend: BackendSpec, model: str | None = None) -> tuple[LimitName, ...]:
+        """What any run on the backend needs a token of; with a model, what runs of that model need too."""
+        names = [region_limit(backend.region), slots_limit(backend.name)]
+        if backend.group is not None:
+            names.insert(0, group_limit(backend.group))
+        if model is not None:
+            names += [exclusive_limit(backend.region, model), model_limit(model)]
+        return tuple(name for name in names if name in self.limits)
 
     def _unknown_names(self) -> list[str]:
         regions = {region.name for region in self.regions}

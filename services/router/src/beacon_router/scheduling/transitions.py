@@ -7,7 +7,7 @@ from beacon_router.scheduling.request_queue import QueueKind
 
 
 def start(now: float, choice: Choice, number: int, shares: FairShares) -> RunningRequest:
-    """The request leaves its queue and occupies a slot, tokens and the model gate; its user is charged."""
+    """The request leaves its queue and occupies a slot and tokens; its user is charged."""
     candidate, backend = choice.candidate, choice.backend
     backend_set, region = backend.backend_set, backend.region
     record(backend_set, choice)
@@ -17,12 +17,7 @@ def start(now: float, choice: Choice, number: int, shares: FairShares) -> Runnin
     shares.started(shares.user_of(run.request), run.charged_s / run.request.weight, in_turn=in_turn)
     candidate.queue.remove(candidate.queued)
     backend.occupy(run)
-    region.running += 1
-    gate = region.gates.get(candidate.queue.model)
-    if gate is not None:
-        gate.running += 1
-        if gate.limit is not None:
-            run.limits += (gate.limit,)
+    run.limits += region.model_limits.get(candidate.queue.model, ())
     for limit in run.limits:
         limit.used += 1
         limit.served[region.name] = number
@@ -30,13 +25,7 @@ def start(now: float, choice: Choice, number: int, shares: FairShares) -> Runnin
 
 
 def end(run: RunningRequest) -> None:
-    """Release the slot, the tokens and the model gate."""
-    backend = run.backend
-    region = backend.region
-    backend.vacate(run)
-    region.running -= 1
-    gate = region.gates.get(run.request.model)
-    if gate is not None:
-        gate.running -= 1
+    """Release the slot and the tokens."""
+    run.backend.vacate(run)
     for limit in run.limits:
         limit.used -= 1

@@ -1,13 +1,13 @@
 """Limits shared by router replicas: the scheduler may use as much of each as this router has leased."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from beacon_lifecycle import Clock
 from beacon_router.limits.lease import CapacityLease
 from beacon_router.limits.port import SharedLimit, SlotLimiter
-from beacon_router.scheduling import LimitName, Scheduler, Topology, model_limit
+from beacon_router.scheduling import LimitName, Scheduler, Topology
 from beacon_router.service.inference import Run
 from beacon_router.service.outcome import RunOutcome
 
@@ -28,7 +28,11 @@ class SharedCapacity:
         self._clock = clock
         self._ready = ready
         self._demand: dict[LimitName, int] = {}
-        self._limits_of = _limit_names(topology)
+        self._limits_of = {
+            (backend.name, model): topology.limits_of(backend, model)
+            for backend in topology.backends
+            for model in backend.models
+        }
         self._leases = {
             name: CapacityLease(SharedLimit(name, cap), limiter, clock, partial(self._capacity_changed, name))
             for name, cap in topology.limits.items()
@@ -57,19 +61,8 @@ class SharedCapacity:
         self._demand = demand
 
     def _names(self, run: Run) -> tuple[LimitName, ...]:
-        return self._limits_of.get((run.start.backend, run.inference.spec.model), ())
+        return self._limits_of[run.start.backend, run.inference.spec.model]
 
     def _capacity_changed(self, name: LimitName, capacity: int) -> None:
         self._scheduler.set_capacity(self._clock.now(), name, capacity)
         self._ready.set()
-
-
-def _limit_names(topology: Topology) -> Mapping[tuple[str, str], tuple[LimitName, ...]]:
-    """The limits that a run of a model on a backend counts towards."""
-    limited = {model.name for model in topology.models if model.limit is not None}
-    names: dict[tuple[str, str], tuple[LimitName, ...]] = {}
-    for backend in topology.backends:
-        for model in backend.models:
-            own = (model_limit(model),) if model in limited else ()
-            names[backend.name, model] = (*backend.limits, *own)
-    return names

@@ -48,7 +48,7 @@ class Estimator:
         starts_at = simulation.clear_at[rank]
         if starts_at is None:
             starts_at = simulation.later(self._waiting_up_to(sets[0].domain, rank))
-        if model in sets[0].region.gates:
+        if model in sets[0].region.model_limits:
             starts_at = max(starts_at, self._gate_opens_at(now, sets, model))
         return self._eta(QueueKind.MAIN, rank, max(0.0, starts_at - now))
 
@@ -87,13 +87,13 @@ class Estimator:
     @staticmethod
     def _gate_opens_at(now: float, sets: list[BackendSet], model: str) -> float:
         """When all waiting runs of an exclusive or limited model are over."""
-        gate = sets[0].region.gates[model]
-        parallel = 1 if gate.exclusive or gate.limit is None else max(1, gate.limit.held)
+        limit = min(sets[0].region.model_limits[model], key=lambda each: each.held)
+        parallel = max(1, limit.held)
         run_s = sets[0].backends[0].runs_s.of(model)
         waiting = sum(queue.size for queue in sets[0].by_model[model])
-        if gate.running + waiting < parallel:
+        if limit.used + waiting < parallel:
             return now
-        return now + (gate.running + waiting) / parallel * run_s
+        return now + (limit.used + waiting) / parallel * run_s
 
     def _simulation(self, now: float, domain: CompetitionDomain, last_seq: int = 0) -> PolicySimulation:
         """The kept one while it is fresh enough for a request of this number, else a new one."""
@@ -106,10 +106,7 @@ class Estimator:
 
 def can_run(backend_set: BackendSet, model: str) -> bool:
     """A healthy backend of this set could run the model, with the tokens that this router holds."""
-    if backend_set.region.concurrency < 1:
-        return False
-    gate = backend_set.region.gates.get(model)
-    limits = () if gate is None or gate.limit is None else (gate.limit,)
+    limits = backend_set.region.model_limits.get(model, ())
     return any(
         all(limit.held > 0 for limit in (*backend.limits, *limits))
         for backend in backend_set.backends

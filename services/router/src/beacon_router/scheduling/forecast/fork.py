@@ -6,7 +6,7 @@ from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import BackendState, RegionState, RunningRequest
 from beacon_router.scheduling.domains import CompetitionDomain
 from beacon_router.scheduling.fair_share import FairShares
-from beacon_router.scheduling.limits import Limit, ModelGate
+from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
 from beacon_router.scheduling.topology import LimitName
 
@@ -23,13 +23,14 @@ class ForkedDomain:
         self._queues: dict[RequestQueue, RequestQueue] = {}
         self._shares: dict[str, tuple[FairShares, ...]] = {}
         live = domain.region
-        running = sum(len(backend.runs) for each in domain.sets for backend in each.backends)
-        self.region = RegionState(live.name, max(1, live.concurrency - live.running + running))
-        for model, gate in live.gates.items():
-            limit = None if gate.limit is None else self._limit(gate.limit)
-            self.region.gates[model] = ModelGate(exclusive=gate.exclusive, limit=limit)
+        limit = None if live.limit is None else self._limit(live.limit)
+        self.region = RegionState(live.name, live.concurrency, limit)
+        for model, limits in live.model_limits.items():
+            self.region.model_limits[model] = tuple(self._limit(each) for each in limits)
         self._sets = {backend_set: self._set(backend_set) for backend_set in domain.sets}
         self.sets = list(self._sets.values())
+        if limit is not None:  # runs of other domains end too, so that at least one run is possible
+            limit.held = max(1, limit.held)
         for queue in domain.queues():
             self.queue(queue)
 
@@ -80,11 +81,7 @@ class ForkedDomain:
         for run in live.runs.values():
             forked = run.fork(copy, tuple(self._limit(limit) for limit in run.limits))
             copy.runs[run.request.id] = forked
-            self.region.running += 1
             for limit in forked.limits:
                 limit.used += 1
                 limit.held += 1
-            gate = self.region.gates.get(run.request.model)
-            if gate is not None:
-                gate.running += 1
         return copy

@@ -96,7 +96,7 @@ class PolicySimulation:
             if choice is not None:
                 self._note_clear(now, choice)
                 return choice
-        if not self._fork.region.full and any(each.usable() for each in self._fork.sets):
+        if any(each.usable() for each in self._fork.sets):
             self._clear(now, len(self.clear_at))
         return None
 
