@@ -1,4 +1,4 @@
-"""Two routers, one cap: shared through Redis, never exceeded, given back by one that is killed."""
+"""Two routers share each limit through Redis: never exceeded, and a killed router releases its part."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -15,8 +15,28 @@ CAP = 4
 EACH = 60
 
 
-@pytest.mark.parametrize("what", ["cap of a group", "slots of a backend", "slots of a backend in a group"])
+LIMITS: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
+    "cap of a group": (CAP, {"group": "modal"}, {"groups": {"modal": CAP}}),
+    "slots of a backend": (CAP, {"slots": CAP}, {}),
+    "slots of a backend in a group": (CAP, {"slots": CAP, "group": "modal"}, {"groups": {"modal": 2 * CAP}}),
+    "concurrency of a region": (CAP, {}, {"regions": {"US": {"concurrency": CAP}}}),
+    "limit of a model": (CAP, {}, {"models": {"m": {"limit": CAP}}}),
+    "exclusive model": (1, {}, {"models": {"m": {"exclusive": True}}}),
+    "all at once": (
+        1,
+        {"slots": 3, "group": "modal"},
+        {
+            "groups": {"modal": 2},
+            "regions": {"US": {"concurrency": 2}},
+            "models": {"m": {"exclusive": True, "limit": 2}},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LIMITS)
 async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) -> None:
+    cap, of_backend, of_router = LIMITS[what]
     async with AsyncExitStack() as running:
         regions = ("US", "EU") if what == "cap of a group" else ("US",)
         gpus = [
@@ -25,22 +45,25 @@ async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) 
             )
             for region in regions
         ]
-        group = {"group": "modal"} if what == "slots of a backend in a group" else {}
-        config = shared(*gpus) if what == "cap of a group" else alone(gpus[0], **group)
+        backends = {
+            region: backend(region, gpu.url, **{"slots": 10, **of_backend})
+            for region, gpu in zip(regions, gpus, strict=True)
+        }
+        config = router_config(backends, **of_router)
         a, b = [
             await running.enter_async_context(start_router(config, REDIS_URL=redis_url)) for _ in range(2)
         ]
-        hogs = [f"hog-{number}" for number in range(CAP)]
-        await gpus[0].add_fault(kind="hang", next=CAP)
+        hogs = [f"hog-{number}" for number in range(cap)]
+        await gpus[0].add_fault(kind="hang", next=cap)
         for hog in hogs:
             await a.ask(hog, prefer="respond-async")
-        await gpus[0].wait_running(CAP)
+        await gpus[0].wait_running(cap)
         for number in range(EACH):
             region = regions[number % len(regions)]
             await a.ask(f"a-{number}", region=region, prefer="respond-async")
             await b.ask(f"b-{number}", region=region, prefer="respond-async")
 
-        assert len(await merged(*gpus)) == CAP, "the others wait for those that run, at both routers"
+        assert len(await merged(*gpus)) == cap, "the others wait for those that run, at both routers"
         for hog in hogs:
             await a.cancel(hog)
         for name, router in (("a", a), ("b", b)):
@@ -48,9 +71,9 @@ async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) 
                 assert (await router.look(f"{name}-{number}", prefer="wait=90")).state.value == "completed"
 
         calls = await merged(*gpus)
-        assert len(calls) == CAP + 2 * EACH
+        assert len(calls) == cap + 2 * EACH
         # A cancelled call ends for the GPU a moment after the router: it is no measure of what ran at once.
-        assert most_at_once(call for call in calls if call["request_id"] not in hogs) <= CAP
+        assert most_at_once(call for call in calls if call["request_id"] not in hogs) <= cap
         assert await refused(*gpus) == 0
 
 
@@ -85,11 +108,6 @@ def shared(*gpus: Gpusim, **router: Any) -> str:
         for region, gpu in zip(("US", "EU"), gpus, strict=False)
     }
     return router_config(backends, groups={"modal": CAP}, **router)
-
-
-def alone(gpu: Gpusim, **group: Any) -> str:
-    """A backend with fewer slots than the GPU would give, or its group would allow."""
-    return router_config({"us-1": backend("US", gpu.url, slots=CAP, **group)}, groups={"modal": 2 * CAP})
 
 
 async def in_line(router: Router, count: int) -> None:
