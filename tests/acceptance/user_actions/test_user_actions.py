@@ -80,3 +80,24 @@ async def test_an_operator_finds_and_cancels_the_work_of_a_user(users: UserFacto
     await change(users, person, disabled=True, jobs="cancel")
     await on_gpu(users, 0)
     assert {(await users.operator.job(job))["status"] for job in jobs} == {"cancelled"}
+
+
+async def test_one_exclusive_run_is_processing_and_the_others_are_queued(users: UserFactory) -> None:
+    person = await users.new("creator")
+    await users.hold("flux")
+    await users.hold("sdxl")
+    for _ in range(3):
+        await person.submit(GENERATION | {"model": "sdxl"})
+    jobs = [await person.submit(GENERATION) for _ in range(4)]
+    await person.stands_at(jobs[3], 3)
+    assert [(await person.job(job))["position"] for job in jobs] == [None, 1, 2, 3], "sdxl is not counted"
+
+    async def public() -> Any:
+        listed = (await person.get("/queue-status"))["jobs"]
+        states = [one["status"] for one in listed if one["model"] == "flux"]
+        return states if len(states) == 4 else None
+
+    assert await until(public, "the queue is listed") == ["processing", "queued", "queued", "queued"]
+    reasons = [(await person.get(f"/api/v1/jobs/{job}/why"))["reasons"][0] for job in jobs[1:]]
+    assert ["next" in reason for reason in reasons] == [True, False, False]
+    assert "behind 2 others, and another run of the exclusive model is in progress" in reasons[2]

@@ -2,9 +2,16 @@
 
 from typing import Any
 
-from beacon_contracts.ids import decode_job_id
-from beacon_contracts.router_status import SchedulerStatus, SchedulerView
+from beacon_contracts.ids import decode_job_id, encode_execution_id
+from beacon_contracts.router_status import (
+    QueueStatus,
+    RegionStatus,
+    RunningInference,
+    SchedulerStatus,
+    SchedulerView,
+)
 from beacon_contracts.tiers import Tier
+from beacon_runner.ports.router import RouterStatus
 from beacon_runner.postgres.credit import PostgresCredit
 from tests.integration.runner_api.harness import GENERATION, PIPELINE, ApiHarness, Caller
 
@@ -54,6 +61,47 @@ async def test_the_public_status_shows_places_and_nothing_private(api: ApiHarnes
             {"id": second, "status": "queued", "model": "music", "position": 2},
         ],
     }
+
+
+async def test_processing_means_running_on_a_gpu(api: ApiHarness) -> None:
+    anna = await api.user(tier=Tier.PREMIUM)
+    jobs = [(await anna.post("/generate", SONG, 202))["job_id"] for _ in range(3)]
+    await api.claim(3)
+    runs = encode_execution_id(decode_job_id(jobs[1]), 0, 0)
+    api.router.statuses = [RouterStatus("http://router", 0, queues_with_runs(runs, "chat-1"))]
+    public = await look(api, api.caller(None), "/queue-status")
+    assert [(job["id"], job["status"], job["position"]) for job in public["jobs"]] == [
+        (jobs[1], "processing", 1),
+        (jobs[0], "queued", 2),
+        (jobs[2], "queued", 3),
+    ]
+    assert public["current_job"] == jobs[1]
+    counts = (await api.caller(None).get("/status"))["queue"]
+    assert counts == {"running": 1, "waiting": 2, "retrying": 0}
+
+
+def queues_with_runs(*request_ids: str) -> QueueStatus:
+    runs = [
+        RunningInference(request_id=one, model="music", backend="us-1", tier=Tier.FREE, running_s=1.0)
+        for one in request_ids
+    ]
+    region = RegionStatus(
+        region="US",
+        concurrency=4,
+        main=2,
+        front=0,
+        retry=0,
+        running=runs,
+        completed=0,
+        failed=0,
+        cancelled=0,
+        slots=4,
+        busy=len(runs),
+        healthy=True,
+    )
+    return QueueStatus(
+        regions={"US": region}, global_retry=0, backing_off=0, waiting=2, running=len(runs), held_bytes=0
+    )
 
 
 async def test_an_empty_queue_has_a_shape_too(api: ApiHarness) -> None:

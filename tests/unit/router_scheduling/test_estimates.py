@@ -7,6 +7,7 @@ import pytest
 from beacon_router.scheduling import (
     BackendSpec,
     Fairness,
+    GroupSpec,
     Health,
     Holdup,
     ModelSpec,
@@ -26,6 +27,9 @@ MODELS = (
     ModelSpec("alone", expected_load_s=2.0, expected_run_s=10.0, exclusive=True),
 )
 NAMES = frozenset(model.name for model in MODELS)
+_GPUS = tuple(BackendSpec(f"us-{number}", "US", NAMES) for number in range(2))
+_GROUPED = tuple(BackendSpec(f"us-{number}", "US", NAMES, group="g") for number in range(2))
+_LIMITED = (ModelSpec("a", expected_load_s=2.0, expected_run_s=10.0, limit=1), *MODELS[1:])
 
 
 def _scheduler(
@@ -226,6 +230,33 @@ def test_positions_follow_the_fair_order_of_users() -> None:
     assert positions == sorted(positions)
     assert 0 < positions[0] < positions[-1] <= 8
     assert scheduler.position(RequestId("bulk 299")) == 303
+
+
+def test_the_position_of_an_exclusive_model_counts_only_itself() -> None:
+    scheduler = _scheduler(gpus=2)
+    _submit(scheduler, "running", "alone")
+    for number in range(5):
+        _submit(scheduler, f"other {number}", "a", user="other")
+    for number in range(3):
+        _submit(scheduler, f"r{number}", "alone")
+    assert [scheduler.position(RequestId(f"r{number}")) for number in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("topology", "cause"),
+    [
+        (Topology((RegionSpec("US", concurrency=1),), _GPUS, MODELS), "concurrency"),
+        (Topology((RegionSpec("US"),), _GROUPED, MODELS, groups=(GroupSpec("g", 1),)), "group:g"),
+        (Topology((RegionSpec("US"),), _GPUS, _LIMITED), "model:a"),
+    ],
+)
+def test_the_reason_is_given_with_the_number_ahead(topology: Topology, cause: str) -> None:
+    scheduler = Scheduler(topology)
+    for number in range(4):
+        _submit(scheduler, f"r{number}")
+    reasons = [str(scheduler.why(0.0, RequestId(f"r{number}"))) for number in (1, 2, 3)]
+    assert [reason.split(",")[0] for reason in reasons] == ["next", "behind 1 others", "behind 2 others"]
+    assert all(cause in reason for reason in reasons)
 
 
 def test_only_the_next_request_is_reported_as_next() -> None:

@@ -1,11 +1,13 @@
 """The queue as a list: running jobs, waiting jobs in the order of service, jobs between two attempts."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from beacon_config import BeaconConfig
-from beacon_contracts.ids import encode_job_id
+from beacon_contracts.ids import InvalidIdError, JobId, decode_execution_id, encode_job_id
 from beacon_contracts.jobs import JobState
 from beacon_contracts.public_queue import (
     ExploredJob,
@@ -26,7 +28,7 @@ from beacon_runner.domain.users import Principal
 from beacon_runner.domain.wait_estimate import estimated_wait_s
 from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.queue_admin import QueueAdmin, Upcoming
-from beacon_runner.ports.router import RouterPort
+from beacon_runner.ports.router import RouterPort, RouterStatus
 
 MAX_LISTED = 200
 FRESH_S = 1.0
@@ -38,8 +40,11 @@ SKIPPED = "skipped"
 
 @dataclass(frozen=True, slots=True)
 class QueueListing:
+    """`jobs`: those on a GPU, which `on_gpu` counts, then those that wait in the order of service."""
+
     upcoming: Upcoming
     jobs: Sequence[LiveJob]
+    on_gpu: int
 
     @property
     def total(self) -> int:
@@ -55,6 +60,7 @@ class PublicQueueService:
         self._config = config
         self._queue = queue
         self._queries = queries
+        self._router = router
         self._listing = CachedSnapshot("queue-listing", self._load, clock, fresh_s=FRESH_S)
         self._schedulers = CachedSnapshot("schedulers", router.scheduler, clock, fresh_s=FRESH_S)
 
@@ -81,7 +87,11 @@ class PublicQueueService:
             status="ok" if schedulers else "no router answers",
             scheduler=schedulers[0].scheduler if schedulers else self._idle_scheduler(),
             estimated_wait=self._waits(listing, schedulers),
-            queue=QueueCounts(running=upcoming.leased, waiting=upcoming.waiting, retrying=upcoming.retries),
+            queue=QueueCounts(
+                running=listing.on_gpu,
+                waiting=upcoming.leased + upcoming.waiting - listing.on_gpu,
+                retrying=upcoming.retries,
+            ),
         )
 
     async def close(self) -> None:
@@ -98,8 +108,13 @@ class PublicQueueService:
     async def _load(self) -> QueueListing:
         upcoming = await self._queue.upcoming(MAX_LISTED)
         listed = [*upcoming.running, *upcoming.next_up, *upcoming.retrying][:MAX_LISTED]
-        found = {job.id: job for job in await self._queries.live_jobs(listed)}
-        return QueueListing(upcoming, [found[job] for job in listed if job in found])
+        live, routers = await asyncio.gather(self._queries.live_jobs(listed), self._router.status())
+        on_gpu = _jobs_on_gpus(routers)
+        found = {job.id: _with_real_state(job, on_gpu) for job in live}
+        jobs = [found[job] for job in listed if job in found]
+        jobs.sort(key=lambda job: job.state is not JobState.PROCESSING)
+        leased = upcoming.leased
+        return QueueListing(upcoming, jobs, leased if on_gpu is None else min(leased, len(on_gpu)))
 
     def _waits(self, listing: QueueListing, schedulers: Sequence[SchedulerStatus]) -> dict[str, float]:
         """The wait at the routers plus the wait here, where the listed jobs represent all that wait."""
@@ -119,6 +134,24 @@ class PublicQueueService:
             starvation_timeouts={tier: self._config.tiers[tier].starvation_bound_s for tier in Tier},
             starvation_weights={tier: self._config.tiers[tier].starvation_weight for tier in Tier},
         )
+
+
+def _jobs_on_gpus(routers: Sequence[RouterStatus]) -> frozenset[JobId] | None:
+    """None when no router answers."""
+    queues = [router.queues for router in routers if router.queues is not None]
+    if not queues:
+        return None
+    found = set()
+    for run in (run for one in queues for region in one.regions.values() for run in region.running):
+        with suppress(InvalidIdError):  # an interactive request belongs to no job
+            found.add(decode_execution_id(run.request_id)[0])
+    return frozenset(found)
+
+
+def _with_real_state(job: LiveJob, on_gpu: frozenset[JobId] | None) -> LiveJob:
+    """A job whose executions all wait at the router is queued, whichever worker holds it."""
+    waits = job.state is JobState.PROCESSING and on_gpu is not None and job.id not in on_gpu
+    return replace(job, state=JobState.QUEUED) if waits else job
 
 
 def _explored(job: LiveJob, position: int, viewer: Principal | None) -> ExploredJob:

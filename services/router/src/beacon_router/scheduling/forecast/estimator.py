@@ -5,7 +5,7 @@ from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Eta, Health, RequestId
 from beacon_router.scheduling.domains import CompetitionDomain
 from beacon_router.scheduling.forecast.calibration import Calibration
-from beacon_router.scheduling.forecast.positions import requests_ahead
+from beacon_router.scheduling.forecast.positions import is_exclusive, requests_ahead
 from beacon_router.scheduling.forecast.simulation import PolicySimulation
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
@@ -66,11 +66,14 @@ class Estimator:
         self._simulations.clear()
 
     def _waiting_before(self, starts: dict[RequestId, float], queued: QueuedRequest) -> int:
+        """An exclusive model waits for its own runs: other models do not count."""
+        exclusive = is_exclusive(queued.queue)
         before = 0
         for request in starts:
             if request == queued.request.id:
                 break
-            before += request in self._queues.waiting
+            other = self._queues.waiting.get(request)
+            before += other is not None and (not exclusive or other.queue.model == queued.queue.model)
         return before
 
     def _eta(self, kind: QueueKind, rank: int, expected_s: float) -> Eta:

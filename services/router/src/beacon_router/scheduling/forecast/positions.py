@@ -12,15 +12,23 @@ def requests_ahead(queued: QueuedRequest, durations: Durations) -> int:
     place = (queue.kind, queue.rank)
     competitors = _competitors(queue)
     ahead = sum(other.size for other in competitors if (other.kind, other.rank) < place)
-    if queue.shares.by_user:
+    if queue.shares.by_user and not is_exclusive(queue):
         return ahead + _ahead_by_share(queued, queue.shares, durations)
     return ahead + sum(other.ahead(queued) for other in competitors if (other.kind, other.rank) == place)
 
 
+def is_exclusive(queue: RequestQueue) -> bool:
+    gates = (each.region.gates.get(queue.model) for each in queue.sets)
+    return any(gate is not None and gate.exclusive for gate in gates)
+
+
 def _competitors(queue: RequestQueue) -> dict[RequestQueue, None]:
+    """Requests of an exclusive model compete with each other only."""
     found = dict.fromkeys([queue])
     for backend_set in queue.sets:
         found |= backend_set.domain.queues()
+    if is_exclusive(queue):
+        found = {other: None for other in found if other.model == queue.model}
     return found
 
 
