@@ -3,6 +3,7 @@
 from beacon_router.scheduling.durations import Durations
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
+from beacon_router.scheduling.topology import exclusive_limit
 
 
 def requests_ahead(queued: QueuedRequest, durations: Durations) -> int:
@@ -18,8 +19,11 @@ def requests_ahead(queued: QueuedRequest, durations: Durations) -> int:
 
 
 def is_exclusive(queue: RequestQueue) -> bool:
-    gates = (each.region.gates.get(queue.model) for each in queue.sets)
-    return any(gate is not None and gate.exclusive for gate in gates)
+    return any(
+        limit.name == exclusive_limit(each.region.name, queue.model)
+        for each in queue.sets
+        for limit in each.region.model_limits.get(queue.model, ())
+    )
 
 
 def _competitors(queue: RequestQueue) -> dict[RequestQueue, None]:
