@@ -77,6 +77,44 @@ async def test_an_idle_region_starts_anothers_retry_when_it_is_due() -> None:
         assert view.tries[1].timing.queued_s > 1.99
 
 
+async def test_a_retry_returns_to_its_idle_region_while_the_other_is_busy() -> None:
+    async with AsyncExitStack() as running:
+        us = await running.enter_async_context(start_gpusim(region="US", slots=2, **INSTANT))
+        eu = await running.enter_async_context(start_gpusim(region="EU", slots=2, **INSTANT))
+        router = await running.enter_async_context(start_router(two_regions(us, eu)))
+        await us.hold()
+        for number in range(2):
+            await router.ask(f"busy-{number}", region="US", failover="pinned", prefer="respond-async")
+        await us.wait_running(2)
+        await eu.add_fault(kind="error", status=503, next=1)
+
+        view = await router.infer("retried", region="EU")
+
+        assert [(attempt.region, attempt.outcome) for attempt in view.tries] == [
+            ("EU", "failed"),
+            ("EU", "completed"),
+        ]
+        await us.release()
+
+
+async def test_the_third_attempt_uses_the_region_that_was_not_tried() -> None:
+    async with AsyncExitStack() as running:
+        names = ("US", "EU", "ASIA")
+        gpus = {
+            name: await running.enter_async_context(start_gpusim(region=name, slots=1, **INSTANT))
+            for name in names
+        }
+        backends = {f"{name.lower()}-1": backend(name, gpus[name].url, slots=1) for name in names}
+        router = await running.enter_async_context(start_router(router_config(backends)))
+        for name in ("US", "EU"):
+            await gpus[name].add_fault(kind="error", status=503)
+
+        view = await router.infer("retried", region="US")
+
+        assert (view.state, view.actual_region) == (InferenceState.COMPLETED, "ASIA")
+        assert len({attempt.region for attempt in view.tries}) == len(view.tries)
+
+
 async def test_a_cancelled_run_frees_its_slot_for_the_next_at_once() -> None:
     async with AsyncExitStack() as running:
         us = await running.enter_async_context(start_gpusim(region="US", slots=1, **INSTANT))

@@ -169,3 +169,15 @@ async def test_a_dead_letter_is_mirrored_while_its_message_is_still_leased(harne
     await harness.queue.ack(claimed)
     stats = await harness.admin.stats()
     assert (stats.dead, stats.leased) == (1, 0)
+
+
+@pytest.mark.parametrize(("batch", "served_before"), [("", 40), ("b1", 1)])
+async def test_least_loaded_isolates_users_from_batches_only(
+    harness: QueueHarness, batch: str, served_before: int
+) -> None:
+    """docs/architecture.md states this limit, and why per_user is the default."""
+    four = harness.with_layout(chosen_lanes=4)
+    await four.queue.push([entry(message(""), batch=batch) for _ in range(40)])
+    other = message("")
+    await four.add(other)
+    assert [one.job for one in await four.claim()].index(other.job) == served_before

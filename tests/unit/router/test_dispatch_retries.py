@@ -47,6 +47,32 @@ async def test_an_idle_region_starts_anothers_retry_at_the_moment_it_is_due() ->
         assert inference.run.started_at == due
 
 
+async def test_a_retry_goes_back_when_the_other_region_stays_busy() -> None:
+    async with dispatch_harness() as harness:
+        harness.submit("busy", region="EU", pinned=True)
+        harness.submit("a", region="US")
+        await harness.fail("us", failure())
+        await harness.clock.advance(2)
+        assert harness.running("us") == [], "the other region may be free soon"
+        await harness.clock.advance(2)
+        assert harness.running("us") == ["a"], "the busy region is not free soon"
+
+
+async def test_the_last_attempt_is_made_in_the_region_not_tried_yet() -> None:
+    three = topology(
+        [BackendSpec(name.lower(), name, frozenset({"m"}), slots=1) for name in ("US", "EU", "ASIA")]
+    )
+    async with dispatch_harness(three) as harness:
+        inference = harness.submit("a", region="US")
+        await harness.fail("us", failure())
+        await harness.clock.advance(2)
+        (second,) = {"eu", "asia"} & {name for name in ("us", "eu", "asia") if harness.running(name)}
+        await harness.fail(second, failure())
+        await harness.clock.advance(4)
+        await harness.answer(({"eu", "asia"} - {second}).pop())
+        assert {attempt.region for attempt in inference.attempts} == {"US", "EU", "ASIA"}
+
+
 async def test_a_pinned_one_waits_for_its_own_region() -> None:
     async with dispatch_harness() as harness:
         inference = harness.submit("a", pinned=True)

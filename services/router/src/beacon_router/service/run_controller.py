@@ -258,7 +258,8 @@ class RunController:
         """The backoff has ended: any region may take it, or only its own if it is pinned."""
         self._leave_backoff(inference)
         inference.state = InferenceState.QUEUED
-        self._scheduler.retry(self._clock.now(), _request_of(inference), failed_in)
+        tried = frozenset(attempt.region for attempt in inference.attempts)
+        self._scheduler.retry(self._clock.now(), _request_of(inference), failed_in, tried)
         self.dispatch_ready()
 
     def _leave_backoff(self, inference: Inference) -> None:
