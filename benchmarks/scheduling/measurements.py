@@ -25,7 +25,7 @@ BASELINES: Final[dict[str, Callable[[Topology], PolicyUnderTest]]] = {
 }
 LOADS: Final = (0.3, 0.6, 0.9, 1.1)
 HIGH: Final = 0.9
-PATIENCES: Final = (0.0, 1.0, 2.0, 5.0, 8.0)
+WARM_WAITS: Final = (0.0, 1.0, 2.0, 5.0, 8.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class LoadFigures:
     """`90 %`, or `FIFO at 90 %`."""
     requests: int
     policies: dict[str, Figures]
-    by_patience: dict[float, float]
-    """Mean seconds until the run begins, by the value of `patience`."""
+    by_max_loads: dict[float, float]
+    """Mean seconds until the run begins, by the value of `warm_wait_max_loads`."""
     fifo_loads: int | None = None
     """Model loads with `fairness = "fifo"`,"""
     dispatches: dict[str, int] | None = None
@@ -69,12 +69,12 @@ def _at_load(scenario: Scenario, load: str, seed: int, *, high: bool) -> LoadFig
     }
     records = Simulator(topology, Scheduler(topology), estimate=high).run(arrivals)
     policies[BEACON] = figures(records, gpus)
-    by_patience = {
-        patience: figures(_run(topology, arrivals, Policy(patience=patience)), gpus).start_s
-        for patience in PATIENCES
+    by_max_loads = {
+        loads: figures(_run(topology, arrivals, Policy(warm_wait_max_loads=loads)), gpus).start_s
+        for loads in WARM_WAITS
     }
     if not high:
-        return LoadFigures(scenario.name, load, len(arrivals), policies, by_patience)
+        return LoadFigures(scenario.name, load, len(arrivals), policies, by_max_loads)
     with_fifo = _run(topology, arrivals, Policy(fairness=Fairness.FIFO))
     sized = Simulator(topology, Scheduler(topology), estimate=True).run(with_sizes(arrivals, seed))
     return LoadFigures(
@@ -82,7 +82,7 @@ def _at_load(scenario: Scenario, load: str, seed: int, *, high: bool) -> LoadFig
         load,
         len(arrivals),
         policies,
-        by_patience,
+        by_max_loads,
         fifo_loads=figures(with_fifo, gpus).loads,
         dispatches=dispatches_past_bound(records, Policy()),
         eta=eta_accuracy(records),

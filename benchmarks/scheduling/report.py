@@ -40,7 +40,7 @@ def _page(
         "# Scheduling policy compared with simpler ones",
         prose,
         measured,
-        "## Loads, waits and patience",
+        "## Loads, waits and warm waiting",
         _loads_table(found),
         "![p95 wait per tier and policy](scheduling.svg)",
         "## One user floods a tier",
@@ -61,7 +61,7 @@ def _loads_table(found: Sequence[LoadFigures]) -> str:
         "lost to loads, of FIFO's",
         "p95 of the two top tiers, of strict priority's",
         "mean s until the run begins",
-        "of the best `patience`",
+        "of the best `warm_wait_max_loads`",
         'loads, of `fairness = "fifo"`',
     )
     goal = ("goal", "at most 0.30; 0.40 with FIFO at 90%", "at most 2 at 90 and 110%", "", "at most 1.05")
@@ -70,13 +70,13 @@ def _loads_table(found: Sequence[LoadFigures]) -> str:
 
 def _load_row(each: LoadFigures) -> list[str]:
     ours, strict = each.policies[BEACON], each.policies[STRICT]
-    best = min(each.by_patience, key=lambda patience: each.by_patience[patience])
+    best = min(each.by_max_loads, key=lambda loads: each.by_max_loads[loads])
     return [
         f"{each.scenario}, {each.load}",
         f"{ours.lost_s / each.policies[FIFO].lost_s:.2f}",
         f"{number(ours.top_p95)} s: {_times(ours.top_p95, strict.top_p95)}",
         number(ours.start_s),
-        f"{ours.start_s / each.by_patience[best]:.2f} ({best:g})",
+        f"{ours.start_s / each.by_max_loads[best]:.2f} ({best:g})",
         DASH if each.fifo_loads is None else f"{ours.loads / each.fifo_loads:.2f}",
     ]
 

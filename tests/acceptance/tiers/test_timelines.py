@@ -81,7 +81,7 @@ class SchedulerDriver:
         return self.started()
 
     def positions(self, names: Iterable[str]) -> list[int | None]:
-        return [self.scheduler.position(RequestId(name)) for name in names]
+        return [self.scheduler.position(self.now, RequestId(name)) for name in names]
 
 
 def test_cat_dog_and_bird_are_drawn_in_the_order_of_their_arrival() -> None:

@@ -27,15 +27,15 @@ from tests.unit.router_scheduling.reference_state import ReferenceState
 SMALL_TIERS = (TierRule(6.0, 4), TierRule(9.0, 2), TierRule(12.0, 1))
 
 
-def small_policy(patience: float = 1.0) -> Policy:
+def small_policy(max_loads: float = 1.0) -> Policy:
     """Bounds of seconds, so that tiers starve in a short scenario."""
-    return Policy(batch_limit=2, tiers=SMALL_TIERS, bypass_limit=2, patience=patience)
+    return Policy(batch_limit=2, tiers=SMALL_TIERS, bypass_limit=2, warm_wait_max_loads=max_loads)
 
 
 def patient_policy() -> Policy:
     """In which it takes long until a tier starves or a warm wait ends."""
     tiers = tuple(TierRule(10 * tier.starvation_bound_s, tier.weight) for tier in SMALL_TIERS)
-    return Policy(batch_limit=2, tiers=tiers, bypass_limit=2, patience=5.0)
+    return Policy(batch_limit=2, tiers=tiers, bypass_limit=2, warm_wait_max_loads=5.0)
 
 
 def mixed_topology() -> Topology:
@@ -64,7 +64,7 @@ def mixed_topology() -> Topology:
 
 
 def two_gpus() -> Topology:
-    """One region, two GPUs, three models: enough for affinity, patience and starvation to matter."""
+    """One region, two GPUs, three models: enough for affinity, warm waits and starvation to matter."""
     models = tuple(ModelSpec(name, expected_load_s=2.0, expected_run_s=1.0) for name in "abc")
     backends = tuple(BackendSpec(f"gpu-{number}", "US", frozenset("abc")) for number in (1, 2))
     return Topology(regions=(RegionSpec("US"),), models=models, backends=backends)
@@ -122,12 +122,12 @@ class SchedulerHarness:
         *,
         pinned: bool = False,
         front: bool = False,
-        patience_s: float | None = None,
+        wait_s: float | None = None,
         size: float | None = None,
         user: str = "",
         weight: float = 1.0,
     ) -> RequestId:
-        start_by = None if patience_s is None else self.now + patience_s
+        start_by = None if wait_s is None else self.now + wait_s
         request = Request(self._name(), model, region, rank, pinned, front, start_by, size, user, weight)
         self.scheduler.submit(self.now, request)
         for state in self._states():
@@ -163,22 +163,22 @@ class SchedulerHarness:
                 self._freed(limit)
 
     def cancel(self, request: RequestId) -> None:
-        assert self.scheduler.cancel(self.now, request)
+        assert self.scheduler.cancel(request)
         for state in self._states():
             state.leaves(request)
 
     def to_front(self, request: RequestId) -> None:
-        assert self.scheduler.to_front(self.now, request)
+        assert self.scheduler.to_front(request)
         for state in self._states():
             state.moved_to_front(request)
 
     def set_health(self, backend: str, health: Health) -> None:
-        self.scheduler.set_health(self.now, backend, health)
+        self.scheduler.set_health(backend, health)
         for state in self._states():
             state.health_is(backend, health)
 
     def set_capacity(self, limit: LimitName, held: int) -> None:
-        self.scheduler.set_capacity(self.now, limit, held)
+        self.scheduler.set_capacity(limit, held)
         for state in self._states():
             state.held[limit] = held
         if self.reference is not None:
@@ -190,7 +190,7 @@ class SchedulerHarness:
             state.model_loaded(self.now, backend, model)
 
     def model_lost(self, backend: str, model: str | None = None) -> None:
-        self.scheduler.model_lost(self.now, backend, model)
+        self.scheduler.model_lost(backend, model)
         for state in self._states():
             state.model_lost(backend, model)
 

@@ -101,8 +101,7 @@ class InvariantChecker:
         if waiting.queue is Queue.MAIN:
             self._check_main(start, waiting, firsts, starving)
         self._count_dispatch(waiting, machine, firsts, starving)
-        jumps = start.reason is Reason.AFFINITY
-        self.state.starts(now, start, in_turn=waiting.queue is Queue.MAIN and not jumps)
+        self.state.starts(now, start)
 
     def _check_place(self, now: float, start: Start, waiting: Waiting, machine: Machine) -> None:
         request = waiting.request
@@ -179,7 +178,10 @@ class InvariantChecker:
             if start.needs_load or self._jumps[key] > self._policy.batch_limit:
                 raise Violation(Rule.BATCH_LIMIT, f"{start.id} on {start.backend}")
             return
-        self._jumps[key] = 0
+        overtakes = (
+            start.reason is Reason.ORDER and not start.needs_load and waiting is not firsts[min(firsts)]
+        )
+        self._jumps[key] = self._jumps[key] + 1 if overtakes else 0
         if bool(starving) != (start.reason is Reason.STARVATION):
             raise Violation(Rule.STARVATION_FIRST, f"{start.id} as {start.reason}, starving: {starving}")
         first = firsts[waiting.request.rank]

@@ -1,17 +1,18 @@
 """Deliberately broken schedulers: one small fault each, which the invariants or the reference must notice."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from beacon_router.scheduling import BackendSpec, Topology, placement, policy, region_limit, transitions
+from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import BackendState
 from beacon_router.scheduling.dispatch import Dispatcher
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.limits import Limit
-from beacon_router.scheduling.policy import Choice, Situation
+from beacon_router.scheduling.policy import Candidate, Choice, Situation
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
 from beacon_router.scheduling.stride import StrideScheduler
 
@@ -61,11 +62,20 @@ def _starvation_of_starving_tiers_only(situation: Situation) -> Choice | None:
 
 def _endless_batch(situation: Situation) -> Choice | None:
     choice = policy.affinity(situation)
-    return None if choice is None else replace(choice, jumps=False)
+    return None if choice is None else choice._replace(jumps=False)
 
 
-def _no_charge(self: FairShares, user: str, seconds: float, *, in_turn: bool) -> None:
-    _started(self, user, 0.0 * seconds, in_turn=in_turn)
+def _uncounted_overtakes(situation: Situation) -> Choice | None:
+    choice = policy.order(situation)
+    return None if choice is None else choice._replace(jumps=False)
+
+
+def _any_lead(self: Situation) -> Candidate | None:
+    return self.first_warm() if self.view.batch < self.view.policy.batch_limit else None
+
+
+def _no_charge(self: FairShares, user: str, seconds: float) -> None:
+    _started(self, user, 0.0 * seconds)
 
 
 def _no_correction(self: FairShares, user: str, seconds: float) -> None:
@@ -111,12 +121,16 @@ MUTANTS = (
     Mutant("4 bypass without a limit", _setattr(transitions, "record", _counts_a_bypass_never)),
     Mutant("5 no affinity", _without(policy.affinity)),
     Mutant("5 a batch without a limit", _with(policy.affinity, _endless_batch)),
+    Mutant("5 a lead without a limit", _setattr(Situation, "first_jump", _any_lead)),
+    Mutant("6 overtakes are not counted", _with(policy.order, _uncounted_overtakes)),
     Mutant("6 users are not charged", _setattr(FairShares, "started", _no_charge)),
     Mutant("6 charges are not corrected", _setattr(FairShares, "ended", _no_correction)),
     Mutant("6 idle users keep their credit", _setattr(FairShares, "_activate", _credit_for_idle_users)),
     Mutant("6 a user's last request first", _setattr(RequestQueue, "head", _last_of_a_user)),
     Mutant("6 no warm wait", _setattr(policy, "warm_wait_until", lambda *_, **__: None)),
     Mutant("6 a warm wait of any length", _setattr(placement, "_IDLE_LOADS", 50.0)),
+    Mutant("6 decided waits are kept", _setattr(BackendSet, "recheck_warm_wait", lambda self, model: None)),
+    Mutant("6 waits never end", _setattr(BackendSet, "end_warm_waits", lambda self, now: None)),
     Mutant("a model on any free backend", _setattr(policy, "place", lambda model, free: free[-1])),
     Mutant(
         "one slot too many",

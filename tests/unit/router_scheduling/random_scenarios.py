@@ -48,7 +48,7 @@ class RandomScenario:
                 chance.randrange(3),
                 pinned=chance.random() < 0.3,
                 front=chance.random() < 0.08,
-                patience_s=chance.choice([None] * 8 + [1.0, 6.0]),
+                wait_s=chance.choice([None] * 8 + [1.0, 6.0]),
                 size=chance.choice(SIZES),
                 user=(user := chance.choice("xyz")),
                 weight=2.0 if user == "z" else 1.0,
@@ -66,7 +66,7 @@ class RandomScenario:
         return run_s if size is None or self._chance.random() < 0.2 else size * self._chance.uniform(0.6, 1.2)
 
     def _time_passes(self) -> None:
-        self._harness.pass_time(self._chance.choice([0.1, 0.5, 1.0, 3.0]))
+        self._harness.pass_time(self._chance.choice([0.1, 0.5, 1.0, 3.0, 20.0]))
 
     def _cancel(self) -> None:
         if self._harness.waiting and self._chance.random() < 0.7:

@@ -110,24 +110,32 @@ class Reference:
             return bypass, _BYPASS[bypass.queue], False
         if not question.firsts:
             return None
-        batch_left = counters.batch < self._policy.batch_limit
         warm = self._first_warm(question)
+        may_jump = counters.batch < self._policy.batch_limit and not self._leads(question, warm)
         if question.starving:
             ranks = [rank for rank in question.firsts if rank <= max(question.starving)]
             turn = question.firsts[counters.stride.choose(ranks)]
-            if warm is not None and batch_left and not self._is_warm(turn, question.free):
+            if warm is not None and may_jump and not self._is_warm(turn, question.free):
                 return warm, Reason.AFFINITY, True
             return turn, Reason.STARVATION, False
         top = question.firsts[min(question.firsts)]
-        if warm is not None and batch_left:
+        if warm is not None and may_jump:
             return (warm, Reason.ORDER, False) if warm is top else (warm, Reason.AFFINITY, True)
         return self._in_order(question, top, warm, now)
+
+    def _leads(self, question: Question, warm: Waiting | None) -> bool:
+        """Its user is further ahead of the first user in the tier than affinity allows."""
+        if warm is None:
+            return False
+        rank = warm.request.rank
+        lead_s = self.state.place_of(warm)[1] - self.state.place_of(question.firsts[rank])[1]
+        return lead_s > self._policy.tiers[rank].starvation_bound_s
 
     def _in_order(self, question: Question, top: Waiting, warm: Waiting | None, now: float) -> Pick | None:
         if not self._waits_for_warm(question, top, now, idle=warm is None):
             return top, Reason.ORDER, False
         if warm is not None:
-            return warm, Reason.ORDER, False
+            return warm, Reason.ORDER, True
         models = {one.request.model for one in question.runnable if one.queue is Queue.MAIN}
         others = [
             min(
@@ -175,17 +183,18 @@ class Reference:
             ),
             default=inf,
         )
-        if model in machine.loaded or free_at == inf or policy.patience == 0.0:
+        if model in machine.loaded or free_at == inf or policy.warm_wait_max_loads == 0.0:
             return False
         tier = policy.tiers[waiting.request.rank]
         median = sorted(other.weight for other in policy.tiers)[len(policy.tiers) // 2]
-        loads = (min(2.0, policy.patience) if idle else policy.patience) / max(1.0, tier.weight / median)
-        limit_s = machine.loads_s.of(model) * max(1.0, loads)
+        loads = (min(2.0, policy.warm_wait_max_loads) if idle else policy.warm_wait_max_loads) / max(
+            1.0, tier.weight / median
+        )
+        limit_s = self.state.durations.loads.of(model) * max(1.0, loads)
         same = [one for one in question.runnable if one.queue is Queue.MAIN and one.request.model == model]
         backlog = len(same) - 1 if idle else 0
-        last_at = free_at + backlog * machine.runs_s.of(model) / len(warm)
-        until = min(free_at + limit_s, waiting.arrived + tier.starvation_bound_s)
-        return last_at - limit_s < now < until
+        last_at = free_at + backlog * self.state.durations.runs.of(model) / len(warm)
+        return last_at - limit_s < now < free_at + limit_s
 
     def _carry_out(self, now: float, key: SetKey, pick: Pick, free: list[Machine]) -> Start:
         waiting, reason, jumps = pick
@@ -204,15 +213,14 @@ class Reference:
         counters.served = self._dispatches
         for limit in self.state.limits_of(machine.spec.name, request.model):
             self._served[limit, region] = self._dispatches
-        main = waiting.queue is Queue.MAIN
-        if main:
+        if waiting.queue is Queue.MAIN:
             counters.batch = counters.batch + 1 if jumps else 0
             counters.bypass_run = 0
             if reason is Reason.STARVATION:
                 counters.stride.take(request.rank)
         else:
             counters.bypass_run += 1
-        self.state.starts(now, start, in_turn=main and not jumps)
+        self.state.starts(now, start)
         return start
 
 

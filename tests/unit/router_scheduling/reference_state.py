@@ -137,7 +137,7 @@ class ReferenceState:
         self._forget_idle_tier(waiting.region, waiting.request.rank)
         return waiting
 
-    def starts(self, now: float, start: Start, *, in_turn: bool = False) -> Waiting:
+    def starts(self, now: float, start: Start) -> Waiting:
         waiting = self.waiting[start.id]
         machine = self.machines[start.backend]
         model = waiting.request.model
@@ -145,7 +145,7 @@ class ReferenceState:
         run_s = machine.runs_s.of_size(model, waiting.request.size)
         ends = now + run_s + (machine.loads_s.of(model) if loading else 0.0)
         run = Running(waiting.request, start.backend, now, ends, loading, waiting.region, run_s)
-        self._charge(waiting.region, waiting.request, run_s, in_turn=in_turn)
+        self._charge(waiting.region, waiting.request, run_s)
         del self.waiting[start.id]
         self.running[start.id] = machine.runs[start.id] = run
         if machine.health is Health.HALF_OPEN:
@@ -312,11 +312,17 @@ class ReferenceState:
         if not any(key[:2] == (region, rank) for key in self._active()):
             self.times = {key: time for key, time in self.times.items() if key[:2] != (region, rank)}
 
-    def _charge(self, region: str, request: Request, run_s: float, *, in_turn: bool) -> None:
+    def _charge(self, region: str, request: Request, run_s: float) -> None:
+        """The floor is the least virtual time of the users with waiting requests, this one included."""
         key = self._share_key(region, request)
         self._activate(region, request)
-        if in_turn:
-            self.floors[key[:2]] = max(self.floors.get(key[:2], 0.0), self.times[key])
+        waiting = [
+            self.times[other]
+            for one in self.waiting.values()
+            if one.queue is Queue.MAIN and (other := self._share_key(one.region, one.request))[:2] == key[:2]
+        ]
+        if waiting:
+            self.floors[key[:2]] = max(self.floors.get(key[:2], 0.0), min(waiting))
         self.times[key] += run_s / request.weight
 
     def _machine(self, spec: BackendSpec) -> Machine:

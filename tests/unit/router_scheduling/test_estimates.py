@@ -166,7 +166,7 @@ def test_a_retry_waits_for_the_region_that_is_free_first() -> None:
 
     assert [start.id for start in scheduler.next(8.0)] == []
     assert _p50(scheduler, "again", now=8.0) == pytest.approx(2.0)  # then it may return to the region
-    scheduler.set_health(8.0, "US-0", Health.OPEN)
+    scheduler.set_health("US-0", Health.OPEN)
     assert _p50(scheduler, "again", now=8.0) == pytest.approx(4.0)
 
 
@@ -207,7 +207,7 @@ def test_a_running_quantile_comes_near_the_true_one() -> None:
 
 def test_there_is_no_estimate_while_nothing_can_run() -> None:
     scheduler = _scheduler()
-    scheduler.set_health(0.0, "US-0", Health.OPEN)
+    scheduler.set_health("US-0", Health.OPEN)
     _submit(scheduler, "r0")
 
     assert scheduler.eta(0.0, RequestId("r0")) is None
@@ -215,7 +215,7 @@ def test_there_is_no_estimate_while_nothing_can_run() -> None:
     why = scheduler.why(0.0, RequestId("r0"))
     assert why is not None
     assert why.holdup is Holdup.BREAKER_OPEN
-    assert scheduler.position(RequestId("r0")) == 1
+    assert scheduler.position(0.0, RequestId("r0")) == 1
 
 
 def test_positions_follow_the_fair_order_of_users() -> None:
@@ -226,10 +226,10 @@ def test_positions_follow_the_fair_order_of_users() -> None:
     for number in range(3):
         _submit(scheduler, f"small {number}", user="small")
 
-    positions = [scheduler.position(RequestId(f"small {number}")) or 0 for number in range(3)]
+    positions = [scheduler.position(0.0, RequestId(f"small {number}")) or 0 for number in range(3)]
     assert positions == sorted(positions)
     assert 0 < positions[0] < positions[-1] <= 8
-    assert scheduler.position(RequestId("bulk 299")) == 303
+    assert scheduler.position(0.0, RequestId("bulk 299")) == 303
 
 
 def test_the_position_of_an_exclusive_model_counts_only_itself() -> None:
@@ -239,7 +239,7 @@ def test_the_position_of_an_exclusive_model_counts_only_itself() -> None:
         _submit(scheduler, f"other {number}", "a", user="other")
     for number in range(3):
         _submit(scheduler, f"r{number}", "alone")
-    assert [scheduler.position(RequestId(f"r{number}")) for number in range(3)] == [1, 2, 3]
+    assert [scheduler.position(0.0, RequestId(f"r{number}")) for number in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

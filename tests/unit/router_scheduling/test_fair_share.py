@@ -14,6 +14,7 @@ from beacon_router.scheduling import (
     Request,
     RequestId,
     Scheduler,
+    TierRule,
     Topology,
 )
 
@@ -64,6 +65,24 @@ def test_charges_are_corrected_by_measured_seconds() -> None:
     served = Counter(_served(scheduler, 60, {"long": 9.0, "short": 1.0}))
 
     assert served["short"] == pytest.approx(54, abs=3)
+
+
+def test_affinity_gives_a_user_no_more_than_the_bound() -> None:
+    """Both models are requested without end, each by one user; loaded models start before others."""
+    models = (ModelSpec("a", expected_run_s=5.0), ModelSpec("b", expected_run_s=5.0))
+    topology = Topology((RegionSpec("US"),), (BackendSpec("gpu", "US", frozenset("ab")),), models)
+    scheduler = Scheduler(topology, Policy(batch_limit=10**6, tiers=(TierRule(60.0, 1),)))
+    for user in "ab":
+        for number in range(200):
+            scheduler.submit(0.0, Request(RequestId(f"{user} {number}"), user, "US", 0, user=user))
+
+    now, used_s = 0.0, Counter[str]()
+    for _ in range(60):
+        (start,) = scheduler.next(now)
+        used_s[start.id[0]] += 5
+        scheduler.finished(now, start.id, Outcome.COMPLETED, run_s=5.0)
+
+    assert 0 < used_s["a"] - used_s["b"] <= 60 + 2 * 5
 
 
 def test_fifo_keeps_the_order_of_arrival() -> None:

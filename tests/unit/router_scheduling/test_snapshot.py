@@ -29,11 +29,11 @@ def test_all_counts_of_waiting_requests_agree() -> None:
     scheduler.submit(0, ask("paid", 2, front=True))
     scheduler.retry(0, ask("failed once", 1, pinned=True), "US")
     scheduler.retry(0, ask("failed, may move", 0), "US")
-    scheduler.to_front(0, RequestId("pays later"))
+    scheduler.to_front(RequestId("pays later"))
 
     assert counted(scheduler) == (0, 1, 1, 1, 2)
     scheduler.next(0)  # the movable one starts first
-    scheduler.cancel(0, RequestId("paid"))
+    scheduler.cancel(RequestId("paid"))
     assert counted(scheduler) == (0, 1, 0, 1, 2)
 
 

@@ -18,7 +18,7 @@ from beacon_router.scheduling import (
 )
 
 LOAD_S, RUN_S = 5.0, 6.0
-PATIENCE = 5.0
+MAX_LOADS = 5.0
 FREE, ADMIN = 4, 0
 BATCH = 3
 
@@ -26,15 +26,17 @@ BATCH = 3
 class Gpus:
     """GPUs that each hold one of the models a, b and c; the test sets the time."""
 
-    def __init__(self, number: int, patience: float = PATIENCE) -> None:
+    def __init__(self, number: int, max_loads: float = MAX_LOADS) -> None:
         models = tuple(ModelSpec(name, expected_load_s=LOAD_S, expected_run_s=RUN_S) for name in "abc")
         names = frozenset("abc")
         backends = tuple(BackendSpec(f"gpu-{one}", "US", names) for one in range(number))
-        self.scheduler = Scheduler(Topology((RegionSpec("US"),), backends, models), Policy(patience=patience))
+        self.scheduler = Scheduler(
+            Topology((RegionSpec("US"),), backends, models), Policy(warm_wait_max_loads=max_loads)
+        )
         self.now = 0.0
 
     def ask(self, name: str, model: str, rank: int = FREE) -> list[str]:
-        """Somebody comes; who starts then, and where."""
+        """Submit a request; returns what starts then, and where."""
         self.scheduler.submit(self.now, Request(RequestId(name), model, "US", rank))
         return self.next()
 
@@ -90,7 +92,7 @@ def test_a_warm_wait_ends_when_the_breaker_of_the_other_gpu_opens(
     gpus = one_busy_and_one_just_used
     gpus.ask("a3", "a")
 
-    gpus.scheduler.set_health(gpus.now, "gpu-0", Health.OPEN)
+    gpus.scheduler.set_health("gpu-0", Health.OPEN)
     assert gpus.next() == ["a3 on gpu-1"]
 
 
@@ -100,7 +102,7 @@ def test_a_warm_wait_ends_when_the_other_gpu_loses_the_model(
     gpus = one_busy_and_one_just_used
     gpus.ask("a3", "a")
 
-    gpus.scheduler.model_lost(gpus.now, "gpu-0")
+    gpus.scheduler.model_lost("gpu-0")
     assert gpus.next() == ["a3 on gpu-1"]
 
 
@@ -124,8 +126,8 @@ def test_the_wait_ends_when_the_warm_slot_is_late(one_busy_and_one_just_used: Gp
     assert gpus.next() == ["a3 on gpu-1"]
 
 
-def test_without_patience_no_request_waits_next_to_a_free_gpu() -> None:
-    gpus = Gpus(2, patience=0.0)
+def test_without_warm_waits_no_request_waits_next_to_a_free_gpu() -> None:
+    gpus = Gpus(2, max_loads=0.0)
     gpus.ask("a1", "a")
     gpus.ask("b1", "b")
     gpus.now = 11.0
@@ -157,6 +159,23 @@ def test_at_most_three_of_the_loaded_model_start_before_the_first(number: int, t
     assert len(before) - 1 == in_line + BATCH
 
 
+def test_the_first_starts_without_further_jumps_after_a_warm_wait() -> None:
+    """The wait for a1's GPU ends when it loses the model; the batch was used up meanwhile."""
+    gpus = Gpus(2)
+    gpus.ask("a1", "a")
+    gpus.ask("b1", "b")
+    gpus.ask("a2", "a", ADMIN)
+    for one in range(2, 12):
+        gpus.ask(f"b{one}", "b")
+    gpus.now = 11.0
+    overtaking = [f"b{one}" for one in range(1, BATCH + 2)]
+    for name, following in zip(overtaking, [*overtaking[1:], f"b{BATCH + 2}"], strict=True):
+        assert gpus.end(name) == [f"{following} on gpu-1"]
+
+    gpus.scheduler.model_lost("gpu-0")
+    assert gpus.end(f"b{BATCH + 2}") == ["a2 on gpu-1"]
+
+
 def _name(start: str) -> str:
-    """Of a start as `Gpus` tells it."""
+    """Of a start in the form of `Gpus.next`."""
     return start.split(" on ", maxsplit=1)[0]

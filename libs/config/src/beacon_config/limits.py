@@ -40,7 +40,7 @@ class RetentionConfig(Section):
 
 class RouterConfig(Section):
     fairness: Literal["fair", "fifo"] = "fair"
-    patience: Annotated[float, Field(ge=0, le=1_000)] = 5.0
+    warm_wait_max_loads: Annotated[float, Field(ge=0, le=1_000)] = 5.0
     batch_limit: Annotated[int, Field(ge=1, le=1_000)] = 3
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
     backoff_max_s: PositiveSeconds = 60.0

@@ -57,7 +57,7 @@ def policy_of(config: BeaconConfig) -> Policy:
     return Policy(
         batch_limit=config.router.batch_limit,
         tiers=tuple(TierRule(rule.starvation_bound_s, rule.starvation_weight) for rule in rules),
-        patience=config.router.patience,
+        warm_wait_max_loads=config.router.warm_wait_max_loads,
         fairness=Fairness(config.router.fairness),
     )
 

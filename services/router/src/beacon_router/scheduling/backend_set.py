@@ -1,11 +1,12 @@
 """Backends of one region that serve the same models, and the queues that they take from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
 from beacon_router.scheduling.backend_state import BackendState, RegionState
 from beacon_router.scheduling.decisions import Health
+from beacon_router.scheduling.durations import Durations
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
 from beacon_router.scheduling.stride import StrideScheduler
@@ -25,6 +26,7 @@ class BackendSet:
         "bypass",
         "bypass_run",
         "domain",
+        "durations",
         "free",
         "models",
         "moved",
@@ -35,18 +37,26 @@ class BackendSet:
         "shares",
         "stride",
         "tiers",
+        "undecided",
         "urgency",
         "wake_at",
+        "warm_waits",
     )
 
     def __init__(
-        self, region: RegionState, models: frozenset[str], policy: Policy, shares: Sequence[FairShares]
+        self,
+        region: RegionState,
+        models: frozenset[str],
+        policy: Policy,
+        shares: Sequence[FairShares],
+        durations: Durations,
     ) -> None:
         self.region = region
         self.models = models
         self.policy = policy
         self.shares = shares
         """Of the region, by tier."""
+        self.durations = durations
         self.domain: CompetitionDomain
         """Set when the domains are made."""
         self.backends: list[BackendState] = []
@@ -76,6 +86,10 @@ class BackendSet:
         """and by model, the main queues."""
         self.queues: dict[RequestQueue, None] = {}
         """All of them."""
+        self.warm_waits: dict[str, float] = {}
+        """By model, until when its requests wait for a warm backend while slots of this set are idle."""
+        self.undecided: dict[str, None] = {}
+        """The models of the other main queues: whether their requests wait is to be decided."""
 
     def activate(self, queue: RequestQueue) -> None:
         """Requests wait in a queue that this set may take from."""
@@ -84,6 +98,8 @@ class BackendSet:
             self.bypass[queue.kind][queue] = None
             return
         self.by_model[queue.model][queue] = None
+        self.warm_waits.pop(queue.model, None)
+        self.undecided[queue.model] = None
         if queue.region == self.region.name:
             self.tiers[queue.rank][queue] = None
         else:
@@ -94,10 +110,24 @@ class BackendSet:
         self.queues.pop(queue, None)
         if queue.kind is not QueueKind.MAIN:
             self.bypass[queue.kind].pop(queue, None)
-        else:
-            self.by_model[queue.model].pop(queue, None)
-            self.tiers[queue.rank].pop(queue, None)
-            self.moved[queue.rank].pop(queue, None)
+            return
+        self.by_model[queue.model].pop(queue, None)
+        self.tiers[queue.rank].pop(queue, None)
+        self.moved[queue.rank].pop(queue, None)
+        self.recheck_warm_wait(queue.model)
+        if not self.by_model[queue.model]:
+            self.undecided.pop(queue.model, None)
+
+    def recheck_warm_wait(self, model: str) -> None:
+        """Requests, warm backends or durations of the model changed."""
+        if self.warm_waits.pop(model, None) is not None:
+            self.undecided[model] = None
+
+    def end_warm_waits(self, now: float) -> None:
+        """Those whose time is over are decided again."""
+        if self.warm_waits and min(self.warm_waits.values()) <= now:
+            for model in [model for model, until in self.warm_waits.items() if until <= now]:
+                self.recheck_warm_wait(model)
 
     def usable(self) -> list[BackendState]:
         """Backends that could start a run now, the one that has been idle longest first; those with a
@@ -106,9 +136,9 @@ class BackendSet:
         closed = [backend for backend in free if backend.health is Health.CLOSED]
         return closed or free
 
-    def open(self, queues: Iterable[RequestQueue]) -> Iterable[RequestQueue]:
+    def open(self, queues: Collection[RequestQueue]) -> Collection[RequestQueue]:
         """Those of these queues whose model may start a run."""
         region = self.region
         if not region.model_limits:
             return queues
-        return [queue for queue in queues if not region.closed(queue.model)]
+        return [queue for queue in queues if not region.blocked(queue.model)]

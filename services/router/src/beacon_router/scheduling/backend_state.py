@@ -1,6 +1,7 @@
 """What the scheduler knows of backends and regions: runs, loaded models, health."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -144,6 +145,7 @@ class BackendState:
             self.backend_set.free[self] = None
         else:
             self.backend_set.free.pop(self, None)
+        self.region.recheck_warm_waits(self.loaded)
 
     def occupy(self, run: RunningRequest) -> None:
         self.runs[run.request.id] = run
@@ -168,6 +170,7 @@ class BackendState:
             loaded.remove(model)
         else:
             self.region.holders[model][self] = None
+            self.region.recheck_warm_waits((model,))
             if len(loaded) == self.spec.loaded_models:
                 self.unload(loaded[0])
         loaded.append(model)
@@ -178,10 +181,12 @@ class BackendState:
         for run in self.runs.values():
             if run.loading and run.request.model == model:
                 run.loaded(now)
+        self.region.recheck_warm_waits(self.loaded)
 
     def unload(self, model: str) -> None:
         self.loaded.remove(model)
         del self.region.holders[model][self]
+        self.region.recheck_warm_waits((model,))
 
     def __repr__(self) -> str:
         health = "" if self.health is Health.CLOSED else f", breaker {self.health.replace('_', ' ')}"
@@ -208,9 +213,15 @@ class RegionState:
     def full(self) -> bool:
         return self.limit is not None and self.limit.full
 
-    def closed(self, model: str) -> bool:
+    def blocked(self, model: str) -> bool:
         """The model may not start another run here now."""
         return any(limit.full for limit in self.model_limits.get(model, ()))
+
+    def recheck_warm_waits(self, models: Iterable[str]) -> None:
+        """The backends that have these models loaded changed: it is decided again which requests wait."""
+        for backend_set in self.sets:
+            for model in models:
+                backend_set.recheck_warm_wait(model)
 
     def healthy_for(self, model: str) -> bool:
         """A backend with a closed breaker serves the model here."""

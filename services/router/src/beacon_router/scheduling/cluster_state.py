@@ -94,7 +94,9 @@ class ClusterState:
         region = self.regions[spec.region]
         backend_set = next((found for found in region.sets if found.models == spec.models), None)
         if backend_set is None:
-            backend_set = BackendSet(region, spec.models, self.policy, self.shares[region.name])
+            backend_set = BackendSet(
+                region, spec.models, self.policy, self.shares[region.name], self.durations
+            )
             region.sets.append(backend_set)
         limits = tuple(self.limits[name] for name in self.topology.limits_of(spec))
         backend = BackendState(spec, backend_set, limits, self.durations)

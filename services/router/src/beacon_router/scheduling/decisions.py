@@ -89,11 +89,15 @@ class Holdup(StrEnum):
     """It is next; every slot that could serve it is busy."""
     REGION_FULL = "region_full"
     GROUP_CAP = "group_cap"
+    SHARED_SLOTS = "shared_slots"
+    """Other routers hold the slots."""
     MODEL_LIMIT = "model_limit"
     EXCLUSIVE = "exclusive"
     """Another run of the same model is in progress in the region."""
     WARM_WAIT = "warm_wait"
     """A slot is free, but a backend that has its model loaded is expected to be free soon."""
+    RETRY_ELSEWHERE = "retry_elsewhere"
+    """A slot is free where it failed; for some seconds it waits for one in another region."""
     BREAKER_OPEN = "breaker_open"
     NO_BACKEND = "no_backend"
     """No configured backend can serve it where it may run."""
@@ -123,12 +127,21 @@ _CAUSES = {
     Holdup.BACKENDS_FULL: "every slot of {named} is busy",
     Holdup.REGION_FULL: "as many requests run as the concurrency allows",
     Holdup.GROUP_CAP: "{limit} is used up",
+    Holdup.SHARED_SLOTS: "other routers hold the free slots of {named}",
     Holdup.MODEL_LIMIT: "{limit} is used up",
     Holdup.EXCLUSIVE: "another run of the exclusive model is in progress",
     Holdup.WARM_WAIT: "waits for {named} with its model loaded rather than for a load",
+    Holdup.RETRY_ELSEWHERE: "waits for a slot in another region after it failed",
     Holdup.BREAKER_OPEN: "the breaker of {named} is open",
     Holdup.NO_BACKEND: "no backend can serve it",
 }
 _CAPACITY = frozenset(
-    {Holdup.BACKENDS_FULL, Holdup.REGION_FULL, Holdup.GROUP_CAP, Holdup.MODEL_LIMIT, Holdup.EXCLUSIVE}
+    {
+        Holdup.BACKENDS_FULL,
+        Holdup.REGION_FULL,
+        Holdup.GROUP_CAP,
+        Holdup.SHARED_SLOTS,
+        Holdup.MODEL_LIMIT,
+        Holdup.EXCLUSIVE,
+    }
 )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from math import inf
-from operator import attrgetter
 
 from beacon_router.scheduling import transitions
 from beacon_router.scheduling.backend_state import RegionState, RunningRequest
@@ -10,11 +9,9 @@ from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Decision, Expired, RequestId, Start
 from beacon_router.scheduling.forecast.calibration import Calibration
 from beacon_router.scheduling.limits import Limit
-from beacon_router.scheduling.policy import Choice, choose
+from beacon_router.scheduling.policy import Choice, choose_among
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
-
-_served_at = attrgetter("served_at")
 
 
 class Dispatcher:
@@ -52,10 +49,10 @@ class Dispatcher:
         for each in self._sets:
             if each.wake_at <= now:
                 self._dirty[each.region] = None
-        regions = self._in_turn() if len(self._dirty) > 1 else list(self._dirty)
+        regions = self._dirty_regions() if len(self._dirty) > 1 else list(self._dirty)
         while regions:
             region = regions.pop(0)
-            choice = self._choose(now, region)
+            choice = choose_among(region.sets, now)
             if choice is not None:
                 decisions.append(self._start(now, choice))
                 regions.append(region)
@@ -76,10 +73,11 @@ class Dispatcher:
         for limit in run.limits:
             self.token_freed(limit)
 
-    def durations_changed(self) -> None:
+    def durations_changed(self, model: str) -> None:
         """Waits for a warm backend depend on the expected durations."""
         for each in self._sets:
-            if each.wake_at < inf:
+            if model in each.warm_waits:
+                each.recheck_warm_wait(model)
                 self._dirty[each.region] = None
 
     def token_freed(self, limit: Limit) -> None:
@@ -88,26 +86,16 @@ class Dispatcher:
                 self._freed[limit] = None
             self._dirty.update(limit.regions)
 
-    def _in_turn(self) -> list[RegionState]:
-        """The regions to serve; a released token is for the region that has had none for longest."""
+    def _dirty_regions(self) -> list[RegionState]:
+        """In the order in which they are served: a token is for the region that has had none for longest."""
         regions = [region for region in self._state.regions.values() if region in self._dirty]
         if self._freed:
             regions.sort(key=lambda region: [limit.served.get(region.name, 0) for limit in self._freed])
         return regions
 
-    @staticmethod
-    def _choose(now: float, region: RegionState) -> Choice | None:
-        """The choice of the backend set that has gone longest without a dispatch."""
-        sets = [each for each in region.sets if each.queues or each.wake_at < inf]
-        for backend_set in sorted(sets, key=_served_at):
-            choice = choose(backend_set, now)
-            if choice is not None:
-                return choice
-        return None
-
     def _start(self, now: float, choice: Choice) -> Start:
         self._dispatches += 1
-        queued, queue = choice.candidate.queued, choice.candidate.queue
+        queue, queued = choice.queue, choice.queued
         request = queued.request
         shares = self._state.shares[queue.region][request.rank]
         run = transitions.start(now, choice, self._dispatches, shares)

@@ -1,7 +1,5 @@
 """What a waiting request waits for, as one structured reason."""
 
-from math import inf
-
 from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import BackendState
 from beacon_router.scheduling.decisions import Health, Holdup, Why
@@ -24,13 +22,14 @@ def explain(queued: QueuedRequest, ahead: int) -> Why:
         or _held_by_region(queue.sets, region, ahead)
         or _held_by_tokens(alive, region, ahead)
         or _held_by_warm_wait(queue, alive, region, ahead)
+        or _held_by_retry_wait(queue, region, ahead)
         or _held_by_queue(alive, region, ahead)
     )
 
 
 def _held_by_model(queue: RequestQueue, region: str, ahead: int) -> Why | None:
     """In every region that could run it, a limit of its model is used up."""
-    if not all(each.region.closed(queue.model) for each in queue.sets):
+    if not all(each.region.blocked(queue.model) for each in queue.sets):
         return None
     limits = queue.sets[0].region.model_limits[queue.model]
     limit = [each for each in limits if each.full][-1]
@@ -45,7 +44,9 @@ def _held_by_tokens(alive: list[BackendState], region: str, ahead: int) -> Why |
     full = [limit for backend in free if (limit := backend.short_of) is not None]
     if not free or len(full) < len(free):
         return None
-    return Why(Holdup.GROUP_CAP, region, ahead, tuple(backend.name for backend in free), limit=full[0].name)
+    shared = full[0] is free[0].slot_tokens
+    holdup = Holdup.SHARED_SLOTS if shared else Holdup.GROUP_CAP
+    return Why(holdup, region, ahead, tuple(backend.name for backend in free), limit=full[0].name)
 
 
 def _held_by_region(sets: tuple[BackendSet, ...], region: str, ahead: int) -> Why | None:
@@ -58,13 +59,19 @@ def _held_by_region(sets: tuple[BackendSet, ...], region: str, ahead: int) -> Wh
 
 def _held_by_warm_wait(queue: RequestQueue, alive: list[BackendState], region: str, ahead: int) -> Why | None:
     """A slot is free, and the policy waits for a backend that has the model loaded."""
-    waits = any(each.wake_at < inf for each in queue.sets) and any(
-        queue.model in each.loaded for each in alive
-    )
-    if not waits or queue.kind is not QueueKind.MAIN or not any(backend.has_slot for backend in alive):
+    waits = any(queue.model in each.warm_waits for each in queue.sets if each.free)
+    if queue.kind is not QueueKind.MAIN or not waits:
         return None
     holders = tuple(backend.name for backend in alive if queue.model in backend.loaded)
     return Why(Holdup.WARM_WAIT, region, ahead, holders)
+
+
+def _held_by_retry_wait(queue: RequestQueue, region: str, ahead: int) -> Why | None:
+    """Slots are free only where it failed."""
+    free = [each.region.name for each in queue.sets if each.free]
+    if not free or not queue.elsewhere or not queue.avoided.issuperset(free):
+        return None
+    return Why(Holdup.RETRY_ELSEWHERE, region, ahead)
 
 
 def _held_by_queue(alive: list[BackendState], region: str, ahead: int) -> Why:

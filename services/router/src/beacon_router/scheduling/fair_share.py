@@ -3,7 +3,6 @@
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from beacon_router.scheduling.decisions import Request
@@ -12,18 +11,17 @@ if TYPE_CHECKING:
     from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
 
 _SLACK = 64
-_seq = attrgetter("seq")
 EVERYBODY = ""
 """The one user of all requests where order is arrival."""
 Place = tuple[float, int, str, "QueuedRequest"]
 """Virtual time of a user, number of the oldest waiting request, user, this request."""
-_Queues = dict["RequestQueue", None]
+_Heads = list[tuple[int, "QueuedRequest"]]
 
 
 class FairShares:
     """A user is active while a request waits in the tier's main queue or runs. A user who becomes active
-    starts at `floor`, the virtual time that the tier has reached: being idle earns no credit. When no user is
-    active, all are equal again.
+    starts at `floor`, the least virtual time of the users with waiting requests when the last run started:
+    being idle earns no credit. When no user is active, all are equal again.
 
     Without `by_user` all requests belong to one user, so that their order is arrival.
     """
@@ -43,11 +41,11 @@ class FairShares:
         self._running: Counter[str] = Counter()
         self._max_times = _SLACK
         """With more entries, those of idle users are removed."""
-        self._queues: dict[str, _Queues] = {}
-        """By user, the queues in which requests wait."""
-        self._source: dict[str, _Queues] | None = None
+        self._heads: dict[str, _Heads] = {}
+        """By user, the oldest request in each queue, sorted."""
+        self._source: dict[str, _Heads] | None = None
         self._forked: Mapping[RequestQueue, RequestQueue] = {}
-        """Of a copy: the queues of the original, and their copies."""
+        """Of a copy: the heads of the original, and the copies of queues."""
 
     def user_of(self, request: Request) -> str:
         return request.user if self.by_user else EVERYBODY
@@ -57,44 +55,42 @@ class FairShares:
         queued = self.order[0][3]
         return self._forked.get(queued.queue, queued.queue), queued
 
-    def queues_of(self, user: str) -> _Queues:
+    def queues_of(self, user: str) -> "list[RequestQueue]":
         """The queues in which requests of the user wait."""
-        queues = self._queues.get(user)
-        if queues is None:
-            source = () if self._source is None else self._source.get(user, ())
-            queues = {self._forked[queue]: None for queue in source if queue in self._forked}
-            if source:
-                self._queues[user] = queues
-        return queues
+        return [queued.queue for _, queued in self._heads[user]]
 
-    def enqueued(self, user: str, queue: "RequestQueue", queued: "QueuedRequest") -> None:
+    def enqueued(self, user: str, queued: "QueuedRequest", *, first: bool) -> None:
+        """`first`: it is the user's only request in its queue."""
+        self.version += 1
         self._activate(user)
         self.waiting[user] += 1
-        self.queues_of(user)
-        self._queues.setdefault(user, {})[queue] = None
+        if first:
+            insort(self._heads_of(user), (queued.seq, queued))
         if user not in self.places:
             self._move(user, queued)
 
-    def dequeued(self, user: str, queue: "RequestQueue", queued: "QueuedRequest", *, last: bool) -> None:
-        """`last`: it was the user's only request in the queue."""
+    def dequeued(self, user: str, queued: "QueuedRequest", following: "QueuedRequest | None") -> None:
+        """The user's oldest request in a queue was removed; `following` is the next one there."""
+        heads = self._heads_of(user)
+        del heads[bisect_left(heads, (queued.seq, queued))]
+        if following is not None:
+            insort(heads, (following.seq, following))
+        if not heads and self._source is None:
+            del self._heads[user]  # a copy keeps it in place of the source's
+        if not heads or self.places[user][3] is queued:
+            self._move(user, heads[0][1] if heads else None)
+
+    def removed(self, user: str) -> None:
+        """A request of the user no longer waits."""
         self.version += 1
-        queues = self.queues_of(user)
-        if last:
-            del queues[queue]
-        if not queues:
-            self._move(user, None)
-            if self._source is None:
-                del self._queues[user]  # a copy keeps it in place of the source's
-        elif self.places[user][3] is queued:
-            self._move(user, min((one.first_of(user) for one in queues), key=_seq))
         self._count_down(self.waiting, user)
 
-    def started(self, user: str, seconds: float, *, in_turn: bool) -> None:
-        """A run of so many seconds, divided by weight, is charged; `in_turn`: it was chosen by its share."""
+    def started(self, user: str, seconds: float) -> None:
+        """A run of so many seconds, divided by weight, is charged."""
         self._activate(user)
         self._running[user] += 1
-        if in_turn:
-            self.floor = max(self.floor, self.times[user])
+        if self.order:
+            self.floor = max(self.floor, self.order[0][0])
         self._charge(user, seconds)
 
     def ended(self, user: str, seconds: float) -> None:
@@ -108,8 +104,15 @@ class FairShares:
         copy.floor, copy.times = self.floor, self.times.copy()
         copy.order, copy.places = self.order.copy(), self.places.copy()
         copy.waiting, copy._running = self.waiting.copy(), self._running.copy()
-        copy._source, copy._forked = self._queues, forked
+        copy._source, copy._forked = self._heads, forked
         return copy
+
+    def _heads_of(self, user: str) -> _Heads:
+        heads = self._heads.get(user)
+        if heads is None:
+            source = () if self._source is None else self._source.get(user, ())
+            heads = self._heads[user] = [head for head in source if head[1].queue in self._forked]
+        return heads
 
     def _charge(self, user: str, seconds: float) -> None:
         if self.by_user:

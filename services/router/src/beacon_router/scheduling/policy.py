@@ -1,8 +1,8 @@
 """Which request a free slot starts next. docs/scheduling.md explains the rules under the same numbers."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from math import inf
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from beacon_router.scheduling.backend_set import BackendSet
@@ -11,35 +11,42 @@ from beacon_router.scheduling.decisions import Reason
 from beacon_router.scheduling.placement import place, warm_wait_until
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
 
+_rank = attrgetter("rank")
+_served_at = attrgetter("served_at")
+
 
 class Candidate(NamedTuple):
-    """The first request of a queue. Candidates sort by tier, virtual time of the user, the oldest request of
-    the user in the tier, arrival."""
+    """The first request of a queue."""
 
-    rank: int
-    lag: float
-    oldest: int
-    seq: int
     queue: RequestQueue
     queued: QueuedRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    candidate: Candidate
+class Choice(NamedTuple):
+    queue: RequestQueue
+    queued: QueuedRequest
     backend: BackendState
     reason: Reason
-    jumps: bool = False
-    """It starts before others only because its model is loaded."""
+    jumps: bool
+    """It starts before the first in order because its model is loaded."""
+
+
+def choose_among(sets: Sequence[BackendSet], now: float) -> Choice | None:
+    """The choice of the backend set that has gone longest without a dispatch, of those that have one."""
+    for view in sorted(sets, key=_served_at):
+        choice = choose(view, now)
+        if choice is not None:
+            return choice
+    return None
 
 
 def choose(view: BackendSet, now: float) -> Choice | None:
     """What a free slot of these backends starts now: the first rule that applies decides.
 
-    Nothing is started. `view.wake_at` is set to when the answer changes without a new fact.
+    Nothing is started. Without a choice, `view.wake_at` is when the answer changes without a new fact.
     """
     view.wake_at = inf
-    if not view.queues or not (free := view.usable()):
+    if not view.queues or not view.free or not (free := view.usable()):
         return None
     situation = Situation(view, now, free)
     for rule in RULES:
@@ -51,14 +58,13 @@ def choose(view: BackendSet, now: float) -> Choice | None:
 
 def record(view: BackendSet, choice: Choice) -> None:
     """The choice is carried out: count what the limits of the rules are about."""
-    candidate = choice.candidate
-    if candidate.queue.kind is not QueueKind.MAIN:
+    if choice.queue.kind is not QueueKind.MAIN:
         view.bypass_run += 1
         return
     view.bypass_run = 0
     view.batch = view.batch + 1 if choice.jumps else 0
     if choice.reason is Reason.STARVATION:
-        view.stride.take(candidate.rank)
+        view.stride.take(choice.queue.rank)
 
 
 class Situation:
@@ -67,21 +73,20 @@ class Situation:
     __slots__ = ("firsts", "free", "now", "starving", "view")
 
     def __init__(self, view: BackendSet, now: float, free: list[BackendState]) -> None:
+        view.end_warm_waits(now)
         self.view = view
         self.now = now
         self.free = free
-        self.firsts = {
-            rank: first
-            for rank, queues in enumerate(view.tiers)
-            if (queues or view.moved[rank]) and (first := _first_of_tier(view, rank)) is not None
-        }
-        """The first request of each tier."""
-        self.starving = [
-            rank
-            for rank, first in self.firsts.items()
-            if first.queued.arrived + view.policy.tiers[rank].starvation_bound_s <= now
-        ]
+        self.firsts: dict[int, Candidate] = {}
+        """The first request of each tier, the highest tier first."""
+        self.starving: list[int] = []
         """The tiers whose first request has waited past the bound."""
+        for rank, tier in enumerate(view.policy.tiers):
+            first = _first_of_tier(view, rank)
+            if first is not None:
+                self.firsts[rank] = first
+                if first.queued.arrived + tier.starvation_bound_s <= now:
+                    self.starving.append(rank)
 
     @property
     def bypass_allowed(self) -> bool:
@@ -89,18 +94,29 @@ class Situation:
         return not self.starving or self.view.bypass_run < self.view.policy.bypass_limit
 
     def start(self, candidate: Candidate, reason: Reason, *, jumps: bool = False) -> Choice:
-        return Choice(candidate, place(candidate.queue.model, self.free), reason, jumps)
+        queue, queued = candidate
+        return Choice(queue, queued, place(queue.model, self.free), reason, jumps)
 
     def first_in_order(self) -> Candidate | None:
-        """By tier, then virtual time of the user, then arrival."""
-        return min(self.firsts.values(), default=None)
+        """Of the highest tier."""
+        return next(iter(self.firsts.values()), None)
 
     def first_warm(self) -> Candidate | None:
         """The first in order whose model is loaded on a free backend."""
         by_model = self.view.by_model
         models = {model for backend in self.free for model in backend.loaded}
-        warm = (queue for model in models if model in by_model for queue in by_model[model])
-        return _first(self.view.open(warm))
+        return _first(self.view, [queue for model in models for queue in by_model.get(model, ())])
+
+    def first_jump(self) -> Candidate | None:
+        """The same, if it may start before the first in order."""
+        if self.view.batch >= self.view.policy.batch_limit:
+            return None
+        warm = self.first_warm()
+        if warm is None:
+            return None
+        rank = warm.queue.rank
+        lead_s = _lag(warm) - _lag(self.firsts[rank])
+        return warm if lead_s <= self.view.policy.tiers[rank].starvation_bound_s else None
 
     def wake_at(self, moment: float) -> None:
         self.view.wake_at = min(self.view.wake_at, moment)
@@ -116,7 +132,7 @@ def global_retry(situation: Situation) -> Choice | None:
     if not view.bypass[QueueKind.GLOBAL_RETRY] or not situation.bypass_allowed:
         return None
     queues = []
-    for queue in view.open(view.bypass[QueueKind.GLOBAL_RETRY]):
+    for queue in view.bypass[QueueKind.GLOBAL_RETRY]:
         head = queue.head()
         if queue.elsewhere and view.region.name in queue.avoided and head is not None:
             returns_at = head.arrived + view.policy.retry_elsewhere_s
@@ -124,7 +140,7 @@ def global_retry(situation: Situation) -> Choice | None:
                 situation.wake_at(returns_at)
                 continue
         queues.append(queue)
-    first = _first(queues)
+    first = _first(view, queues)
     return None if first is None else situation.start(first, Reason.GLOBAL_RETRY)
 
 
@@ -144,12 +160,10 @@ def starvation(situation: Situation) -> Choice | None:
     loaded models start."""
     if not situation.starving:
         return None
-    view = situation.view
     ranks = [rank for rank in situation.firsts if rank <= situation.starving[-1]]
-    turn = situation.firsts[view.stride.choose(ranks)]
-    choice = situation.start(turn, Reason.STARVATION)
-    if turn.queue.model not in choice.backend.loaded and view.batch < view.policy.batch_limit:
-        warm = situation.first_warm()
+    choice = situation.start(situation.firsts[situation.view.stride.choose(ranks)], Reason.STARVATION)
+    if choice.queue.model not in choice.backend.loaded:
+        warm = situation.first_jump()
         if warm is not None:
             return situation.start(warm, Reason.AFFINITY, jumps=True)
     return choice
@@ -157,10 +171,9 @@ def starvation(situation: Situation) -> Choice | None:
 
 def affinity(situation: Situation) -> Choice | None:
     """5. Affinity: a request whose model is loaded on a free backend starts before the first in order, at
-    most `batch_limit` times between two starts in order."""
-    if situation.view.batch >= situation.view.policy.batch_limit:
-        return None
-    warm = situation.first_warm()
+    most `batch_limit` times between two starts in order, and not while the virtual time of its user is ahead
+    of the first user's in the tier by more than the tier's bound."""
+    warm = situation.first_jump()
     if warm is None:
         return None
     jumps = warm != situation.first_in_order()
@@ -175,14 +188,11 @@ def order(situation: Situation) -> Choice | None:
     if first is None:
         return None
     warm = situation.first_warm()
-    if not _waits_for_warm(situation, first, idle=warm is None):
+    if warm == first or not _waits_for_warm(situation, first, idle=warm is None):
         return situation.start(first, Reason.ORDER)
     if warm is not None:
-        return situation.start(warm, Reason.ORDER)
-    for candidate in _others_in_order(situation.view, first):
-        if not _waits_for_warm(situation, candidate, idle=True):
-            return situation.start(candidate, Reason.ORDER)
-    return None
+        return situation.start(warm, Reason.ORDER, jumps=True)
+    return _next_in_order(situation)
 
 
 RULES: Final[tuple[Callable[[Situation], Choice | None], ...]] = (
@@ -202,8 +212,33 @@ def _bypass(situation: Situation, kind: QueueKind, reason: Reason) -> Choice | N
     queues = situation.view.bypass[kind]
     if not queues or not situation.bypass_allowed:
         return None
-    first = _first(situation.view.open(queues))
+    first = _first(situation.view, queues)
     return None if first is None else situation.start(first, reason)
+
+
+def _waits_for_warm(situation: Situation, candidate: Candidate, *, idle: bool) -> bool:
+    """Next to an idle slot, a wait that was decided is kept until it ends or what it depends on changes."""
+    view, model = situation.view, candidate.queue.model
+    if idle and model in view.warm_waits:
+        return True
+    until = warm_wait_until(view, model, candidate.queue.rank, situation.now, idle=idle)
+    if idle and until is not None:
+        view.warm_waits[model] = until
+        del view.undecided[model]
+    return until is not None
+
+
+def _next_in_order(situation: Situation) -> Choice | None:
+    """The first that does not wait for a warm backend, next to an idle slot."""
+    view = situation.view
+    firsts = (_first(view, view.by_model[model]) for model in view.undecided)
+    for candidate in sorted((first for first in firsts if first is not None), key=_order):
+        if not _waits_for_warm(situation, candidate, idle=True):
+            return situation.start(candidate, Reason.ORDER)
+    situation.wake_at(min(view.warm_waits.values()))
+    for rank, first in situation.firsts.items():
+        situation.wake_at(first.queued.arrived + view.policy.tiers[rank].starvation_bound_s)
+    return None
 
 
 def _first_of_tier(view: BackendSet, rank: int) -> Candidate | None:
@@ -211,46 +246,32 @@ def _first_of_tier(view: BackendSet, rank: int) -> Candidate | None:
     tier, moved = view.tiers[rank], view.moved[rank]
     if tier and not moved:
         queue, queued = view.shares[rank].first()
-        if queue in tier and not view.region.closed(queue.model):
-            return _candidate(queue, queued)
-    return _first(view.open((*tier, *moved)))
+        if queue in tier and not view.region.blocked(queue.model):
+            return Candidate(queue, queued)
+    return _first(view, (*tier, *moved)) if tier or moved else None
 
 
-def _first(queues: Iterable[RequestQueue]) -> Candidate | None:
-    best: Candidate | None = None
-    for queue in queues:
-        if best is None or queue.rank <= best.rank:
-            head = queue.head()
-            if head is not None:
-                candidate = _candidate(queue, head)
-                best = candidate if best is None else min(best, candidate)
-    return best
+def _first(view: BackendSet, queues: Collection[RequestQueue]) -> Candidate | None:
+    """The first in order of those that may start a run."""
+    queues = view.open(queues)
+    highest = min(map(_rank, queues), default=0)
+    firsts = [
+        Candidate(queue, head)
+        for queue in queues
+        if queue.rank == highest and (head := queue.head()) is not None
+    ]
+    return min(firsts, key=_order) if len(firsts) > 1 else next(iter(firsts), None)
 
 
-def _candidate(queue: RequestQueue, head: QueuedRequest) -> Candidate:
-    """Virtual times are compared by their distance to the region's floor."""
-    shares = queue.shares
-    if not shares.by_user:
-        return Candidate(queue.rank, 0.0, 0, head.seq, queue, head)
-    time, oldest, _, _ = shares.places[head.request.user]
-    return Candidate(queue.rank, time - shares.floor, oldest, head.seq, queue, head)
+def _order(candidate: Candidate) -> tuple[int, float, int, int]:
+    """By tier, virtual time of the user, the oldest request of the user in the tier, arrival."""
+    queue, queued = candidate
+    lag = _lag(candidate)
+    oldest = queue.shares.places[queued.request.user][1] if queue.shares.by_user else 0
+    return (queue.rank, lag, oldest, queued.seq)
 
 
-def _waits_for_warm(situation: Situation, candidate: Candidate, *, idle: bool) -> bool:
-    backend = place(candidate.queue.model, situation.free)
-    if candidate.queue.model in backend.loaded:
-        return False
-    until = warm_wait_until(situation.view, candidate.queued, backend, situation.now, idle=idle)
-    if until is not None:
-        situation.wake_at(until)
-    return until is not None
-
-
-def _others_in_order(view: BackendSet, first: Candidate) -> Iterable[Candidate]:
-    """The first of each other model, in order."""
-    others = (
-        _first(view.open(queues))
-        for model, queues in view.by_model.items()
-        if queues and model != first.queue.model
-    )
-    return sorted(other for other in others if other is not None)
+def _lag(candidate: Candidate) -> float:
+    """Virtual times of users are compared by their distance to the floor of their region."""
+    shares = candidate.queue.shares
+    return shares.times[candidate.queued.request.user] - shares.floor if shares.by_user else 0.0

@@ -89,28 +89,33 @@ class RequestQueue:
     def push(self, queued: QueuedRequest) -> None:
         user = self.shares.user_of(queued.request)
         fifo = self._fifo(user)
-        if fifo:
-            fifo.append(queued)
-        else:
+        first = not fifo
+        if first:
             self._fifos[user] = UserFifo([queued])
+        else:
+            fifo.append(queued)
         self.size += 1
-        self.shares.enqueued(user, self, queued)
-        self.shares.version += 1
-        if self.size == 1:
-            for backend_set in self.sets:
+        self.shares.enqueued(user, queued, first=first)
+        for backend_set in self.sets:
+            if self.size == 1:
                 backend_set.activate(self)
+            else:
+                backend_set.recheck_warm_wait(self.model)
 
     def remove(self, queued: QueuedRequest) -> None:
         """Take a request out, wherever it is."""
         user = self.shares.user_of(queued.request)
         fifo = self._fifo(user)
-        fifo.remove(queued)
+        if fifo.remove(queued):
+            self.shares.dequeued(user, queued, following=fifo.first if fifo else None)
         if not fifo and self._source is None:
             del self._fifos[user]  # a copy keeps it in place of the source's
         self.size -= 1
-        self.shares.dequeued(user, self, queued, last=not fifo)
-        if not self.size:
-            for backend_set in self.sets:
+        self.shares.removed(user)
+        for backend_set in self.sets:
+            if self.size:
+                backend_set.recheck_warm_wait(self.model)
+            else:
                 backend_set.deactivate(self)
 
     def head(self) -> QueuedRequest | None:
@@ -119,10 +124,6 @@ class RequestQueue:
         if version != self._head_version:
             self._head, self._head_version = self._find_head(), version
         return self._head
-
-    def first_of(self, user: str) -> QueuedRequest:
-        """The oldest request of a user who has one here."""
-        return self._fifo(user).first
 
     def requests(self) -> Iterator[QueuedRequest]:
         """All that wait, user by user."""

@@ -25,9 +25,9 @@ class DuplicateRequestError(ValueError):
 
 
 class Scheduler:
-    """Every method takes `now`, seconds of a monotonic clock, and returns at once.
+    """`now` is seconds of a monotonic clock; every method returns at once.
 
-    Facts change the state; `next` then returns all that can start: `scheduler.fact(now, ...)` is followed
+    Facts change the state; `next` then returns all that can start: `scheduler.fact(...)` is followed
     by `for decision in scheduler.next(now): ...`. Without a new fact only `next_wakeup` matters.
     """
 
@@ -37,8 +37,6 @@ class Scheduler:
         calibration = Calibration(len(self._state.policy.tiers))
         self._estimator = Estimator(self._state, self._queues, calibration)
         self._dispatcher = Dispatcher(self._state, self._queues, calibration)
-        self._now = 0.0
-        """Of the last call that had a moment."""
 
     # Requests
 
@@ -57,20 +55,18 @@ class Scheduler:
             avoided = self._state.avoided(request.model, failed_in, tried)
             self._accept(now, request, QueueKind.GLOBAL_RETRY, failed_in, avoided)
 
-    def cancel(self, now: float, request: RequestId) -> bool:
+    def cancel(self, request: RequestId) -> bool:
         """Remove a waiting request: True. False: it runs (abort it, then call `finished`) or is unknown."""
-        self._now = now
         queued = self._queues.waiting.get(request)
         if queued is not None:
             self._dispatcher.remove(queued)
         return queued is not None
 
-    def to_front(self, now: float, request: RequestId) -> bool:
+    def to_front(self, request: RequestId) -> bool:
         """Move a waiting request to the paid front, behind those that paid before; False if it does not wait.
 
         A request in a retry queue stays there, because that is served before the front.
         """
-        self._now = now
         queued = self._queues.waiting.get(request)
         if queued is not None and queued.queue.kind is QueueKind.MAIN:
             self._dispatcher.mark_dirty(queued.queue)
@@ -91,7 +87,6 @@ class Scheduler:
         Without a measurement, a completed run without a load took as long as the slot was busy. One with a
         load of unknown length is charged to its user as expected.
         """
-        self._now = now
         run = self._dispatcher.runs.get(request)
         if run is None:
             raise UnknownRequestError(f"{request} does not run")
@@ -107,30 +102,27 @@ class Scheduler:
         shares = self._state.shares[run.queue_region][run.request.rank]
         shares.ended(shares.user_of(run.request), (run_s - run.charged_s) / run.request.weight)
         backend.region.outcomes[outcome] += 1
-        self._dispatcher.durations_changed()
+        self._dispatcher.durations_changed(model)
         self._dispatcher.end(run)
 
     # Backends and limits
 
     def model_loaded(self, now: float, backend: str, model: str) -> None:
         """The backend has the model loaded now (a load ended, or its health check reports it)."""
-        self._now = now
         found = self._state.backends[backend]
         found.model_loaded(now, model)
         self._dispatcher.mark_regions_dirty([found.region])
 
-    def model_lost(self, now: float, backend: str, model: str | None = None) -> None:
+    def model_lost(self, backend: str, model: str | None = None) -> None:
         """The backend no longer has the model loaded; None: it has none (it was restarted)."""
-        self._now = now
         found = self._state.backends[backend]
         for loaded in list(found.loaded):
             if model is None or loaded == model:
                 found.unload(loaded)
         self._dispatcher.mark_regions_dirty([found.region])
 
-    def set_health(self, now: float, backend: str, health: Health) -> None:
+    def set_health(self, backend: str, health: Health) -> None:
         """The state of a backend's breaker. All are closed at first."""
-        self._now = now
         found = self._state.backends[backend]
         found.health = health
         found.probe = None
@@ -139,13 +131,12 @@ class Scheduler:
         self._queues.update_eligibility(found.spec.models)
         self._dispatcher.mark_regions_dirty(self._state.regions.values())
 
-    def set_capacity(self, now: float, limit: LimitName, held: int) -> None:
+    def set_capacity(self, limit: LimitName, held: int) -> None:
         """How many tokens of a shared cap this router holds now, those in use included.
 
         At first the whole cap is held, which is right for one router without replicas. Fewer than are in
         use is allowed: nothing new starts under that limit until enough has finished.
         """
-        self._now = now
         known = self._state.limits[limit]
         if not 0 <= held <= known.cap:
             raise ValueError(f"{limit} has a cap of {known.cap}: {held} cannot be held")
@@ -163,7 +154,6 @@ class Scheduler:
 
     def next(self, now: float) -> list[Decision]:
         """All that can start or has expired now, in the order in which it was decided."""
-        self._now = now
         return self._dispatcher.next(now)
 
     def next_wakeup(self) -> float | None:
@@ -174,32 +164,28 @@ class Scheduler:
             wakeup = min(wakeup, deadline)
         return None if wakeup == inf else wakeup
 
-    def position(self, request: RequestId) -> int | None:
+    def position(self, now: float, request: RequestId) -> int | None:
         """1 + the number of requests that the policy would start before it, of those that compete for the
         same backends; None when it does not wait."""
         queued = self._queues.waiting.get(request)
-        return None if queued is None else self._estimator.position(self._now, queued)
+        return None if queued is None else self._estimator.position(now, queued)
 
     def eta(self, now: float, request: RequestId) -> Eta | None:
         """When it will start; None when it does not wait or nothing can run it: `why` has the reason."""
-        self._now = now
         queued = self._queues.waiting.get(request)
         return None if queued is None else self._estimator.of_waiting(now, queued)
 
     def eta_of_new(self, now: float, model: str, region: str, rank: int) -> Eta | None:
         """The wait of a new request of a user without other requests; None: nothing can run it."""
-        self._now = now
         return self._estimator.of_new(now, model, region, rank)
 
     def why(self, now: float, request: RequestId) -> Why | None:
         """What it waits for; None when it does not wait."""
-        self._now = now
         queued = self._queues.waiting.get(request)
         return None if queued is None else explain(queued, self._estimator.position(now, queued) - 1)
 
     def snapshot(self, now: float) -> Snapshot:
         """Everything a status page shows."""
-        self._now = now
         return collect_snapshot(now, self._state, self._queues, self._estimator)
 
     def waiting(self) -> int:
@@ -222,7 +208,6 @@ class Scheduler:
         region: str,
         avoided: frozenset[str] = frozenset(),
     ) -> None:
-        self._now = now
         if request.id in self._queues.waiting or request.id in self._dispatcher.runs:
             raise DuplicateRequestError(f"{request.id} waits or runs already")
         if request.model not in self._state.models or region not in self._state.regions:

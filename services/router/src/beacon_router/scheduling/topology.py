@@ -167,20 +167,22 @@ class Policy:
 
     `batch_limit`: starts of a backend set before others because their model is loaded, between two in order.
     `bypass_limit`: starts in a row from the retry queues and the paid front while a tier starves.
-    `patience`: loads for which a request waits for a warm backend while the free slot has other work.
+    `warm_wait_max_loads`: a request waits for a warm backend for at most so many loads.
     `retry_elsewhere_s`: for so long a retry does not go back to a region where it failed.
     """
 
     batch_limit: int = 3
     tiers: tuple[TierRule, ...] = DEFAULT_TIERS
     bypass_limit: int = 3
-    patience: float = 5.0
+    warm_wait_max_loads: float = 5.0
     fairness: Fairness = Fairness.FAIR
     retry_elsewhere_s: float = 2.0
 
     def __post_init__(self) -> None:
-        if min(self.batch_limit, self.bypass_limit, self.patience, self.retry_elsewhere_s) < 0:
-            raise ValueError("batch_limit, bypass_limit, patience and retry_elsewhere_s must not be negative")
+        if min(self.batch_limit, self.bypass_limit, self.warm_wait_max_loads, self.retry_elsewhere_s) < 0:
+            raise ValueError(
+                "batch_limit, bypass_limit, warm_wait_max_loads and retry_elsewhere_s must not be negative"
+            )
         if not self.tiers:
             raise ValueError("at least one tier is needed")
         if any(tier.weight < 1 or tier.starvation_bound_s < 0 for tier in self.tiers):

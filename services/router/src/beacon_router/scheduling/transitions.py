@@ -3,21 +3,19 @@
 from beacon_router.scheduling.backend_state import RunningRequest
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.policy import Choice, record
-from beacon_router.scheduling.request_queue import QueueKind
 
 
 def start(now: float, choice: Choice, number: int, shares: FairShares) -> RunningRequest:
     """The request leaves its queue and occupies a slot and tokens; its user is charged."""
-    candidate, backend = choice.candidate, choice.backend
+    queue, backend = choice.queue, choice.backend
     backend_set, region = backend.backend_set, backend.region
     record(backend_set, choice)
     backend_set.served_at = backend.used_at = number
-    run = RunningRequest(candidate.queued.request, backend, now, candidate.queue.region)
-    in_turn = candidate.queue.kind is QueueKind.MAIN and not choice.jumps
-    shares.started(shares.user_of(run.request), run.charged_s / run.request.weight, in_turn=in_turn)
-    candidate.queue.remove(candidate.queued)
+    run = RunningRequest(choice.queued.request, backend, now, queue.region)
+    shares.started(shares.user_of(run.request), run.charged_s / run.request.weight)
+    queue.remove(choice.queued)
     backend.occupy(run)
-    run.limits += region.model_limits.get(candidate.queue.model, ())
+    run.limits += region.model_limits.get(queue.model, ())
     for limit in run.limits:
         limit.used += 1
         limit.served[region.name] = number

@@ -36,16 +36,17 @@ class UserFifo:
     def append(self, queued: "QueuedRequest") -> None:
         self._items.append(queued)
 
-    def remove(self, queued: "QueuedRequest") -> None:
-        """Wherever it is."""
+    def remove(self, queued: "QueuedRequest") -> bool:
+        """Wherever it is; True: it was the first."""
         items = self._items
         if items[self._start] is not queued:
             del items[self._index(queued.seq)]
-            return
+            return False
         self._start += 1
         if self._start > _SLACK and 2 * self._start > len(items):
             del items[: self._start]
             self._start = 0
+        return True
 
     def before(self, seq: int) -> int:
         """How many have a lower number."""

@@ -89,7 +89,7 @@ class Breakers:
         """The result of a health check. A backend that is up again has lost its models and gets a probe."""
         state = self._backends[backend]
         if state.down and up:
-            self._scheduler.model_lost(self._clock.now(), backend)
+            self._scheduler.model_lost(backend)
             if state.breaker.state is BreakerState.OPEN:
                 state.breaker.half_open()
         state.down = not up
@@ -130,7 +130,7 @@ class Breakers:
             self._not_closed.discard(backend)
         else:
             self._not_closed.add(backend)
-        self._scheduler.set_health(self._clock.now(), backend, health)
+        self._scheduler.set_health(backend, health)
         return True
 
     def _report_and_dispatch(self, backend: str) -> None:

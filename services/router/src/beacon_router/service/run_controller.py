@@ -100,7 +100,7 @@ class RunController:
 
     def move_to_front(self, inference: Inference) -> None:
         inference.front = True
-        self._scheduler.to_front(self._clock.now(), inference.id)
+        self._scheduler.to_front(inference.id)
         self.dispatch_ready()
 
     def terminate(self, inference: Inference, state: InferenceState, reason: BackendError) -> None:
@@ -112,7 +112,7 @@ class RunController:
         elif inference.id in self._backing_off:
             self._leave_backoff(inference)
         else:
-            self._scheduler.cancel(self._clock.now(), inference.id)
+            self._scheduler.cancel(inference.id)
         self._end(inference, state, reason)
 
     def dispatch_ready(self) -> None:
@@ -215,7 +215,7 @@ class RunController:
             self._breakers.failed(backend, error)
         if run.cold or error.model_state_unknown:
             # The model was not seen loaded, so the next run gets the time to load it.
-            self._scheduler.model_lost(now, backend, model)
+            self._scheduler.model_lost(backend, model)
 
     def _is_cold(self, start: Start, model: str) -> bool:
         """Until a first run there has completed, each run may have to wait for the same load."""

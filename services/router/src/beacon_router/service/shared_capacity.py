@@ -38,7 +38,7 @@ class SharedCapacity:
             for name, cap in topology.limits.items()
         }
         for name in self._leases:
-            scheduler.set_capacity(clock.now(), name, 0)
+            scheduler.set_capacity(name, 0)
 
     @property
     def services(self) -> Sequence[CapacityLease]:
@@ -50,7 +50,7 @@ class SharedCapacity:
 
     def run_ended(self, run: Run, outcome: RunOutcome) -> None:  # noqa: ARG002
         for name in self._names(run):
-            self._scheduler.set_capacity(self._clock.now(), name, self._leases[name].released())
+            self._scheduler.set_capacity(name, self._leases[name].released())
 
     def dispatched(self) -> None:
         """Request as many slots of each limit as there is work for."""
@@ -64,5 +64,5 @@ class SharedCapacity:
         return self._limits_of[run.start.backend, run.inference.spec.model]
 
     def _capacity_changed(self, name: LimitName, capacity: int) -> None:
-        self._scheduler.set_capacity(self._clock.now(), name, capacity)
+        self._scheduler.set_capacity(name, capacity)
         self._ready.set()

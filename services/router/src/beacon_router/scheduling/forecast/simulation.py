@@ -11,7 +11,7 @@ from beacon_router.scheduling.decisions import Health, RequestId
 from beacon_router.scheduling.domains import Arrival, CompetitionDomain
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.forecast.fork import ForkedDomain
-from beacon_router.scheduling.policy import Choice, choose
+from beacon_router.scheduling.policy import Choice, choose_among
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
 from beacon_router.scheduling.topology import Fairness
 
@@ -91,21 +91,18 @@ class PolicySimulation:
             self._push(wake_at, None)
 
     def _choose(self, now: float) -> Choice | None:
-        for backend_set in sorted(self._fork.sets, key=lambda each: each.served_at):
-            choice = choose(backend_set, now)
-            if choice is not None:
-                self._note_clear(now, choice)
-                return choice
-        if any(each.usable() for each in self._fork.sets):
+        choice = choose_among(self._fork.sets, now)
+        if choice is not None:
+            self._note_clear(now, choice)
+        elif any(each.usable() for each in self._fork.sets):
             self._clear(now, len(self.clear_at))
-        return None
+        return choice
 
     def _note_clear(self, now: float, choice: Choice) -> None:
         """A request of a higher tier, or of a new user of this tier, would have started instead."""
-        candidate = choice.candidate
-        if candidate.queue.kind is QueueKind.MAIN and not choice.jumps:
+        if choice.queue.kind is QueueKind.MAIN and not choice.jumps:
             fair = choice.backend.backend_set.policy.fairness is Fairness.FAIR
-            self._clear(now, candidate.rank + fair)
+            self._clear(now, choice.queue.rank + fair)
 
     def _clear(self, now: float, ranks: int) -> None:
         for rank in range(ranks):
@@ -114,10 +111,10 @@ class PolicySimulation:
 
     def _start(self, now: float, choice: Choice) -> None:
         self.dispatches += 1
-        request, queue = choice.candidate.queued.request, choice.candidate.queue
+        request, queue = choice.queued.request, choice.queue
         number = _SIMULATED_SEQ + self.dispatches
         run = transitions.start(now, choice, number, self._fork.shares_of(queue.region, request.rank))
-        if choice.candidate.seq < _SIMULATED_SEQ:
+        if choice.queued.seq < _SIMULATED_SEQ:
             self.starts[request.id] = now
             self._waiting -= 1
         self._push(run.ends, run)
