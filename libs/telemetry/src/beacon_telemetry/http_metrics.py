@@ -1,6 +1,7 @@
 """Counts and times HTTP requests by route template, method and status."""
 
 from collections.abc import Callable
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.routing import Mount
@@ -14,24 +15,27 @@ class HttpMetrics:
     """HTTP metrics: requests, durations, open connections and refused connections."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
-        self._requests = Counter(
+        requests = Counter(
             f"{prefix}_http_requests", "Requests", ("route", "method", "status"), registry=registry
         )
-        self._durations = Histogram(
+        durations = Histogram(
             f"{prefix}_http_request_duration_seconds",
             "Time from the request to the last byte of the response",
             ("route", "method"),
             buckets=_BUCKETS,
             registry=registry,
         )
+        # The number of label values is bounded, so the lookups are cached without a limit.
+        self._requests = cache(requests.labels)
+        self._durations = cache(durations.labels)
         self._connections = Gauge(f"{prefix}_http_connections", "Connections open", registry=registry)
         self._refused = Counter(
             f"{prefix}_http_connections_refused", "Connections beyond the limit", registry=registry
         )
 
     def record(self, route: str, method: str, status: int, seconds: float) -> None:
-        self._requests.labels(route, method, status).inc()
-        self._durations.labels(route, method).observe(seconds)
+        self._requests(route, method, status).inc()
+        self._durations(route, method).observe(seconds)
 
     def count_connections(self, count: Callable[[], float]) -> None:
         """`count` is called at every scrape."""
@@ -44,12 +48,12 @@ class HttpMetrics:
 def route_template(scope: Scope) -> str:
     """`/jobs/{id}` for `/jobs/17`: one of a fixed set, for any path that clients request.
 
-    Called after the app, when the scope has the matched route.
+    Called after the app, when the scope has the matched route. Routers must be added to a FastAPI app by
+    `app.router.routes.extend(router.routes)`: the route of an included router has no prefix.
     """
     mounted = "app_root_path" in scope
     mount = scope.get("root_path", "")[len(scope["app_root_path"]) :] if mounted else ""
-    # FastAPI's route object of an included router lacks the router's prefix; the effective context has it.
-    route = (scope.get("fastapi") or {}).get("effective_route_context") or scope.get("route")
+    route = scope.get("route")
     template: str | None = getattr(route, "path_format", None)
     if template is not None and not isinstance(route, Mount):
         return f"{mount}{template}"

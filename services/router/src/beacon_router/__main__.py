@@ -15,7 +15,7 @@ from beacon_router.settings import Settings
 from beacon_router.wiring import build
 from beacon_telemetry import configure_logging
 
-_YOUNG = 5_000  # a pause of 2 ms
+_YOUNG = 5_000  # pauses of 2 to 6 ms; with 1,000 they are shorter, but cost 4 % of the CPU
 
 
 def main() -> int:

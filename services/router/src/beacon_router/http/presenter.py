@@ -8,7 +8,7 @@ import orjson
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.scheduling import Scheduler
-from beacon_router.service.inference import Inference, RunRecord
+from beacon_router.service.inference import Inference, Run, RunRecord
 
 _NOT_QUEUED: dict[str, Any] = {"position": None, "eta": None, "waiting_for": None}
 
@@ -26,7 +26,7 @@ class InferencePresenter:
         output = inference.output
         document = {
             "request_id": inference.id,
-            "state": self._state(inference, now).value,
+            "state": inference.state if inference.run is None else self._state(inference.run, now),
             "model": inference.spec.model,
             "requested_region": inference.spec.region,
             "actual_region": inference.actual_region,
@@ -34,7 +34,7 @@ class InferencePresenter:
             "fence": inference.fence,
             "output": None if output is None else orjson.Fragment(output),
             "failure": None if inference.failure is None else inference.failure.model_dump(mode="json"),
-            **self._queue_fields(inference, now),
+            **(_NOT_QUEUED if inference.done else self._queue_fields(inference, now)),
             "timing": timing_document(inference, now),
             "tries": [
                 _attempt_document(number, attempt)
@@ -43,17 +43,13 @@ class InferencePresenter:
         }
         return orjson.dumps(document)
 
-    def _state(self, inference: Inference, now: float) -> InferenceState:
-        run = inference.run
-        if run is not None and inference.state is InferenceState.WARMING:
-            loaded = now - run.started_at > self._load_s.get(inference.spec.model, 0.0)
-            return InferenceState.RUNNING if loaded else InferenceState.WARMING
-        return inference.state
+    def _state(self, run: Run, now: float) -> InferenceState:
+        """A cold run is warming for as long as its model is expected to load."""
+        warming = run.cold and now - run.started_at <= self._load_s.get(run.inference.spec.model, 0.0)
+        return InferenceState.WARMING if warming else InferenceState.RUNNING
 
     def _queue_fields(self, inference: Inference, now: float) -> dict[str, Any]:
         """Position and estimate while it is queued."""
-        if inference.done:
-            return _NOT_QUEUED
         if inference.state is InferenceState.BACKOFF and inference.retry_at is not None:
             wait_s = max(0.0, inference.retry_at - now)
             return {
@@ -76,18 +72,13 @@ def timing_document(inference: Inference, now: float) -> dict[str, float]:
     """All time that is not the load or run time of the last attempt counts as queued."""
     until = now if inference.ended_at is None else inference.ended_at
     total_s = max(0.0, until - inference.accepted_at)
-    load_s, run_s = _last_attempt(inference, now)
-    return {"queued_s": max(0.0, total_s - load_s - run_s), "load_s": load_s, "run_s": run_s}
-
-
-def _last_attempt(inference: Inference, now: float) -> tuple[float, float]:
+    load_s = run_s = 0.0
     if inference.run is not None:
         spent_s = max(0.0, now - inference.run.started_at)
-        return (spent_s, 0.0) if inference.state is InferenceState.WARMING else (0.0, spent_s)
-    if inference.attempts:
-        last = inference.attempts[-1]
-        return last.load_s, last.run_s
-    return 0.0, 0.0
+        load_s, run_s = (spent_s, 0.0) if inference.run.cold else (0.0, spent_s)
+    elif inference.attempts:
+        load_s, run_s = inference.attempts[-1].load_s, inference.attempts[-1].run_s
+    return {"queued_s": max(0.0, total_s - load_s - run_s), "load_s": load_s, "run_s": run_s}
 
 
 def _attempt_document(number: int, attempt: RunRecord) -> dict[str, Any]:

@@ -42,24 +42,23 @@ class InferenceAdmission:
                 for key in ((model, backend.region), (model, None)):
                     self._backends_of[key] = (*self._backends_of.get(key, ()), backend.name)
 
-    def check(self, now: float, spec: InferenceSpec) -> None:
+    def check(self, now: float, spec: InferenceSpec, payload_bytes: int) -> None:
         """Raises a DispatchError if it cannot be queued now."""
         if spec.start_by is not None and spec.start_by <= now:
             raise StartByPassedError(f"start_by of {spec.id} passed {now - spec.start_by:.1f} s ago")
-        self._check_backends(spec)
+        backends = self._backends_of.get((spec.model, spec.region if spec.pinned else None))
+        if backends is None:
+            raise NoBackendError(f"no backend in {spec.region} serves {spec.model}", MAX_RETRY_AFTER_S)
+        if self._breakers.not_closed:
+            self._check_breakers(backends)
         if self._waiting() >= self._queue_size:
             raise QueueFullError(
                 f"the queue is full: {self._queue_size} inferences wait", self._drain_s(now, spec)
             )
-        if not self._store.has_room(spec.payload_bytes):
+        if not self._store.has_room(payload_bytes):
             raise MemoryFullError("the memory for inputs is full", self._drain_s(now, spec))
 
-    def _check_backends(self, spec: InferenceSpec) -> None:
-        backends = self._backends_of.get((spec.model, spec.region if spec.pinned else None), ())
-        if not backends:
-            raise NoBackendError(f"no backend in {spec.region} serves {spec.model}", MAX_RETRY_AFTER_S)
-        if self._breakers.all_closed:
-            return
+    def _check_breakers(self, backends: tuple[str, ...]) -> None:
         if all(self._breakers.health(name) is Health.OPEN for name in backends):
             wait_s = min(self._breakers.retry_in(name) for name in backends)
             reason = "failed too often, asked for a pause, or did not answer health checks"

@@ -67,7 +67,8 @@ class Breakers:
         self._clock = clock
         self._timers = timers
         self._ready = ready
-        self._not_closed: set[str] = set()
+        self.not_closed: set[str] = set()
+        """Backends whose health is not closed."""
 
     def succeeded(self, backend: str) -> None:
         self._backends[backend].breaker.record_success()
@@ -94,10 +95,6 @@ class Breakers:
                 state.breaker.half_open()
         state.down = not up
         self._report_and_dispatch(backend)
-
-    @property
-    def all_closed(self) -> bool:
-        return not self._not_closed
 
     def health(self, backend: str) -> Health:
         return self._backends[backend].health
@@ -127,9 +124,9 @@ class Breakers:
         log.warning("backend_health_changed", backend=backend, before=state.reported.value, now=health.value)
         state.reported = health
         if health is Health.CLOSED:
-            self._not_closed.discard(backend)
+            self.not_closed.discard(backend)
         else:
-            self._not_closed.add(backend)
+            self.not_closed.add(backend)
         self._scheduler.set_health(backend, health)
         return True
 

@@ -1,8 +1,7 @@
 """The router's application service: accepts, joins, awaits and cancels inferences."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +13,6 @@ from beacon_router.service.admission import InferenceAdmission
 from beacon_router.service.breakers import BreakerRules, Breakers
 from beacon_router.service.cancelled_fences import CancelledFences
 from beacon_router.service.errors import (
-    MemoryFullError,
     RequestIdReusedError,
     StaleFenceError,
     StoppingError,
@@ -29,7 +27,6 @@ from beacon_router.service.timers import Timer, Timers
 
 # Retry-After while the router stops: how long a restart usually takes.
 RESTART_S = 5.0
-MEMORY_RETRY_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +92,6 @@ class DispatchService:
         )
         self._cancelled = CancelledFences(rules.store.retention_s)
 
-    @contextmanager
-    def reserve_bytes(self, size: int) -> Iterator[None]:
-        """Inside, a request body of this size may be received: it counts as used memory."""
-        if not self.store.has_room(size):
-            raise MemoryFullError("the memory for inputs is full", MEMORY_RETRY_AFTER_S)
-        self.store.arriving_bytes += size
-        try:
-            yield
-        finally:
-            self.store.arriving_bytes -= size
-
     def submit(self, spec: InferenceSpec) -> Inference:
         """Queue it, or join the inference with the same id. After a DispatchError nothing has changed."""
         known = self.store.get(spec.id)
@@ -116,11 +102,18 @@ class DispatchService:
         if self.stopping:
             raise StoppingError("the router is stopping", RESTART_S)
         now = self.clock.now()
-        self._admission.check(now, spec)
+        payload_bytes = len(spec.input) + len(spec.params) + len(spec.context)
+        self._admission.check(now, spec, payload_bytes)
         inference = Inference(
-            spec, spec.payload_bytes, spec.fence, accepted_at=now, front=spec.front, waiting_since=now
+            id=spec.id,
+            spec=spec,
+            payload_bytes=payload_bytes,
+            fence=spec.fence,
+            accepted_at=now,
+            front=spec.front,
+            waiting_since=now,
         )
-        self.runs.enqueue(inference)
+        self.runs.enqueue(inference, now)
         return inference
 
     def get(self, request: RequestId) -> Inference:

@@ -38,10 +38,6 @@ class InferenceSpec(NamedTuple):
     sink: StreamSink | None = None
     work_size: float | None = None
 
-    @property
-    def payload_bytes(self) -> int:
-        return len(self.input) + len(self.params) + len(self.context)
-
 
 class RunRecord(NamedTuple):
     """One finished run."""
@@ -74,6 +70,7 @@ class Run:
 class Inference:
     """Changed only by the RunController."""
 
+    id: RequestId
     spec: InferenceSpec
     payload_bytes: int
     fence: int
@@ -98,15 +95,8 @@ class Inference:
     """Resolved when the inference has ended."""
 
     @property
-    def id(self) -> RequestId:
-        return self.spec.id
-
-    @property
     def done(self) -> bool:
         return self.ended_at is not None
-
-    def release_payload(self) -> None:
-        self.spec = self.spec._replace(input=EMPTY_OBJECT, params=EMPTY_OBJECT, context=EMPTY_OBJECT)
 
     def notify_waiters(self) -> None:
         if self.spec.sink is not None:

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from beacon_router.backends.types import EMPTY_OBJECT
 from beacon_router.scheduling import RequestId
 from beacon_router.service.inference import Inference
 
@@ -35,10 +36,6 @@ class InferenceStore:
         return len(self._by_id)
 
     @property
-    def retention_s(self) -> float:
-        return self._limits.retention_s
-
-    @property
     def results(self) -> int:
         return len(self._results)
 
@@ -62,26 +59,30 @@ class InferenceStore:
 
     def has_room(self, size: int) -> bool:
         """Whether `size` more bytes fit; results are evicted to make room."""
-        needed = self.payload_bytes + self.arriving_bytes + size
-        if needed > self._limits.bytes:
+        left = self._limits.bytes - self.payload_bytes - self.arriving_bytes - size
+        if left < 0:
             return False
-        self._evict_results(self._limits.bytes - needed)
+        if self.result_bytes > left:
+            self._evict_results(left)
         return True
 
-    def add(self, inference: Inference, now: float) -> None:
+    def add(self, inference: Inference) -> None:
         """Add a live inference; it replaces a result of the same id."""
-        self.drop_expired(now)
-        self._drop_result(inference.id)
+        if inference.id in self._results:
+            self._drop_result(inference.id)
         self._by_id[inference.id] = inference
         self.payload_bytes += inference.payload_bytes
 
     def finish(self, inference: Inference) -> None:
         """The inference has ended: its payload is dropped, its output kept."""
-        inference.release_payload()
+        inference.spec = inference.spec._replace(
+            input=EMPTY_OBJECT, params=EMPTY_OBJECT, context=EMPTY_OBJECT
+        )
         self.payload_bytes -= inference.payload_bytes
         self._results[inference.id] = inference
         self.result_bytes += _result_bytes(inference)
-        self._evict_results(self._max_result_bytes)
+        if self.result_bytes > self._max_result_bytes:
+            self._evict_results(self._max_result_bytes)
 
     def next_expiry(self) -> float | None:
         """When the oldest result expires."""
@@ -94,10 +95,8 @@ class InferenceStore:
             self._drop_result(next(iter(self._results)))
 
     def _drop_result(self, request: RequestId) -> None:
-        inference = self._results.pop(request, None)
-        if inference is not None:
-            self.result_bytes -= _result_bytes(inference)
-            del self._by_id[request]
+        self.result_bytes -= _result_bytes(self._results.pop(request))
+        del self._by_id[request]
 
     def _evict_results(self, limit: int) -> None:
         while self._results and self.result_bytes > limit:

@@ -21,7 +21,10 @@ class RunOutcome(NamedTuple):
 def classify(run: Run, result: BackendResult | BackendError, now: float, *, stopped: bool) -> RunOutcome:
     """`stopped`: the router ended the run itself."""
     error = result if isinstance(result, BackendError) else None
-    outcome = _outcome(error, stopped=stopped)
+    if error is None:
+        outcome = Outcome.COMPLETED
+    else:
+        outcome = Outcome.CANCELLED if stopped and not error.counts_as_failure else Outcome.FAILED
     spent_s = max(0.0, now - run.started_at)
     reported_load_s = None if isinstance(result, BackendError) else result.load_s
     if reported_load_s is not None and reported_load_s > spent_s:
@@ -44,9 +47,3 @@ def classify(run: Run, result: BackendResult | BackendError, now: float, *, stop
         measured_load_s=load_s if measured and run.start.needs_load else None,
         measured_run_s=attempt.run_s if measured else None,
     )
-
-
-def _outcome(error: BackendError | None, *, stopped: bool) -> Outcome:
-    if error is None:
-        return Outcome.COMPLETED
-    return Outcome.CANCELLED if stopped and not error.counts_as_failure else Outcome.FAILED

@@ -92,9 +92,8 @@ class RunController:
 
     # Commands
 
-    def enqueue(self, inference: Inference) -> None:
-        now = self._clock.now()
-        self._store.add(inference, now)
+    def enqueue(self, inference: Inference, now: float) -> None:
+        self._store.add(inference)
         self._scheduler.submit(now, _request_of(inference))
         self.dispatch_ready()
 
@@ -147,7 +146,11 @@ class RunController:
         if inference is None:
             raise RuntimeError(f"the scheduler started {start.id}, which is not known")
         spec = inference.spec
-        cold = self._is_cold(start, spec.model)
+        key = (start.backend, spec.model)
+        if start.needs_load:
+            self._loading.add(key)
+        # Until a first run there has completed, each run may have to wait for the same load.
+        cold = key in self._loading
         run = Run(inference, start, len(inference.attempts) + 1, now, cold)
         limit_s = self._rules.timeouts.seconds(spec.model, cold=cold, timeout_s=spec.timeout_s)
         run.timeout = self._timers.at(now + limit_s, partial(self._time_out, run, limit_s))
@@ -217,13 +220,6 @@ class RunController:
             # The model was not seen loaded, so the next run gets the time to load it.
             self._scheduler.model_lost(backend, model)
 
-    def _is_cold(self, start: Start, model: str) -> bool:
-        """Until a first run there has completed, each run may have to wait for the same load."""
-        key = (start.backend, model)
-        if start.needs_load:
-            self._loading.add(key)
-        return key in self._loading
-
     # Inferences
 
     def _conclude(self, run: Run, result: BackendResult | BackendError, now: float) -> None:
@@ -243,7 +239,7 @@ class RunController:
         else:
             inference.state = InferenceState.BACKOFF
             inference.retry_at = due
-            inference.retry = self._timers.at(due, partial(self._retry, inference, run.start.region))
+            inference.retry = self._timers.at(due, partial(self._retry, inference))
             self._backing_off[inference.id] = inference
 
     def _next_attempt_at(self, inference: Inference, error: BackendError, now: float) -> float | None:
@@ -254,12 +250,12 @@ class RunController:
             now, attempts_made=len(inference.attempts), start_by=inference.spec.start_by
         )
 
-    def _retry(self, inference: Inference, failed_in: str) -> None:
-        """The backoff has ended: any region may take it, or only its own if it is pinned."""
+    def _retry(self, inference: Inference) -> None:
+        """The backoff has ended: a region in which it has not failed takes it, or its own if it is pinned."""
         self._leave_backoff(inference)
         inference.state = InferenceState.QUEUED
-        tried = frozenset(attempt.region for attempt in inference.attempts)
-        self._scheduler.retry(self._clock.now(), _request_of(inference), failed_in, tried)
+        tried = [attempt.region for attempt in inference.attempts]
+        self._scheduler.retry(self._clock.now(), _request_of(inference), tried[-1], frozenset(tried))
         self.dispatch_ready()
 
     def _leave_backoff(self, inference: Inference) -> None:
