@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -153,7 +152,7 @@ async def test_dead_letters_are_mirrored_once_a_job(harness: QueueHarness) -> No
     dead = [OutboxEntry(Topic.DEAD, letter) for letter in (one, other)]
     assert await harness.queue.push(dead) == 2
     assert await harness.queue.push(dead) == 0
-    await harness.queue.push([OutboxEntry(Topic.DEAD, replace(one, generation=5))])
+    await harness.queue.push([OutboxEntry(Topic.DEAD, one._replace(generation=5))])
     assert (await harness.admin.stats()).dead == 2
     assert await harness.admin.forget_dead([]) == 0
     assert await harness.admin.forget_dead([one.job]) == 1

@@ -55,7 +55,7 @@ async def test_what_is_paid_for_while_a_worker_has_it_goes_back_to_the_front(har
     ordinary, given_back, reclaimed = message(), message("bea"), message("cid")
     await harness.add(given_back, ordinary)
     await harness.claim(1)
-    await harness.add(replace(given_back, job_class=JobClass.HIGH), front=True)
+    await harness.add(given_back._replace(job_class=JobClass.HIGH), front=True)
     await harness.queue.nack([given_back], "w1")
     (back,) = await harness.claim(1)
     assert (back.job, back.job_class) == (given_back.job, JobClass.HIGH)
@@ -133,11 +133,11 @@ async def test_redis_knows_what_it_holds(harness: QueueHarness) -> None:
     await harness.add(leased)
     await harness.claim()
     await harness.add(waiting)
-    newer = replace(waiting, generation=2)
+    newer = waiting._replace(generation=2)
     live = [LiveMessage(one, None) for one in (waiting, absent, leased, newer)]
     assert await harness.queue.find_inconsistent(live) == [absent, newer]
     assert await harness.queue.find_inconsistent([replace(one, front=True) for one in live[:1]]) == [waiting]
-    raised = LiveMessage(replace(leased, job_class=JobClass.HIGH), None)
+    raised = LiveMessage(leased._replace(job_class=JobClass.HIGH), None)
     assert await harness.queue.find_inconsistent([raised]) == [raised.message]
 
 

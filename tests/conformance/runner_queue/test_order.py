@@ -1,7 +1,5 @@
 """Who is served first: front, then lanes in turn, arrival inside a lane, classes in the pool's order."""
 
-from dataclasses import replace
-
 from beacon_contracts.tiers import JobClass
 from tests.conformance.runner_queue.harness import QueueHarness, message
 
@@ -60,7 +58,7 @@ async def test_a_paused_class_is_skipped_until_it_resumes(harness: QueueHarness)
 async def test_a_promoted_message_leaves_its_old_class(harness: QueueHarness) -> None:
     moved, stays = message(), message()
     await harness.add(moved, stays)
-    assert await harness.add(replace(moved, job_class=JobClass.MEDIUM)) == 1
+    assert await harness.add(moved._replace(job_class=JobClass.MEDIUM)) == 1
     assert await harness.queue.claim([JobClass.LOW], 10, "w") == [stays]
     (claimed,) = await harness.queue.claim([JobClass.MEDIUM], 10, "w")
     assert claimed.id == moved.id
@@ -70,9 +68,9 @@ async def test_a_promoted_message_leaves_its_old_class(harness: QueueHarness) ->
 async def test_a_message_never_moves_down_or_twice(harness: QueueHarness) -> None:
     one = message("a", JobClass.MEDIUM)
     await harness.add(one)
-    assert await harness.add(replace(one, job_class=JobClass.LOW)) == 0
-    assert await harness.add(replace(one, job_class=JobClass.HIGH)) == 1
-    assert await harness.add(replace(one, job_class=JobClass.HIGH)) == 0
+    assert await harness.add(one._replace(job_class=JobClass.LOW)) == 0
+    assert await harness.add(one._replace(job_class=JobClass.HIGH)) == 1
+    assert await harness.add(one._replace(job_class=JobClass.HIGH)) == 0
     assert await harness.add(one, front=True) == 1
     assert await harness.add(one, front=True) == 0
     assert [found.id for found in await harness.claim()] == [one.id]

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
@@ -40,7 +40,7 @@ class QueueModel:
         if known is None:
             return False
         higher = job_class is not None and RANK[job_class] > RANK[known.message.job_class]
-        target = replace(known.message, job_class=job_class) if higher and job_class else known.message
+        target = known.message._replace(job_class=job_class) if higher and job_class else known.message
         was_front = known.place == "front" or known.paid
         if not higher and (was_front or not front):
             return False

@@ -1,7 +1,6 @@
 """Claims: who holds a job, and what the others can no longer do."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -44,7 +43,7 @@ async def test_a_claim_writes_down_the_lane_that_the_queue_has_chosen(
 ) -> None:
     job = await harness.submit(lane=submitted)
     (message,) = await harness.messages()
-    await harness.claims.claim([replace(message, lane=claimed)], "w1")
+    await harness.claims.claim([message._replace(lane=claimed)], "w1")
     assert (await harness.job(job)).lane == claimed
 
 

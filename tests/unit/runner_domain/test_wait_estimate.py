@@ -3,7 +3,7 @@ from uuid import UUID
 from beacon_config.tiers import LanesConfig, LaneStrategy
 from beacon_contracts.ids import UserId
 from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.domain.wait_estimate import estimated_wait_s, jobs_ahead
+from beacon_runner.domain.wait_estimate import jobs_ahead, seconds_per_job
 from tests.unit.runner_domain.factories import shipped_config
 
 
@@ -23,9 +23,8 @@ def test_nothing_is_ahead_in_an_empty_class() -> None:
     assert jobs_ahead(0, {}, "mine") == 0
 
 
-def test_the_wait_is_the_work_ahead_divided_by_slots() -> None:
-    config = shipped_config()
-    assert estimated_wait_s(config, "flux", 8) == 8 * 1.5 / 8
+def test_a_job_ahead_costs_its_run_divided_by_the_slots_of_its_model() -> None:
+    assert seconds_per_job(shipped_config())["flux"] == 1.5 / 8
 
 
 def test_lanes_follow_the_strategy() -> None:

@@ -25,7 +25,7 @@ from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.jobs import LiveJob
 from beacon_runner.domain.users import Principal
-from beacon_runner.domain.wait_estimate import estimated_wait_s
+from beacon_runner.domain.wait_estimate import seconds_per_job
 from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.queue_admin import QueueAdmin, Upcoming
 from beacon_runner.ports.router import RouterPort, RouterStatus
@@ -58,6 +58,7 @@ class PublicQueueService:
         self, config: BeaconConfig, queue: QueueAdmin, queries: JobQueries, router: RouterPort, clock: Clock
     ) -> None:
         self._config = config
+        self._seconds_per_job = seconds_per_job(config)
         self._queue = queue
         self._queries = queries
         self._router = router
@@ -124,8 +125,8 @@ class PublicQueueService:
         for model in self._config.models:
             at_router = [one.estimated_wait[model] for one in schedulers if model in one.estimated_wait]
             share = listed[model] / len(waiting) if waiting else 0.0
-            here = estimated_wait_s(self._config, model, round(share * listing.upcoming.waiting))
-            waits[model] = round(here + min(at_router, default=0.0), 2)
+            here_s = share * listing.upcoming.waiting * self._seconds_per_job[model]
+            waits[model] = round(here_s + min(at_router, default=0.0), 2)
         return waits
 
     def _idle_scheduler(self) -> SchedulerView:

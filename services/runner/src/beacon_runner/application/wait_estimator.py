@@ -13,7 +13,7 @@ from beacon_redis import REDIS_ERRORS
 from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import first_target
-from beacon_runner.domain.wait_estimate import estimated_wait_s, jobs_ahead
+from beacon_runner.domain.wait_estimate import jobs_ahead, seconds_per_job
 from beacon_runner.ports.queue_admin import QueueAdmin, QueueStats
 from beacon_runner.ports.router import RouterPort
 
@@ -39,7 +39,7 @@ class WaitEstimator:
 
     def __init__(self, queue: QueueAdmin, router: RouterPort, config: BeaconConfig, clock: Clock) -> None:
         self._queue = queue
-        self._config = config
+        self._seconds_per_job = seconds_per_job(config)
         self._counts = CachedSnapshot("queue", self._load_counts, clock, fresh_s=QUEUE_FRESH_S)
         self._routers = CachedSnapshot("routers", router.status, clock, fresh_s=ROUTERS_FRESH_S)
 
@@ -92,7 +92,7 @@ class WaitEstimator:
             and region in status.queues.regions
             and model in status.queues.regions[region].estimated_wait
         ]
-        return round(estimated_wait_s(self._config, model, position - 1) + min(at_router, default=0.0), 2)
+        return round((position - 1) * self._seconds_per_job.get(model, 0.0) + min(at_router, default=0.0), 2)
 
     async def close(self) -> None:
         await self._counts.close()

@@ -1,7 +1,7 @@
 """Messages in Redis: small references to a job's row in Postgres."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
@@ -15,8 +15,7 @@ class Topic(StrEnum):
     DEAD = "jobs:dead"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A request to work on a job's stage once.
 
     `generation` is incremented each time the job is queued again (next stage, retry, resume, requeue), so
@@ -36,8 +35,7 @@ class Message:
         return f"{self.job.hex}:{self.generation}"
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxEntry:
+class OutboxEntry(NamedTuple):
     """A message on its way to a Redis queue.
 
     `front` is a paid skip; `batch` keeps a batch in one lane; `row` is the id of its outbox row.

@@ -1,5 +1,6 @@
 """Estimates from counts: how many jobs are served before one, and how long that takes."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from beacon_config import BeaconConfig
@@ -16,9 +17,12 @@ def jobs_ahead(front: int, pending: Mapping[str, int], lane: str) -> int:
     return front + own + others
 
 
-def estimated_wait_s(config: BeaconConfig, model: str, ahead: int) -> float:
-    """Assumes that all jobs ahead use the same model: their run time divided by the slots that serve it."""
-    if model not in config.models:
-        return 0.0
-    slots = sum(backend.slots for backend in config.backends.values() if model in backend.models)
-    return round(ahead * config.models[model].expected_run_s / max(slots, 1), 2)
+def seconds_per_job(config: BeaconConfig) -> dict[str, float]:
+    """For each model: its run time divided by the slots that serve it.
+
+    The wait of a job is this times the jobs ahead, which assumes that all of them use the same model.
+    """
+    slots = Counter[str]()
+    for backend in config.backends.values():
+        slots.update(dict.fromkeys(backend.models, backend.slots))
+    return {name: model.expected_run_s / max(slots[name], 1) for name, model in config.models.items()}

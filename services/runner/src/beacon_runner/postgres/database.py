@@ -84,11 +84,8 @@ class Database:
     async def close(self) -> None:
         self._closing = True
         while self._idle:
-            await self.release(self._idle.pop())
+            await self._release(self._idle.pop())
         await self._pool.close()
-
-    def note_disk_full(self, message: str) -> None:
-        self._disk_full = message, asyncio.get_running_loop().time()
 
     def check_disk(self) -> None:
         """Raises for a while after a write failed because the disk is full: reads still succeed then."""
@@ -96,24 +93,35 @@ class Database:
         if message and asyncio.get_running_loop().time() - at < DISK_FULL_FOR_S:
             raise StoreUnavailableError(f"disk full: {message}")
 
-    def acquire(self) -> "PooledConnection":
-        """A connection, for the time of an `async with`."""
-        return PooledConnection(self)
+    @asynccontextmanager
+    async def acquire(self) -> "AsyncIterator[Connection]":
+        """A connection, for the time of an `async with`; translates errors of the driver.
 
-    def keep(self, connection: "Connection") -> bool:
-        """Keep a healthy connection for the next caller: releasing it to the pool takes two tasks and two
-        turns of the event loop, which would delay the response."""
-        if self._waiting or self._closing or not _is_reusable(connection):
-            return False
-        self._idle.append(connection)
-        return True
+        A healthy connection is kept for the next caller: releasing it to the pool takes two tasks and two
+        turns of the event loop, which would delay the response.
+        """
+        try:
+            connection = await self._take()
+            try:
+                yield connection
+            except BaseException:
+                await self._release(connection)
+                raise
+            if self._waiting or self._closing or not _is_reusable(connection):
+                await self._release(connection)
+            else:
+                self._idle.append(connection)
+        except UNAVAILABLE as error:
+            if isinstance(error, asyncpg.exceptions.DiskFullError):
+                self._disk_full = str(error), asyncio.get_running_loop().time()
+            raise unavailable(error) from error
 
-    async def take(self) -> "Connection":
+    async def _take(self) -> "Connection":
         while self._idle:
             connection = self._idle.pop()
             if _is_reusable(connection):
                 return connection
-            await self.release(connection)
+            await self._release(connection)
         self._waiting += 1
         try:
             # The pool's own timeout would start a task for every connection taken.
@@ -122,7 +130,7 @@ class Database:
         finally:
             self._waiting -= 1
 
-    async def release(self, connection: "Connection") -> None:
+    async def _release(self, connection: "Connection") -> None:
         await self._pool.release(connection, timeout=self._timeouts.command_s)
 
     @asynccontextmanager
@@ -145,35 +153,6 @@ class Database:
     async def execute(self, statement: str, *values: Any) -> str:
         async with self.acquire() as connection:
             return await connection.execute(statement, *values)
-
-
-class PooledConnection:
-    """A connection for the time of an `async with`; translates errors of the driver."""
-
-    __slots__ = ("_connection", "_database")
-    _connection: "Connection"
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def __aenter__(self) -> "Connection":
-        try:
-            self._connection = await self._database.take()
-        except UNAVAILABLE as error:
-            raise unavailable(error) from error
-        return self._connection
-
-    async def __aexit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if error is None and self._database.keep(self._connection):
-            return
-        try:
-            await self._database.release(self._connection)
-        except UNAVAILABLE as late:
-            raise unavailable(late) from late
-        if isinstance(error, asyncpg.exceptions.DiskFullError):
-            self._database.note_disk_full(str(error))
-        if isinstance(error, UNAVAILABLE):
-            raise unavailable(error) from error
 
 
 def _is_reusable(connection: "Connection") -> bool:

@@ -89,7 +89,7 @@ class PostgresSubmissions:
         """In one statement while the queue has much room and no idempotency key is taken."""
         stored: dict[JobId, int] = {}
         if self._capacity.reserve(len(jobs)):
-            stored = _outbox_rows(await self._database.fetch(_SQL["submit"], *submit_params(jobs)))
+            stored = await _insert(self._database, jobs)
         if len(stored) < len(jobs):
             return await self._store_checked(jobs, stored)
         self._on_commit([_entry(job, stored[job.id]) for job in jobs])
@@ -132,7 +132,7 @@ class PostgresSubmissions:
                 admitted = [job for job, limit in zip(new, reached, strict=True) if limit is None]
                 rows: dict[JobId, int] = {}
                 if admitted:
-                    rows = _outbox_rows(await connection.fetch(_SQL["submit"], *submit_params(admitted)))
+                    rows = await _insert(connection, admitted)
                     if any(job.batch and job.id not in rows for job in admitted):
                         raise _KeyTakenMeanwhileError
                     answers |= {job.id: _created(job) for job in admitted if job.id in rows}
@@ -158,6 +158,12 @@ class PostgresSubmissions:
         return [_stored(row) for row in rows] if len(rows) == size else [KeyTaken(earlier.id)]
 
 
+async def _insert(store: "Database | Connection", jobs: Sequence[NewJob]) -> dict[JobId, int]:
+    """Insert the jobs; returns the outbox rows of those that were stored."""
+    rows = await store.fetch(_SQL["submit"], *submit_params(jobs))
+    return {row["id"]: row["outbox_row"] for row in rows}
+
+
 def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     """The parameters of the `submit` statement. Values that jobs share are sent once."""
     shared: dict[tuple[Any, ...], int] = {}
@@ -175,10 +181,6 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
         [job.request_hash for job in jobs],
         *map(list, zip(*rows, strict=True)),
     )
-
-
-def _outbox_rows(stored: Sequence[Any]) -> dict[JobId, int]:
-    return {row["id"]: row["outbox_row"] for row in stored}
 
 
 def _created(job: NewJob) -> Submitted:
