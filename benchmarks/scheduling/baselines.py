@@ -130,7 +130,8 @@ class PerModelFifo(Baseline):
 
 
 class LeastAttained(Baseline):
-    """The user with the least GPU time so far: the ideal fair server, if loads take no time."""
+    """The user with the least GPU time: the ideal fair server, if loads take no time. A user without
+    waiting requests starts at the least GPU time of those with waiting requests."""
 
     def __init__(self, topology: Topology) -> None:
         super().__init__(topology)
@@ -147,7 +148,11 @@ class LeastAttained(Baseline):
         self._used[user] += (run_s or 0.0) - charged_s
 
     def _put(self, request: Request) -> None:
-        self._queues[request.region].setdefault(request.user, deque()).append(request)
+        queues, user = self._queues[request.region], (request.region, request.user)
+        if request.user not in queues:
+            least = min((self._used[request.region, other] for other in queues), default=0.0)
+            self._used[user] = max(self._used[user], least)
+        queues.setdefault(request.user, deque()).append(request)
 
     def _take(self, region: str) -> Request | None:
         queues = self._queues[region]

@@ -25,6 +25,7 @@ class BackendSet:
         "by_model",
         "bypass",
         "bypass_run",
+        "changes",
         "domain",
         "durations",
         "free",
@@ -70,6 +71,8 @@ class BackendSet:
         median = sorted(tier.weight for tier in policy.tiers)[len(policy.tiers) // 2]
         self.urgency = [max(1.0, tier.weight / median) for tier in policy.tiers]
         """Per tier, by what factor its requests wait less for a warm backend."""
+        self.changes = 0
+        """Arrivals, departures and freed slots: an old forecast is recognised by it."""
         self.served_at = 0
         """The number of its last dispatch."""
         self.wake_at = inf
@@ -114,20 +117,21 @@ class BackendSet:
         self.by_model[queue.model].pop(queue, None)
         self.tiers[queue.rank].pop(queue, None)
         self.moved[queue.rank].pop(queue, None)
-        self.recheck_warm_wait(queue.model)
-        if not self.by_model[queue.model]:
+        self.warm_waits.pop(queue.model, None)
+        if self.by_model[queue.model]:
+            self.undecided[queue.model] = None
+        else:
             self.undecided.pop(queue.model, None)
 
     def recheck_warm_wait(self, model: str) -> None:
-        """Requests, warm backends or durations of the model changed."""
-        if self.warm_waits.pop(model, None) is not None:
-            self.undecided[model] = None
+        """Requests, warm backends or durations of a model changed, the requests of which wait."""
+        del self.warm_waits[model]
+        self.undecided[model] = None
 
     def end_warm_waits(self, now: float) -> None:
         """Those whose time is over are decided again."""
-        if self.warm_waits and min(self.warm_waits.values()) <= now:
-            for model in [model for model, until in self.warm_waits.items() if until <= now]:
-                self.recheck_warm_wait(model)
+        for model in [model for model, until in self.warm_waits.items() if until <= now]:
+            self.recheck_warm_wait(model)
 
     def usable(self) -> list[BackendState]:
         """Backends that could start a run now, the one that has been idle longest first; those with a

@@ -221,7 +221,8 @@ class RegionState:
         """The backends that have these models loaded changed: it is decided again which requests wait."""
         for backend_set in self.sets:
             for model in models:
-                backend_set.recheck_warm_wait(model)
+                if model in backend_set.warm_waits:
+                    backend_set.recheck_warm_wait(model)
 
     def healthy_for(self, model: str) -> bool:
         """A backend with a closed breaker serves the model here."""

@@ -68,7 +68,7 @@ class Dispatcher:
         """A run ended: its slot and tokens are free."""
         del self.runs[run.request.id]
         transitions.end(run)
-        run.backend.backend_set.domain.changes += 1
+        run.backend.backend_set.changes += 1
         self._dirty[run.backend.region] = None
         for limit in run.limits:
             self.token_freed(limit)

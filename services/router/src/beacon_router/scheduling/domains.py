@@ -17,7 +17,7 @@ class CompetitionDomain:
     A domain without backend sets has the requests for models that its region does not serve.
     """
 
-    __slots__ = ("arrivals", "changes", "models", "region", "sets")
+    __slots__ = ("arrivals", "models", "region", "sets")
 
     def __init__(self, region: RegionState, sets: list[BackendSet]) -> None:
         self.region = region
@@ -27,8 +27,10 @@ class CompetitionDomain:
         self.models = frozenset[str]().union(*(backend_set.models for backend_set in sets))
         self.arrivals: deque[Arrival] = deque(maxlen=_REMEMBERED)
         """The last arrivals, which a forecast expects to come again."""
-        self.changes = 0
-        """Counts arrivals, departures and freed slots: an old forecast is recognised by it."""
+
+    @property
+    def changes(self) -> int:
+        return sum(backend_set.changes for backend_set in self.sets)
 
     def queues(self) -> dict[RequestQueue, None]:
         """All queues with waiting requests that its sets may take from."""

@@ -13,13 +13,11 @@ _IDLE_LOADS: Final = 2.0
 
 def place(model: str, free: list[BackendState]) -> BackendState:
     """A backend with the model loaded, else with room for a model, else the one that is idle for longest."""
-    if len(free) == 1:
-        return free[0]
-    return min(free, key=lambda backend: _cost(model, backend))
 
+    def cost(backend: BackendState) -> int:
+        return 0 if model in backend.loaded else 1 + (len(backend.loaded) >= backend.spec.loaded_models)
 
-def _cost(model: str, backend: BackendState) -> int:
-    return 0 if model in backend.loaded else 1 + (len(backend.loaded) >= backend.spec.loaded_models)
+    return min(free, key=cost) if len(free) > 1 else free[0]
 
 
 def warm_wait_until(view: BackendSet, model: str, rank: int, now: float, *, idle: bool) -> float | None:

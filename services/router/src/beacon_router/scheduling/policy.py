@@ -33,7 +33,9 @@ class Choice(NamedTuple):
 
 def choose_among(sets: Sequence[BackendSet], now: float) -> Choice | None:
     """The choice of the backend set that has gone longest without a dispatch, of those that have one."""
-    for view in sorted(sets, key=_served_at):
+    for view in sets:
+        view.wake_at = inf
+    for view in sorted([each for each in sets if each.queues and each.free], key=_served_at):
         choice = choose(view, now)
         if choice is not None:
             return choice
@@ -45,9 +47,11 @@ def choose(view: BackendSet, now: float) -> Choice | None:
 
     Nothing is started. Without a choice, `view.wake_at` is when the answer changes without a new fact.
     """
-    view.wake_at = inf
-    if not view.queues or not view.free or not (free := view.usable()):
+    free = view.usable()
+    if not free:
         return None
+    if view.warm_waits:
+        view.end_warm_waits(now)
     situation = Situation(view, now, free)
     for rule in RULES:
         choice = rule(situation)
@@ -70,10 +74,9 @@ def record(view: BackendSet, choice: Choice) -> None:
 class Situation:
     """What the rules of one choice have in common."""
 
-    __slots__ = ("firsts", "free", "now", "starving", "view")
+    __slots__ = ("first", "firsts", "free", "now", "starving", "view")
 
     def __init__(self, view: BackendSet, now: float, free: list[BackendState]) -> None:
-        view.end_warm_waits(now)
         self.view = view
         self.now = now
         self.free = free
@@ -82,24 +85,16 @@ class Situation:
         self.starving: list[int] = []
         """The tiers whose first request has waited past the bound."""
         for rank, tier in enumerate(view.policy.tiers):
-            first = _first_of_tier(view, rank)
-            if first is not None:
+            if (view.tiers[rank] or view.moved[rank]) and (first := _first_of_tier(view, rank)):
                 self.firsts[rank] = first
                 if first.queued.arrived + tier.starvation_bound_s <= now:
                     self.starving.append(rank)
-
-    @property
-    def bypass_allowed(self) -> bool:
-        """While a tier starves, at most `bypass_limit` starts in a row are retries or paid."""
-        return not self.starving or self.view.bypass_run < self.view.policy.bypass_limit
+        self.first = next(iter(self.firsts.values()), None)
+        """The first in order: of the highest tier."""
 
     def start(self, candidate: Candidate, reason: Reason, *, jumps: bool = False) -> Choice:
         queue, queued = candidate
         return Choice(queue, queued, place(queue.model, self.free), reason, jumps)
-
-    def first_in_order(self) -> Candidate | None:
-        """Of the highest tier."""
-        return next(iter(self.firsts.values()), None)
 
     def first_warm(self) -> Candidate | None:
         """The first in order whose model is loaded on a free backend."""
@@ -112,8 +107,8 @@ class Situation:
         if self.view.batch >= self.view.policy.batch_limit:
             return None
         warm = self.first_warm()
-        if warm is None:
-            return None
+        if warm is None or warm == self.first:
+            return warm
         rank = warm.queue.rank
         lead_s = _lag(warm) - _lag(self.firsts[rank])
         return warm if lead_s <= self.view.policy.tiers[rank].starvation_bound_s else None
@@ -129,8 +124,6 @@ def global_retry(situation: Situation) -> Choice | None:
     """1. Global retry: a movable request that failed, the oldest first. For `retry_elsewhere_s` it does not
     return to a region where it failed while a healthy backend of another region serves its model."""
     view = situation.view
-    if not view.bypass[QueueKind.GLOBAL_RETRY] or not situation.bypass_allowed:
-        return None
     queues = []
     for queue in view.bypass[QueueKind.GLOBAL_RETRY]:
         head = queue.head()
@@ -140,18 +133,17 @@ def global_retry(situation: Situation) -> Choice | None:
                 situation.wake_at(returns_at)
                 continue
         queues.append(queue)
-    first = _first(view, queues)
-    return None if first is None else situation.start(first, Reason.GLOBAL_RETRY)
+    return _bypass(situation, queues, Reason.GLOBAL_RETRY)
 
 
 def region_retry(situation: Situation) -> Choice | None:
     """2. Region retry: a pinned request that failed here, the oldest first."""
-    return _bypass(situation, QueueKind.REGION_RETRY, Reason.REGION_RETRY)
+    return _bypass(situation, situation.view.bypass[QueueKind.REGION_RETRY], Reason.REGION_RETRY)
 
 
 def paid_front(situation: Situation) -> Choice | None:
     """3. Paid front: in the order of payment, whatever model is loaded."""
-    return _bypass(situation, QueueKind.FRONT, Reason.FRONT)
+    return _bypass(situation, situation.view.bypass[QueueKind.FRONT], Reason.FRONT)
 
 
 def starvation(situation: Situation) -> Choice | None:
@@ -176,7 +168,7 @@ def affinity(situation: Situation) -> Choice | None:
     warm = situation.first_jump()
     if warm is None:
         return None
-    jumps = warm != situation.first_in_order()
+    jumps = warm != situation.first
     return situation.start(warm, Reason.AFFINITY if jumps else Reason.ORDER, jumps=jumps)
 
 
@@ -184,7 +176,7 @@ def order(situation: Situation) -> Choice | None:
     """6. Order: the highest tier, in it the user with the least virtual time, of this user the oldest
     request. While it waits for a warm backend, a request whose model is loaded starts, else the next in
     order that does not wait."""
-    first = situation.first_in_order()
+    first = situation.first
     if first is None:
         return None
     warm = situation.first_warm()
@@ -208,11 +200,12 @@ RULES: Final[tuple[Callable[[Situation], Choice | None], ...]] = (
 # What the rules use
 
 
-def _bypass(situation: Situation, kind: QueueKind, reason: Reason) -> Choice | None:
-    queues = situation.view.bypass[kind]
-    if not queues or not situation.bypass_allowed:
+def _bypass(situation: Situation, queues: Collection[RequestQueue], reason: Reason) -> Choice | None:
+    """While a tier starves, at most `bypass_limit` starts in a row are retries or paid."""
+    view = situation.view
+    if not queues or (situation.starving and view.bypass_run >= view.policy.bypass_limit):
         return None
-    first = _first(situation.view, queues)
+    first = _first(view, queues)
     return None if first is None else situation.start(first, reason)
 
 
@@ -248,7 +241,7 @@ def _first_of_tier(view: BackendSet, rank: int) -> Candidate | None:
         queue, queued = view.shares[rank].first()
         if queue in tier and not view.region.blocked(queue.model):
             return Candidate(queue, queued)
-    return _first(view, (*tier, *moved)) if tier or moved else None
+    return _first(view, (*tier, *moved))
 
 
 def _first(view: BackendSet, queues: Collection[RequestQueue]) -> Candidate | None:
@@ -266,9 +259,8 @@ def _first(view: BackendSet, queues: Collection[RequestQueue]) -> Candidate | No
 def _order(candidate: Candidate) -> tuple[int, float, int, int]:
     """By tier, virtual time of the user, the oldest request of the user in the tier, arrival."""
     queue, queued = candidate
-    lag = _lag(candidate)
     oldest = queue.shares.places[queued.request.user][1] if queue.shares.by_user else 0
-    return (queue.rank, lag, oldest, queued.seq)
+    return (queue.rank, _lag(candidate), oldest, queued.seq)
 
 
 def _lag(candidate: Candidate) -> float:

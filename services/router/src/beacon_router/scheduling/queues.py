@@ -32,7 +32,7 @@ class RequestQueues:
         if request.start_by is not None:
             self._add_deadline(request.start_by, queued)
         queue.domain.arrivals.append((now, request, queue))
-        self._enter(queued, queue)
+        queue.push(queued)
         return queue
 
     def to_front(self, queued: QueuedRequest) -> RequestQueue:
@@ -44,7 +44,7 @@ class RequestQueues:
         self.last_seq += 1
         queued.seq = self.last_seq
         queued.queue = front = self._queue(QueueKind.FRONT, region, queued.request, _NOWHERE)
-        self._enter(queued, front)
+        front.push(queued)
         return front
 
     def leave(self, queued: QueuedRequest) -> RequestQueue:
@@ -56,7 +56,6 @@ class RequestQueues:
         """Forget a request that has left its queue."""
         del self.waiting[queued.request.id]
         queued.waiting = False
-        self._changed(queued.queue)
         return queued.queue
 
     def expired(self, now: float) -> list[QueuedRequest]:
@@ -110,15 +109,6 @@ class RequestQueues:
             for backend_set in queue.sets:
                 if backend_set not in before:
                     backend_set.activate(queue)
-
-    def _enter(self, queued: QueuedRequest, queue: RequestQueue) -> None:
-        queue.push(queued)
-        self._changed(queue)
-
-    @staticmethod
-    def _changed(queue: RequestQueue) -> None:
-        for backend_set in queue.sets:
-            backend_set.domain.changes += 1
 
     def _add_deadline(self, start_by: float, queued: QueuedRequest) -> None:
         if len(self._deadlines) > 2 * len(self.waiting) + _SLACK:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from beacon_router.scheduling.domains import CompetitionDomain
     from beacon_router.scheduling.fair_share import FairShares
 
+_NONE = UserFifo([])
 FORK_DEPTH = 256
 """A forecast copies so many requests of a user: more than it dispatches."""
 
@@ -97,9 +98,10 @@ class RequestQueue:
         self.size += 1
         self.shares.enqueued(user, queued, first=first)
         for backend_set in self.sets:
+            backend_set.changes += 1
             if self.size == 1:
                 backend_set.activate(self)
-            else:
+            elif self.model in backend_set.warm_waits:
                 backend_set.recheck_warm_wait(self.model)
 
     def remove(self, queued: QueuedRequest) -> None:
@@ -107,16 +109,17 @@ class RequestQueue:
         user = self.shares.user_of(queued.request)
         fifo = self._fifo(user)
         if fifo.remove(queued):
-            self.shares.dequeued(user, queued, following=fifo.first if fifo else None)
+            self.shares.head_removed(user, queued, following=fifo.first if fifo else None)
         if not fifo and self._source is None:
             del self._fifos[user]  # a copy keeps it in place of the source's
         self.size -= 1
-        self.shares.removed(user)
+        self.shares.dequeued(user)
         for backend_set in self.sets:
-            if self.size:
-                backend_set.recheck_warm_wait(self.model)
-            else:
+            backend_set.changes += 1
+            if not self.size:
                 backend_set.deactivate(self)
+            elif self.model in backend_set.warm_waits:
+                backend_set.recheck_warm_wait(self.model)
 
     def head(self) -> QueuedRequest | None:
         """The oldest request of the first user who has one here."""
@@ -156,11 +159,11 @@ class RequestQueue:
         return next((fifo.first for _, _, user, _ in order if (fifo := self._fifo(user))), None)
 
     def _fifo(self, user: str) -> UserFifo:
-        """The requests of a user; a new and empty one if there are none."""
+        """The requests of a user; an empty one if there are none."""
         fifo = self._fifos.get(user)
         if fifo is None:
             source = None if self._source is None else self._source.get(user)
             if source is None:
-                return UserFifo([])
+                return _NONE
             fifo = self._fifos[user] = source.copy(FORK_DEPTH)
         return fifo
