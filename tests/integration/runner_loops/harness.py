@@ -32,7 +32,7 @@ from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile
 from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.wiring.loops import Transport, build_worker
-from beacon_runner.worker.outcomes import Outcome
+from beacon_runner.worker.run import Outcome
 from tests.fixtures.job_service import JobCommandsHarness
 from tests.fixtures.waiting import until
 

@@ -1,7 +1,7 @@
 """Leases are kept by a thread of their own; a process that cannot keep them takes nothing new."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -25,15 +25,27 @@ class Heart:
 
 
 @pytest.fixture
-def heart(harness: LoopHarness, redis_url: str) -> Iterator[Heart]:
+async def heart(harness: LoopHarness) -> AsyncIterator[Heart]:
     clock = ManualClock()
     transport = harness.transport
+    lost: list[str] = []
+
+    def on_lost(message_ids: Sequence[str]) -> Sequence[Message]:
+        lost.extend(message_ids)
+        return ()
+
     heartbeat = Heartbeat(
-        transport.address, transport.layout, "w", clock, transport.metrics, lease_s=10, every_s=3600
+        transport.address,
+        transport.layout,
+        "w",
+        clock,
+        transport.metrics,
+        on_lost=on_lost,
+        lease_s=10,
+        every_s=3600,
     )
-    made = Heart(heartbeat, clock)
-    heartbeat.start(made.lost.extend)
-    yield made
+    heartbeat.start()
+    yield Heart(heartbeat, clock, lost)
     heartbeat.stop()
     heartbeat.stop()
 
@@ -54,12 +66,14 @@ async def test_a_beat_renews_what_is_held(harness: LoopHarness, heart: Heart, me
     assert heart.lost == []
 
 
-async def test_what_another_worker_took_is_told(harness: LoopHarness, heart: Heart, message: Message) -> None:
+async def test_a_message_that_another_worker_leased_is_reported(
+    harness: LoopHarness, heart: Heart, message: Message
+) -> None:
     await until(lambda: harness.queue.reclaim(10), "the lease has ended")
     await harness.queue.claim(ALL_CLASSES, 1, "other")
     heart.beat.hold([message])
     heart.beat.beat()
-    assert heart.lost == [message.id]
+    await until(lambda: heart.lost == [message.id], "the loss is reported on the event loop")
 
 
 async def test_a_beat_that_crossed_an_acknowledgement_brings_nothing_back(
@@ -147,10 +161,11 @@ async def test_a_cluster_may_come_up_after_its_workers(harness: LoopHarness) -> 
         "w",
         ManualClock(),
         harness.transport.metrics,
+        on_lost=lambda _: (),
         lease_s=10,
         every_s=3600,
     )
-    heartbeat.start(lambda _: None)
+    heartbeat.start()
     with pytest.raises(REDIS_ERRORS):
         heartbeat.beat()
     heartbeat.stop()

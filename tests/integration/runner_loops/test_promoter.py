@@ -56,7 +56,7 @@ async def test_a_promoted_job_that_completes_at_once_tells_its_whole_story(harne
     record = await store.job(job)
     assert record.promoted_at is not None
     assert (record.original_class, record.head.job_class) == (JobClass.LOW, JobClass.MEDIUM)
-    assert harness.transport.metrics.promoted.labels("medium")._value.get() == 1
+    assert harness.transport.metrics.jobs_promoted.labels("medium")._value.get() == 1
 
 
 async def test_promoting_twice_changes_nothing_more(harness: LoopHarness) -> None:

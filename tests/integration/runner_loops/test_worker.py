@@ -8,7 +8,7 @@ from typing import Any
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_runner.postgres.job_queries import PostgresJobQueries
-from beacon_runner.worker.outcomes import NotAccepted, Outcome
+from beacon_runner.worker.run import NotAccepted, Outcome
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.assertions import is_in, make_due, told_of
 from tests.integration.runner_loops.harness import (

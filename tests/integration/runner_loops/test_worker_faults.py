@@ -16,8 +16,7 @@ from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob, Deferred, StageReport
 from beacon_runner.postgres.claims import PostgresClaims
-from beacon_runner.worker.outcomes import Outcome
-from beacon_runner.worker.run import build_run
+from beacon_runner.worker.run import Outcome, build_run
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.assertions import is_in, make_due, told_of
 from tests.integration.runner_loops.harness import (

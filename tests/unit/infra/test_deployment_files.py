@@ -127,7 +127,7 @@ def test_workers_scale_on_the_age_of_the_queue() -> None:
     assert [m["spec"]["scaleTargetRef"]["name"] for m in scaled] == ["worker"]
     query = scaled[0]["spec"]["triggers"][0]["metadata"]["query"]
     assert "beacon_runner_queue_waiting" in query
-    assert "rate(beacon_runner_claimed_total" in query
+    assert "rate(beacon_runner_jobs_claimed_total" in query
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "infra").rglob("*.y*ml")), ids=lambda path: path.name)

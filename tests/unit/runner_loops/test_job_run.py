@@ -23,8 +23,7 @@ from beacon_runner.domain.stage_result import (
     RetryLater,
 )
 from beacon_runner.worker.executor import RetryDelays, request_of
-from beacon_runner.worker.outcomes import NotAccepted
-from beacon_runner.worker.run import JobRun, build_run
+from beacon_runner.worker.run import JobRun, NotAccepted, build_run
 
 AT, LATER = 1_767_225_600.0, 1_767_312_000.0
 DONE = InferenceView(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from unittest.mock import create_autospec
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,7 +13,11 @@ from beacon_lifecycle import SystemClock
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import ClaimedJob, StageReport
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.worker.recorder import START_DELAY_S, Recorder
+from beacon_runner.redis_queue import RedisQueue
+from beacon_runner.worker.heartbeat import Heartbeat
+from beacon_runner.worker.job_runner import JobRunner
+from beacon_runner.worker.pending_reports import START_DELAY_S, PendingReports
+from beacon_runner.worker.recorder import Recorder
 from beacon_runner.worker.run import JobRun
 from tests.fixtures.waiting import patience, until
 from tests.unit.runner_loops.test_job_run import claimed
@@ -46,18 +51,27 @@ def store() -> GatedStore:
 
 
 @pytest.fixture
-async def recorder(store: GatedStore) -> AsyncIterator[Recorder]:
-    recorder = Recorder(store, SystemClock(), LoopMetrics(CollectorRegistry()))
-    task = asyncio.ensure_future(recorder.run(_post_commit))
-    yield recorder
+def recorder(store: GatedStore) -> Recorder:
+    return Recorder(
+        PendingReports(),
+        store,
+        create_autospec(RedisQueue, instance=True),
+        create_autospec(JobRunner, instance=True),
+        create_autospec(Heartbeat, instance=True),
+        "worker",
+        lambda: None,
+        SystemClock(),
+        LoopMetrics(CollectorRegistry()),
+    )
+
+
+@pytest.fixture
+async def pending(recorder: Recorder) -> AsyncIterator[PendingReports]:
+    """With one writer."""
+    task = asyncio.ensure_future(recorder.run())
+    yield recorder.pending
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def _post_commit(
-    runs: Sequence[JobRun], reports: Sequence[StageReport], applied: frozenset[JobId]
-) -> None:
-    assert len(runs) == len(reports) == len(applied)
 
 
 def made(number: int) -> list[JobRun]:
@@ -65,78 +79,84 @@ def made(number: int) -> list[JobRun]:
     return [JobRun(Message(job.id, 1, 0, 1, JobClass.LOW, "lane"), job, ()) for job in jobs]
 
 
-def added(recorder: Recorder, number: int) -> list[JobRun]:
+def added(pending: PendingReports, number: int) -> list[JobRun]:
     runs = made(number)
     for run in runs:
-        recorder.add(run)
+        pending.add(run)
     return runs
 
 
-async def test_what_arrives_during_a_write_shares_the_next_one(recorder: Recorder, store: GatedStore) -> None:
-    added(recorder, 1)
+async def test_what_arrives_during_a_write_shares_the_next_one(
+    pending: PendingReports, store: GatedStore
+) -> None:
+    added(pending, 1)
     await store.writes(1)
-    added(recorder, 2)
-    added(recorder, 1)
+    added(pending, 2)
+    added(pending, 1)
     assert store.sizes() == [1]
     store.gates[0][1].set()
     await store.writes(2)
     assert store.sizes() == [1, 3]
     store.gates[1][1].set()
     async with patience("all is written"):
-        await recorder.wait_idle()
+        await pending.wait_idle()
 
 
-async def test_a_run_added_during_its_write_is_written_again(recorder: Recorder, store: GatedStore) -> None:
-    (busy,) = added(recorder, 1)
+async def test_a_run_added_during_its_write_is_written_again(
+    pending: PendingReports, store: GatedStore
+) -> None:
+    (busy,) = added(pending, 1)
     await store.writes(1)
-    recorder.add(busy)
+    pending.add(busy)
     store.gates[0][1].set()
     await store.writes(2)
     assert store.gates[1][0] == {busy.job.id}
     store.gates[1][1].set()
     async with patience("all is written"):
-        await recorder.wait_idle()
+        await pending.wait_idle()
 
 
 async def test_a_start_is_not_written_separately_when_its_result_follows(
-    recorder: Recorder, store: GatedStore
+    pending: PendingReports, store: GatedStore
 ) -> None:
     (run,) = made(1)
-    recorder.add_started(run)
-    recorder.add(run)
+    pending.add_started(run)
+    pending.add(run)
     await store.writes(1)
     store.gates[0][1].set()
     async with patience("all is written"):
-        await recorder.wait_idle()
+        await pending.wait_idle()
     await asyncio.sleep(2 * START_DELAY_S)  # nothing is left that would be written later
     assert store.sizes() == [1]
 
 
-async def test_the_start_of_a_long_run_is_written(recorder: Recorder, store: GatedStore) -> None:
+async def test_the_start_of_a_long_run_is_written(pending: PendingReports, store: GatedStore) -> None:
     (run,) = made(1)
-    recorder.add_started(run)
+    pending.add_started(run)
     await store.writes(1)
     assert store.gates[0][0] == {run.job.id}
 
 
 @pytest.fixture
 async def second_writer(recorder: Recorder) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(recorder.run(_post_commit))
+    task = asyncio.ensure_future(recorder.run())
     yield
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.usefixtures("second_writer")
-async def test_a_second_writer_does_not_wait_for_the_first(recorder: Recorder, store: GatedStore) -> None:
-    added(recorder, 1)
+async def test_a_second_writer_does_not_wait_for_the_first(
+    pending: PendingReports, store: GatedStore
+) -> None:
+    added(pending, 1)
     await store.writes(1)
-    added(recorder, 2)
+    added(pending, 2)
     await store.writes(2)
     assert store.sizes() == [1, 2]
-    idle = asyncio.ensure_future(recorder.wait_idle())
+    idle = asyncio.ensure_future(pending.wait_idle())
     store.gates[1][1].set()
-    added(recorder, 1)
+    added(pending, 1)
     await store.writes(3)  # by the second writer; the first still writes
     store.gates[2][1].set()
     assert not idle.done()
@@ -146,11 +166,13 @@ async def test_a_second_writer_does_not_wait_for_the_first(recorder: Recorder, s
 
 
 @pytest.mark.usefixtures("second_writer")
-async def test_two_reports_of_one_job_are_written_in_order(recorder: Recorder, store: GatedStore) -> None:
-    (run,) = added(recorder, 1)
+async def test_two_reports_of_one_job_are_written_in_order(
+    pending: PendingReports, store: GatedStore
+) -> None:
+    (run,) = added(pending, 1)
     await store.writes(1)
-    recorder.add(run)
-    added(recorder, 1)
+    pending.add(run)
+    added(pending, 1)
     await store.writes(2)
     assert run.job.id not in store.gates[1][0]
     store.gates[1][1].set()
@@ -159,4 +181,4 @@ async def test_two_reports_of_one_job_are_written_in_order(recorder: Recorder, s
     assert store.gates[2][0] == {run.job.id}
     store.gates[2][1].set()
     async with patience("both writers are idle"):
-        await recorder.wait_idle()
+        await pending.wait_idle()

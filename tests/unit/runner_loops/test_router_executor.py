@@ -12,7 +12,7 @@ from beacon_contracts.problem import Problem
 from beacon_runner.domain.plan import pending_executions, stage_plan
 from beacon_runner.ports.router import RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.executor import RouterExecutor
-from beacon_runner.worker.outcomes import NotAccepted, Outcome
+from beacon_runner.worker.run import NotAccepted, Outcome
 from tests.fixtures.waiting import PATIENCE_S
 from tests.unit.runner_loops.test_job_run import DONE, claimed
 

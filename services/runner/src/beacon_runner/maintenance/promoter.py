@@ -24,5 +24,5 @@ class Promoter:
 
     async def _promote(self, step: Promotion) -> int:
         count = await self.promotions.promote(step.source, step.target, step.waited_s, self.batch)
-        self.metrics.promoted.labels(step.target).inc(count)
+        self.metrics.jobs_promoted.labels(step.target).inc(count)
         return count

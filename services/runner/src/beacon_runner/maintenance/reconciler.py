@@ -78,7 +78,7 @@ class Reconciler:
         missing = await self.queue.find_inconsistent(compared)
         count = await self.live.republish(missing) if missing else 0
         self._republished += count
-        self.metrics.republished.inc(count)
+        self.metrics.jobs_republished.inc(count)
         if len(page) < self.page:
             await self._end()
         else:

@@ -40,7 +40,6 @@ class QueueStats:
     paused: frozenset[JobClass]
     lanes: Sequence[LaneLoad]
     overdue: int = 0
-    next_retry_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Claiming jobs: each claim increments the job's fence, so that an earlier holder can change nothing."""
+"""Claims jobs and records their results: many jobs in one statement and one transaction.
+
+Each claim increments the job's fence, and a report with an older fence is not applied.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,14 +14,23 @@ from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.lanes import is_numbered
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import ClaimedJob, Deferred, RecordedExecution, StageReport
+from beacon_runner.domain.stage_result import (
+    ClaimedJob,
+    Dead,
+    Deferred,
+    RecordedExecution,
+    RetryLater,
+    StageReport,
+)
 from beacon_runner.postgres.arrays import ids
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.results import record
+from beacon_runner.postgres.refunds import refund
+from beacon_runner.postgres.report_params import record_params
 from beacon_runner.postgres.retry_on_conflict import retried
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("claims")
+_RESULTS = statements("results")
 
 
 class PostgresClaims:
@@ -43,8 +55,33 @@ class PostgresClaims:
         return [_claimed(row) for row in rows]
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
-        """Apply each report whose fence is current, in one transaction; returns the applied jobs."""
-        return await record(self._database, reports)
+        """Apply each report whose fence is current, in one transaction; returns the applied jobs.
+
+        At most one report per job.
+        """
+        ordered = sorted(reports, key=lambda report: report.claimed.id.int)  # one lock order: fewer deadlocks
+        values = record_params(ordered)
+        retries = [report.claimed.id for report in ordered if isinstance(report.verdict, RetryLater)]
+        refunds = [
+            report.claimed.id
+            for report in ordered
+            if report.claimed.front and isinstance(report.verdict, Dead)
+        ]
+        if not retries and not refunds:
+            rows = await retried(lambda: self._database.fetch(_RESULTS["record"], *values))
+            return frozenset(row["id"] for row in rows)
+
+        async def with_consequences() -> frozenset[JobId]:
+            async with self._database.transaction() as connection:
+                rows = await connection.fetch(_RESULTS["record"], *values)
+                applied = frozenset(JobId(row["id"]) for row in rows)
+                if again := [job for job in retries if job in applied]:
+                    await connection.execute(_RESULTS["try_again"], again, False)
+                if ended := [job for job in refunds if job in applied]:
+                    await refund(connection, ended)
+            return applied
+
+        return await retried(with_consequences)
 
     async def _uncount_deliveries(self) -> None:
         """A claim without an answer is not a delivery; one that was not counted delays poison by one."""

@@ -26,7 +26,7 @@ class RedisQueueAdmin:
     async def stats(self) -> QueueStats:
         keys = (*self._layout.shared, self._layout.dead[0])
         answer = await self._run(Operation.STATS, MAX_LISTED_LANES, *self._layout.classes, keys=keys)
-        retry, dead, leased, overdue, next_retry_ms, rows = answer
+        retry, dead, leased, overdue, rows = answer
         by_class = {JobClass(row[0]): row[1:] for row in rows}
         return QueueStats(
             waiting={job_class: row[0] for job_class, row in by_class.items()},
@@ -35,7 +35,6 @@ class RedisQueueAdmin:
             dead=dead,
             leased=leased,
             overdue=overdue,
-            next_retry_at=float(next_retry_ms) / 1000 if next_retry_ms else None,
             paused=frozenset(job_class for job_class, row in by_class.items() if row[2]),
             lanes=[load for job_class, row in by_class.items() for load in _loads(job_class, row[4])],
         )

@@ -26,10 +26,12 @@ class RedisQueue:
     def __init__(self, redis: Redis | RedisCluster, layout: Layout, *, lease_s: float) -> None:
         self._redis = redis
         self._layout = layout
+        self._keys = layout.shared
+        self._arguments = layout.arguments
         self._lease_ms = round(lease_s * 1000)
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
-        keys, lanes = (*self._layout.shared, *self._layout.dead), self._layout.chosen_lanes
+        keys, lanes = (*self._keys, *self._layout.dead), self._layout.chosen_lanes
         changed = 0
         for chunk in _chunks(entries):
             values = pack_args(chain.from_iterable(map(_push_values, chunk)))
@@ -71,7 +73,7 @@ class RedisQueue:
         missing: list[Message] = []
         for chunk in _chunks(live):
             ids = [one.message.id for one in chunk]
-            held = cast("list[str | None]", await self._redis.hmget(self._layout.shared[0], ids))
+            held = cast("list[str | None]", await self._redis.hmget(self._keys[0], ids))
             missing += [
                 one.message for one, value in zip(chunk, held, strict=True) if _is_inconsistent(one, value)
             ]
@@ -102,10 +104,7 @@ class RedisQueue:
     async def _run(
         self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None
     ) -> Any:
-        layout = self._layout
-        return await scripts.run(
-            self._redis, operation, keys or layout.shared, (*layout.arguments, *arguments)
-        )
+        return await scripts.run(self._redis, operation, keys or self._keys, (*self._arguments, *arguments))
 
 
 def pack_args(values: Iterable[str]) -> str:

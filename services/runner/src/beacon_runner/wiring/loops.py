@@ -4,7 +4,7 @@ import os
 import re
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_hex
 
 from prometheus_client import CollectorRegistry
@@ -37,8 +37,8 @@ from beacon_runner.redis_queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL
 from beacon_runner.worker.executor import Executor
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
+from beacon_runner.worker.pending_reports import PendingReports
 from beacon_runner.worker.pool import ClaimDependencies, Pool
-from beacon_runner.worker.post_commit import PostCommit
 from beacon_runner.worker.recorder import Recorder
 from beacon_runner.worker.service import Worker, WorkerParts
 
@@ -89,15 +89,25 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
     """The worker and its wake-up subscription, in the order of their start."""
     config, clock, metrics = transport.config.runner, transport.clock, transport.metrics
     name = worker_name()
-    recorder = Recorder(store, clock, metrics)
+    reports = PendingReports()
     runner = JobRunner(
         executor,
-        recorder,
+        reports,
         clock,
+        metrics,
         policy=RetryPolicy(config.job_retries, config.job_retry_delays_s),
         parallelism=transport.config.limits.job_parallelism,
     )
-    heartbeat = _heartbeat(transport, name)
+    heartbeat = Heartbeat(
+        replace(transport.address, timeout_s=config.heartbeat_s),
+        transport.layout,
+        name,
+        clock,
+        metrics,
+        on_lost=runner.release_lost,
+        lease_s=config.lease_s,
+        every_s=config.heartbeat_s,
+    )
     dependencies = ClaimDependencies(
         transport.queue,
         store,
@@ -110,12 +120,12 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
         batch=config.claim_batch,
         lease_s=config.lease_s,
     )
-    pools: list[Pool] = []
-    pools += [Pool(name, pool, dependencies, pools) for name, pool in transport.config.pools.items()]
-    post_commit = PostCommit(
-        transport.queue, runner, heartbeat, name, transport.outbox_notifier.notify, metrics
+    pools = [Pool(name, pool, dependencies) for name, pool in transport.config.pools.items()]
+    notify_outbox = transport.outbox_notifier.notify
+    recorder = Recorder(
+        reports, store, transport.queue, runner, heartbeat, name, notify_outbox, clock, metrics
     )
-    parts = WorkerParts(pools, runner, recorder, post_commit, heartbeat, executor, metrics)
+    parts = WorkerParts(pools, runner, recorder, heartbeat, executor)
     worker = Worker(parts, clock, stop_grace_s=config.stop_grace_s)
     return [worker, Subscriber("worker-wake", transport.address, clock, {WAKE_CHANNEL: worker.notify})]
 
@@ -161,19 +171,3 @@ def worker_name() -> str:
     """A unique name of this process, readable in Redis and in the jobs table."""
     host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:40]
     return f"{host}-{os.getpid()}-{token_hex(3)}"
-
-
-def _heartbeat(transport: Transport, worker: str) -> Heartbeat:
-    runner = transport.config.runner
-    address = RedisAddress(
-        transport.address.url, cluster=transport.address.cluster, timeout_s=runner.heartbeat_s
-    )
-    return Heartbeat(
-        address,
-        transport.layout,
-        worker,
-        transport.clock,
-        transport.metrics,
-        lease_s=runner.lease_s,
-        every_s=runner.heartbeat_s,
-    )

@@ -13,7 +13,7 @@ from beacon_lifecycle import TaskSet
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.ports.router import InferencePort, RouterBusy, RouterRefused, RouterUnreachable
-from beacon_runner.worker.outcomes import NotAccepted, Outcome, worker_error
+from beacon_runner.worker.run import NotAccepted, Outcome, worker_error
 
 log = structlog.get_logger(__name__)
 
@@ -75,25 +75,24 @@ class RouterExecutor:
         await self._tasks.close()
 
     async def _run(self, request: InferenceRequest, done: Done, *, again: bool) -> None:
-        done(await self._outcome(request, again=again))
-
-    async def _outcome(self, request: InferenceRequest, *, again: bool) -> Outcome:
+        outcome: Outcome
         try:
-            return await self._router.infer(request, again=again)
+            outcome = await self._router.infer(request, again=again)
         except RouterBusy as busy:
-            return NotAccepted(self._delays.bounded(busy.retry_after_s), busy.reason)
+            outcome = NotAccepted(self._delays.bounded(busy.retry_after_s), busy.reason)
         except RouterUnreachable as unreachable:
             # Users see one constant reason: router and cause can differ at each attempt.
             log.info("router_unreachable", execution=request.request_id, reason=unreachable.reason)
-            return NotAccepted(self._delays.bounded(self._delays.unreachable_s), UNREACHABLE)
+            outcome = NotAccepted(self._delays.bounded(self._delays.unreachable_s), UNREACHABLE)
         except RouterRefused as refused:
+            outcome = refused.failure
             if refused.problem.code == STALE_FENCE:
                 # This worker has lost the job: its next record is refused, and nothing more should start.
-                return NotAccepted(self._delays.bounded(self._delays.unreachable_s), refused.failure.message)
-            return refused.failure
+                outcome = NotAccepted(self._delays.bounded(self._delays.unreachable_s), outcome.message)
         except Exception as error:
             log.exception("execution_failed_unexpectedly", execution=request.request_id)
-            return worker_error(error)
+            outcome = worker_error(error)
+        done(outcome)
 
 
 def request_of(job: ClaimedJob, pending: PendingExecution, timeout_s: float) -> InferenceRequest:

@@ -1,5 +1,6 @@
 """Renews the leases of a process from a separate thread, so that a busy event loop does not lose them."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -24,6 +25,9 @@ class Heartbeat:
 
     If no heartbeat succeeded within the lease, `alive` is false and the process must not claim: its messages
     may be leased by another worker already.
+
+    `on_lost` is called on the event loop with the ids of messages that another worker has leased. The
+    messages that it returns are not renewed any more.
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class Heartbeat:
         clock: Clock,
         metrics: LoopMetrics,
         *,
+        on_lost: Callable[[Sequence[str]], Iterable[Message]],
         lease_s: float,
         every_s: float,
     ) -> None:
@@ -45,7 +50,8 @@ class Heartbeat:
         self._metrics = metrics
         self._lease_s = lease_s
         self._every_s = every_s
-        self._lost: Callable[[Sequence[str]], None] = lambda _: None
+        self._on_lost = on_lost
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._held: dict[str, Message] = {}
         self._renewed_at = clock.now()
         self._stopping = threading.Event()
@@ -62,9 +68,9 @@ class Heartbeat:
         for message in messages:
             self._held.pop(message.id, None)
 
-    def start(self, lost: Callable[[Sequence[str]], None]) -> None:
-        """`lost` is called in the thread with the ids of messages that another worker has leased."""
-        self._lost = lost
+    def start(self) -> None:
+        """Called on the event loop."""
+        self._loop = asyncio.get_running_loop()
         self._renewed_at = self._clock.now()
         self._thread.start()
 
@@ -91,14 +97,17 @@ class Heartbeat:
         pairs = chain.from_iterable((message_id, payload_of(message)) for message_id, message in held)
         arguments: list[str | int] = [*self._layout.arguments, lease_ms, self._worker, *pairs]
         lost, restored, retaken = self._run(Operation.EXTEND, arguments)
-        if lost:
-            self._lost(lost)
+        if lost and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._drop_lost, lost)
         # The event loop drops a message before it acknowledges it in Redis: messages that were dropped in the
         # meantime have been restored by mistake.
         if dropped := self._dropped(restored):
             self._run(Operation.ACK, [*self._layout.arguments, self._worker, pack_args(dropped)])
         if dropped := self._dropped(retaken):
             self._run(Operation.NACK, [*self._layout.arguments, self._worker, *dropped])
+
+    def _drop_lost(self, message_ids: Sequence[str]) -> None:
+        self.drop(self._on_lost(message_ids))
 
     def _dropped(self, message_ids: Sequence[str]) -> list[str]:
         return [message_id for message_id in message_ids if message_id not in self._held]

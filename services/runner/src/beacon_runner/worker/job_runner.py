@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Protocol
 
 import structlog
 
 from beacon_contracts.ids import JobId, encode_job_id
 from beacon_lifecycle import Clock
+from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.stage_result import Returned
-from beacon_runner.domain.verdict import dead_verdict
+from beacon_runner.metrics import LoopMetrics
 from beacon_runner.worker.executor import Executor, Handle
-from beacon_runner.worker.outcomes import Outcome, worker_error
-from beacon_runner.worker.run import JobRun
+from beacon_runner.worker.pending_reports import PendingReports
+from beacon_runner.worker.run import JobRun, Outcome, worker_error
 
 log = structlog.get_logger(__name__)
 
@@ -32,22 +32,13 @@ class Slot:
     starting: bool = False
 
 
-class ReportSink(Protocol):
-    """Receives runs that have something to record."""
-
-    def add(self, run: JobRun) -> None: ...
-
-    def add_started(self, run: JobRun) -> None: ...
-
-    def discard(self, run: JobRun) -> None: ...
-
-
 class JobRunner:
     def __init__(
         self,
         executor: Executor,
-        reports: ReportSink,
+        reports: PendingReports,
         clock: Clock,
+        metrics: LoopMetrics,
         *,
         policy: RetryPolicy,
         parallelism: int,
@@ -56,6 +47,7 @@ class JobRunner:
         self._executor = executor
         self._reports = reports
         self._clock = clock
+        self._metrics = metrics
         self._policy = policy
         self._parallelism = parallelism
         self._random = random or Random()  # noqa: S311 - spreads retries, keeps no secret
@@ -87,9 +79,16 @@ class JobRunner:
             self._empty.set()
         return slot.run
 
-    def find(self, message_ids: Iterable[str]) -> list[JobRun]:
+    def release_lost(self, message_ids: Iterable[str]) -> list[Message]:
+        """Another worker has leased these messages: release their jobs; returns the messages of those."""
         wanted = set(message_ids)
-        return [slot.run for slot in self._slots.values() if slot.run.message.id in wanted]
+        lost = [slot.run for slot in self._slots.values() if slot.run.message.id in wanted]
+        for run in lost:
+            self.release(run.job.id)
+        if lost:
+            self._metrics.leases_lost.inc(len(lost))
+            log.warning("leases_lost", count=len(lost), first=encode_job_id(lost[0].job.id))
+        return [run.message for run in lost]
 
     async def wait_empty(self, within_s: float) -> bool:
         """Wait until all jobs are recorded; false after `within_s`."""
@@ -116,7 +115,7 @@ class JobRunner:
             self._start(slot, pending)
         slot.starting = False
         if run.verdict is None and run.is_settled:
-            self._decide(run)
+            run.verdict = run.decide(self._policy, self._random.random())
         if run.verdict is not None or run.has_results:
             self._reports.add(run)
         elif run.unrecorded:
@@ -141,14 +140,6 @@ class JobRunner:
         slot.run.finish(pending, outcome, started_at, self._clock.unix())
         if not slot.starting:  # otherwise the loop in `_advance` continues
             self._advance(slot)
-
-    def _decide(self, run: JobRun) -> None:
-        try:
-            run.verdict = run.decide(self._policy, self._random.random())
-        except Exception as error:
-            log.exception("verdict_failed", job=encode_job_id(run.job.id))
-            failure = worker_error(error, retryable=False)
-            run.verdict = dead_verdict(run.job, failure.code, failure, some_completed=run.some_completed)
 
     def _cancel_handles(self, slot: Slot) -> None:
         for handle in slot.handles.values():

@@ -1,5 +1,6 @@
 """A number of slots and the classes that they serve: claims as many jobs as fit and starts them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,18 +39,13 @@ class ClaimDependencies:
 
 
 class Pool:
-    """`peers` are all pools of the process: they are notified when more waits than this pool can take."""
-
-    def __init__(
-        self, name: str, config: PoolConfig, dependencies: ClaimDependencies, peers: "Sequence[Pool]" = ()
-    ) -> None:
+    def __init__(self, name: str, config: PoolConfig, dependencies: ClaimDependencies) -> None:
         self.name = name
         self.wakeup = WakeEvent()
         self._free = config.slots
-        self._classes: Sequence[JobClass] = config.served
+        self.classes: Sequence[JobClass] = config.served
+        self.may_have_work = True  # something may be waiting that the last claim has not returned
         self._dependencies = dependencies
-        self._peers = peers
-        self._may_have_work = True  # something may be waiting that the last claim has not returned
         self._claiming = False
         dependencies.metrics.running.labels(name).set_function(lambda: config.slots - self._free)
 
@@ -58,12 +54,9 @@ class Pool:
         """Whether it would claim immediately after a notification."""
         return self._free > 0 and not self._claiming
 
-    def serves(self, job_class: str) -> bool:
-        return job_class in self._classes
-
     def notify(self) -> None:
         """Messages may be waiting for this pool."""
-        self._may_have_work = True
+        self.may_have_work = True
         self.wakeup.set()
 
     async def run_once(self) -> RunResult:
@@ -72,10 +65,10 @@ class Pool:
         limit = min(self._free, given.batch)
         if limit <= 0 or not given.heartbeat.alive:
             return RunResult(0)
-        self._claiming, self._may_have_work = True, False
+        self._claiming, self.may_have_work = True, False
         try:
             asked_at = given.clock.now()
-            messages = await given.queue.claim(self._classes, limit, given.worker)
+            messages = await given.queue.claim(self.classes, limit, given.worker)
             if not messages:
                 return RunResult(0)
             if given.clock.now() - asked_at > given.lease_s / 2:
@@ -85,12 +78,9 @@ class Pool:
                 await given.queue.nack(messages, given.worker)
                 return RunResult(0)
             if len(messages) == limit:
-                self._may_have_work = True
-                for pool in self._peers:
-                    if pool is not self:
-                        pool.notify()
+                self.may_have_work = True
             await self._claim_and_start(messages)
-            return RunResult(len(messages), more=self._may_have_work and self._free > 0)
+            return RunResult(len(messages), more=self.may_have_work and self._free > 0)
         finally:
             self._claiming = False
 
@@ -107,9 +97,10 @@ class Pool:
             raise
         by_job = {message.job: message for message in messages}
         now = given.clock.unix()
+        for job_class, count in Counter(by_job[job.id].job_class for job in jobs).items():
+            given.metrics.jobs_claimed.labels(job_class).inc(count)
         for job in jobs:
             run = build_run(by_job[job.id], job, now, max_deliveries=given.max_deliveries)
-            given.metrics.claimed.labels(run.message.job_class).inc()
             older = given.runner.begin(run, self._free_slot)
             if older is not None and older.message.id != run.message.id:
                 given.heartbeat.drop([older.message])  # its lease expires
@@ -130,5 +121,5 @@ class Pool:
 
     def _free_slot(self) -> None:
         self._free += 1
-        if self._may_have_work:
+        if self.may_have_work:
             self.wakeup.set()

@@ -1,123 +1,123 @@
-"""Records the reports of runs: those that arrive during a write share the next one, in one transaction.
+"""Writes the reports of runs to Postgres, then releases what has ended and updates Redis.
 
 Several writers run concurrently, so that the worker continues while Postgres writes; see ADR 12.
-
-The start of an execution is recorded after `START_DELAY_S`, and not separately if its result arrives before.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
 from beacon_lifecycle import Clock
+from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.json_limits import NOT_RECORDABLE, unstorable
-from beacon_runner.domain.stage_result import Dead, StageReport
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.stage_result import Dead, Finished, Returned, StageReport
 from beacon_runner.domain.verdict import dead_verdict
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
+from beacon_runner.ports.queue import MessageQueue
+from beacon_runner.worker.heartbeat import Heartbeat
+from beacon_runner.worker.job_runner import JobRunner
+from beacon_runner.worker.pending_reports import PendingReports
 from beacon_runner.worker.run import JobRun
 
 log = structlog.get_logger(__name__)
 
-START_DELAY_S = 0.1
 MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 2.0
 
-OnRecorded = Callable[[Sequence[JobRun], Sequence[StageReport], frozenset[JobId]], Awaitable[None]]
 
-
+@dataclass(frozen=True, slots=True)
 class Recorder:
-    def __init__(
-        self,
-        store: ClaimStore,
-        clock: Clock,
-        metrics: LoopMetrics,
-        *,
-        max_jobs: int = 1_000,
-        max_executions: int = 2_000,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._metrics = metrics
-        self._max_jobs = max_jobs
-        self._max_executions = max_executions
-        self._waiting: dict[JobRun, None] = {}
-        self._writing: set[JobRun] = set()
-        self._started: dict[JobRun, None] = {}
-        self._added = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+    """Redis is updated after Postgres: a message that it keeps too long is stale when claimed."""
 
-    def add(self, run: JobRun) -> None:
-        """The run has results to record; its report is taken when the write starts."""
-        self._started.pop(run, None)
-        self._waiting[run] = None
-        self._idle.clear()
-        self._added.set()
+    pending: PendingReports
+    store: ClaimStore
+    queue: MessageQueue
+    runner: JobRunner
+    heartbeat: Heartbeat
+    worker: str
+    notify_outbox: Callable[[], None]
+    clock: Clock
+    metrics: LoopMetrics
 
-    def add_started(self, run: JobRun) -> None:
-        """The run has only starts to record."""
-        if not self._started:
-            asyncio.get_running_loop().call_later(START_DELAY_S, self._add_all_started)
-        self._started[run] = None
-
-    def discard(self, run: JobRun) -> None:
-        self._started.pop(run, None)
-        self._waiting.pop(run, None)
-
-    async def wait_idle(self) -> None:
-        """Wait until everything that was added is written."""
-        await self._idle.wait()
-
-    async def run(self, on_recorded: OnRecorded) -> None:
-        """One writer; ends when cancelled. `on_recorded` gets a write's runs, reports, applied jobs."""
+    async def run(self) -> None:
+        """One writer; ends when cancelled."""
         while True:
-            await self._added.wait()
-            self._added.clear()
-            while runs := self._take():
-                reports = [run.take_report() for run in runs]
-                applied = await self._write(reports)
-                self._metrics.result_batch_size.observe(len(reports))
-                await on_recorded(runs, reports, applied)
-                self._writing.difference_update(runs)
-            if not self._writing:
-                self._idle.set()
+            runs = await self.pending.take()
+            reports = [run.take_report() for run in runs]
+            applied = await self._write(reports)
+            self.metrics.result_batch_size.observe(len(reports))
+            self._count_verdicts(reports, applied)
+            await self._release(runs, reports, applied)
+            self.pending.written(runs)
 
-    def _add_all_started(self) -> None:
-        for run in list(self._started):
-            self.add(run)
-
-    def _take(self) -> list[JobRun]:
-        taken: list[JobRun] = []
-        executions = 0
-        for run in self._waiting:
-            if run in self._writing:  # one write at a time for each job: its reports keep their order
+    async def _release(
+        self, runs: Sequence[JobRun], reports: Sequence[StageReport], applied: frozenset[JobId]
+    ) -> None:
+        done: list[Message] = []
+        returned: list[Message] = []
+        lost: list[Message] = []
+        for run, report in zip(runs, reports, strict=True):
+            if run.released:
                 continue
-            taken.append(run)
-            executions += run.unrecorded
-            if len(taken) >= self._max_jobs or executions >= self._max_executions:
-                break
-        for run in taken:
-            del self._waiting[run]
-        self._writing.update(taken)
-        return taken
+            if run.job.id not in applied:
+                lost.append(run.message)
+            elif isinstance(report.verdict, Returned):
+                returned.append(run.message)
+            elif report.verdict is not None:
+                done.append(run.message)
+        ended = [*done, *returned, *lost]
+        for message in ended:
+            self.runner.release(message.job)
+        self.heartbeat.drop(ended)
+        if lost:
+            self.metrics.fence_conflicts.inc(len(lost))
+            log.warning("fence_conflicts_found", count=len(lost), first=str(lost[0].job))
+        changed = applied.difference(message.job for message in done)
+        # A lost job is returned, too: its next claim shows whether it has ended.
+        await self._update_queue(done=done, returned=[*returned, *lost], changed=list(changed))
+
+    async def _update_queue(
+        self, *, done: Sequence[Message], returned: Sequence[Message], changed: Sequence[JobId]
+    ) -> None:
+        try:
+            if changed:
+                await self.queue.notify_watchers(changed)
+            if done:
+                await self.queue.ack(done)  # notifies the watchers, too
+            if returned:
+                await self.queue.nack(returned, self.worker)
+        except REDIS_ERRORS as error:
+            log.warning("queue_update_failed", messages=len(done) + len(returned), error=str(error))
+
+    def _count_verdicts(self, reports: Sequence[StageReport], applied: frozenset[JobId]) -> None:
+        verdicts = Counter(
+            type(report.verdict)
+            for report in reports
+            if report.verdict is not None and report.claimed.id in applied
+        )
+        for verdict, count in verdicts.items():
+            self.metrics.verdicts.labels(verdict.__name__).inc(count)
+        if verdicts.keys() - {Finished, Returned}:
+            self.notify_outbox()  # next stages, retries and dead letters wait in the outbox
 
     async def _write(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         """Retries until Postgres answers. If it refuses the reports, the bad one is found by halving."""
         pause_s = MIN_PAUSE_S
         while True:
             try:
-                return await self._store.record(reports)
+                return await self.store.record(reports)
             except StoreUnavailableError as error:
                 log.warning("record_retried", jobs=len(reports), error=str(error))
             except Exception:
                 log.exception("record_failed", jobs=len(reports))
                 return await self._write_separately(reports)
-            await self._clock.sleep(pause_s)
+            await self.clock.sleep(pause_s)
             pause_s = min(pause_s * 2, MAX_PAUSE_S)
 
     async def _write_separately(self, reports: Sequence[StageReport]) -> frozenset[JobId]:

@@ -1,12 +1,14 @@
 """One delivery of a job: what is left to start, what runs, what has to be recorded. No I/O."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
-from beacon_contracts.failures import Failure
+from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import encode_job_id
-from beacon_contracts.inference import Failover, InferenceView
+from beacon_contracts.inference import Failover, InferenceState, InferenceView
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.json_limits import stored_form
 from beacon_runner.domain.messages import Message
@@ -27,9 +29,32 @@ from beacon_runner.domain.stage_result import (
     Verdict,
 )
 from beacon_runner.domain.verdict import PERMANENT, dead_verdict, decide, defer, poison_verdict
-from beacon_runner.worker.outcomes import STATE_OF_RESULT, NotAccepted, Outcome, worker_error
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NotAccepted:
+    """The router did not accept it now: it has not run, and no attempt is charged."""
+
+    delay_s: float
+    reason: str
+
+
+Outcome = InferenceView | Failure | NotAccepted
+
+STATE_OF_RESULT = {
+    InferenceState.COMPLETED: ExecutionState.COMPLETED,
+    InferenceState.FAILED: ExecutionState.FAILED,
+    InferenceState.CANCELLED: ExecutionState.CANCELLED,
+}
+
+
+class _Start(NamedTuple):
+    """An execution that runs, at Unix time `at`; most have ended before their start is recorded."""
+
+    pending: PendingExecution
+    at: float
 
 
 def build_run(message: Message, job: ClaimedJob, now: float, *, max_deliveries: int) -> "JobRun":
@@ -50,6 +75,13 @@ def build_run(message: Message, job: ClaimedJob, now: float, *, max_deliveries: 
     return run
 
 
+def worker_error(error: Exception, *, retryable: bool = True) -> Failure:
+    """An unexpected error of the worker: it costs this job an attempt and affects no other job."""
+    return Failure(
+        code="worker_error", stage=FailureStage.TRANSPORT, retryable=retryable, message=repr(error)[:500]
+    )
+
+
 class JobRun:
     """`start_next` returns executions to start, `finish` takes their outcomes; when settled, `decide`."""
 
@@ -63,7 +95,7 @@ class JobRun:
         self._left.reverse()  # the next one is taken from the end
         self._start_reported = {one.ordinal for one in job.recorded_executions if one.start_reported}
         self._running: set[int] = set()
-        self._unrecorded: dict[int, ExecutionReport] = {}
+        self._unrecorded: dict[int, ExecutionReport | _Start] = {}
         self._results: list[ExecutionReport] = []
         self._recorded: tuple[ExecutionReport, ...] = ()
         self._deferred: NotAccepted | None = None
@@ -86,7 +118,7 @@ class JobRun:
     @property
     def has_results(self) -> bool:
         """Whether more than starts is unrecorded."""
-        return any(one.state is not ExecutionState.RUNNING for one in self._unrecorded.values())
+        return any(not isinstance(one, _Start) for one in self._unrecorded.values())
 
     def start_next(self, parallelism: int) -> PendingExecution | None:
         """The next execution to start, if one is left and fewer than `parallelism` run."""
@@ -98,14 +130,7 @@ class JobRun:
 
     def mark_running(self, pending: PendingExecution, at: float) -> None:
         """It did not end immediately: its start is recorded, unless its result is in the same flush."""
-        ordinal = pending.execution.ordinal
-        self._unrecorded[ordinal] = ExecutionReport(
-            pending.execution,
-            ExecutionState.RUNNING,
-            pending.attempt,
-            started_at=at,
-            start_reported=ordinal in self._start_reported,
-        )
+        self._unrecorded[pending.execution.ordinal] = _Start(pending, at)
 
     def finish(self, pending: PendingExecution, outcome: Outcome, started_at: float, at: float) -> None:
         ordinal = pending.execution.ordinal
@@ -129,19 +154,37 @@ class JobRun:
         self._left, self.verdict = [], verdict
 
     def decide(self, policy: RetryPolicy, chance: float) -> Verdict:
-        if self._deferred is not None:
-            asked_s, reason = self._deferred.delay_s, self._deferred.reason
-            return defer(self.job, asked_s, reason, policy, chance, progressed=bool(self._results))
-        return decide(self.job, self._plan, self._results, policy, chance)
+        """Never raises, for the same reason as `build_run`."""
+        try:
+            if self._deferred is not None:
+                asked_s, reason = self._deferred.delay_s, self._deferred.reason
+                return defer(self.job, asked_s, reason, policy, chance, progressed=bool(self._results))
+            return decide(self.job, self._plan, self._results, policy, chance)
+        except Exception as error:
+            log.exception("verdict_failed", job=encode_job_id(self.job.id))
+            failure = worker_error(error, retryable=False)
+            return dead_verdict(self.job, failure.code, failure, some_completed=self.some_completed)
 
     def take_report(self) -> StageReport:
         """All that is not recorded yet; from now on it counts as recorded."""
-        executions = tuple(self._unrecorded.values())
+        executions = tuple(
+            [self._start_report(one) if isinstance(one, _Start) else one for one in self._unrecorded.values()]
+        )
         report = StageReport(self.job, executions, self.verdict, self._recorded)
         self._start_reported.update(self._unrecorded)
         self._recorded += executions
         self._unrecorded = {}
         return report
+
+    def _start_report(self, start: "_Start") -> ExecutionReport:
+        execution = start.pending.execution
+        return ExecutionReport(
+            execution,
+            ExecutionState.RUNNING,
+            start.pending.attempt,
+            started_at=start.at,
+            start_reported=execution.ordinal in self._start_reported,
+        )
 
     def _defer(self, pending: PendingExecution, outcome: NotAccepted, *, start_reported: bool) -> None:
         self._left.append(pending)

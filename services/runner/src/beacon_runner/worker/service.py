@@ -3,16 +3,15 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
-from beacon_lifecycle import Clock, Loop, TaskSet
-from beacon_runner.metrics import LoopMetrics
+from beacon_lifecycle import Clock, Loop, RunResult, TaskSet
 from beacon_runner.worker.executor import Executor
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.pool import Pool
-from beacon_runner.worker.post_commit import PostCommit
 from beacon_runner.worker.recorder import Recorder
 
 log = structlog.get_logger(__name__)
@@ -28,10 +27,8 @@ class WorkerParts:
     pools: Sequence[Pool]
     runner: JobRunner
     recorder: Recorder
-    post_commit: PostCommit
     heartbeat: Heartbeat
     executor: Executor
-    metrics: LoopMetrics
 
 
 class Worker:
@@ -45,7 +42,7 @@ class Worker:
         self._loops = [
             Loop(
                 f"pool-{pool.name}",
-                pool.run_once,
+                partial(self._claim, pool),
                 interval_s=POLL_INTERVAL_S,
                 clock=clock,
                 wakeup=pool.wakeup,
@@ -56,20 +53,15 @@ class Worker:
 
     def notify(self, job_class: str) -> None:
         """Messages were queued in this class, or with an empty name in any. One ready pool is enough."""
-        serving = [pool for pool in self._parts.pools if not job_class or pool.serves(job_class)]
+        serving = [pool for pool in self._parts.pools if not job_class or job_class in pool.classes]
         ready = [pool for pool in serving if job_class and pool.is_ready]
         for pool in ready[:1] or serving:
             pool.notify()
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-
-        def release_lost(message_ids: Sequence[str]) -> None:
-            loop.call_soon_threadsafe(self._release_lost, message_ids)
-
-        self._parts.heartbeat.start(release_lost)
+        self._parts.heartbeat.start()
         for number in range(CONCURRENT_FLUSHES):
-            self._tasks.spawn(f"recorder-{number}", self._parts.recorder.run(self._parts.post_commit))
+            self._tasks.spawn(f"recorder-{number}", self._parts.recorder.run())
         for ticker in self._loops:
             await ticker.start()
 
@@ -96,20 +88,18 @@ class Worker:
             parts.runner.return_all()
         try:
             async with asyncio.timeout(LAST_WRITE_TIMEOUT_S):
-                await parts.recorder.wait_idle()
+                await parts.recorder.pending.wait_idle()
         except TimeoutError:
             log.warning("results_not_recorded", jobs=len(parts.runner))
         await asyncio.to_thread(parts.heartbeat.stop)
         await parts.executor.close()
         await self._tasks.close()
 
-    def _release_lost(self, message_ids: Sequence[str]) -> None:
-        """The heartbeat found that another worker has leased these messages."""
-        parts = self._parts
-        lost = parts.runner.find(message_ids)
-        for run in lost:
-            parts.runner.release(run.job.id)
-        parts.heartbeat.drop(run.message for run in lost)
-        if lost:
-            parts.metrics.fence_conflicts.inc(len(lost))
-            log.warning("leases_lost", count=len(lost), first=str(lost[0].job.id))
+    async def _claim(self, pool: Pool) -> RunResult:
+        """Claim for one pool; if more waits than it took, the other pools may take it."""
+        result = await pool.run_once()
+        if result.count and pool.may_have_work:
+            for other in self._parts.pools:
+                if other is not pool:
+                    other.notify()
+        return result

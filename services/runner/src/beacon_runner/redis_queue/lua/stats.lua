@@ -1,7 +1,7 @@
 -- The state of all queues at one moment.
 -- KEYS 1-5 as in layout.inc.lua, 6 dead LIST
 -- ARGV 1-3 as in layout.inc.lua, 4 how many lanes to list for each class, then the classes
--- Returns {retries, dead, leases, expired leases, next retry in ms or '', class rows}; a row is
+-- Returns {retries, dead, leases, expired leases, class rows}; a row is
 --   {class, waiting, in front, paused 0/1, lanes, {lane, waiting in it, running of it, …}}.
 -- include layout.inc.lua
 local rows = {}
@@ -16,6 +16,5 @@ for i = 5, #ARGV do
     redis.call('LLEN', front_of(class)), redis.call('SISMEMBER', paused, class),
     redis.call('LLEN', ring_of(class)), lanes }
 end
-local next_retry = redis.call('ZRANGE', retries, 0, 0, 'WITHSCORES')[2] or ''
 return { redis.call('ZCARD', retries), redis.call('LLEN', KEYS[6]), redis.call('ZCARD', leases),
-  redis.call('ZCOUNT', leases, '-inf', now_ms()), next_retry, rows }
+  redis.call('ZCOUNT', leases, '-inf', now_ms()), rows }
