@@ -267,3 +267,19 @@ def test_only_the_next_request_is_reported_as_next() -> None:
     reasons = [str(scheduler.why(0.0, RequestId(f"r{number}"))) for number in (1, 2, 3)]
     assert [reason.startswith("next") for reason in reasons] == [True, False, False]
     assert reasons[2].startswith("behind 2")
+
+
+def test_an_arrival_after_a_long_simulation_is_estimated_by_its_own_place() -> None:
+    """The simulation is kept for some milliseconds; the new request of the highest tier is not part of it."""
+    scheduler = _scheduler()
+    for number in range(300):
+        _submit(scheduler, f"bulk {number}", user="bulk")
+    assert scheduler.eta(0.0, RequestId("bulk 299")) is not None
+    scheduler.submit(0.01, Request(RequestId("urgent"), "a", "US", 0, user="urgent"))
+
+    eta = scheduler.eta(0.01, RequestId("urgent"))
+    last = scheduler.eta(0.01, RequestId("bulk 299"))
+
+    assert eta is not None
+    assert last is not None
+    assert eta.p50_s < last.p50_s / 50

@@ -81,6 +81,8 @@ class Estimator:
 
     def _start_in(self, now: float, domain: CompetitionDomain, queued: QueuedRequest, ahead: int) -> float:
         simulation = self._simulation(now, domain, queued.seq)
+        if queued.seq > simulation.last_seq:
+            return simulation.at_pace(ahead)
         starts_at = simulation.starts.get(queued.request.id)
         return simulation.later(ahead) if starts_at is None else starts_at
 

@@ -57,8 +57,12 @@ class PolicySimulation:
 
     def later(self, ahead: int) -> float:
         """When a request starts that the simulation did not reach, with so many waiting ones before it."""
+        return max(self.ended_at, self.at_pace(ahead))
+
+    def at_pace(self, ahead: int) -> float:
+        """When a request starts that arrived after the simulation was made."""
         pace_s = (self.ended_at - self.made_at) / max(1, len(self.starts))
-        return max(self.ended_at, self.made_at + pace_s * (ahead + 1))
+        return self.made_at + pace_s * (ahead + 1)
 
     def _run(self, now: float) -> None:
         for each in self._fork.sets:
