@@ -60,6 +60,21 @@ async def test_holders_keep_their_slots_when_all_is_flushed(harness: RedisHarnes
     assert (await other.renew(GPU, [], [D])).held == frozenset()
 
 
+async def test_a_silent_holder_keeps_its_slots_for_a_whole_lease_after_a_flush(harness: RedisHarness) -> None:
+    holder, other = await harness.process(), await harness.process()
+    await holder.acquire(GPU, [A, B, C])
+
+    async with Redis.from_url(harness.url) as admin:
+        await admin.flushall()
+    await other.acquire(GPU, [D])
+    await harness.pass_time(harness.lease_s * 0.8)
+    late = await other.renew(GPU, [], [D])
+    kept = await holder.renew(GPU, [A, B, C], [])
+
+    assert late.held == frozenset()
+    assert kept.held == {A, B, C}
+
+
 async def test_slots_survive_an_outage_longer_than_the_lease(
     harness: RedisHarness, server: RedisServer
 ) -> None:

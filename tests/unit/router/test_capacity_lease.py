@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from beacon_lifecycle import ManualClock
 from beacon_router.limits import CapacityLease, MemoryLimiter, Token, TokenStatus
-from beacon_router.limits.port import SharedLimit
+from beacon_router.limits.port import LimiterUnavailableError, SharedLimit
 
 LEASE_S = 10.0
 
@@ -43,6 +43,62 @@ async def test_capacity_is_zero_after_the_lease_without_renewal() -> None:
         assert capacities == [2, 0, 2]
     finally:
         await lease.stop()
+
+
+async def test_runs_whose_tokens_another_process_took_are_revoked() -> None:
+    """The renewal after a long stop shows which tokens are left."""
+    clock = ManualClock()
+    limiter = Sleepy(clock)
+    limit = SharedLimit("group:modal", 4)
+    revoked: list[int] = []
+    stopped = CapacityLease(limit, limiter, clock, lambda _: None, revoked.append)
+    await stopped.start()
+    try:
+        stopped.set_demand(4)
+        await clock.advance(0)
+        for _ in range(4):
+            stopped.acquired()
+        limiter.awake.clear()
+        await clock.advance(LEASE_S * 2)
+        taken = await limiter.acquire(limit, [Token("1"), Token("2"), Token("3")])
+        assert (len(taken.held), revoked) == (3, []), "nothing is known before the renewal"
+
+        limiter.awake.set()
+        await clock.advance(0)
+        assert revoked[0] == 3
+    finally:
+        await stopped.stop()
+
+
+async def test_all_runs_are_revoked_when_the_lease_ends_out_of_reach() -> None:
+    clock = ManualClock()
+    limiter = Unreachable(clock, lease_s=LEASE_S)
+    revoked: list[int] = []
+    lease = CapacityLease(SharedLimit("group:modal", 4), limiter, clock, lambda _: None, revoked.append)
+    await lease.start()
+    try:
+        lease.set_demand(2)
+        await clock.advance(0)
+        lease.acquired()
+        lease.acquired()
+        limiter.reachable = False
+
+        await clock.advance(LEASE_S * 0.85)
+        assert revoked == []
+        await clock.advance(LEASE_S * 0.1)
+        assert revoked[0] == 2, "before the server grants the slots to another process"
+    finally:
+        limiter.reachable = True
+        await lease.stop()
+
+
+class Unreachable(MemoryLimiter):
+    reachable = True
+
+    async def renew(self, limit: SharedLimit, held: Sequence[Token], waiting: Sequence[Token]) -> TokenStatus:
+        if not self.reachable:
+            raise LimiterUnavailableError("no connection")
+        return await super().renew(limit, held, waiting)
 
 
 class Counting(MemoryLimiter):

@@ -51,7 +51,7 @@ class Process:
 
     def __init__(self, limiter: MemoryLimiter, clock: ManualClock) -> None:
         self.limiter = Forgetful(limiter)
-        self.lease = CapacityLease(LIMIT, self.limiter, clock, lambda _: self.pump())
+        self.lease = CapacityLease(LIMIT, self.limiter, clock, lambda _: self.pump(), self.abort)
         self.work = 0
         self.used = 0
 
@@ -60,6 +60,12 @@ class Process:
             self.lease.acquired()
             self.used += 1
         self.lease.set_demand(self.work)
+
+    def abort(self, count: int) -> None:
+        """Aborted runs wait again."""
+        for _ in range(count):
+            self.used -= 1
+            self.lease.released()
 
     def end_one(self) -> None:
         self.used -= 1

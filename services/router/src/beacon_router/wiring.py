@@ -60,7 +60,14 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     capacity = (
         None
         if limiter is None
-        else SharedCapacity(topology, limiter, scheduler=scheduler, clock=clock, ready=ready)
+        else SharedCapacity(
+            topology,
+            limiter,
+            scheduler=scheduler,
+            clock=clock,
+            ready=ready,
+            requeue=lambda run: dispatch.runs.requeue(run),  # noqa: PLW0108  (built below)
+        )
     )
     dispatch = DispatchService(
         topology,
@@ -115,6 +122,7 @@ def _events(
         run_started=(metrics.run_started, *([capacity.run_started] if capacity else [])),
         run_ended=(metrics.run_ended, recheck.run_ended, *([capacity.run_ended] if capacity else [])),
         inference_ended=(metrics.inference_ended,),
+        before_dispatch=(capacity.before_dispatch,) if capacity else (),
         dispatched=(capacity.dispatched,) if capacity else (),
     )
 

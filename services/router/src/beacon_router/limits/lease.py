@@ -23,18 +23,28 @@ RENEWALS_PER_LEASE = 3
 # How long a granted token may stay unused although others wait, because a run may need a token of another
 # limit too. Otherwise two processes that each wait for the other's token would exchange theirs continuously.
 HOLD_UNUSED_S = 0.05
+# The part of the lease after the last renewal in which its tokens count here. The rest is the time in which
+# aborted calls end at the backends before the server grants their slots to another process.
+USABLE_PART = 0.9
 
 
 class CapacityLease:
-    """A service. `changed` is called with each new capacity, except those that `released` returns."""
+    """A service. `changed` is called with each new capacity, except those that `released` returns; `revoked`
+    with the number of runs that must be aborted because their tokens are lost."""
 
     def __init__(
-        self, limit: SharedLimit, limiter: SlotLimiter, clock: Clock, changed: Callable[[int], None]
+        self,
+        limit: SharedLimit,
+        limiter: SlotLimiter,
+        clock: Clock,
+        changed: Callable[[int], None],
+        revoked: Callable[[int], None] | None = None,
     ) -> None:
         self.limit = limit
         self._limiter = limiter
         self._clock = clock
         self._changed = changed
+        self._revoked = revoked
         self._renew_every_s = limiter.lease_s / RENEWALS_PER_LEASE
         self._held: dict[Token, None] = {}
         self._waiting: dict[Token, None] = {}
@@ -45,6 +55,7 @@ class CapacityLease:
         self._contended = False
         self._granted_at = float("-inf")
         self._renewed_at = clock.now()
+        self._unreachable = False
         self._recheck_at: float | None = None
         self._renew_requested = False
         self._reported = 0
@@ -64,9 +75,23 @@ class CapacityLease:
 
     @property
     def capacity(self) -> int:
-        """Slots that may be used now; 0 if the last successful renewal is a whole lease ago."""
-        overdue = self._clock.now() - self._renewed_at >= self._limiter.lease_s
-        return 0 if overdue else len(self._held)
+        """Slots in which runs may start now; 0 after the lease has ended."""
+        return 0 if self._overdue else len(self._held)
+
+    @property
+    def ends_at(self) -> float:
+        """When the lease ends without another renewal."""
+        return self._renewed_at + self._limiter.lease_s * USABLE_PART
+
+    @property
+    def _overdue(self) -> bool:
+        return self._clock.now() >= self.ends_at
+
+    @property
+    def _sustained(self) -> int:
+        """Runs that may go on. After a lease that ended because this process was stopped, the next renewal
+        shows which tokens are left; if the limiter cannot be reached, none can be relied on."""
+        return 0 if self._overdue and self._unreachable else len(self._held)
 
     # Calls of the dispatcher
 
@@ -119,19 +144,22 @@ class CapacityLease:
             try:
                 await self.step()
             except LimiterUnavailableError as error:
+                self._unreachable = True
                 log.warning("limit_unavailable", limit=self.limit.name, error=str(error))
-            self._report()
+            self.report()
             await self._wakeup.wait(self._pause_s(), self._clock)
 
     async def _watch_lease(self) -> None:
         """The capacity ends with the lease, even while a request to the limiter is pending."""
         while True:
-            self._report()
-            left_s = self._renewed_at + self._limiter.lease_s - self._clock.now()
+            self.report()
+            left_s = self.ends_at - self._clock.now()
             await self._clock.sleep(max(left_s, self._renew_every_s / 4))
 
     async def step(self) -> None:
-        """Acquire, release and renew tokens to match the demand."""
+        """Renew, release and acquire tokens to match the demand."""
+        if self._renewal_due():
+            await self._renew()
         if self._contended:
             self._release_idle()
         self._leave_queue()
@@ -141,8 +169,6 @@ class CapacityLease:
             tokens = [new_token() for _ in range(self._missing)]
             self._waiting |= dict.fromkeys(tokens)
             self._update(await self._limiter.acquire(self.limit, tokens))
-        if self._renewal_due():
-            await self._renew()
 
     # Inside
 
@@ -175,7 +201,7 @@ class CapacityLease:
             self._releasing.append(self._waiting.popitem()[0])
 
     async def _send_releases(self) -> None:
-        self._report()  # first, so that no run starts on them
+        self.report()  # first, so that no run starts on them
         tokens, self._releasing = self._releasing, []
         try:
             await self._limiter.release(self.limit, tokens)
@@ -196,7 +222,9 @@ class CapacityLease:
             if token not in status.held:
                 self._held.pop(token, None)
         self._renewed_at = sent_at
+        self._unreachable = False
         self._update(status)
+        self.report()
 
     def _drop_surplus(self) -> None:
         """Release slots that were not needed since the last renewal."""
@@ -221,7 +249,7 @@ class CapacityLease:
         match event.kind:
             case LimitEventKind.GRANTED:
                 self._grant(event.tokens)
-                self._report()
+                self.report()
             case LimitEventKind.WANTED:
                 self._contended = True
                 if len(self._held) > self._used:
@@ -230,11 +258,14 @@ class CapacityLease:
                 self._renew_requested = True
                 self._wakeup.set()
 
-    def _report(self) -> None:
+    def report(self) -> None:
+        """Report a changed capacity, and the runs that have lost their tokens."""
         capacity = self.capacity
         if capacity != self._reported:
             self._reported = capacity
             self._changed(capacity)
+        if self._revoked is not None and self._used > self._sustained:
+            self._revoked(self._used - self._sustained)
 
     def _renewal_due(self) -> bool:
         now = self._clock.now()

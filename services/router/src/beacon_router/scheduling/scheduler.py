@@ -55,6 +55,10 @@ class Scheduler:
             avoided = self._state.avoided(request.model, failed_in, tried)
             self._accept(now, request, QueueKind.GLOBAL_RETRY, failed_in, avoided)
 
+    def requeue(self, now: float, request: Request) -> None:
+        """Its run was aborted for no fault of its own: join the retry queue of its region."""
+        self._accept(now, request, QueueKind.REGION_RETRY, request.region)
+
     def cancel(self, request: RequestId) -> bool:
         """Remove a waiting request: True. False: it runs (abort it, then call `finished`) or is unknown."""
         queued = self._queues.waiting.get(request)

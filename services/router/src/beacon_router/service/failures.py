@@ -42,6 +42,11 @@ def stopped_running() -> BackendError:
     return BackendError(ROUTER_STOPPING, FailureStage.RUN, True, message, False)
 
 
+def capacity_lost() -> BackendError:
+    message = "the router lost its share of a limit during the run"
+    return BackendError("capacity_lost", FailureStage.RUN, True, message, False)
+
+
 def internal_error(error: Exception) -> BackendError:
     message = f"{type(error).__name__}: {error}"[:300]
     return BackendError("internal_error", FailureStage.RUN, False, message)

@@ -16,6 +16,7 @@ from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import Breakers
 from beacon_router.service.failures import (
     cancelled,
+    capacity_lost,
     client_stopped_reading,
     client_too_slow,
     failure_of,
@@ -114,8 +115,26 @@ class RunController:
             self._scheduler.cancel(inference.id)
         self._end(inference, state, reason)
 
+    def requeue(self, run: Run) -> None:
+        """Abort a run that has lost its share of a limit. It waits again, and no attempt is charged; only a
+        stream that the client has begun to read cannot be repeated. `dispatch_ready` must follow."""
+        inference, sink, attempts = run.inference, run.inference.spec.sink, run.inference.attempts
+        if self._draining or (sink is not None and sink.begun):
+            self.terminate(inference, InferenceState.FAILED, capacity_lost())
+            return
+        log.warning("run_requeued", inference=inference.id, backend=run.start.backend)
+        inference.run = None
+        self._stop(run, capacity_lost())
+        now = self._clock.now()
+        inference.attempts = attempts
+        inference.state = InferenceState.QUEUED
+        inference.waiting_since = now
+        self._scheduler.requeue(now, _request_of(inference))
+
     def dispatch_ready(self) -> None:
         """Start all that can run now, then notify the waiters of inferences that have ended."""
+        for before_dispatch in self._events.before_dispatch:
+            before_dispatch()
         now = self._clock.now()
         for decision in self._scheduler.next(now):
             match decision:

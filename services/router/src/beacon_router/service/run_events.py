@@ -15,5 +15,7 @@ class RunEvents:
     run_ended: Sequence[Callable[[Run, RunOutcome], None]] = ()
     """Called before the freed slot is assigned again."""
     inference_ended: Sequence[Callable[[Inference], None]] = ()
+    before_dispatch: Sequence[Callable[[], None]] = ()
+    """Called before each decision on what starts."""
     dispatched: Sequence[Callable[[], None]] = ()
     """All that can start now has started."""

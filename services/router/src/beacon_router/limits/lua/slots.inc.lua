@@ -10,14 +10,15 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Each process calls several times per lease. Without calls, the server was unavailable or has lost its data, and
--- live holders may be unknown here: they are asked to renew, and nothing is granted for half a lease.
+-- live holders may be unknown here: they are asked to renew, and nothing is granted for one lease, because a holder
+-- that has not lost its own lease yet renews within that time.
 local function quiet_period()
   local known = redis.call('HMGET', seen, 'at', 'quiet')
   local at, until_ms = tonumber(known[1]), tonumber(known[2]) or 0
   local uncertain = not at or (now - at > lease and redis.call('EXISTS', slots) == 1)
   if uncertain then
     local listeners = redis.call('PUBLISH', channel, 'renew')
-    if not first_contact or listeners > 1 then until_ms = now + lease / 2 end
+    if not first_contact or listeners > 1 then until_ms = now + lease end
   end
   redis.call('HSET', seen, 'at', now, 'quiet', until_ms)
   return until_ms > now and until_ms
