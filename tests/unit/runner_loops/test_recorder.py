@@ -33,7 +33,7 @@ class GatedStore:
         raise AssertionError(f"{worker} does not claim {messages} here")
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
-        jobs, gate = frozenset(report.job for report in reports), asyncio.Event()
+        jobs, gate = frozenset(report.claimed.id for report in reports), asyncio.Event()
         self.gates.append((jobs, gate))
         await gate.wait()
         return jobs

@@ -58,7 +58,7 @@ def test_the_list_is_plainly_jobs_only_with_one_lane_and_one_class(config: Beaco
 
 @pytest.mark.parametrize("operation", list(Operation))
 def test_every_operation_says_what_it_is_given_and_what_it_returns(operation: Operation) -> None:
-    text = SCRIPTS.script(operation).text
+    text = SCRIPTS.scripts[operation].text
     assert "-- KEYS 1" in text
     assert "-- ARGV" in text
     assert "-- Returns" in text

@@ -26,15 +26,11 @@ class Clock(Protocol):
 
 class SystemClock:
     now = staticmethod(time.monotonic)
+    unix = staticmethod(time.time)
+    sleep = staticmethod(asyncio.sleep)
 
     def wall(self) -> datetime:
         return datetime.now(UTC)
-
-    def unix(self) -> float:
-        return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 class ManualClock:

@@ -25,16 +25,13 @@ class LuaScripts:
     """A folder with one file per operation; a line `-- include <file>` inserts another file of the folder."""
 
     def __init__(self, folder: Traversable) -> None:
-        self._folder = folder
-        self._scripts: dict[str, Script] = {}
-
-    def script(self, operation: str) -> Script:
-        found = self._scripts.get(operation)
-        if found is None:
-            text = _INCLUDE.sub(lambda line: self._text(line[1]), self._text(f"{operation}.lua"))
-            found = Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
-            self._scripts[operation] = found
-        return found
+        texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
+        self.scripts: dict[str, Script] = {}
+        for name, text in texts.items():
+            if name.endswith(".lua") and not name.endswith(".inc.lua"):
+                whole = _INCLUDE.sub(lambda line: texts[line[1]], text)
+                sha = hashlib.sha1(whole.encode(), usedforsecurity=False).hexdigest()
+                self.scripts[name.removesuffix(".lua")] = Script(whole, sha)
 
     async def run(
         self,
@@ -43,7 +40,7 @@ class LuaScripts:
         keys: Sequence[str],
         arguments: Sequence[str | int],
     ) -> Any:
-        script = self.script(operation)
+        script = self.scripts[operation]
         try:
             return await redis.evalsha(script.sha, len(keys), *keys, *arguments)
         except NoScriptError:
@@ -57,11 +54,8 @@ class LuaScripts:
         arguments: Sequence[str | int],
     ) -> Any:
         """`run` for a thread that has no event loop."""
-        script = self.script(operation)
+        script = self.scripts[operation]
         try:
             return redis.evalsha(script.sha, len(keys), *keys, *arguments)
         except NoScriptError:
             return redis.eval(script.text, len(keys), *keys, *arguments)
-
-    def _text(self, name: str) -> str:
-        return (self._folder / name).read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, assert_never
 
 from beacon_contracts.events import EventType
-from beacon_contracts.ids import JobId, encode_execution_id
+from beacon_contracts.ids import encode_execution_id
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.plan import ended, step_name
 from beacon_runner.domain.stage_result import (
@@ -42,16 +42,28 @@ def events_of(report: StageReport) -> list[EventDraft]:
 
 
 def _execution_events(job: ClaimedJob, report: ExecutionReport, step: str | None) -> list[EventDraft]:
-    data = _identity(job.id, job.stage, report)
+    execution = report.execution
+    data = {
+        "execution_id": encode_execution_id(job.id, job.stage, execution.ordinal),
+        "item": execution.item,
+        "model": execution.model,
+        "region": execution.region,
+        "attempt": report.attempt,
+    }
     drafts = []
     if not report.start_reported:
+        at = None if report.started_at is None else datetime.fromtimestamp(report.started_at, UTC)
         if step is not None:
-            drafts.append(EventDraft(EventType.STEP_START, _step(job, step), _moment(report.started_at)))
-        drafts.append(EventDraft(EventType.EXECUTION_START, data, _moment(report.started_at)))
+            drafts.append(EventDraft(EventType.STEP_START, _step(job, step), at))
+        drafts.append(EventDraft(EventType.EXECUTION_START, data, at))
+    if not ended(report.state):
+        return drafts
+    if report.backend is not None:
+        data = data | {"actual_region": report.actual_region, "backend": report.backend}
     if report.state is ExecutionState.COMPLETED:
-        drafts.append(EventDraft(EventType.EXECUTION_COMPLETE, data | _whereabouts(report)))
-    elif ended(report.state):
-        drafts.append(EventDraft(EventType.EXECUTION_FAILED, data | _whereabouts(report) | _failure(report)))
+        drafts.append(EventDraft(EventType.EXECUTION_COMPLETE, data))
+    else:
+        drafts.append(EventDraft(EventType.EXECUTION_FAILED, data | _failure(report)))
     return drafts
 
 
@@ -78,27 +90,6 @@ def _verdict_events(job: ClaimedJob, verdict: Verdict, step: str | None) -> Iter
             pass
         case _:
             assert_never(verdict)
-
-
-def _moment(unix: float | None) -> datetime | None:
-    return None if unix is None else datetime.fromtimestamp(unix, UTC)
-
-
-def _identity(job: JobId, stage: int, report: ExecutionReport) -> dict[str, Any]:
-    execution = report.execution
-    return {
-        "execution_id": encode_execution_id(job, stage, execution.ordinal),
-        "item": execution.item,
-        "model": execution.model,
-        "region": execution.region,
-        "attempt": report.attempt,
-    }
-
-
-def _whereabouts(report: ExecutionReport) -> dict[str, Any]:
-    if report.backend is None:
-        return {}
-    return {"actual_region": report.actual_region, "backend": report.backend}
 
 
 def _failure(report: ExecutionReport) -> dict[str, Any]:

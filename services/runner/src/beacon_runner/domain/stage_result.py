@@ -167,14 +167,6 @@ class StageReport:
     verdict: Verdict | None = None
     earlier: tuple[ExecutionReport, ...] = ()
 
-    @property
-    def job(self) -> JobId:
-        return self.claimed.id
-
-    @property
-    def fence(self) -> int:
-        return self.claimed.fence
-
 
 @dataclass(frozen=True, slots=True)
 class ExecutionCounts:

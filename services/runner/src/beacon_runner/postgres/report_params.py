@@ -34,7 +34,7 @@ def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
         [_context(report) for report in reports],
         orjson.dumps([_execution_row(job, run) for job, run in runs], default=str),
         [_output(run) for _, run in runs],
-        ids([report.job for report in reports]),
+        ids([report.claimed.id for report in reports]),
     )
 
 
@@ -45,8 +45,8 @@ def encode_events(drafts: Sequence[EventDraft]) -> bytes:
 def _job_row(report: StageReport) -> dict[str, Any]:
     counts = count_executions(report)
     return {
-        "id": report.job,
-        "fence": report.fence,
+        "id": report.claimed.id,
+        "fence": report.claimed.fence,
         "attempt": report.claimed.attempt,
         "progressed": any(ended(run.state) for run in report.executions),
         "completed": counts.completed,
