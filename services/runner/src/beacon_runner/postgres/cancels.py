@@ -8,8 +8,8 @@ from beacon_config import BeaconConfig
 from beacon_contracts.ids import JobId
 from beacon_runner.domain.plan import unfinished
 from beacon_runner.ports.cancels import CancelledRun, RouterCancel
+from beacon_runner.postgres.credit import refund
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.refunds import refund
 from beacon_runner.postgres.statements import statements
 
 if TYPE_CHECKING:

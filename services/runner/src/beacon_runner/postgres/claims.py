@@ -22,11 +22,9 @@ from beacon_runner.domain.stage_result import (
     RetryLater,
     StageReport,
 )
-from beacon_runner.postgres.arrays import ids
-from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.refunds import refund
+from beacon_runner.postgres.credit import refund
+from beacon_runner.postgres.database import Database, ids, retried
 from beacon_runner.postgres.report_params import record_params
-from beacon_runner.postgres.retry_on_conflict import retried
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("claims")

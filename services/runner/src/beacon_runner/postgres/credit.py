@@ -1,9 +1,15 @@
-"""The ledger of credit."""
+"""The ledger of credit, and refunds of payments for jobs that never ran."""
 
-from beacon_contracts.ids import UserId
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beacon_contracts.ids import JobId, UserId
 from beacon_runner.domain.credit import LedgerRecord
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
+
+if TYPE_CHECKING:
+    from beacon_runner.postgres.database import Connection
 
 _SQL = statements("credit")
 
@@ -21,3 +27,8 @@ class PostgresCredit:
         """Newest first."""
         rows = await self._database.fetch(_SQL["ledger_page"], user, before, limit)
         return [LedgerRecord(*row) for row in rows]
+
+
+async def refund(connection: "Connection", jobs: Sequence[JobId]) -> None:
+    """In the transaction that ends them: refund those of these jobs of which nothing ran; at most once."""
+    await connection.execute(_SQL["refund"], jobs)

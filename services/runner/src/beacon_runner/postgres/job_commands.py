@@ -12,8 +12,8 @@ from beacon_runner.domain.errors import InsufficientCreditError, JobChangedError
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.postgres.cancels import cancel_of, request_router_cancel
+from beacon_runner.postgres.credit import refund
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.refunds import refund
 from beacon_runner.postgres.report_params import encode_events
 from beacon_runner.postgres.statements import statements
 

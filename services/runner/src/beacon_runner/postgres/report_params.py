@@ -23,7 +23,7 @@ from beacon_runner.domain.stage_result import (
     StageReport,
     count_executions,
 )
-from beacon_runner.postgres.arrays import ids
+from beacon_runner.postgres.database import ids
 
 
 def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:

@@ -15,11 +15,9 @@ from beacon_runner.domain.lanes import UNCHOSEN, kept_lane
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.domain.quotas import Allowance, QuotaCandidate, Use, admit
 from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Submitted
-from beacon_runner.postgres.arrays import ids
-from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.database import Database, ids, retried
 from beacon_runner.postgres.group_commit import GroupCommit
 from beacon_runner.postgres.queue_capacity import QueueCapacity
-from beacon_runner.postgres.retry_on_conflict import retried
 from beacon_runner.postgres.statements import statements
 
 if TYPE_CHECKING:

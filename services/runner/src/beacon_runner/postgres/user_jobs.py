@@ -6,7 +6,7 @@ from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import UserId
 from beacon_runner.domain.stage_result import EventDraft
-from beacon_runner.postgres.refunds import refund
+from beacon_runner.postgres.credit import refund
 from beacon_runner.postgres.report_params import encode_events
 from beacon_runner.postgres.statements import statements
 
