@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from tests.chaos.system import LEASE_S, ROUTERS, System
+from tests.chaos.system import LEASE_S, ROUTERS, SLOT_LEASE_S, System
 
 Fault = Callable[[System], Awaitable[None]]
 
@@ -39,6 +39,15 @@ def stand_still(name: str, seconds: float) -> Fault:
     return fault
 
 
+async def router_without_redis(system: System) -> None:
+    """For longer than its lease, so that the other router takes over its share of the limits."""
+    await system.cut_redis()
+    try:
+        await asyncio.sleep(SLOT_LEASE_S * 2)
+    finally:
+        await system.restore_redis()
+
+
 async def flush_redis(system: System) -> None:
     async with system.redis() as redis:
         await redis.flushall()
@@ -71,6 +80,8 @@ SCENARIOS: dict[str, Fault] = {
     "postgres killed": kill("postgres"),
     "postgres stands still": stand_still("postgres", 8.0),
     "worker frozen past its lease": stand_still("worker-1", LEASE_S * 2),
+    "router frozen past its lease": stand_still("router", SLOT_LEASE_S * 2),
+    "router without redis": router_without_redis,
 }
 
 

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 from redis.asyncio import Redis
@@ -19,17 +21,20 @@ from beacon_devstack.stack import Stack
 from beacon_lifecycle import SystemClock
 from tests.fixtures.gpusim import read_ledger_file
 from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK
+from tests.fixtures.tcp_proxy import TcpProxy
 
 ROLES = {"api": "api", "relay": "relay", "worker-1": "worker", "worker-2": "worker"}
 ROUTERS = ("router", "router-2")
 LEASE_S = 4.0
+SLOT_LEASE_S = 3.0
+RESUMED_S = 1.0  # how long after it resumes a frozen router may take to abort its runs
 CAP = 5  # of the group that the routers share: fewer than the slots of its backends
 
 # Leases and pauses short enough for a test; nothing that changes what is promised.
 HASTE = {
     "lease_s = 10\nheartbeat_s = 2.5": f"lease_s = {LEASE_S}\nheartbeat_s = 1",
     "job_retry_delays_s = [60, 120, 180]": "job_retry_delays_s = [1, 1, 1]",
-    "slot_lease_s = 10": "slot_lease_s = 3",
+    "slot_lease_s = 10": f"slot_lease_s = {SLOT_LEASE_S}",
     "[groups.modal]\ncap = 10": f"[groups.modal]\ncap = {CAP}",
 }
 
@@ -44,6 +49,11 @@ class System:
         }
         self.admin_key = stack.credentials.admin_key
         self.killed: list[str] = []
+        self.frozen_s: list[tuple[float, float]] = []
+        """When a frozen router may have exceeded a cap: from the end of its lease until it has resumed."""
+        self._frozen_at: dict[str, float] = {}
+        self._cut_off = 0
+        self._proxy: TcpProxy | None = None
 
     @property
     def api_url(self) -> str:
@@ -56,7 +66,12 @@ class System:
         runner, router = self._stack.processes.pop("runner"), self._stack.processes["router"]
         del self.processes["runner"]
         await runner.stop()
-        beside = await self._add("router-2", "beacon_router", router, "BEACON_ROUTER_PORT")
+        redis = urlsplit(self._stack.servers.redis_url)
+        assert redis.port is not None
+        self._proxy = TcpProxy(redis.port)
+        await self._proxy.restore()
+        proxied = {"REDIS_URL": redis.geturl().replace(f":{redis.port}", f":{self._proxy.port}")}
+        beside = await self._add("router-2", "beacon_router", router, "BEACON_ROUTER_PORT", **proxied)
         urls = {"BEACON_ROUTER_URLS": f"{router.url},{beside.url}"}
         for name, role in ROLES.items():
             await self._add(name, "beacon_runner", runner, "BEACON_RUNNER_PORT", role, **urls)
@@ -77,10 +92,13 @@ class System:
         for name in (*reversed(ROLES), "router-2"):
             if name in self.processes:
                 await self.processes[name].stop()
+        if self._proxy is not None:
+            await self._proxy.cut()
 
     @property
-    def routers_killed(self) -> int:
-        return sum(name in ROUTERS for name in self.killed)
+    def repetitions(self) -> int:
+        """How often a run may have been repeated because its router was killed, frozen or cut off."""
+        return sum(name in ROUTERS for name in self.killed) + len(self.frozen_s) + self._cut_off
 
     async def kill(self, name: str) -> None:
         self.killed.append(name)
@@ -91,10 +109,24 @@ class System:
 
     def freeze(self, name: str) -> None:
         """With all its children: a Postgres whose backends go on does not stand still."""
+        self._frozen_at[name] = time.monotonic()
         self._signal(name, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
+        since = self._frozen_at.pop(name)
+        if name in ROUTERS:  # renewed at most a third of a lease before it was frozen
+            self.frozen_s.append((since + SLOT_LEASE_S / 2, time.monotonic() + RESUMED_S))
         self._signal(name, signal.SIGCONT)
+
+    async def cut_redis(self) -> None:
+        """The second router loses Redis, and only that."""
+        assert self._proxy is not None
+        self._cut_off += 1
+        await self._proxy.cut()
+
+    async def restore_redis(self) -> None:
+        assert self._proxy is not None
+        await self._proxy.restore()
 
     def _signal(self, name: str, number: signal.Signals) -> None:
         for pid in _family(self.processes[name].child.pid):
@@ -107,6 +139,8 @@ class System:
     def begin(self) -> None:
         """What happened before is not to be accounted for again."""
         self.killed.clear()
+        self.frozen_s.clear()
+        self._cut_off = 0
 
     async def rows(self, query: str, *values: Any) -> list[asyncpg.Record]:
         connection = await asyncpg.connect(self._stack.servers.database_url)

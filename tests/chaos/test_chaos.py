@@ -66,6 +66,14 @@ async def test_no_job_is_lost_when_one_of_two_routers_is_killed(system: System) 
     await survive(system, [SCENARIOS["one of two routers killed"]], jobs=50, seed=SEED + 2)
 
 
+@pytest.mark.stack
+@pytest.mark.timeout(480)
+async def test_no_job_is_lost_when_routers_lose_their_leases(system: System) -> None:
+    """One is frozen, the other loses only Redis; the cap is exceeded at most while one is frozen."""
+    faults = [SCENARIOS["router frozen past its lease"], SCENARIOS["router without redis"]]
+    await survive(system, faults, jobs=150, seed=SEED + 3)
+
+
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -1,6 +1,6 @@
 """What the ledgers of simulated GPUs prove when they are laid side by side."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tests.fixtures.gpusim import Gpusim
@@ -19,17 +19,18 @@ async def refused(*gpus: Gpusim) -> int:
     return sum([(await gpu.stats())["excess"] for gpu in gpus])
 
 
-def most_at_once(calls: Iterable[Call]) -> int:
-    """The most calls that held slots at one moment, over all GPUs."""
-    edges: list[tuple[float, int]] = []
+def most_at_once(calls: Iterable[Call], except_in: Sequence[tuple[float, float]] = ()) -> int:
+    """The most calls that held slots at one moment outside of the given intervals, over all GPUs."""
+    edges: list[tuple[float, int]] = [(end, 0) for _, end in except_in]
     for call in calls:
         edges.append((call["arrived"], 1))
         if call["ended"] is not None:
             edges.append((call["ended"], -1))
     most = now = 0
-    for _, step in sorted(edges):
+    for at, step in sorted(edges):
         now += step
-        most = max(most, now)
+        if not any(begin <= at < end for begin, end in except_in):
+            most = max(most, now)
     return most
 
 
