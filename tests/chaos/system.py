@@ -50,9 +50,10 @@ class System:
         self.admin_key = stack.credentials.admin_key
         self.killed: list[str] = []
         self.frozen_s: list[tuple[float, float]] = []
-        """When a frozen router may have exceeded a cap: from the end of its lease until it has resumed."""
+        """When a frozen router may have exceeded a cap: from the end of its lease until it has resumed. Kept,
+        because the ledger is that of all loads."""
         self._frozen_at: dict[str, float] = {}
-        self._cut_off = 0
+        self._disturbed = 0
         self._proxy: TcpProxy | None = None
 
     @property
@@ -98,7 +99,7 @@ class System:
     @property
     def repetitions(self) -> int:
         """How often a run may have been repeated because its router was killed, frozen or cut off."""
-        return sum(name in ROUTERS for name in self.killed) + len(self.frozen_s) + self._cut_off
+        return sum(name in ROUTERS for name in self.killed) + self._disturbed
 
     async def kill(self, name: str) -> None:
         self.killed.append(name)
@@ -114,14 +115,16 @@ class System:
 
     def thaw(self, name: str) -> None:
         since = self._frozen_at.pop(name)
-        if name in ROUTERS:  # renewed at most a third of a lease before it was frozen
+        if name in ROUTERS:
+            self._disturbed += 1
+            # It was renewed at most a third of a lease before it was frozen.
             self.frozen_s.append((since + SLOT_LEASE_S / 2, time.monotonic() + RESUMED_S))
         self._signal(name, signal.SIGCONT)
 
     async def cut_redis(self) -> None:
         """The second router loses Redis, and only that."""
         assert self._proxy is not None
-        self._cut_off += 1
+        self._disturbed += 1
         await self._proxy.cut()
 
     async def restore_redis(self) -> None:
@@ -139,8 +142,7 @@ class System:
     def begin(self) -> None:
         """What happened before is not to be accounted for again."""
         self.killed.clear()
-        self.frozen_s.clear()
-        self._cut_off = 0
+        self._disturbed = 0
 
     async def rows(self, query: str, *values: Any) -> list[asyncpg.Record]:
         connection = await asyncpg.connect(self._stack.servers.database_url)
