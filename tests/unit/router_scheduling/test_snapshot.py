@@ -25,10 +25,10 @@ TOPOLOGY = Topology(
 def test_all_counts_of_waiting_requests_agree() -> None:
     scheduler = Scheduler(TOPOLOGY)
     for name, rank in (("runs", 4), ("waits", 4), ("pays later", 3)):
-        scheduler.submit(0, ask(name, rank))
-    scheduler.submit(0, ask("paid", 2, front=True))
-    scheduler.retry(0, ask("failed once", 1, pinned=True), "US")
-    scheduler.retry(0, ask("failed, may move", 0), "US")
+        scheduler.submit(0, request(name, rank))
+    scheduler.submit(0, request("paid", 2, front=True))
+    scheduler.retry(0, request("failed once", 1, pinned=True), "US")
+    scheduler.retry(0, request("failed, may move", 0), "US")
     scheduler.to_front(RequestId("pays later"))
 
     assert counted(scheduler) == (0, 1, 1, 1, 2)
@@ -56,12 +56,12 @@ def test_backends_show_the_batch_of_their_set_and_the_last_dispatch() -> None:
     assert max(backends, key=lambda backend: backend.used_at).name == "two"
 
 
-def ask(name: str, rank: int, *, pinned: bool = False, front: bool = False) -> Request:
+def request(name: str, rank: int, *, pinned: bool = False, front: bool = False) -> Request:
     return Request(RequestId(name), "m" if rank % 2 else "n", "US", rank, pinned, front)
 
 
 def counted(scheduler: Scheduler) -> tuple[int, ...]:
-    """By rank, after a look at the other sums."""
+    """By rank, after a check of the other sums."""
     region: RegionSnapshot = scheduler.snapshot(0).regions[0]
     assert sum(region.by_rank) == sum(region.by_model.values()) == region.main + region.retry
     return region.by_rank

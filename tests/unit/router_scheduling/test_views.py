@@ -4,20 +4,24 @@ from collections import deque
 
 import pytest
 
+from beacon_router.scheduling import Fairness, Policy
 from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.forecast.fork import ForkedDomain
 from beacon_router.scheduling.forecast.simulation import PolicySimulation
 from beacon_router.scheduling.policy import choose
 from beacon_router.scheduling.scheduler import Scheduler
 from tests.unit.router_scheduling.harness import (
+    SMALL_TIERS,
     SchedulerHarness,
     many_gpus,
     mixed_topology,
+    patient_policy,
     small_policy,
     two_gpus,
 )
 from tests.unit.router_scheduling.random_scenarios import RandomScenario
 
+FIFO_POLICY = Policy(batch_limit=2, tiers=SMALL_TIERS, bypass_limit=2, fairness=Fairness.FIFO)
 Summary = tuple[str, str, str, bool] | None
 
 
@@ -50,10 +54,13 @@ class ComparingHarness(SchedulerHarness):
         return super().next()
 
 
-@pytest.mark.parametrize("seed", range(9))
-def test_both_views_make_the_same_choice(seed: int) -> None:
+@pytest.mark.parametrize(
+    "policy", [small_policy(), patient_policy(), FIFO_POLICY], ids=["small", "patient", "fifo"]
+)
+@pytest.mark.parametrize("seed", range(6))
+def test_both_views_make_the_same_choice(seed: int, policy: Policy) -> None:
     topology = (mixed_topology(), two_gpus(), many_gpus())[seed % 3]
-    harness = ComparingHarness(topology, small_policy(), compare=False)
+    harness = ComparingHarness(topology, policy, compare=False)
 
     RandomScenario(harness, seed).run(200)
 

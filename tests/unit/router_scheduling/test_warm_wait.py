@@ -35,7 +35,7 @@ class Gpus:
         )
         self.now = 0.0
 
-    def ask(self, name: str, model: str, rank: int = FREE) -> list[str]:
+    def submit(self, name: str, model: str, rank: int = FREE) -> list[str]:
         """Submit a request; returns what starts then, and where."""
         self.scheduler.submit(self.now, Request(RequestId(name), model, "US", rank))
         return self.next()
@@ -54,11 +54,11 @@ class Gpus:
 def one_busy_and_one_just_used() -> Gpus:
     """gpu-0 runs a and is expected to be free at 17; gpu-1 has run b until 11."""
     gpus = Gpus(2)
-    gpus.ask("a1", "a")
-    gpus.ask("b1", "b")
+    gpus.submit("a1", "a")
+    gpus.submit("b1", "b")
     gpus.now = 11.0
     assert gpus.end("a1") == []
-    assert gpus.ask("a2", "a") == ["a2 on gpu-0"]
+    assert gpus.submit("a2", "a") == ["a2 on gpu-0"]
     assert gpus.end("b1") == []
     return gpus
 
@@ -66,18 +66,18 @@ def one_busy_and_one_just_used() -> Gpus:
 def test_no_request_waits_while_all_gpus_are_idle() -> None:
     gpus = Gpus(3)
 
-    assert gpus.ask("a1", "a") == ["a1 on gpu-0"]
-    assert gpus.ask("a2", "a") == ["a2 on gpu-1"]
-    assert gpus.ask("b1", "b") == ["b1 on gpu-2"]
+    assert gpus.submit("a1", "a") == ["a1 on gpu-0"]
+    assert gpus.submit("a2", "a") == ["a2 on gpu-1"]
+    assert gpus.submit("b1", "b") == ["b1 on gpu-2"]
 
 
 def test_a_model_that_no_gpu_has_loaded_is_loaded_at_once(one_busy_and_one_just_used: Gpus) -> None:
-    assert one_busy_and_one_just_used.ask("c1", "c") == ["c1 on gpu-1"]
+    assert one_busy_and_one_just_used.submit("c1", "c") == ["c1 on gpu-1"]
 
 
 def test_a_request_waits_for_the_gpu_with_its_model_loaded(one_busy_and_one_just_used: Gpus) -> None:
     gpus = one_busy_and_one_just_used
-    assert gpus.ask("a3", "a") == []
+    assert gpus.submit("a3", "a") == []
     why = gpus.scheduler.why(gpus.now, RequestId("a3"))
     assert why is not None
     assert why.holdup is Holdup.WARM_WAIT
@@ -90,7 +90,7 @@ def test_a_warm_wait_ends_when_the_breaker_of_the_other_gpu_opens(
     one_busy_and_one_just_used: Gpus,
 ) -> None:
     gpus = one_busy_and_one_just_used
-    gpus.ask("a3", "a")
+    gpus.submit("a3", "a")
 
     gpus.scheduler.set_health("gpu-0", Health.OPEN)
     assert gpus.next() == ["a3 on gpu-1"]
@@ -100,7 +100,7 @@ def test_a_warm_wait_ends_when_the_other_gpu_loses_the_model(
     one_busy_and_one_just_used: Gpus,
 ) -> None:
     gpus = one_busy_and_one_just_used
-    gpus.ask("a3", "a")
+    gpus.submit("a3", "a")
 
     gpus.scheduler.model_lost("gpu-0")
     assert gpus.next() == ["a3 on gpu-1"]
@@ -110,14 +110,14 @@ def test_a_load_starts_when_the_backlog_takes_longer_than_two_loads(
     one_busy_and_one_just_used: Gpus,
 ) -> None:
     gpus = one_busy_and_one_just_used
-    assert gpus.ask("a3", "a") == []
+    assert gpus.submit("a3", "a") == []
 
-    assert gpus.ask("a4", "a") == ["a3 on gpu-1"]  # 6 s until the slot is free, and a run of 6 s
+    assert gpus.submit("a4", "a") == ["a3 on gpu-1"]  # 6 s until the slot is free, and a run of 6 s
 
 
 def test_the_wait_ends_when_the_warm_slot_is_late(one_busy_and_one_just_used: Gpus) -> None:
     gpus = one_busy_and_one_just_used
-    gpus.ask("a3", "a")
+    gpus.submit("a3", "a")
 
     wakeup = gpus.scheduler.next_wakeup()
     assert wakeup is not None
@@ -128,12 +128,12 @@ def test_the_wait_ends_when_the_warm_slot_is_late(one_busy_and_one_just_used: Gp
 
 def test_without_warm_waits_no_request_waits_next_to_a_free_gpu() -> None:
     gpus = Gpus(2, max_loads=0.0)
-    gpus.ask("a1", "a")
-    gpus.ask("b1", "b")
+    gpus.submit("a1", "a")
+    gpus.submit("b1", "b")
     gpus.now = 11.0
     gpus.end("b1")
 
-    assert gpus.ask("a2", "a") == ["a2 on gpu-1"]
+    assert gpus.submit("a2", "a") == ["a2 on gpu-1"]
 
 
 @pytest.mark.parametrize("tier", [FREE, FREE - 1, ADMIN], ids=["same tier", "next tier", "highest tier"])
@@ -141,12 +141,12 @@ def test_without_warm_waits_no_request_waits_next_to_a_free_gpu() -> None:
 def test_at_most_three_of_the_loaded_model_start_before_the_first(number: int, tier: int) -> None:
     """However many requests wait for the loaded models."""
     gpus = Gpus(number)
-    running = [gpus.ask(f"running {one}", "a")[0] for one in range(number)]
+    running = [gpus.submit(f"running {one}", "a")[0] for one in range(number)]
     for one in range(5):
-        gpus.ask(f"earlier {one}", "a")
-    gpus.ask("other", "b", tier)
+        gpus.submit(f"earlier {one}", "a")
+    gpus.submit("other", "b", tier)
     for one in range(5 * number):
-        gpus.ask(f"later {one}", "a")
+        gpus.submit(f"later {one}", "a")
 
     before: list[str] = []
     while not any(start.startswith("other") for start in running):
@@ -162,11 +162,11 @@ def test_at_most_three_of_the_loaded_model_start_before_the_first(number: int, t
 def test_the_first_starts_without_further_jumps_after_a_warm_wait() -> None:
     """The wait for a1's GPU ends when it loses the model; the batch was used up meanwhile."""
     gpus = Gpus(2)
-    gpus.ask("a1", "a")
-    gpus.ask("b1", "b")
-    gpus.ask("a2", "a", ADMIN)
+    gpus.submit("a1", "a")
+    gpus.submit("b1", "b")
+    gpus.submit("a2", "a", ADMIN)
     for one in range(2, 12):
-        gpus.ask(f"b{one}", "b")
+        gpus.submit(f"b{one}", "b")
     gpus.now = 11.0
     overtaking = [f"b{one}" for one in range(1, BATCH + 2)]
     for name, following in zip(overtaking, [*overtaking[1:], f"b{BATCH + 2}"], strict=True):

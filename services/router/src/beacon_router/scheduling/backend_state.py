@@ -215,7 +215,8 @@ class RegionState:
 
     def blocked(self, model: str) -> bool:
         """The model may not start another run here now."""
-        return any(limit.full for limit in self.model_limits.get(model, ()))
+        limits = self.model_limits.get(model)
+        return limits is not None and any(limit.full for limit in limits)
 
     def recheck_warm_waits(self, models: Iterable[str]) -> None:
         """The backends that have these models loaded changed: it is decided again which requests wait."""

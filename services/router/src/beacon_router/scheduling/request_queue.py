@@ -108,9 +108,11 @@ class RequestQueue:
         """Take a request out, wherever it is."""
         user = self.shares.user_of(queued.request)
         fifo = self._fifo(user)
-        if fifo.remove(queued):
-            self.shares.head_removed(user, queued, following=fifo.first if fifo else None)
-        if not fifo and self._source is None:
+        was_first = fifo.remove(queued)
+        following = fifo.first if fifo else None
+        if was_first:
+            self.shares.head_removed(user, queued, following)
+        if following is None and self._source is None:
             del self._fifos[user]  # a copy keeps it in place of the source's
         self.size -= 1
         self.shares.dequeued(user)

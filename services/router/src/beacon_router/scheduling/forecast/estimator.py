@@ -49,7 +49,7 @@ class Estimator:
         if starts_at is None:
             starts_at = simulation.later(self._waiting_up_to(sets[0].domain, rank))
         if model in sets[0].region.model_limits:
-            starts_at = max(starts_at, self._gate_opens_at(now, sets, model))
+            starts_at = max(starts_at, self._limit_free_at(now, sets, model))
         return self._eta(QueueKind.MAIN, rank, max(0.0, starts_at - now))
 
     def position(self, now: float, queued: QueuedRequest) -> int:
@@ -90,7 +90,7 @@ class Estimator:
         return sum(queue.size for queue in domain.queues() if queue.rank <= rank)
 
     @staticmethod
-    def _gate_opens_at(now: float, sets: list[BackendSet], model: str) -> float:
+    def _limit_free_at(now: float, sets: list[BackendSet], model: str) -> float:
         """When all waiting runs of an exclusive or limited model are over."""
         limit = min(sets[0].region.model_limits[model], key=lambda each: each.held)
         parallel = max(1, limit.held)
