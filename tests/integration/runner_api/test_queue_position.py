@@ -7,7 +7,7 @@ import pytest
 
 from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import EtaView, InferenceState, InferenceView
-from beacon_contracts.router_status import QueueStatus, RegionStatus
+from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
 from beacon_contracts.tiers import Tier
 from beacon_redis import RedisAddress
 from beacon_runner.application.position_events import PositionEvents
@@ -31,7 +31,7 @@ def says(model: str, wait_s: float) -> RouterStatus:
         completed=0,
         failed=0,
         cancelled=0,
-        estimated_wait={model: EtaView(p50_s=wait_s, p90_s=2 * wait_s)},
+        forecast={model: ModelForecast(wait_s=dict.fromkeys(Tier, wait_s), pace_s=0.5)},
         slots=4,
         busy=4,
         healthy=True,
@@ -69,11 +69,16 @@ async def test_a_queued_job_waits_for_its_turn_and_then_for_a_gpu(api: ApiHarnes
     jobs = [await anna.submit(SONG) for _ in range(5)]
     await api.publish()
     await api.clock.advance(3)
-    await shown(anna, jobs[0], 1, 0)
-    await shown(anna, jobs[4], 5, 2.0)  # four runs of two seconds on four slots
+    await shown(anna, jobs[0], 1, None)
+    assert (await anna.job(jobs[0]))["no_estimate_reason"] == "no router answers"
     api.router.statuses = [says("music", 7.5)]
+    await api.clock.advance(16)
+    await shown(anna, jobs[0], 1, 7.5)
+    await shown(anna, jobs[4], 5, 9.5)  # four more starts at the router's pace
+    api.router.statuses = [says("flux", 1.0)]
     await api.clock.advance(3)
-    await shown(anna, jobs[4], 5, 9.5)
+    await shown(anna, jobs[4], 5, None)
+    assert (await anna.job(jobs[4]))["no_estimate_reason"] == "no backend can run music in US now"
 
 
 async def test_a_new_job_is_told_the_same_sum(api: ApiHarness) -> None:
@@ -85,6 +90,24 @@ async def test_a_new_job_is_told_the_same_sum(api: ApiHarness) -> None:
     await api.clock.advance(3)
     accepted = await anna.post("/api/v1/jobs", SONG, 202)
     assert (accepted["position"], accepted["estimated_wait_s"]) == (6, 10.0)
+
+
+async def test_quick_submissions_have_different_positions(api: ApiHarness) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    api.router.statuses = [says("music", 7.5)]
+    answers = [await anna.post("/api/v1/jobs", SONG, 202) for _ in range(5)]
+    assert [one["position"] for one in answers] == [1, 2, 3, 4, 5]
+    assert [one["estimated_wait_s"] for one in answers] == [7.5, 8.0, 8.5, 9.0, 9.5]
+
+
+async def test_without_redis_there_is_no_estimate(api: ApiHarness) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    job_id = await anna.submit(SONG)
+    await api.publish()
+    await api.redis.set("jobs:live", "not a hash")
+    job = await anna.job(job_id)
+    assert (job["position"], job["estimated_wait_s"]) == (None, None)
+    assert "Redis" in job["no_estimate_reason"]
 
 
 async def test_at_the_router_its_place_is_the_routers(api: ApiHarness) -> None:
@@ -128,6 +151,13 @@ async def test_a_paused_class_has_a_place_but_no_wait(api: ApiHarness, admin: Ca
     await admin.post("/admin/queues/high/pause")
     await api.clock.advance(3)
     await shown(anna, job_id, 1, None)
+    api.router.statuses = [says("music", 7.5)]
+    await api.clock.advance(16)
+    await until(lambda: reason_of(anna, job_id, "class high is paused"), "the reason is reported")
+
+
+async def reason_of(caller: Caller, job_id: str, reason: str) -> bool:
+    return bool((await caller.job(job_id))["no_estimate_reason"] == reason)
 
 
 @pytest.fixture

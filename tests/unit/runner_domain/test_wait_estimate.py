@@ -1,30 +1,88 @@
+"""Position and wait from the counts of the queue and a router's forecast."""
+
 from uuid import UUID
+
+import pytest
 
 from beacon_config.tiers import LanesConfig, LaneStrategy
 from beacon_contracts.ids import UserId
+from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
+from beacon_contracts.tiers import Tier
 from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.domain.wait_estimate import jobs_ahead, seconds_per_job
-from tests.unit.runner_domain.factories import shipped_config
+from beacon_runner.domain.wait_estimate import QueueAhead, RouterForecast, Target, WaitEstimate, jobs_ahead
+
+FORECAST = ModelForecast(wait_s=dict.fromkeys(Tier, 10.0), pace_s=2.0)
+
+
+def queues(
+    users: dict[str, int] | None = None, regions: tuple[str, ...] = ("US",), **more: object
+) -> QueueStatus:
+    numbers = dict.fromkeys(("main", "front", "retry", "completed", "failed", "cancelled", "busy"), 0)
+    fields = {"forecast": {"m": FORECAST}, "concurrency": 1, "slots": 1, "healthy": True, **numbers, **more}
+    totals = dict.fromkeys(("global_retry", "backing_off", "waiting", "running", "held_bytes"), 0)
+    return QueueStatus.model_validate(
+        {
+            "regions": {name: RegionStatus.model_validate({"region": name, **fields}) for name in regions},
+            "waiting_by_user": {"US": {Tier.FREE: users or {}}},
+            **totals,
+        }
+    )
+
+
+def estimate(status: QueueStatus, here: QueueAhead | None = None, **target: object) -> WaitEstimate | None:
+    wanted = Target(**{"model": "m", "region": "US", "tier": Tier.FREE, "user": "anna", **target})  # type: ignore[arg-type]
+    return RouterForecast(status).estimate(wanted, here or QueueAhead())
+
+
+def test_a_new_user_waits_as_the_router_forecasts() -> None:
+    assert estimate(queues({"bulk": 500, "other": 1})) == WaitEstimate(3, 10.0)
+
+
+def test_own_waiting_requests_are_ahead_and_others_by_turns() -> None:
+    """Two own ones, and three turns of the other user: four starts more than for a new user."""
+    assert estimate(queues({"bulk": 500, "anna": 2})) == WaitEstimate(6, 18.0)
+
+
+def test_what_the_runner_holds_counts_like_what_waits_at_the_router() -> None:
+    assert estimate(queues({"bulk": 500}), QueueAhead(own=2)) == WaitEstimate(6, 18.0)
+    assert estimate(queues(), QueueAhead(others=3)) == WaitEstimate(4, 16.0)
+
+
+def test_in_the_order_of_arrival_all_are_ahead() -> None:
+    found = estimate(queues({"": 7}))
+    assert found is not None
+    assert found.position == 8
+
+
+def test_an_exclusive_model_counts_only_itself() -> None:
+    status = queues({"bulk": 500}, by_model={"m": 3, "n": 100})
+    assert estimate(status, QueueAhead(own=1), exclusive=True) == WaitEstimate(5, 12.0)
+
+
+@pytest.mark.parametrize("movable", [True, False])
+def test_a_movable_job_is_estimated_where_it_can_run(movable: bool) -> None:
+    status = queues(regions=("EU",))
+    assert estimate(status, movable=movable) == (WaitEstimate(1, 10.0) if movable else None)
+
+
+def test_there_is_no_estimate_when_no_backend_can_run_it() -> None:
+    assert estimate(queues(forecast={})) is None
 
 
 def test_a_new_job_waits_for_one_round_of_the_lanes() -> None:
-    assert jobs_ahead(0, {"bulk": 1000, "other": 3}, "mine") == 2
+    assert jobs_ahead(0, {"bulk": 1000, "other": 3}, "mine") == QueueAhead(0, 2)
 
 
 def test_own_jobs_and_as_many_rounds_of_other_lanes_are_ahead() -> None:
-    assert jobs_ahead(0, {"bulk": 1000, "mine": 4}, "mine") == 4 + 5
+    assert jobs_ahead(0, {"bulk": 1000, "mine": 4}, "mine") == QueueAhead(4, 5)
 
 
 def test_jobs_in_the_front_queue_are_ahead_of_all() -> None:
-    assert jobs_ahead(2, {"bulk": 1}, "mine") == 3
+    assert jobs_ahead(2, {"bulk": 1}, "mine") == QueueAhead(0, 3)
 
 
 def test_nothing_is_ahead_in_an_empty_class() -> None:
-    assert jobs_ahead(0, {}, "mine") == 0
-
-
-def test_a_job_ahead_costs_its_run_divided_by_the_slots_of_its_model() -> None:
-    assert seconds_per_job(shipped_config())["flux"] == 1.5 / 8
+    assert jobs_ahead(0, {}, "mine") == QueueAhead(0, 0)
 
 
 def test_lanes_follow_the_strategy() -> None:

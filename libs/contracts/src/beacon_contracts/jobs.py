@@ -91,7 +91,7 @@ job_submission: TypeAdapter[MatrixJob | PipelineJob | GenerationJob] = TypeAdapt
 
 
 class JobAccepted(ResponseModel):
-    """The response to a submission. Position and wait are None when they are unknown."""
+    """The response to a submission. Without an estimate of the wait, `no_estimate_reason` has the cause."""
 
     job_id: str
     status: JobState
@@ -99,6 +99,7 @@ class JobAccepted(ResponseModel):
     priority: JobClass
     position: int | None = None
     estimated_wait_s: float | None = None
+    no_estimate_reason: str | None = None
     links: dict[str, str]
 
 
@@ -184,6 +185,7 @@ class JobView(JobSummary):
     context: dict[str, Any] = Field(default_factory=dict)
     position: int | None = None
     estimated_wait_s: float | None = None
+    no_estimate_reason: str | None = None
     price_paid: int = 0
     skip_price: int | None = None
     """The current price of a skip; None for jobs that run, have ended or have paid."""

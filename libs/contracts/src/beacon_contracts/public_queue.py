@@ -55,11 +55,11 @@ class QueueCounts(ResponseModel):
 
 
 class RunnerStatus(ResponseModel):
-    """`estimated_wait`: seconds that a new job of the model would wait."""
+    """`estimated_wait`: seconds that a new job of the model would wait; None while nothing can run it."""
 
     status: str
     scheduler: SchedulerView
-    estimated_wait: dict[str, float]
+    estimated_wait: dict[str, float | None]
     queue: QueueCounts
 
 

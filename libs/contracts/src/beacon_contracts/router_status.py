@@ -37,6 +37,16 @@ class RunningInference(ResponseModel):
     warming: bool = False
 
 
+class ModelForecast(ResponseModel):
+    """What a new request of a model would wait in a region.
+
+    `wait_s`: by tier, of a user without waiting requests. `pace_s`: what each further request ahead adds.
+    """
+
+    wait_s: dict[Tier, float]
+    pace_s: float
+
+
 class RegionStatus(ResponseModel):
     """Queue sizes and runs of a region, and the estimated wait of a new request by model."""
 
@@ -52,6 +62,8 @@ class RegionStatus(ResponseModel):
     by_model: dict[str, int] = Field(default_factory=dict)
     by_tier: dict[Tier, int] = Field(default_factory=dict)
     estimated_wait: dict[str, EtaView] = Field(default_factory=dict)
+    forecast: dict[str, ModelForecast] = Field(default_factory=dict)
+    """Only of models that a backend can run now."""
     slots: int
     busy: int
     healthy: bool
@@ -76,6 +88,8 @@ class QueueStatus(ResponseModel):
     running: int
     groups: dict[str, LimitStatus] = Field(default_factory=dict)
     model_limits: dict[str, LimitStatus] = Field(default_factory=dict)
+    waiting_by_user: dict[str, dict[Tier, dict[str, int]]] = Field(default_factory=dict)
+    """By region and tier; all under one empty name where the order is arrival."""
     held_bytes: int
     stopping: bool = False
 

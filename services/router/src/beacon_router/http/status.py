@@ -6,6 +6,7 @@ from beacon_contracts.router_status import (
     BackendStatus,
     BreakerStatus,
     LimitStatus,
+    ModelForecast,
     QueueStatus,
     RegionStatus,
     RunningInference,
@@ -46,6 +47,10 @@ class StatusReader:
             running=self._scheduler.running(),
             groups={limit.name: limit for limit in limits if limit.kind == "group"},
             model_limits={limit.name: limit for limit in limits if limit.kind == "model"},
+            waiting_by_user={
+                region.name: {_TIERS[rank]: users for rank, users in enumerate(region.by_user) if users}
+                for region in snapshot.regions
+            },
             held_bytes=self._dispatch.store.bytes,
             stopping=self._dispatch.stopping,
         )
@@ -93,6 +98,12 @@ class StatusReader:
             estimated_wait={
                 model: EtaView(p50_s=eta.p50_s, p90_s=eta.p90_s)
                 for model, eta in region.estimated_wait.items()
+            },
+            forecast={
+                model: ModelForecast(
+                    wait_s=dict(zip(_TIERS, forecast.waits_s, strict=False)), pace_s=forecast.pace_s
+                )
+                for model, forecast in region.forecasts.items()
             },
             slots=sum(backend.slots for backend in region.backends),
             busy=sum(backend.busy for backend in region.backends),

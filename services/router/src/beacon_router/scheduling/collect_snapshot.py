@@ -5,6 +5,7 @@ from collections import Counter
 from beacon_router.scheduling.backend_state import BackendState, RegionState, RunningRequest
 from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Outcome
+from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.forecast.estimator import Estimator
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
@@ -16,6 +17,8 @@ from beacon_router.scheduling.snapshot import (
     Snapshot,
 )
 
+MAX_USERS = 1_000
+
 
 def collect_snapshot(
     now: float, state: ClusterState, queues: RequestQueues, estimator: Estimator
@@ -24,7 +27,10 @@ def collect_snapshot(
     waiting = queues.queues()
     return Snapshot(
         global_retry=sum(queue.size for queue in waiting if queue.kind is QueueKind.GLOBAL_RETRY),
-        regions=tuple(_region(now, region, waiting, estimator) for region in state.regions.values()),
+        regions=tuple(
+            _region(now, region, waiting, state.shares[name], estimator)
+            for name, region in state.regions.items()
+        ),
         limits=tuple(
             LimitSnapshot(limit.name, limit.cap, limit.held, limit.used) for limit in state.limits.values()
         ),
@@ -32,7 +38,11 @@ def collect_snapshot(
 
 
 def _region(
-    now: float, region: RegionState, waiting: list[RequestQueue], estimator: Estimator
+    now: float,
+    region: RegionState,
+    waiting: list[RequestQueue],
+    shares: tuple[FairShares, ...],
+    estimator: Estimator,
 ) -> RegionSnapshot:
     queues = [
         queue for queue in waiting if queue.kind is not QueueKind.GLOBAL_RETRY and queue.region == region.name
@@ -61,6 +71,10 @@ def _region(
         estimated_wait={
             model: eta for model in models if (eta := estimator.of_new(now, model, region.name, lowest))
         },
+        forecasts={
+            model: forecast for model in models if (forecast := estimator.forecast(now, model, region.name))
+        },
+        by_user=tuple(dict(one.waiting.most_common(MAX_USERS)) for one in shares),
         backends=tuple(_backend(backend) for backend in backends),
     )
 

@@ -34,6 +34,14 @@ class RunSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class ForecastSnapshot:
+    waits_s: tuple[float, ...]
+    """By rank, of a new request of a user without waiting ones."""
+    pace_s: float
+    """Between two starts."""
+
+
+@dataclass(frozen=True, slots=True)
 class RegionSnapshot:
     name: str
     concurrency: int
@@ -50,6 +58,10 @@ class RegionSnapshot:
     by_rank: tuple[int, ...]
     estimated_wait: dict[str, Eta]
     """Of a new request of the lowest tier, per model that a backend of the region can run now."""
+    forecasts: dict[str, ForecastSnapshot]
+    """Per model that a backend of the region can run now."""
+    by_user: tuple[dict[str, int], ...]
+    """By rank, waiting in the main queue."""
     backends: tuple[BackendSnapshot, ...]
 
 

@@ -29,7 +29,7 @@ from beacon_runner.domain.jobs import AttemptRecord, ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import ExecutionKey, execution_keys
 from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.wait_estimate import jobs_ahead
+from beacon_runner.domain.wait_estimate import WaitEstimate, jobs_ahead
 from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.ports.jobs import JobCommands, JobQueries
 from beacon_runner.ports.queue_admin import QueueAdmin
@@ -72,8 +72,7 @@ class ExecutionDetails:
 class SkippedJob:
     details: JobDetails
     payment: Payment
-    position: int | None
-    estimated_wait_s: float | None
+    estimate: WaitEstimate
     places_gained: int | None
 
 
@@ -169,10 +168,10 @@ class JobService:
         payment = await self._on_current(job, owner, decide_and_store)
         await self._queued(job)
         details = await self.details(job, owner)
-        position = details.position.position if front is None else front + 1
         gained = None if ahead is None or front is None else max(ahead - front, 0)
-        wait_s = self.positions.estimator.wait_s(before.spec, position)
-        return SkippedJob(details, payment, position, wait_s, gained)
+        estimator = self.positions.estimator
+        found = WaitEstimate() if front is None else await estimator.of_front(before, front)
+        return SkippedJob(details, payment, found, gained)
 
     async def _on_current(
         self, job: JobId, owner: UserId | None, decide_and_store: Callable[[JobRecord], Awaitable[T]]
@@ -197,7 +196,8 @@ class JobService:
             return place.ahead, front
         job_class = job.head.job_class  # not in its lane yet: it will be added at the end
         pending = {load.lane: load.pending for load in stats.lanes if load.job_class is job_class}
-        return jobs_ahead(stats.front.get(job_class, 0), pending, job.lane), front
+        here = jobs_ahead(stats.front.get(job_class, 0), pending, job.lane)
+        return here.own + here.others, front
 
     async def _queued(self, job: JobId) -> None:
         self.on_queued()

@@ -1,7 +1,6 @@
 """The queue as a list: running jobs, waiting jobs in the order of service, jobs between two attempts."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.jobs import LiveJob
 from beacon_runner.domain.users import Principal
-from beacon_runner.domain.wait_estimate import seconds_per_job
 from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.queue_admin import QueueAdmin, Upcoming
 from beacon_runner.ports.router import RouterPort, RouterStatus
@@ -58,7 +56,6 @@ class PublicQueueService:
         self, config: BeaconConfig, queue: QueueAdmin, queries: JobQueries, router: RouterPort, clock: Clock
     ) -> None:
         self._config = config
-        self._seconds_per_job = seconds_per_job(config)
         self._queue = queue
         self._queries = queries
         self._router = router
@@ -87,7 +84,7 @@ class PublicQueueService:
         return RunnerStatus(
             status="ok" if schedulers else "no router answers",
             scheduler=schedulers[0].scheduler if schedulers else self._idle_scheduler(),
-            estimated_wait=self._waits(listing, schedulers),
+            estimated_wait=self._waits(schedulers),
             queue=QueueCounts(
                 running=listing.on_gpu,
                 waiting=upcoming.leased + upcoming.waiting - listing.on_gpu,
@@ -117,17 +114,14 @@ class PublicQueueService:
         leased = upcoming.leased
         return QueueListing(upcoming, jobs, leased if on_gpu is None else min(leased, len(on_gpu)))
 
-    def _waits(self, listing: QueueListing, schedulers: Sequence[SchedulerStatus]) -> dict[str, float]:
-        """The wait at the routers plus the wait here, where the listed jobs represent all that wait."""
-        waiting = [job for job in listing.jobs if job.state is JobState.QUEUED]
-        listed = Counter(job.model for job in waiting)
-        waits = {}
-        for model in self._config.models:
-            at_router = [one.estimated_wait[model] for one in schedulers if model in one.estimated_wait]
-            share = listed[model] / len(waiting) if waiting else 0.0
-            here_s = share * listing.upcoming.waiting * self._seconds_per_job[model]
-            waits[model] = round(here_s + min(at_router, default=0.0), 2)
-        return waits
+    def _waits(self, schedulers: Sequence[SchedulerStatus]) -> dict[str, float | None]:
+        """As the routers estimate them; None where nothing can run a model."""
+        return {
+            model: min(
+                (one.estimated_wait[model] for one in schedulers if model in one.estimated_wait), default=None
+            )
+            for model in self._config.models
+        }
 
     def _idle_scheduler(self) -> SchedulerView:
         return SchedulerView(

@@ -23,12 +23,16 @@ WAITING_AT_ROUTER = frozenset({InferenceState.QUEUED, InferenceState.BACKOFF})
 
 @dataclass(frozen=True, slots=True)
 class JobPosition:
-    """`position` 1 is next; None when the job does not wait in a queue. `at`: queue, router or retry."""
+    """`position` 1 is next; None when the job does not wait in a queue. `at`: queue, router or retry.
+
+    `no_estimate_reason` is set when the job waits and there is no estimate of its wait.
+    """
 
     position: int | None = None
     estimated_wait_s: float | None = None
     at: str | None = None
     waiting_for: str | None = None
+    no_estimate_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,10 @@ class PositionService:
         if job.state is JobState.PROCESSING:
             return _at_router(await self.router_waits(job, MAX_ROUTER_LOOKUPS))
         if job.in_queue:
-            return await self._in_queue(job)
+            found = await self.estimator.of_queued(job)
+            return JobPosition(found.position, found.wait_s, "queue", no_estimate_reason=found.reason)
+        if job.held and job.state in LIVE:
+            return JobPosition(no_estimate_reason="the job is held until its user is enabled again")
         if job.next_attempt_at is not None and job.state in LIVE:
             wait_s = round((job.next_attempt_at - self.clock.wall()).total_seconds(), 2)
             return JobPosition(estimated_wait_s=wait_s, at="retry")
@@ -65,13 +72,6 @@ class PositionService:
         finished = {one.ordinal for one in recorded if one.stage == stage and ended(one.newest.state)}
         return unfinished(job.spec, stage, finished)
 
-    async def _in_queue(self, job: JobRecord) -> JobPosition:
-        self.estimator.start_refresh()
-        position = await self.estimator.position(job.message)
-        paused = self.estimator.is_paused(job.head.job_class)
-        wait_s = None if paused else self.estimator.wait_s(job.spec, position, job.head.stage)
-        return JobPosition(position, wait_s, "queue")
-
     async def _find(self, job: JobRecord, execution: ExecutionKey) -> ExecutionWait | None:
         request_id = encode_execution_id(job.id, execution.stage, execution.ordinal)
         found = await self.router.find(request_id, execution.region)
@@ -81,14 +81,15 @@ class PositionService:
 def _at_router(waits: Sequence[ExecutionWait]) -> JobPosition:
     """The job waits if all executions that were looked up wait; the first of them gives the position."""
     if not waits:
-        return JobPosition()
+        return JobPosition(no_estimate_reason="no router reports its executions")
     waiting = [wait for wait in waits if wait.state in WAITING_AT_ROUTER]
     if len(waiting) < len(waits):
         return JobPosition(estimated_wait_s=0.0, at="router")
     first = min(waiting, key=lambda wait: wait.position if wait.position is not None else 1 << 30)
     eta_s = None if first.eta is None else round(first.eta.p50_s, 2)
     waiting_for = first.waiting_for or f"{first.model} in {first.region}"
-    return JobPosition(first.position, eta_s, "router", waiting_for)
+    reason = waiting_for if eta_s is None else None
+    return JobPosition(first.position, eta_s, "router", waiting_for, reason)
 
 
 def _wait(request_id: str, execution: ExecutionKey, found: InferenceView) -> ExecutionWait:

@@ -24,16 +24,14 @@ from beacon_runner.domain.plan import first_target
 from beacon_runner.domain.quotas import Allowance, LimitReached, exceeds_limit
 from beacon_runner.domain.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.domain.users import Principal
+from beacon_runner.domain.wait_estimate import WaitEstimate
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.submissions import SubmissionStore
 
 
 class AcceptedJob(NamedTuple):
-    """A stored job; position and wait are None when they are unknown or it does not wait."""
-
     job: Submitted
-    position: int | None
-    estimated_wait_s: float | None
+    estimate: WaitEstimate
 
 
 class SubmissionService:
@@ -100,18 +98,14 @@ class SubmissionService:
         return jobs
 
     async def _accepted(self, jobs: Sequence[NewJob], stored: Sequence[Submitted]) -> list[AcceptedJob]:
-        """With position and wait, estimated once for each class and target of a batch."""
-        estimates: dict[object, tuple[int | None, float | None]] = {}
+        """With position and wait; jobs that an earlier request stored are not counted as new ones."""
         accepted: list[AcceptedJob] = []
         for job, submitted in zip(jobs, stored, strict=True):
-            if submitted.state is not JobState.QUEUED:
-                accepted.append(AcceptedJob(submitted, None, None))
-                continue
-            same = (submitted.job_class, first_target(job.admitted.spec))
-            if same not in estimates:
-                position = await self._estimator.position_if_enqueued(submitted.job_class, job.lane)
-                estimates[same] = position, self._estimator.wait_s(job.admitted.spec, position)
-            accepted.append(AcceptedJob(submitted, *estimates[same]))
+            if submitted.state is JobState.QUEUED:
+                found = await self._estimator.of_new(job, submitted.job_class, accepted=submitted.created)
+            else:
+                found = WaitEstimate()
+            accepted.append(AcceptedJob(submitted, found))
         return accepted
 
     async def _refusal(self, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> Exception:
@@ -129,10 +123,9 @@ class SubmissionService:
 
     async def _turn_s(self, job: NewJob) -> float:
         """About how long until one of the user's jobs has ended: the wait in its lane, and a run."""
-        position = await self._estimator.position_if_enqueued(job.job_class, job.lane)
-        wait_s = self._estimator.wait_s(job.admitted.spec, position) or 0.0
+        found = await self._estimator.of_new(job, job.job_class, accepted=False)
         model, _ = first_target(job.admitted.spec)
-        return wait_s + self._config.models[model].expected_run_s
+        return (found.wait_s or 0.0) + self._config.models[model].expected_run_s
 
 
 def _hash(submissions: Sequence[Submission]) -> bytes:

@@ -1,102 +1,152 @@
-"""Positions and waits of jobs, estimated from snapshots of the queue and of the routers."""
+"""Positions and waits of jobs, from snapshots of the queue and of the routers' forecasts."""
 
-from collections.abc import Mapping
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from beacon_config import BeaconConfig
-from beacon_contracts.tiers import JobClass
+from beacon_contracts.ids import USER, UserId, encode_id
+from beacon_contracts.inference import Failover
+from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import Clock
 from beacon_redis import REDIS_ERRORS
 from beacon_runner.application.cached_snapshot import CachedSnapshot
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.jobs import JobRecord
 from beacon_runner.domain.plan import first_target
-from beacon_runner.domain.wait_estimate import jobs_ahead, seconds_per_job
+from beacon_runner.domain.submissions import NewJob
+from beacon_runner.domain.wait_estimate import QueueAhead, RouterForecast, Target, WaitEstimate, jobs_ahead
 from beacon_runner.ports.queue_admin import QueueAdmin, QueueStats
 from beacon_runner.ports.router import RouterPort
 
 log = structlog.get_logger(__name__)
 
-QUEUE_FRESH_S = 1.0
-QUEUE_MAX_AGE_S = 10.0
-QUEUE_TIMEOUT_S = 0.05
-ROUTERS_FRESH_S = 2.0
-ROUTERS_MAX_AGE_S = 15.0
+FRESH_S = 0.5
+MAX_AGE_S = 10.0
+TIMEOUT_S = 0.05
+ROUTER_TIMEOUT_S = 1.0
+
+NO_QUEUE = "the queue is unavailable: Redis does not answer"
+NO_ROUTER = "no router answers"
 
 
 @dataclass(frozen=True, slots=True)
-class _QueueSnapshot:
-    """The queue's counts, and the jobs ahead by class and lane, computed once for each snapshot."""
+class _Snapshot:
+    """The queue and the routers at one moment, and the jobs that this process has accepted since."""
 
     stats: QueueStats
-    ahead: dict[tuple[JobClass, str], int] = field(default_factory=dict)
+    routers: Sequence[RouterForecast]
+    accepted: Counter[tuple[JobClass, str]] = field(default_factory=Counter)
+    _ahead: dict[tuple[JobClass, str], QueueAhead] = field(default_factory=dict)
+
+    def ahead_of_new(self, job_class: JobClass, lane: str) -> QueueAhead:
+        ahead = self._ahead.get((job_class, lane))
+        if ahead is None:
+            pending = {load.lane: load.pending for load in self.stats.lanes if load.job_class is job_class}
+            ahead = jobs_ahead(self.stats.front.get(job_class, 0), pending, lane)
+            self._ahead[job_class, lane] = ahead
+        return QueueAhead(ahead.own + self.accepted[job_class, lane], ahead.others)
+
+    def estimate(self, target: Target, job_class: JobClass, here: QueueAhead) -> WaitEstimate:
+        """By the router where it would wait the shortest time."""
+        found = [one for each in self.routers if (one := each.estimate(target, here)) is not None]
+        best = min(found, key=lambda one: one.wait_s or 0.0, default=None)
+        position = here.own + here.others + 1 if best is None else best.position
+        if job_class in self.stats.paused:
+            return WaitEstimate(position, reason=f"class {job_class} is paused")
+        if not self.routers:
+            return WaitEstimate(position, reason=NO_ROUTER)
+        if best is None:
+            return WaitEstimate(position, reason=f"no backend can run {target.model} in {target.region} now")
+        return best
 
 
 class WaitEstimator:
-    """A submission waits at most `QUEUE_TIMEOUT_S` for Redis; without an answer its position is null."""
+    """A submission waits at most `TIMEOUT_S` for a snapshot; without one there is no estimate."""
 
     def __init__(self, queue: QueueAdmin, router: RouterPort, config: BeaconConfig, clock: Clock) -> None:
         self._queue = queue
-        self._seconds_per_job = seconds_per_job(config)
-        self._counts = CachedSnapshot("queue", self._load_counts, clock, fresh_s=QUEUE_FRESH_S)
-        self._routers = CachedSnapshot("routers", router.status, clock, fresh_s=ROUTERS_FRESH_S)
+        self._router = router
+        self._config = config
+        self._snapshots = CachedSnapshot("waits", self._load, clock, fresh_s=FRESH_S)
 
     def start_refresh(self) -> None:
-        """Refresh both snapshots while the caller continues."""
-        self._routers.start_refresh()
-        self._counts.start_refresh()
+        """Refresh the snapshot while the caller continues."""
+        self._snapshots.start_refresh()
 
-    async def position_if_enqueued(self, job_class: JobClass, lane: str) -> int | None:
-        """The position of a job that is queued now; None when it is unknown."""
-        counts = self._counts.latest(2 * QUEUE_FRESH_S)
-        if counts is None:
-            await self._counts.fresh(QUEUE_TIMEOUT_S)
-            counts = self._counts.latest(QUEUE_MAX_AGE_S)
-        if counts is None:
-            return None
-        ahead = counts.ahead.get((job_class, lane))
-        if ahead is None:
-            pending = {load.lane: load.pending for load in counts.stats.lanes if load.job_class is job_class}
-            ahead = jobs_ahead(counts.stats.front.get(job_class, 0), pending, lane)
-            counts.ahead[job_class, lane] = ahead
-        return ahead + 1
+    async def of_new(self, job: NewJob, job_class: JobClass, *, accepted: bool = True) -> WaitEstimate:
+        """Of a job that is queued now; `accepted`: later ones of its lane count it."""
+        snapshot = await self._snapshot()
+        if snapshot is None:
+            return WaitEstimate(reason=NO_QUEUE)
+        here = snapshot.ahead_of_new(job_class, job.lane)
+        if accepted:
+            snapshot.accepted[job_class, job.lane] += 1
+        return snapshot.estimate(self._target(job.admitted.spec, 0, job.tier, job.user), job_class, here)
 
-    def is_paused(self, job_class: JobClass) -> bool:
-        """According to the last snapshot, whatever its age."""
-        counts = self._counts.latest(float("inf"))
-        return counts is not None and job_class in counts.stats.paused
-
-    async def position(self, message: Message) -> int | None:
-        """The position of a job that waits in a lane; None when it does not, or when it is unknown."""
+    async def of_queued(self, job: JobRecord) -> WaitEstimate:
+        """Of a job in a lane or in the front queue."""
+        self.start_refresh()
         try:
-            place = await self._queue.place(message)
+            place = await self._queue.place(job.message)
         except REDIS_ERRORS as error:
             log.info("position_unknown", error=str(error))
-            return None
-        return None if place is None else place.ahead + 1
+            return WaitEstimate(reason=NO_QUEUE)
+        if place is None:
+            return WaitEstimate(reason="the job is being moved into or out of its queue")
+        if place.front:
+            return await self.of_front(job, place.ahead)
+        snapshot = await self._snapshot()
+        if snapshot is None:
+            return WaitEstimate(place.ahead + 1, reason=NO_QUEUE)
+        head, here = job.head, QueueAhead(place.ahead_in_lane, place.ahead - place.ahead_in_lane)
+        target = self._target(job.spec, head.stage, head.tier, head.user)
+        return snapshot.estimate(target, place.job_class, here)
 
-    def wait_s(self, spec: Mapping[str, Any], position: int | None, stage: int = 0) -> float | None:
-        """The wait of a job at that position: in the runner's queue, then at the router.
-
-        The wait at the router is that of a new request as the routers estimate it; 0 while none answers.
-        """
-        if position is None:
-            return None
-        model, region = first_target(spec, stage)
-        at_router = [
-            status.queues.regions[region].estimated_wait[model].p50_s
-            for status in self._routers.latest(ROUTERS_MAX_AGE_S) or ()
-            if status.queues is not None
-            and region in status.queues.regions
-            and model in status.queues.regions[region].estimated_wait
-        ]
-        return round((position - 1) * self._seconds_per_job.get(model, 0.0) + min(at_router, default=0.0), 2)
+    async def of_front(self, job: JobRecord, ahead: int) -> WaitEstimate:
+        """Of a job that has paid for a skip: it starts before all tiers."""
+        snapshot = await self._snapshot()
+        if snapshot is None:
+            return WaitEstimate(ahead + 1, reason=NO_QUEUE)
+        highest = min(Tier, key=lambda tier: tier.rank)
+        target = self._target(job.spec, job.head.stage, highest, None)
+        found = snapshot.estimate(target, job.head.job_class, QueueAhead(others=ahead))
+        return WaitEstimate(ahead + 1, found.wait_s, found.reason)
 
     async def close(self) -> None:
-        await self._counts.close()
-        await self._routers.close()
+        await self._snapshots.close()
 
-    async def _load_counts(self) -> _QueueSnapshot:
-        return _QueueSnapshot(await self._queue.stats())
+    async def _snapshot(self) -> _Snapshot | None:
+        latest = self._snapshots.latest(2 * FRESH_S)
+        if latest is None:
+            await self._snapshots.fresh(TIMEOUT_S)
+            latest = self._snapshots.latest(MAX_AGE_S)
+        return latest
+
+    async def _load(self) -> _Snapshot:
+        """Both at the same moment: a job that moves from the queue to a router is counted once."""
+        stats, routers = await asyncio.gather(self._queue.stats(), self._forecasts())
+        return _Snapshot(stats, routers)
+
+    async def _forecasts(self) -> list[RouterForecast]:
+        try:
+            async with asyncio.timeout(ROUTER_TIMEOUT_S):
+                statuses = await self._router.status()
+        except TimeoutError:
+            return []
+        return [RouterForecast(status.queues) for status in statuses if status.queues is not None]
+
+    def _target(self, spec: Mapping[str, Any], stage: int, tier: Tier, user: UserId | None) -> Target:
+        model, region = first_target(spec, stage)
+        configured = self._config.models.get(model)
+        return Target(
+            model,
+            region,
+            tier,
+            user="" if user is None else encode_id(USER, user),
+            movable=spec.get("failover") != Failover.PINNED,
+            exclusive=configured is not None and configured.exclusive,
+        )

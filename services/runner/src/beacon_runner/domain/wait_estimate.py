@@ -1,28 +1,109 @@
-"""Estimates from counts: how many jobs are served before one, and how long that takes."""
+"""Position and wait of a job from counts: what is ahead of it in the runner's queue and at a router."""
 
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
 
-from beacon_config import BeaconConfig
+from beacon_contracts.router_status import QueueStatus
+from beacon_contracts.tiers import Tier
 
 
-def jobs_ahead(front: int, pending: Mapping[str, int], lane: str) -> int:
-    """Jobs served before one that joins the lane now.
+@dataclass(frozen=True, slots=True)
+class WaitEstimate:
+    """`position` 1 is next. `reason` is set when there is no estimate of the wait."""
+
+    position: int | None = None
+    wait_s: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAhead:
+    """What is served before a job in the runner's queue: jobs of the same lane, and others."""
+
+    own: int = 0
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The first execution of a job, as a router sees it."""
+
+    model: str
+    region: str
+    tier: Tier
+    user: str
+    movable: bool = True
+    exclusive: bool = False
+
+
+def jobs_ahead(front: int, pending: Mapping[str, int], lane: str) -> QueueAhead:
+    """What is served before a job that joins the lane now.
 
     `front` and `pending` (by lane) are the counts of its class. Lanes are served round-robin, so each other
     lane contributes at most as many jobs as are served of the own lane.
     """
     own = pending.get(lane, 0)
     others = sum(min(count, own + 1) for other, count in pending.items() if other != lane)
-    return front + own + others
+    return QueueAhead(own, front + others)
 
 
-def seconds_per_job(config: BeaconConfig) -> dict[str, float]:
-    """For each model: its run time divided by the slots that serve it.
+class RouterForecast:
+    """The forecast of one router: the wait of a new user, and its pace for each further request ahead."""
 
-    The wait of a job is this times the jobs ahead, which assumes that all of them use the same model.
+    def __init__(self, queues: QueueStatus) -> None:
+        self._queues = queues
+        self._users: dict[tuple[str, Tier], _WaitingUsers] = {}
+
+    def estimate(self, target: Target, here: QueueAhead) -> WaitEstimate | None:
+        """None when no backend can run it now."""
+        regions = [name for name, region in self._queues.regions.items() if target.model in region.forecast]
+        if target.region in regions:
+            regions = [target.region]
+        elif not target.movable:
+            regions = []
+        found = [self._in_region(name, target, here) for name in regions]
+        return min(found, key=lambda one: one.wait_s or 0.0, default=None)
+
+    def _in_region(self, name: str, target: Target, here: QueueAhead) -> WaitEstimate:
+        region = self._queues.regions[name]
+        forecast = region.forecast[target.model]
+        if target.exclusive:  # competes only with itself
+            ahead_of_new = region.by_model.get(target.model, 0)
+            ahead = ahead_of_new + here.own + here.others
+        else:
+            users = self._waiting_users(name, target.tier)
+            higher = sum(count for tier, count in region.by_tier.items() if tier.rank < target.tier.rank)
+            own = here.own + users.of(target.user)
+            ahead_of_new = higher + users.others_before(target.user, 0)
+            ahead = higher + own + users.others_before(target.user, own) + here.others
+        wait_s = forecast.wait_s[target.tier] + forecast.pace_s * (ahead - ahead_of_new)
+        return WaitEstimate(ahead + 1, round(wait_s, 2))
+
+    def _waiting_users(self, region: str, tier: Tier) -> "_WaitingUsers":
+        if (region, tier) not in self._users:
+            waiting = self._queues.waiting_by_user.get(region, {}).get(tier, {})
+            self._users[region, tier] = _WaitingUsers(waiting)
+        return self._users[region, tier]
+
+
+class _WaitingUsers:
+    """Users share a tier: until a request starts, each other user starts as many requests as its user does.
+
+    The requests under the empty name are in the order of arrival: all are before a new one.
     """
-    slots = Counter[str]()
-    for backend in config.backends.values():
-        slots.update(dict.fromkeys(backend.models, backend.slots))
-    return {name: model.expected_run_s / max(slots[name], 1) for name, model in config.models.items()}
+
+    def __init__(self, waiting: Mapping[str, int]) -> None:
+        self._waiting = waiting
+        self._counts = sorted(waiting.values())
+        self._sums = [0, *accumulate(self._counts)]
+
+    def of(self, user: str) -> int:
+        return self._waiting.get(user, 0) + (self._waiting.get("", 0) if user else 0)
+
+    def others_before(self, user: str, own: int) -> int:
+        turns = own + 1
+        few = bisect_right(self._counts, turns)
+        every = self._sums[few] + turns * (len(self._counts) - few)
+        return every - sum(min(self._waiting.get(name, 0), turns) for name in {user, ""})

@@ -135,8 +135,9 @@ def _accepted_response(accepted: list[AcceptedJob], *, batch: bool) -> Response:
                 "status": one.job.state,
                 "tier": one.job.tier,
                 "priority": one.job.job_class,
-                "position": one.position,
-                "estimated_wait_s": one.estimated_wait_s,
+                "position": one.estimate.position,
+                "estimated_wait_s": one.estimate.wait_s,
+                "no_estimate_reason": one.estimate.reason,
                 "links": links_of(job_id),
             }
         )

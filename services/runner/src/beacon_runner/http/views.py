@@ -77,6 +77,7 @@ def job_view(details: JobDetails) -> JobView:
         context=dict(job.context),
         position=details.position.position,
         estimated_wait_s=details.position.estimated_wait_s,
+        no_estimate_reason=details.position.no_estimate_reason,
         price_paid=job.price_paid,
         skip_price=details.skip_price,
         promoted_at=job.promoted_at,
@@ -87,9 +88,12 @@ def job_view(details: JobDetails) -> JobView:
 
 def skip_view(skipped: SkippedJob) -> SkipView:
     return SkipView(
-        **job_view(skipped.details).model_dump(exclude={"position", "estimated_wait_s"}),
-        position=skipped.position,
-        estimated_wait_s=skipped.estimated_wait_s,
+        **job_view(skipped.details).model_dump(
+            exclude={"position", "estimated_wait_s", "no_estimate_reason"}
+        ),
+        position=skipped.estimate.position,
+        estimated_wait_s=skipped.estimate.wait_s,
+        no_estimate_reason=skipped.estimate.reason,
         cost=skipped.payment.price,
         credit=skipped.payment.credit,
         places_gained=skipped.places_gained,

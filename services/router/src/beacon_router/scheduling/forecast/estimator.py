@@ -9,6 +9,7 @@ from beacon_router.scheduling.forecast.positions import is_exclusive, requests_a
 from beacon_router.scheduling.forecast.simulation import PolicySimulation
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
+from beacon_router.scheduling.snapshot import ForecastSnapshot
 
 _FRESH_S, _FRESH_SHARE = 0.05, 0.02
 """A simulation is valid for so long, and for such a share of the time and dispatches that it covers."""
@@ -42,7 +43,7 @@ class Estimator:
     def of_new(self, now: float, model: str, region: str, rank: int) -> Eta | None:
         """Of a new request of a user without waiting ones; None when nothing can run it."""
         sets = self._state.sets(region, model)
-        if not any(backend.health is not Health.OPEN for each in sets for backend in each.backends):
+        if not any(can_run(each, model) for each in sets):
             return None
         simulation = self._simulation(now, sets[0].domain)
         starts_at = simulation.clear_at[rank]
@@ -51,6 +52,23 @@ class Estimator:
         if model in sets[0].region.model_limits:
             starts_at = max(starts_at, self._limit_free_at(now, sets, model))
         return self._eta(QueueKind.MAIN, rank, max(0.0, starts_at - now))
+
+    def forecast(self, now: float, model: str, region: str) -> ForecastSnapshot | None:
+        """What new requests wait, by tier, and the time between two starts; None when nothing can run."""
+        waits = [self.of_new(now, model, region, rank) for rank in range(self.tiers)]
+        known = tuple(eta.p50_s for eta in waits if eta is not None)
+        return ForecastSnapshot(known, self._pace_s(now, model, region)) if len(known) == self.tiers else None
+
+    def _pace_s(self, now: float, model: str, region: str) -> float:
+        """As simulated, or of the slots or tokens that the model can use."""
+        sets = self._state.sets(region, model)
+        limits = sets[0].region.model_limits.get(model, ())
+        simulation = self._simulation(now, sets[0].domain)
+        if len(simulation.starts) > 1 and not limits:
+            return (simulation.ended_at - simulation.made_at) / len(simulation.starts)
+        usable = [backend for each in sets for backend in each.backends if backend.health is not Health.OPEN]
+        parallel = min([sum(backend.slots for backend in usable), *(limit.held for limit in limits)])
+        return usable[0].runs_s.of(model) / max(1, parallel)
 
     def position(self, now: float, queued: QueuedRequest) -> int:
         """1 for the request that the policy would start next, of those that compete for the same backends."""
