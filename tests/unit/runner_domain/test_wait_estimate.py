@@ -9,7 +9,13 @@ from beacon_contracts.ids import UserId
 from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.domain.wait_estimate import QueueAhead, RouterForecast, Target, WaitEstimate, jobs_ahead
+from beacon_runner.domain.wait_estimate import (
+    EstimateTarget,
+    QueueAhead,
+    RouterForecast,
+    WaitEstimate,
+    jobs_ahead,
+)
 
 FORECAST = ModelForecast(wait_s=dict.fromkeys(Tier, 10.0), pace_s=2.0)
 
@@ -30,7 +36,7 @@ def queues(
 
 
 def estimate(status: QueueStatus, here: QueueAhead | None = None, **target: object) -> WaitEstimate | None:
-    wanted = Target(**{"model": "m", "region": "US", "tier": Tier.FREE, "user": "anna", **target})  # type: ignore[arg-type]
+    wanted = EstimateTarget(**{"model": "m", "region": "US", "tier": Tier.FREE, "user": "anna", **target})  # type: ignore[arg-type]
     return RouterForecast(status).estimate(wanted, here or QueueAhead())
 
 

@@ -18,7 +18,13 @@ from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.jobs import JobRecord
 from beacon_runner.domain.plan import first_target
 from beacon_runner.domain.submissions import NewJob
-from beacon_runner.domain.wait_estimate import QueueAhead, RouterForecast, Target, WaitEstimate, jobs_ahead
+from beacon_runner.domain.wait_estimate import (
+    EstimateTarget,
+    QueueAhead,
+    RouterForecast,
+    WaitEstimate,
+    jobs_ahead,
+)
 from beacon_runner.ports.queue_admin import QueueAdmin, QueueStats
 from beacon_runner.ports.router import RouterPort
 
@@ -50,7 +56,7 @@ class _Snapshot:
             self._ahead[job_class, lane] = ahead
         return QueueAhead(ahead.own + self.accepted[job_class, lane], ahead.others)
 
-    def estimate(self, target: Target, job_class: JobClass, here: QueueAhead) -> WaitEstimate:
+    def estimate(self, target: EstimateTarget, job_class: JobClass, here: QueueAhead) -> WaitEstimate:
         """By the router where it would wait the shortest time."""
         found = [one for each in self.routers if (one := each.estimate(target, here)) is not None]
         best = min(found, key=lambda one: one.wait_s or 0.0, default=None)
@@ -139,10 +145,10 @@ class WaitEstimator:
             return []
         return [RouterForecast(status.queues) for status in statuses if status.queues is not None]
 
-    def _target(self, spec: Mapping[str, Any], stage: int, tier: Tier, user: UserId | None) -> Target:
+    def _target(self, spec: Mapping[str, Any], stage: int, tier: Tier, user: UserId | None) -> EstimateTarget:
         model, region = first_target(spec, stage)
         configured = self._config.models.get(model)
-        return Target(
+        return EstimateTarget(
             model,
             region,
             tier,

@@ -27,7 +27,7 @@ class QueueAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class EstimateTarget:
     """The first execution of a job, as a router sees it."""
 
     model: str
@@ -56,7 +56,7 @@ class RouterForecast:
         self._queues = queues
         self._users: dict[tuple[str, Tier], _WaitingUsers] = {}
 
-    def estimate(self, target: Target, here: QueueAhead) -> WaitEstimate | None:
+    def estimate(self, target: EstimateTarget, here: QueueAhead) -> WaitEstimate | None:
         """None when no backend can run it now."""
         regions = [name for name, region in self._queues.regions.items() if target.model in region.forecast]
         if target.region in regions:
@@ -66,7 +66,7 @@ class RouterForecast:
         found = [self._in_region(name, target, here) for name in regions]
         return min(found, key=lambda one: one.wait_s or 0.0, default=None)
 
-    def _in_region(self, name: str, target: Target, here: QueueAhead) -> WaitEstimate:
+    def _in_region(self, name: str, target: EstimateTarget, here: QueueAhead) -> WaitEstimate:
         region = self._queues.regions[name]
         forecast = region.forecast[target.model]
         if target.exclusive:  # competes only with itself
