@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable
 
+from beacon_router.scheduling.backend_state import RegionState
 from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.queues import RequestQueues
+from beacon_router.scheduling.request_queue import RequestQueue
 from beacon_router.scheduling.topology import LimitName
 
 
 def demand(limits: Iterable[Limit], queues: RequestQueues) -> dict[LimitName, int]:
     """For each limit: tokens in use, and one more for each free slot that work waits for.
 
-    Of a backend that routers share, only the slots that this router has a token for count as free. Slots are
-    requested first, so that no group's tokens are idle here while other routers have the slots.
+    Tokens of models are requested first, then slots for what these tokens let start, then tokens of groups
+    and regions for the slots: no slot is idle here for a model that runs at another router.
     """
     if not queues.waiting:
         return {limit.name: min(limit.cap, limit.used) for limit in limits}
@@ -24,9 +26,17 @@ def _startable(limit: Limit, queues: RequestQueues) -> int:
     for backend in limit.backends:
         if backend in backend.backend_set.free:
             tokens = backend.slot_tokens
-            usable = backend.slots if tokens is None or tokens is limit else tokens.held
-            slots += max(0, usable - len(backend.runs))
+            if tokens is None or tokens is limit or limit.model is not None:
+                slots += max(0, backend.slots - len(backend.runs))
+            else:
+                slots += max(0, tokens.held - len(backend.runs))
     if limit.model is not None:
         return min(slots, queues.waiting_for(limit.model))
     sets = {backend.backend_set for backend in limit.backends}
-    return min(slots, sum(queue.size for each in sets for queue in each.queues))
+    return min(slots, sum(_open(queue, each.region) for each in sets for queue in each.queues))
+
+
+def _open(queue: RequestQueue, region: RegionState) -> int:
+    """Requests of the queue that the limits of their model let start in the region."""
+    limits = region.model_limits.get(queue.model, ())
+    return min((queue.size, *(max(0, limit.held - limit.used) for limit in limits)))
