@@ -94,7 +94,7 @@ def _peer_goals(findings: Findings) -> list[list[str]]:
         return [["against LiteLLM", DASH, "not installed: `make bench-peers`"]]
     return [
         [f"requests/s against the {name}", f"at least {times}{TIMES}", _times(findings, name)]
-        for name, times in ((CLASS, 10), (PROXY, 30))
+        for name, times in ((CLASS, 10), (PROXY, 20))
     ]
 
 

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from beacon_lifecycle import Clock, ManualClock, SystemClock
 from beacon_redis import LuaScripts, RedisAddress
-from beacon_router.limits import LimitEvent, MemoryLimiter, RedisLimiter, SlotLimiter
+from beacon_router.limits import LimitEvent, RedisLimiter, SlotLimiter
 from beacon_router.limits.port import SharedLimit, Token, TokenStatus
+from tests.fixtures.memory_limiter import MemoryLimiter
 from tests.fixtures.waiting import PATIENCE_S, until
 
 GPU = SharedLimit("group:modal", 3)

@@ -4,9 +4,9 @@ import asyncio
 import sys
 
 from beacon_lifecycle import SystemClock
-from beacon_router.limits import MemoryLimiter
 from beacon_router.limits.lease import CapacityLease
 from beacon_router.limits.port import SharedLimit
+from tests.fixtures.memory_limiter import MemoryLimiter
 from tests.fixtures.waiting import PATIENCE_S
 
 FIGHTERS = 50

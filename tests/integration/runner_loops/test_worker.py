@@ -141,8 +141,8 @@ async def test_a_router_that_is_busy_for_long_is_told_of_once(harness: LoopHarne
         "EXECUTION_COMPLETE",
         "JOB_COMPLETE",
     ]
-    assert delays[0] >= 0.1
-    assert all(later > earlier for earlier, later in pairwise(delays))
+    assert delays[0] >= 0.5  # the smallest delay
+    assert all(later > earlier for earlier, later in pairwise(delays[1:]))
     assert (await harness.job(job))["attempt"] == 1
 
 

@@ -7,8 +7,8 @@ import asyncpg
 
 from beacon_config import load_config
 from beacon_contracts.tiers import Tier
+from beacon_router.scheduler_config import topology_of
 from beacon_router.simulation.load import read_load
-from beacon_router.topology import topology_of
 from tests.integration.runner_store.harness import PIPELINE, StoreHarness
 
 ROOT = Path(__file__).parents[3]

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from beacon_lifecycle import ManualClock
-from beacon_router.limits import CapacityLease, MemoryLimiter, Token, TokenStatus
+from beacon_router.limits import CapacityLease, Token, TokenStatus
 from beacon_router.limits.port import LimiterUnavailableError, SharedLimit
+from tests.fixtures.memory_limiter import MemoryLimiter
 
 LEASE_S = 10.0
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from beacon_lifecycle import ManualClock
-from beacon_router.limits import CapacityLease, MemoryLimiter, Token, TokenStatus
+from beacon_router.limits import CapacityLease, Token, TokenStatus
 from beacon_router.limits.port import LimiterUnavailableError, LimitEvent, SharedLimit
+from tests.fixtures.memory_limiter import MemoryLimiter
 
 LEASE_S = 10.0
 LIMIT = SharedLimit("group:modal", 2)

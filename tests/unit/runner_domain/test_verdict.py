@@ -192,13 +192,13 @@ def test_every_ended_stage_has_exactly_one_right_verdict(
 def test_a_router_that_cannot_take_it_is_asked_less_and_less_often() -> None:
     job, waits = claimed(matrix_spec()), []
     for _ in range(10):
-        verdict = defer(job, 2.0, "full", POLICY, 0.0, progressed=False)
+        verdict = defer(job, 2.0, "full", POLICY.router, 0.0, progressed=False)
         waits.append(verdict.delay_s)
         job = replace(job, deferred=verdict)
     assert waits == [2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
-    assert defer(job, 90.0, "full", POLICY, 0.0, progressed=False).delay_s == 90.0  # as requested
-    assert 60.0 < defer(job, 2.0, "full", POLICY, 0.9, progressed=False).delay_s <= 75.0  # spread
-    anew = defer(job, 2.0, "full", POLICY, 0.0, progressed=True)
+    assert defer(job, 90.0, "full", POLICY.router, 0.0, progressed=False).delay_s == 60.0  # the bound
+    assert 60.0 < defer(job, 2.0, "full", POLICY.router, 0.9, progressed=False).delay_s <= 75.0  # spread
+    anew = defer(job, 2.0, "full", POLICY.router, 0.0, progressed=True)
     assert (anew.delay_s, anew.times) == (2.0, 1)
 
 

@@ -12,7 +12,7 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.events import events_of
 from beacon_runner.domain.json_limits import MAX_RESULT_BYTES, NOT_RECORDABLE, stored_form
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.retry_policy import RetryPolicy
+from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -22,7 +22,7 @@ from beacon_runner.domain.stage_result import (
     RecordedExecution,
     RetryLater,
 )
-from beacon_runner.worker.executor import RetryDelays, request_of
+from beacon_runner.worker.executor import request_of
 from beacon_runner.worker.run import JobRun, NotAccepted, build_run
 
 AT, LATER = 1_767_225_600.0, 1_767_312_000.0
@@ -235,9 +235,19 @@ def test_the_request_carries_name_fence_and_front() -> None:
     assert request.meta.attempt == 1
 
 
-def test_retry_delays_have_bounds() -> None:
-    delays = RetryDelays(min_s=0.5, max_s=60)
-    assert [delays.bounded(delay) for delay in (0, 3, 9_999)] == [0.5, 3, 60]
+def test_the_longest_requested_delay_counts_within_the_bounds() -> None:
+    policy = RetryPolicy(router=RouterBackoff(unreachable_s=5, min_s=0.5, max_s=60))
+
+    def delay_s(*requested: float | None) -> float:
+        run = opened()
+        for pending, one in zip(start(run), requested, strict=True):
+            run.finish(pending, NotAccepted(one, "full"), AT, AT)
+        verdict = run.decide(policy, 0.0)
+        assert isinstance(verdict, Deferred)
+        return verdict.delay_s
+
+    assert [delay_s(0, 0, one) for one in (0, 3, 9_999)] == [0.5, 3, 60]
+    assert delay_s(0, None, 3) == 5
 
 
 def test_after_a_cancel_at_the_router_nothing_more_is_started_until_the_record_was_heard() -> None:
@@ -248,4 +258,4 @@ def test_after_a_cancel_at_the_router_nothing_more_is_started_until_the_record_w
     run.finish(first, DONE.model_copy(update={"state": InferenceState.CANCELLED}), AT, AT)
     assert run.start_next(1) is None
     assert run.is_settled
-    assert isinstance(run.decide(RetryPolicy(), 0.0), Deferred)
+    assert run.decide(RetryPolicy(), 0.5) == Deferred(0.0, "an execution was cancelled at the router")

@@ -70,8 +70,8 @@ async def test_what_may_be_running_already_is_looked_for() -> None:
     ("error", "outcome"),
     [
         (RouterBusy(7.0, "queue full"), NotAccepted(7.0, "queue full")),
-        (RouterBusy(86_400.0, "closed"), NotAccepted(60.0, "closed")),
-        (RouterUnreachable("refused", tries=7), NotAccepted(5.0, "no router answers")),
+        (RouterBusy(86_400.0, "closed"), NotAccepted(86_400.0, "closed")),
+        (RouterUnreachable("refused", tries=7), NotAccepted(None, "no router answers")),
     ],
 )
 async def test_waiting_is_no_failure(error: Exception, outcome: NotAccepted) -> None:

@@ -23,6 +23,8 @@ class LimitsConfig(Section):
 class RunnerConfig(Section):
     job_retries: Annotated[int, Field(ge=0, le=100)] = 3
     job_retry_delays_s: Annotated[tuple[PositiveSeconds, ...], Field(min_length=1)] = (60.0, 120.0, 180.0)
+    router_unreachable_delay_s: PositiveSeconds = 5.0
+    router_delay_max_s: PositiveSeconds = 60.0
     lease_s: PositiveSeconds = 10.0
     heartbeat_s: PositiveSeconds = 2.5
     max_deliveries: Count = 5

@@ -29,6 +29,7 @@ from beacon_router.http.status_routes import health_routes, status_routes
 from beacon_router.limits import RedisLimiter
 from beacon_router.metrics import RouterMetrics, StateCollector
 from beacon_router.resources import ClosedAtStop
+from beacon_router.scheduler_config import policy_of, run_timeouts_of, topology_of
 from beacon_router.scheduling import Scheduler
 from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import BreakerRules
@@ -40,7 +41,6 @@ from beacon_router.service.run_events import RunEvents
 from beacon_router.service.shared_capacity import SharedCapacity
 from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.settings import Settings
-from beacon_router.topology import policy_of, run_timeouts_of, topology_of
 from beacon_telemetry import HttpMetrics, new_registry
 
 # The largest response of a backend, in multiples of the largest request body.

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from beacon_config import ConfigError, load_config
+from beacon_router.scheduler_config import policy_of, topology_of
 from beacon_router.simulation.load import GeneratedLoad, LoadError, generate, read_load
 from beacon_router.simulation.simulator import LoadSimulation
 from beacon_router.simulation.summary import summarise
-from beacon_router.topology import policy_of, topology_of
 
 
 def main() -> int:

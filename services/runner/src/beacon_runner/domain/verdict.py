@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.plan import ended, step_name
-from beacon_runner.domain.retry_policy import RetryPolicy, allowed_attempts
+from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff, allowed_attempts
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -69,11 +69,17 @@ def dead_verdict(job: ClaimedJob, reason: str, failure: Failure, *, some_complet
 
 
 def defer(
-    job: ClaimedJob, requested_s: float, reason: str, policy: RetryPolicy, chance: float, *, progressed: bool
+    job: ClaimedJob,
+    requested_s: float | None,
+    reason: str,
+    backoff: RouterBackoff,
+    chance: float,
+    *,
+    progressed: bool,
 ) -> Deferred:
     """The verdict when the router did not accept all executions; after progress the count restarts."""
     before = job.deferred.times if job.deferred is not None and not progressed else 0
-    return Deferred(policy.wait_s(before + 1, requested_s, chance), reason, before + 1)
+    return Deferred(backoff.delay_s(before + 1, requested_s, chance), reason, before + 1)
 
 
 def poison_verdict(job: ClaimedJob, max_deliveries: int) -> Dead | None:

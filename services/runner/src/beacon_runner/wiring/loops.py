@@ -14,7 +14,7 @@ from beacon_config import BeaconConfig
 from beacon_lifecycle import Clock, Loop, RunResult, Service, WakeEvent
 from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.domain.classes import promotions
-from beacon_runner.domain.retry_policy import RetryPolicy
+from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.metrics_collector import MetricsCollector, QueueAgeCollector
 from beacon_runner.maintenance.outbox_notifier import OutboxNotifier
@@ -95,7 +95,11 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
         reports,
         clock,
         metrics,
-        policy=RetryPolicy(config.job_retries, config.job_retry_delays_s),
+        policy=RetryPolicy(
+            config.job_retries,
+            config.job_retry_delays_s,
+            RouterBackoff(unreachable_s=config.router_unreachable_delay_s, max_s=config.router_delay_max_s),
+        ),
         parallelism=transport.config.limits.job_parallelism,
     )
     heartbeat = Heartbeat(

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -42,25 +41,12 @@ class Executor(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RetryDelays:
-    """Bounds of the delay after the router did not accept an execution."""
-
-    unreachable_s: float = 5.0
-    min_s: float = 0.5
-    max_s: float = 60.0
-
-    def bounded(self, delay_s: float) -> float:
-        return min(max(delay_s, self.min_s), self.max_s)
-
-
 class RouterExecutor:
     """One task and one request per execution. A cancelled handle leaves the run at the router."""
 
-    def __init__(self, router: InferencePort, *, timeout_s: float, delays: RetryDelays | None = None) -> None:
+    def __init__(self, router: InferencePort, *, timeout_s: float) -> None:
         self._router = router
         self._timeout_s = timeout_s
-        self._delays = delays or RetryDelays()
         self._tasks = TaskSet("executions")
 
     @property
@@ -79,16 +65,16 @@ class RouterExecutor:
         try:
             outcome = await self._router.infer(request, again=again)
         except RouterBusy as busy:
-            outcome = NotAccepted(self._delays.bounded(busy.retry_after_s), busy.reason)
+            outcome = NotAccepted(busy.retry_after_s, busy.reason)
         except RouterUnreachable as unreachable:
             # Users see one constant reason: router and cause can differ at each attempt.
             log.info("router_unreachable", execution=request.request_id, reason=unreachable.reason)
-            outcome = NotAccepted(self._delays.bounded(self._delays.unreachable_s), UNREACHABLE)
+            outcome = NotAccepted(None, UNREACHABLE)
         except RouterRefused as refused:
             outcome = refused.failure
             if refused.problem.code == STALE_FENCE:
                 # This worker has lost the job: its next record is refused, and nothing more should start.
-                outcome = NotAccepted(self._delays.bounded(self._delays.unreachable_s), outcome.message)
+                outcome = NotAccepted(None, outcome.message)
         except Exception as error:
             log.exception("execution_failed_unexpectedly", execution=request.request_id)
             outcome = worker_error(error)

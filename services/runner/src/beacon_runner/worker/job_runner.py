@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Slot:
+class ActiveRun:
     """A run, the pool slot that it occupies, and its executions in flight."""
 
     run: JobRun
@@ -51,38 +51,38 @@ class JobRunner:
         self._policy = policy
         self._parallelism = parallelism
         self._random = random or Random()  # noqa: S311 - spreads retries, keeps no secret
-        self._slots: dict[JobId, Slot] = {}
+        self._active: dict[JobId, ActiveRun] = {}
         self._empty = asyncio.Event()
         self._empty.set()
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._active)
 
     def begin(self, run: JobRun, free_slot: Callable[[], None]) -> JobRun | None:
         """Work on it. An older delivery of the same job has lost its fence: it is released and returned."""
         older = self.release(run.job.id)
-        self._slots[run.job.id] = slot = Slot(run, free_slot)
+        self._active[run.job.id] = active = ActiveRun(run, free_slot)
         self._empty.clear()
-        self._advance(slot)
+        self._advance(active)
         return older
 
     def release(self, job: JobId) -> JobRun | None:
         """Stop working on it and record nothing more; executions at the router are left to the next owner."""
-        slot = self._slots.pop(job, None)
-        if slot is None:
+        active = self._active.pop(job, None)
+        if active is None:
             return None
-        self._cancel_handles(slot)
-        slot.run.released = True
-        self._reports.discard(slot.run)
-        slot.free()
-        if not self._slots:
+        self._cancel_handles(active)
+        active.run.released = True
+        self._reports.discard(active.run)
+        active.free()
+        if not self._active:
             self._empty.set()
-        return slot.run
+        return active.run
 
     def release_lost(self, message_ids: Iterable[str]) -> list[Message]:
         """Another worker has leased these messages: release their jobs; returns the messages of those."""
         wanted = set(message_ids)
-        lost = [slot.run for slot in self._slots.values() if slot.run.message.id in wanted]
+        lost = [active.run for active in self._active.values() if active.run.message.id in wanted]
         for run in lost:
             self.release(run.job.id)
         if lost:
@@ -101,19 +101,19 @@ class JobRunner:
 
     def return_all(self) -> None:
         """Stop executions that have not ended: their jobs return to the queue with the results they have."""
-        for slot in self._slots.values():
-            if slot.run.verdict is None:
-                self._cancel_handles(slot)
-                slot.run.verdict = Returned()
-                self._reports.add(slot.run)
+        for active in self._active.values():
+            if active.run.verdict is None:
+                self._cancel_handles(active)
+                active.run.verdict = Returned()
+                self._reports.add(active.run)
 
-    def _advance(self, slot: Slot) -> None:
+    def _advance(self, active: ActiveRun) -> None:
         """Start what may start; when nothing is left to run, decide the verdict."""
-        run = slot.run
-        slot.starting = True
+        run = active.run
+        active.starting = True
         while (pending := run.start_next(self._parallelism)) is not None:
-            self._start(slot, pending)
-        slot.starting = False
+            self._start(active, pending)
+        active.starting = False
         if run.verdict is None and run.is_settled:
             run.verdict = run.decide(self._policy, self._random.random())
         if run.verdict is not None or run.has_results:
@@ -121,27 +121,29 @@ class JobRunner:
         elif run.unrecorded:
             self._reports.add_started(run)
 
-    def _start(self, slot: Slot, pending: PendingExecution) -> None:
-        run, at = slot.run, self._clock.unix()
+    def _start(self, active: ActiveRun, pending: PendingExecution) -> None:
+        run, at = active.run, self._clock.unix()
         try:
-            handle = self._executor.start(run.job, pending, partial(self._finish, slot, pending, at))
+            handle = self._executor.start(run.job, pending, partial(self._finish, active, pending, at))
         except Exception as error:
             log.exception("execution_start_failed", job=encode_job_id(run.job.id))
             run.finish(pending, worker_error(error), at, at)
             return
         if handle is not None:
-            slot.handles[pending.execution.ordinal] = handle
+            active.handles[pending.execution.ordinal] = handle
             run.mark_running(pending, at)
 
-    def _finish(self, slot: Slot, pending: PendingExecution, started_at: float, outcome: Outcome) -> None:
-        slot.handles.pop(pending.execution.ordinal, None)
-        if slot.run.released:
+    def _finish(
+        self, active: ActiveRun, pending: PendingExecution, started_at: float, outcome: Outcome
+    ) -> None:
+        active.handles.pop(pending.execution.ordinal, None)
+        if active.run.released:
             return
-        slot.run.finish(pending, outcome, started_at, self._clock.unix())
-        if not slot.starting:  # otherwise the loop in `_advance` continues
-            self._advance(slot)
+        active.run.finish(pending, outcome, started_at, self._clock.unix())
+        if not active.starting:  # otherwise the loop in `_advance` continues
+            self._advance(active)
 
-    def _cancel_handles(self, slot: Slot) -> None:
-        for handle in slot.handles.values():
+    def _cancel_handles(self, active: ActiveRun) -> None:
+        for handle in active.handles.values():
             handle.cancel()
-        slot.handles.clear()
+        active.handles.clear()

@@ -23,6 +23,7 @@ from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
+    Deferred,
     ExecutionReport,
     PlannedExecution,
     StageReport,
@@ -35,9 +36,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NotAccepted:
-    """The router did not accept it now: it has not run, and no attempt is charged."""
+    """The router did not accept it now: it has not run, and no attempt is charged.
 
-    delay_s: float
+    `requested_s`: the delay that the router asks for; None if none answered.
+    """
+
+    requested_s: float | None
     reason: str
 
 
@@ -98,12 +102,18 @@ class JobRun:
         self._unrecorded: dict[int, ExecutionReport | _Start] = {}
         self._results: list[ExecutionReport] = []
         self._recorded: tuple[ExecutionReport, ...] = ()
-        self._deferred: NotAccepted | None = None
+        self._not_accepted: list[NotAccepted] = []
+        self._cancelled = False
+        """An execution was cancelled at the router while others had not started."""
 
     @property
     def is_settled(self) -> bool:
         """Nothing runs, and nothing more starts in this delivery."""
-        return not self._running and (not self._left or self._deferred is not None)
+        return not self._running and not self._starts_more
+
+    @property
+    def _starts_more(self) -> bool:
+        return bool(self._left) and not self._not_accepted and not self._cancelled
 
     @property
     def some_completed(self) -> bool:
@@ -122,7 +132,7 @@ class JobRun:
 
     def start_next(self, parallelism: int) -> PendingExecution | None:
         """The next execution to start, if one is left and fewer than `parallelism` run."""
-        if not self._left or self._deferred is not None or len(self._running) >= parallelism:
+        if not self._starts_more or len(self._running) >= parallelism:
             return None
         pending = self._left.pop()
         self._running.add(pending.execution.ordinal)
@@ -143,9 +153,9 @@ class JobRun:
         report = _report(pending, outcome, started_at, at, start_reported=start_reported)
         self._results.append(report)
         self._unrecorded[ordinal] = report
-        if self._left and report.state is ExecutionState.CANCELLED and self._deferred is None:
+        if self._left and report.state is ExecutionState.CANCELLED:
             # Probably the whole job was cancelled: the result of this record shows it before more is started.
-            self._deferred = NotAccepted(0.0, "an execution was cancelled at the router")
+            self._cancelled = True
 
     def fail_all(self, verdict: Dead, at: float) -> None:
         """End the job without running what is left: it fails for the same reason."""
@@ -156,9 +166,18 @@ class JobRun:
     def decide(self, policy: RetryPolicy, chance: float) -> Verdict:
         """Never raises, for the same reason as `build_run`."""
         try:
-            if self._deferred is not None:
-                asked_s, reason = self._deferred.delay_s, self._deferred.reason
-                return defer(self.job, asked_s, reason, policy, chance, progressed=bool(self._results))
+            if self._not_accepted:
+                slowest = max(self._not_accepted, key=lambda one: policy.router.bounded_s(one.requested_s))
+                return defer(
+                    self.job,
+                    slowest.requested_s,
+                    slowest.reason,
+                    policy.router,
+                    chance,
+                    progressed=bool(self._results),
+                )
+            if self._cancelled:
+                return Deferred(0.0, "an execution was cancelled at the router")
             return decide(self.job, self._plan, self._results, policy, chance)
         except Exception as error:
             log.exception("verdict_failed", job=encode_job_id(self.job.id))
@@ -188,12 +207,11 @@ class JobRun:
 
     def _defer(self, pending: PendingExecution, outcome: NotAccepted, *, start_reported: bool) -> None:
         self._left.append(pending)
+        self._not_accepted.append(outcome)
         if start_reported:  # it is recorded as running
             self._unrecorded[pending.execution.ordinal] = ExecutionReport(
                 pending.execution, ExecutionState.PENDING, pending.attempt, start_reported=True
             )
-        if self._deferred is None or outcome.delay_s > self._deferred.delay_s:
-            self._deferred = outcome
 
 
 def _permanent(run: JobRun, failure: Failure) -> Dead:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from beacon_config import load_config
+from beacon_router.scheduler_config import policy_of, run_timeouts_of, topology_of
 from beacon_router.scheduling import LimitName
-from beacon_router.topology import policy_of, run_timeouts_of, topology_of
 
 SHIPPED = Path(__file__).resolve().parents[3] / "config" / "beacon.toml"
 
