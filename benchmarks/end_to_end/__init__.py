@@ -1,0 +1,1 @@
+"""Jobs from submission to recorded result, through queue, gateway and backend."""
