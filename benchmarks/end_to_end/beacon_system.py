@@ -49,7 +49,7 @@ class BeaconSystem:
             started = time.monotonic()
             await asyncio.gather(*(submit() for _ in range(BATCHES_IN_FLIGHT)))
         async with asyncio.timeout(WORK_WITHIN_S):
-            while await database.fetchval(finished) < before + count:  # noqa: ASYNC110 - another process works
+            while await database.fetchval(finished) < before + count:
                 await asyncio.sleep(POLL_S)
         seconds = time.monotonic() - started
         failed = await database.fetchval("SELECT count(*) FROM jobs WHERE state <> 'completed'")
