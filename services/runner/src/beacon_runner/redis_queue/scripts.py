@@ -28,3 +28,7 @@ class Operation(StrEnum):
     REPAIR = "repair"
     FORGET_DEAD = "forget_dead"
     NOTIFY = "notify"
+    ADMIT_REQUEST = "admit_request"
+    RENEW_REQUESTS = "renew_requests"
+    RELEASE_REQUESTS = "release_requests"
+    REQUEST_USE = "request_use"
