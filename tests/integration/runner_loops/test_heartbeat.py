@@ -9,9 +9,11 @@ from redis import Redis
 
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
-from beacon_redis import REDIS_ERRORS, RedisAddress
+from beacon_redis import RedisAddress
+from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.messages import Message
 from beacon_runner.redis_queue import RedisQueue
+from beacon_runner.redis_queue.lease_renewal import RedisLeaseRenewal
 from beacon_runner.worker.heartbeat import Heartbeat
 from tests.fixtures.waiting import eventually, until
 from tests.integration.runner_loops.harness import ALL_CLASSES, LoopHarness, ScriptedExecutor, completed
@@ -35,9 +37,7 @@ async def heart(harness: LoopHarness) -> AsyncIterator[Heart]:
         return ()
 
     heartbeat = Heartbeat(
-        transport.address,
-        transport.layout,
-        "w",
+        RedisLeaseRenewal(transport.address, transport.layout, "w", lease_s=10),
         clock,
         transport.metrics,
         on_lost=on_lost,
@@ -80,7 +80,7 @@ async def test_a_beat_that_crossed_an_acknowledgement_brings_nothing_back(
     harness: LoopHarness, heart: Heart, message: Message
 ) -> None:
     heart.beat.hold([message])
-    held = list(heart.beat._held.items())  # what the thread has read
+    held = list(heart.beat._held.values())  # what the thread has read
     heart.beat.drop([message])
     await harness.queue.ack([message])
     heart.beat._renew(held)
@@ -91,7 +91,7 @@ async def test_a_beat_that_crossed_a_return_leaves_it_in_its_lane(
     harness: LoopHarness, heart: Heart, message: Message
 ) -> None:
     heart.beat.hold([message])
-    held = list(heart.beat._held.items())
+    held = list(heart.beat._held.values())
     heart.beat.drop([message])
     await harness.queue.nack([message], "w")
     heart.beat._renew(held)
@@ -156,9 +156,7 @@ def lease_end(redis: Redis) -> float:
 async def test_a_cluster_may_come_up_after_its_workers(harness: LoopHarness) -> None:
     unreachable = RedisAddress("redis://127.0.0.1:1", cluster=True)
     heartbeat = Heartbeat(
-        unreachable,
-        harness.transport.layout,
-        "w",
+        RedisLeaseRenewal(unreachable, harness.transport.layout, "w", lease_s=10),
         ManualClock(),
         harness.transport.metrics,
         on_lost=lambda _: (),
@@ -166,7 +164,7 @@ async def test_a_cluster_may_come_up_after_its_workers(harness: LoopHarness) -> 
         every_s=3600,
     )
     heartbeat.start()
-    with pytest.raises(REDIS_ERRORS):
+    with pytest.raises(QueueUnavailableError):
         heartbeat.beat()
     heartbeat.stop()
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from beacon_lifecycle import ManualClock, SystemClock, WakeEvent
 from beacon_redis import RedisAddress, Subscriber
-from beacon_runner.maintenance.outbox_notifier import OutboxNotifier
 from beacon_runner.postgres.retention import PostgresRetention
+from beacon_runner.redis_queue.outbox_notifier import OutboxNotifier
 from beacon_runner.wiring.loops import RelayStore, build_relay
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.harness import LoopHarness, ScriptedExecutor, completed

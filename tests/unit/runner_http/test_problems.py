@@ -1,15 +1,13 @@
 """Which errors are answered as an unavailable queue, and which are defects."""
 
 import pytest
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.http.problems import problem_of
 
 
-@pytest.mark.parametrize("error", [RedisConnectionError("closed"), RedisTimeoutError("no reply")])
-def test_a_redis_error_is_an_unavailable_queue(error: Exception) -> None:
-    problem, _ = problem_of(error)
+def test_an_unavailable_queue_is_a_503() -> None:
+    problem, _ = problem_of(QueueUnavailableError("no reply"))
     assert (problem.status, problem.code) == (503, "queue_unavailable")
 
 

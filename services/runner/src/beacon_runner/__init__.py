@@ -1,1 +1,1 @@
-"""Owns the job's life: API, outbox, queues, workers."""
+"""The runner owns jobs: API, outbox, queues, workers."""

@@ -7,14 +7,13 @@ from typing import Generic, TypeVar
 import structlog
 
 from beacon_lifecycle import Clock, TaskSet
-from beacon_redis import REDIS_ERRORS
-from beacon_runner.domain.errors import StoreUnavailableError
+from beacon_runner.domain.errors import QueueUnavailableError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-EXPECTED_ERRORS = (*REDIS_ERRORS, StoreUnavailableError)
+EXPECTED_ERRORS = (QueueUnavailableError, StoreUnavailableError)
 
 
 class CachedSnapshot(Generic[T]):

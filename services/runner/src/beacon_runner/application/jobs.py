@@ -8,7 +8,6 @@ import structlog
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.tiers import JobClass
-from beacon_redis import REDIS_ERRORS
 from beacon_runner.application.queue_position import JobPosition, PositionService
 from beacon_runner.domain.commands import (
     JobVersion,
@@ -24,6 +23,7 @@ from beacon_runner.domain.errors import (
     JobChangedError,
     JobNotFoundError,
     JobStateError,
+    QueueUnavailableError,
 )
 from beacon_runner.domain.jobs import AttemptRecord, ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message
@@ -188,7 +188,7 @@ class JobService:
         """How many jobs are served before this one now, and at the front; None when Redis is unavailable."""
         try:
             place, stats = await self.queue.place(job.message), await self.queue.stats()
-        except REDIS_ERRORS as error:
+        except QueueUnavailableError as error:
             log.info("position_unknown", error=str(error))
             return None, None
         front = sum(stats.front.values())
@@ -206,13 +206,13 @@ class JobService:
     async def _notify_watchers(self, job: JobId) -> None:
         try:
             await self.queue.notify_watchers(job)
-        except REDIS_ERRORS as error:
+        except QueueUnavailableError as error:
             log.info("watch_notify_failed", error=str(error))  # watchers also poll
 
     async def _discard(self, message: Message) -> None:
         try:
             await self.queue.discard([message])
-        except REDIS_ERRORS as error:
+        except QueueUnavailableError as error:
             log.info("message_discard_failed", error=str(error))  # its claim finds that the job has ended
 
 

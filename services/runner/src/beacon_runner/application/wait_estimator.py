@@ -13,8 +13,8 @@ from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.inference import Failover
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import Clock
-from beacon_redis import REDIS_ERRORS
 from beacon_runner.application.cached_snapshot import CachedSnapshot
+from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.jobs import JobRecord
 from beacon_runner.domain.plan import first_target
 from beacon_runner.domain.submissions import NewJob
@@ -98,7 +98,7 @@ class WaitEstimator:
         self.start_refresh()
         try:
             place = await self._queue.place(job.message)
-        except REDIS_ERRORS as error:
+        except QueueUnavailableError as error:
             log.info("position_unknown", error=str(error))
             return WaitEstimate(reason=NO_QUEUE)
         if place is None:

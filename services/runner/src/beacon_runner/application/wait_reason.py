@@ -7,8 +7,8 @@ from beacon_contracts.ids import JobId, UserId, encode_job_id
 from beacon_contracts.jobs import JobState
 from beacon_contracts.wait_reason import ExecutionWait, WhyView
 from beacon_lifecycle import Clock
-from beacon_redis import REDIS_ERRORS
 from beacon_runner.application.jobs import JobService
+from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.jobs import JobRecord
 from beacon_runner.domain.states import LIVE
 from beacon_runner.ports.queue_admin import QueuePlace
@@ -50,7 +50,7 @@ class WaitReasonService:
         try:
             place = await self.jobs.queue.place(job.message)
             paused = (await self.jobs.queue.stats()).paused
-        except REDIS_ERRORS:
+        except QueueUnavailableError:
             return _view(job, "The job is queued; its position is unknown while Redis is unavailable.")
         if place is None:
             return _view(job, "The job is being moved into or out of its queue.")

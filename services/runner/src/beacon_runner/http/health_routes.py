@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from beacon_contracts.model import ResponseModel
 from beacon_http.replies import view_response
-from beacon_redis import REDIS_ERRORS
-from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
+from beacon_runner.domain.errors import QueueUnavailableError, StoreOutdatedError, StoreUnavailableError
 from beacon_runner.http.openapi import NO_KEY
 from beacon_telemetry import metrics_route
 
@@ -63,7 +62,7 @@ class ReadinessCheck:
     async def _redis(self) -> str:
         try:
             await self.ping_queue()
-        except REDIS_ERRORS as error:
+        except QueueUnavailableError as error:
             return f"does not answer: {error}"
         return "ok"
 

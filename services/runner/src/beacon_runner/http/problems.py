@@ -13,7 +13,6 @@ from beacon_contracts.ids import InvalidIdError, encode_job_id
 from beacon_contracts.problem import FieldProblem, Problem
 from beacon_http.problems import HttpProblemError, field_problems, framework_problem, make_problem
 from beacon_http.replies import Headers, Reply, problem_reply
-from beacon_redis import REDIS_ERRORS
 from beacon_runner.domain import errors
 from beacon_runner.http.limit_errors import batch_exceeds_limit, limit_reached
 
@@ -67,7 +66,6 @@ EXPECTED_ERRORS: tuple[type[Exception], ...] = (
     errors.BatchExceedsLimitError,
     errors.StoreUnavailableError,
     errors.QueueUnavailableError,
-    *REDIS_ERRORS,
 )
 
 
@@ -108,8 +106,8 @@ def _failed(error: Exception) -> Problem:
             return make_problem(503, "database_outdated", _OUTDATED, retry_after_s=5.0)
         case errors.StoreUnavailableError():
             return make_problem(503, "database_unavailable", _UNAVAILABLE, retry_after_s=1.0)
-    if isinstance(error, (errors.QueueUnavailableError, *REDIS_ERRORS)):
-        return make_problem(503, "queue_unavailable", _QUEUE_UNAVAILABLE, retry_after_s=1.0)
+        case errors.QueueUnavailableError():
+            return make_problem(503, "queue_unavailable", _QUEUE_UNAVAILABLE, retry_after_s=1.0)
     return make_problem(
         500,
         "internal_error",

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from beacon_lifecycle import TaskSet
-from beacon_redis import REDIS_ERRORS
-from beacon_runner.domain.errors import StoreUnavailableError
+from beacon_runner.domain.errors import QueueUnavailableError, StoreUnavailableError
 from beacon_runner.domain.messages import OutboxEntry
 from beacon_runner.maintenance.publisher import OutboxPublisher
 
@@ -55,6 +54,6 @@ class InlinePublisher:
             entries, self._pending = self._pending, []
             try:
                 await self._publisher.publish_committed(entries)
-            except (*REDIS_ERRORS, StoreUnavailableError) as error:
+            except (QueueUnavailableError, StoreUnavailableError) as error:
                 log.info("inline_publish_failed", entries=len(entries), error=str(error))
                 self._notify_relay()

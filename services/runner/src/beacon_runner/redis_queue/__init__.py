@@ -1,4 +1,4 @@
-"""The Redis side: transport that can be lost and rebuilt at any time."""
+"""Redis adapters: a transport that can be rebuilt from Postgres at any time."""
 
 from beacon_runner.redis_queue.admin import RedisQueueAdmin
 from beacon_runner.redis_queue.keys import Layout

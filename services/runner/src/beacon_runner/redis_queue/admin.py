@@ -11,6 +11,7 @@ from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
 from beacon_runner.ports.queue_admin import LaneCount, LaneLoad, QueuePlace, QueueStats, Upcoming
 from beacon_runner.redis_queue import scripts
+from beacon_runner.redis_queue.errors import redis_errors
 from beacon_runner.redis_queue.keys import WAKE_CHANNEL, Layout
 from beacon_runner.redis_queue.position import PositionReply, queue_place
 from beacon_runner.redis_queue.scripts import Operation
@@ -53,41 +54,50 @@ class RedisQueueAdmin:
         return int(await self._run(Operation.REMOVE, *(message.id for message in messages)))
 
     async def notify_watchers(self, job: JobId) -> None:
-        await scripts.run(self._redis, Operation.NOTIFY, [self._layout.epoch], [job.hex])
+        with redis_errors():
+            await scripts.run(self._redis, Operation.NOTIFY, [self._layout.epoch], [job.hex])
 
     async def paused(self) -> frozenset[JobClass]:
-        return frozenset(JobClass(str(name)) for name in await self._redis.smembers(self._layout.paused))
+        with redis_errors():
+            return frozenset(JobClass(str(name)) for name in await self._redis.smembers(self._layout.paused))
 
     async def pause(self, job_class: JobClass) -> None:
-        await self._redis.sadd(self._layout.paused, job_class)
+        with redis_errors():
+            await self._redis.sadd(self._layout.paused, job_class)
 
     async def resume(self, job_class: JobClass) -> None:
-        await self._redis.srem(self._layout.paused, job_class)
-        await self._redis.publish(WAKE_CHANNEL, job_class)
+        with redis_errors():
+            await self._redis.srem(self._layout.paused, job_class)
+            await self._redis.publish(WAKE_CHANNEL, job_class)
 
     async def open(self) -> None:
-        if await self._redis.set(self._layout.open, 1, nx=True):
-            await self._redis.publish(WAKE_CHANNEL, "")
+        with redis_errors():
+            if await self._redis.set(self._layout.open, 1, nx=True):
+                await self._redis.publish(WAKE_CHANNEL, "")
 
     async def reset_lanes(self) -> Sequence[LaneCount]:
-        counted = {key.split(":")[1] async for key in self._counters()}
+        with redis_errors():
+            counted = {key.split(":")[1] async for key in self._counters()}
         rows = await self._run(Operation.RECOUNT, ",".join(self._layout.classes), *sorted(counted))
         return [LaneCount(lane, pending, running) for lane, pending, running in rows]
 
     async def dead(self) -> Mapping[JobId, int]:
-        pairs = [
-            message_id.split(":") async for _, message_id in self._redis.hscan_iter(self._layout.dead[1])
-        ]
+        with redis_errors():
+            pairs = [
+                message_id.split(":") async for _, message_id in self._redis.hscan_iter(self._layout.dead[1])
+            ]
         return {JobId(UUID(hex=job)): int(generation) for job, generation in pairs}
 
     async def forget_dead(self, jobs: Sequence[JobId] | None) -> int:
         if jobs is not None and not jobs:
             return 0
         chosen = [job.hex for job in jobs or ()]
-        return int(await scripts.run(self._redis, Operation.FORGET_DEAD, self._layout.dead, chosen))
+        with redis_errors():
+            return int(await scripts.run(self._redis, Operation.FORGET_DEAD, self._layout.dead, chosen))
 
     async def ping(self) -> None:
-        await self._redis.ping()
+        with redis_errors():
+            await self._redis.ping()
 
     def _counters(self) -> Any:
         return self._redis.scan_iter(match=self._layout.name("queue:*:*").replace("[", "\\["), count=1000)
@@ -96,9 +106,10 @@ class RedisQueueAdmin:
         self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None
     ) -> Any:
         layout = self._layout
-        return await scripts.run(
-            self._redis, operation, keys or layout.shared, (*layout.arguments, *arguments)
-        )
+        with redis_errors():
+            return await scripts.run(
+                self._redis, operation, keys or layout.shared, (*layout.arguments, *arguments)
+            )
 
 
 def _jobs(message_ids: Sequence[str]) -> list[JobId]:

@@ -13,6 +13,7 @@ from beacon_runner.domain.classes import better
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.redis_queue import scripts
+from beacon_runner.redis_queue.errors import redis_errors
 from beacon_runner.redis_queue.keys import Layout
 from beacon_runner.redis_queue.repair import QueueRepair
 from beacon_runner.redis_queue.scripts import Operation
@@ -52,7 +53,9 @@ class RedisQueue:
 
     async def notify_watchers(self, jobs: Sequence[JobId]) -> None:
         for chunk in _chunks(jobs):
-            await scripts.run(self._redis, Operation.NOTIFY, [self._layout.epoch], [job.hex for job in chunk])
+            with redis_errors():
+                ids = [job.hex for job in chunk]
+                await scripts.run(self._redis, Operation.NOTIFY, [self._layout.epoch], ids)
 
     async def nack(self, messages: Sequence[Message], worker: str) -> int:
         returned = 0
@@ -73,7 +76,8 @@ class RedisQueue:
         missing: list[Message] = []
         for chunk in _chunks(live):
             ids = [one.message.id for one in chunk]
-            held = cast("list[str | None]", await self._redis.hmget(self._keys[0], ids))
+            with redis_errors():
+                held = cast("list[str | None]", await self._redis.hmget(self._keys[0], ids))
             missing += [
                 one.message for one, value in zip(chunk, held, strict=True) if _is_inconsistent(one, value)
             ]
@@ -81,30 +85,37 @@ class RedisQueue:
 
     async def repair(self) -> int:
         repair = QueueRepair(self._redis, self._layout)
-        return 0 if await repair.is_consistent() else await repair.run()
+        with redis_errors():
+            return 0 if await repair.is_consistent() else await repair.run()
 
     async def identity(self) -> str:
         """Identifies the server's run: it changes when the server restarts or is replaced."""
-        if isinstance(self._redis, RedisCluster):
-            await self._redis.initialize()
-            node = self._redis.get_node_from_key(self._layout.epoch)
-            info = await self._redis.info("server", target_nodes=node)
-        else:
-            info = await self._redis.info("server")
+        with redis_errors():
+            if isinstance(self._redis, RedisCluster):
+                await self._redis.initialize()
+                node = self._redis.get_node_from_key(self._layout.epoch)
+                info = await self._redis.info("server", target_nodes=node)
+            else:
+                info = await self._redis.info("server")
         return str(info["run_id"])
 
     async def epoch(self) -> str | None:
         """Set while the queue holds everything that is live; None after Redis was emptied."""
-        return cast("str | None", await self._redis.get(self._layout.epoch))
+        with redis_errors():
+            return cast("str | None", await self._redis.get(self._layout.epoch))
 
     async def begin_epoch(self, epoch: str) -> bool:
         """Declare that everything live is in the queue; false when another process did so first."""
-        return bool(await self._redis.set(self._layout.epoch, epoch, nx=True))
+        with redis_errors():
+            return bool(await self._redis.set(self._layout.epoch, epoch, nx=True))
 
     async def _run(
         self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None
     ) -> Any:
-        return await scripts.run(self._redis, operation, keys or self._keys, (*self._arguments, *arguments))
+        with redis_errors():
+            return await scripts.run(
+                self._redis, operation, keys or self._keys, (*self._arguments, *arguments)
+            )
 
 
 def pack_args(values: Iterable[str]) -> str:

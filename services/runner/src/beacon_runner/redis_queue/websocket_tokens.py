@@ -8,6 +8,7 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
 from beacon_runner.ports.events import WebSocketToken
+from beacon_runner.redis_queue.errors import redis_errors
 
 LIFETIME_S = 30
 
@@ -21,11 +22,13 @@ class RedisWebSocketTokens:
     async def issue(self, key_hash: bytes, job: JobId) -> WebSocketToken:
         text = secrets.token_urlsafe(24)
         value = orjson.dumps({"key": key_hash.hex(), "job": job.hex})
-        await self._redis.set(_redis_key(text), value, ex=LIFETIME_S)
+        with redis_errors():
+            await self._redis.set(_redis_key(text), value, ex=LIFETIME_S)
         return WebSocketToken(text, LIFETIME_S)
 
     async def redeem(self, text: str, job: JobId) -> bytes | None:
-        value = await self._redis.getdel(_redis_key(text[:200]))
+        with redis_errors():
+            value = await self._redis.getdel(_redis_key(text[:200]))
         kept = {} if value is None else orjson.loads(value)
         return bytes.fromhex(kept["key"]) if kept.get("job") == job.hex else None
 

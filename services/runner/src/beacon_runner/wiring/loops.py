@@ -17,7 +17,6 @@ from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.metrics_collector import MetricsCollector, QueueAgeCollector
-from beacon_runner.maintenance.outbox_notifier import OutboxNotifier
 from beacon_runner.maintenance.promoter import Promoter
 from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.maintenance.reaper import LeaseReaper
@@ -34,6 +33,8 @@ from beacon_runner.ports.reconcile import ReconcileStore
 from beacon_runner.ports.retention import RetentionStore
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL
+from beacon_runner.redis_queue.lease_renewal import RedisLeaseRenewal
+from beacon_runner.redis_queue.outbox_notifier import OutboxNotifier
 from beacon_runner.worker.executor import Executor
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
@@ -103,9 +104,12 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
         parallelism=transport.config.limits.job_parallelism,
     )
     heartbeat = Heartbeat(
-        replace(transport.address, timeout_s=config.heartbeat_s),
-        transport.layout,
-        name,
+        RedisLeaseRenewal(
+            replace(transport.address, timeout_s=config.heartbeat_s),
+            transport.layout,
+            name,
+            lease_s=config.lease_s,
+        ),
         clock,
         metrics,
         on_lost=runner.release_lost,

@@ -3,19 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
-from typing import Any
 
 import structlog
-from redis import Redis, RedisCluster
 
 from beacon_lifecycle import Clock
-from beacon_redis import REDIS_ERRORS, RedisAddress
+from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.messages import Message
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.redis_queue.keys import Layout
-from beacon_runner.redis_queue.redis_queue import MAX_SCRIPT_MESSAGES, pack_args, payload_of
-from beacon_runner.redis_queue.scripts import Operation, run_blocking
+from beacon_runner.ports.leases import LeaseRenewal
 
 log = structlog.get_logger(__name__)
 
@@ -32,9 +27,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        address: RedisAddress,
-        layout: Layout,
-        worker: str,
+        leases: LeaseRenewal,
         clock: Clock,
         metrics: LoopMetrics,
         *,
@@ -42,10 +35,7 @@ class Heartbeat:
         lease_s: float,
         every_s: float,
     ) -> None:
-        self._address = address
-        self._redis: Redis | RedisCluster | None = None  # opened at the first beat: a cluster may start later
-        self._layout = layout
-        self._worker = worker
+        self._leases = leases
         self._clock = clock
         self._metrics = metrics
         self._lease_s = lease_s
@@ -79,32 +69,24 @@ class Heartbeat:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        if self._redis is not None:
-            self._redis.close()
+        self._leases.close()
 
     def beat(self) -> None:
         """Renew everything once."""
         began_at = self._clock.now()
-        held = list(self._held.items())  # atomic: the event loop cannot change it meanwhile
-        if not held:
-            self._connected().ping()
-        for start in range(0, len(held), MAX_SCRIPT_MESSAGES):
-            self._renew(held[start : start + MAX_SCRIPT_MESSAGES])
+        self._renew(list(self._held.values()))  # atomic: the event loop cannot change it meanwhile
         self._renewed_at = began_at
 
-    def _renew(self, held: Sequence[tuple[str, Message]]) -> None:
-        lease_ms = round(self._lease_s * 1000)
-        pairs = chain.from_iterable((message_id, payload_of(message)) for message_id, message in held)
-        arguments: list[str | int] = [*self._layout.arguments, lease_ms, self._worker, *pairs]
-        lost, restored, retaken = self._run(Operation.EXTEND, arguments)
-        if lost and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._drop_lost, lost)
+    def _renew(self, held: Sequence[Message]) -> None:
+        renewal = self._leases.renew(held)
+        if renewal.lost and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._drop_lost, renewal.lost)
         # The event loop drops a message before it acknowledges it in Redis: messages that were dropped in the
         # meantime have been restored by mistake.
-        if dropped := self._dropped(restored):
-            self._run(Operation.ACK, [*self._layout.arguments, self._worker, pack_args(dropped)])
-        if dropped := self._dropped(retaken):
-            self._run(Operation.NACK, [*self._layout.arguments, self._worker, *dropped])
+        if dropped := self._dropped(renewal.restored):
+            self._leases.ack(dropped)
+        if dropped := self._dropped(renewal.retaken):
+            self._leases.nack(dropped)
 
     def _drop_lost(self, message_ids: Sequence[str]) -> None:
         self.drop(self._on_lost(message_ids))
@@ -112,19 +94,11 @@ class Heartbeat:
     def _dropped(self, message_ids: Sequence[str]) -> list[str]:
         return [message_id for message_id in message_ids if message_id not in self._held]
 
-    def _run(self, operation: Operation, arguments: Sequence[str | int]) -> Any:
-        return run_blocking(self._connected(), operation, self._layout.shared, arguments)
-
-    def _connected(self) -> Redis | RedisCluster:
-        if self._redis is None:
-            self._redis = self._address.open_blocking()
-        return self._redis
-
     def _beat_until_stopped(self) -> None:
         while not self._stopping.wait(self._every_s):
             try:
                 self.beat()
-            except REDIS_ERRORS as error:
+            except QueueUnavailableError as error:
                 self._metrics.heartbeat_failures.inc()
                 log.warning("heartbeat_failed", error=str(error), alive=self.alive)
             except Exception:  # a worker without a heartbeat would stop claiming unnoticed

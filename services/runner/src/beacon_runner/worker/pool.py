@@ -9,7 +9,7 @@ import structlog
 from beacon_config.tiers import PoolConfig
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, RunResult, WakeEvent
-from beacon_redis import REDIS_ERRORS
+from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.metrics import LoopMetrics
@@ -116,7 +116,7 @@ class Pool:
         given.metrics.stale_claims.inc(len(stale))
         try:
             await given.queue.ack(stale)
-        except REDIS_ERRORS as error:  # their leases expire, and the next claim drops them
+        except QueueUnavailableError as error:  # their leases expire, and the next claim drops them
             log.warning("stale_ack_failed", count=len(stale), error=str(error))
 
     def _free_slot(self) -> None:

@@ -12,8 +12,7 @@ import structlog
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
 from beacon_lifecycle import Clock
-from beacon_redis import REDIS_ERRORS
-from beacon_runner.domain.errors import StoreUnavailableError
+from beacon_runner.domain.errors import QueueUnavailableError, StoreUnavailableError
 from beacon_runner.domain.json_limits import NOT_RECORDABLE, unstorable
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import Dead, Finished, Returned, StageReport
@@ -92,7 +91,7 @@ class Recorder:
                 await self.queue.ack(done)  # notifies the watchers, too
             if returned:
                 await self.queue.nack(returned, self.worker)
-        except REDIS_ERRORS as error:
+        except QueueUnavailableError as error:
             log.warning("queue_update_failed", messages=len(done) + len(returned), error=str(error))
 
     def _count_verdicts(self, reports: Sequence[StageReport], applied: frozenset[JobId]) -> None:

@@ -1,5 +1,5 @@
 -- name: principal
--- Who a key belongs to, and what it may do.
+-- The user and the scopes of a key.
 SELECT k.id AS key_id, k.scopes, k.expires_at, u.id AS user_id, u.name, u.tier, u.credit
 FROM api_keys k
 JOIN users u ON u.id = k.user_id
@@ -8,7 +8,7 @@ WHERE
     AND u.disabled_at IS NULL;
 
 -- name: ensure_user
--- A user by name, made when there is none; an existing one keeps its tier.
+-- A user by name, created if there is none; an existing one keeps its tier.
 INSERT INTO users (id, name, tier)
 VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name
