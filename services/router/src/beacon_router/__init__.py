@@ -1,1 +1,1 @@
-"""Owns the GPUs: which inference runs on each free slot."""
+"""The router owns the GPUs: it decides which inference runs on each free slot."""

@@ -1,1 +1,1 @@
-"""The HTTP side: the doors of the three dialects, streaming, faults on the wire, and control."""
+"""The HTTP side: endpoints of the three dialects, streaming, connection faults, control routes."""
