@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from beacon_config.tiers import LaneStrategy
 from beacon_contracts.ids import UserId
@@ -34,7 +34,13 @@ class SlowRouter(InstantRouter):
         self.started = asyncio.Condition()
         self._service_s = service_s
 
-    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:  # noqa: ARG002
+    async def infer(
+        self,
+        request: InferenceRequest,
+        *,
+        again: bool = False,  # noqa: ARG002
+        on_accepted: Callable[[], None] = lambda: None,  # noqa: ARG002
+    ) -> InferenceView:
         view = await super().infer(request)
         async with self.started:
             self.started.notify_all()

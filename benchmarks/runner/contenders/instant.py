@@ -14,7 +14,13 @@ class InstantRouter:
     def __init__(self, body: Callable[[str], None]) -> None:
         self._body = body
 
-    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:  # noqa: ARG002
+    async def infer(
+        self,
+        request: InferenceRequest,
+        *,
+        again: bool = False,  # noqa: ARG002
+        on_accepted: Callable[[], None] = lambda: None,  # noqa: ARG002
+    ) -> InferenceView:
         self._body(request.input["prompt"])
         return InferenceView(
             request_id=request.request_id,
@@ -37,7 +43,13 @@ class HangingRouter:
     def __init__(self, body: Callable[[str], None]) -> None:
         self._body = body
 
-    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:  # noqa: ARG002
+    async def infer(
+        self,
+        request: InferenceRequest,
+        *,
+        again: bool = False,  # noqa: ARG002
+        on_accepted: Callable[[], None] = lambda: None,  # noqa: ARG002
+    ) -> InferenceView:
         self._body(request.input["prompt"])
         await asyncio.Event().wait()
         raise AssertionError("an event that is never set was set")

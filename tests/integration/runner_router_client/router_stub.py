@@ -1,4 +1,4 @@
-"""A stub of the router on a real socket: POST and GET /inference without GPUs."""
+"""A stub of the router on a real socket: batches, and single inferences by id, without GPUs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,14 +10,22 @@ from aiohttp import web
 
 from tests.fixtures.waiting import patience
 
+ENDED = ("completed", "failed", "cancelled")
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RouterStub:
-    """Holds requests until the test ends them; `next_answers` are given first, in order, instead."""
+    """Holds requests until the test ends them; `next_answers` are given first, in order, instead.
+
+    `calls` has "send <id>" and "poll <id>" for each entry of a batch, and method and path of other calls.
+    """
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.batches = 0
+        self.open_batches = 0
+        self.most_open_batches = 0
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
         self.next_answers: list[Handler] = []
@@ -54,26 +62,60 @@ class RouterStub:
             await self.changed.wait_for(condition)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        batch = orjson.loads(await request.read()) if request.method == "POST" else None
         async with self.changed:
-            self.calls.append(f"{request.method} {request.path}")
+            self.calls += [f"{request.method} {request.path}"] if batch is None else _entries(batch)
             self.headers.append({name.lower(): value for name, value in request.headers.items()})
             self.changed.notify_all()
         if self.next_answers:
             return await self.next_answers.pop(0)(request)
-        if request.method == "POST":
-            return await self._post(request)
+        if batch is not None:
+            return await self._exchange(request, batch)
         if request.path == "/queue/status":
             return json_answer(_queues(len(self.known)))
         return await self._look(request)
 
-    async def _post(self, request: web.Request) -> web.StreamResponse:
-        body = orjson.loads(await request.read())
-        self.bodies.append(body)
-        request_id = body["request_id"]
+    async def _exchange(self, request: web.Request, batch: dict[str, Any]) -> web.StreamResponse:
+        self.bodies += batch["requests"]
         async with self.changed:
-            self.known.setdefault(request_id, view_of(body))
+            for body in batch["requests"]:
+                self.known.setdefault(body["request_id"], view_of(body))
+            self.batches += 1
+            self.open_batches += 1
+            self.most_open_batches = max(self.most_open_batches, self.open_batches)
             self.changed.notify_all()
-        return await self._wait(request, request_id)
+        try:
+            response = web.StreamResponse(headers={"content-type": "application/x-ndjson"})
+            await response.prepare(request)
+            left = [body["request_id"] for body in batch["requests"]] + batch["poll"]
+            await self._write_lines(request, response, left)
+            await response.write_eof()
+        finally:
+            self.open_batches -= 1
+        return response
+
+    async def _write_lines(self, request: web.Request, response: web.StreamResponse, left: list[str]) -> None:
+        _, _, seconds = request.headers.get("Prefer", "wait=0").partition("wait=")
+        try:
+            async with asyncio.timeout(float(seconds)):
+                while left:
+                    async with self.changed:
+                        await self.changed.wait_for(lambda: any(map(self._has_answer, left)))
+                    for request_id in [one for one in left if self._has_answer(one)]:
+                        left.remove(request_id)
+                        await response.write(self._line(request_id))
+        except TimeoutError:
+            await response.write(b"".join(map(self._line, left)))
+
+    def _has_answer(self, request_id: str) -> bool:
+        view = self.known.get(request_id)
+        return view is None or view["state"] in ENDED
+
+    def _line(self, request_id: str) -> bytes:
+        view = self.known.get(request_id)
+        if view is None:
+            return line_of(request_id, 404, problem_document(404, "unknown_inference", "who?"))
+        return line_of(request_id, 200 if view["state"] in ENDED else 202, view)
 
     async def _look(self, request: web.Request) -> web.StreamResponse:
         request_id = request.path.removeprefix("/inference/")
@@ -81,17 +123,14 @@ class RouterStub:
             return problem_answer(404, "not_found", "there is no such request")
         if request.method == "DELETE":
             await self.finish(request_id, state="cancelled", output=None)
-        return await self._wait(request, request_id)
-
-    async def _wait(self, request: web.Request, request_id: str) -> web.StreamResponse:
-        _, _, seconds = request.headers.get("Prefer", "wait=0").partition("wait=")
-        try:
-            async with asyncio.timeout(float(seconds)), self.changed:
-                await self.changed.wait_for(lambda: self.known[request_id]["state"] == "completed")
-        except TimeoutError:
-            pass
         view = self.known[request_id]
-        return json_answer(view, 200 if view["state"] in ("completed", "failed", "cancelled") else 202)
+        return json_answer(view, 200 if view["state"] in ENDED else 202)
+
+
+def _entries(batch: dict[str, Any]) -> list[str]:
+    return [f"send {body['request_id']}" for body in batch["requests"]] + [
+        f"poll {request_id}" for request_id in batch["poll"]
+    ]
 
 
 def _queues(waiting: int) -> dict[str, Any]:
@@ -121,8 +160,18 @@ def json_answer(body: Any, status: int = 200, headers: dict[str, str] | None = N
     )
 
 
+def line_of(request_id: str | None, status: int, document: dict[str, Any]) -> bytes:
+    return orjson.dumps(
+        {"request_id": request_id, "status": status, "document": document}, option=orjson.OPT_APPEND_NEWLINE
+    )
+
+
+def problem_document(status: int, code: str, detail: str) -> dict[str, Any]:
+    return {"title": code, "status": status, "code": code, "detail": detail}
+
+
 def problem_answer(status: int, code: str, detail: str, **headers: str) -> web.Response:
-    document = {"title": code, "status": status, "code": code, "detail": detail}
+    document = problem_document(status, code, detail)
     return json_answer(document, status, {name.replace("_", "-"): value for name, value in headers.items()})
 
 

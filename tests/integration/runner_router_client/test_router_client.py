@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 
 import pytest
 from aiohttp import web
-from structlog.contextvars import bound_contextvars
 
 from beacon_contracts.inference import InferenceRequest, InferenceState, StepMeta
 from beacon_contracts.tiers import Tier
@@ -58,13 +57,12 @@ async def test_a_result_comes_back_by_the_first_call_when_it_is_quick(router: Ro
         view = await running
     assert view.state is InferenceState.COMPLETED
     assert (view.output, view.actual_region, view.backend) == ({"text": "done"}, "EU", "eu-1")
-    assert router.calls == ["POST /inference"]
+    assert router.calls == ["send exe_a.0.0"]
 
 
 async def test_the_request_arrives_whole(router: RouterStub) -> None:
     async with RouterClient([router.url], "secret") as client, asyncio.TaskGroup() as tasks:
-        with bound_contextvars(job_id="job_a", request_id="req-9"):
-            tasks.create_task(client.infer(request()))
+        tasks.create_task(client.infer(request()))
         await router.until(lambda: "exe_a.0.0" in router.known)
         await router.finish("exe_a.0.0")
     assert InferenceRequest.model_validate(router.bodies[0]) == request()
@@ -72,7 +70,6 @@ async def test_the_request_arrives_whole(router: RouterStub) -> None:
     sent = router.headers[0]
     assert sent["authorization"] == "Bearer secret"
     assert sent["prefer"] == "wait=25"
-    assert (sent["x-job-id"], sent["x-request-id"]) == ("job_a", "req-9")
 
 
 async def test_a_long_wait_is_many_short_calls_to_the_same_router(
@@ -84,11 +81,11 @@ async def test_a_long_wait_is_many_short_calls_to_the_same_router(
     ):
         running = tasks.create_task(client.infer(request()))
         called = await first_called(router, other)
-        await called.until(lambda: called.calls.count("GET /inference/exe_a.0.0") >= 2)
+        await called.until(lambda: called.calls.count("poll exe_a.0.0") >= 2)
         await called.finish("exe_a.0.0")
         assert (await running).state is InferenceState.COMPLETED
-    assert called.calls[0] == "POST /inference"
-    assert set(called.calls[1:]) == {"GET /inference/exe_a.0.0"}
+    assert called.calls[0] == "send exe_a.0.0"
+    assert set(called.calls[1:]) == {"poll exe_a.0.0"}
     assert (router.calls, other.calls).count([]) == 1
 
 
@@ -113,10 +110,10 @@ async def test_work_that_was_held_before_is_joined_where_it_still_runs(
         async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
             other.known["exe_a.0.0"] = view_of(request().model_dump(mode="json")) | {"state": state}
             running = tasks.create_task(client.infer(request(), again=True))
-            await other.until(lambda: "POST /inference" in other.calls)
+            await other.until(lambda: "send exe_a.0.0" in other.calls)
             await other.finish("exe_a.0.0")
             assert (await running).state is InferenceState.COMPLETED
-    assert set(router.calls) == {"GET /inference/exe_a.0.0"}
+    assert set(router.calls) == {"poll exe_a.0.0"}
 
 
 async def test_a_router_that_is_away_does_not_keep_work_from_another(
@@ -156,8 +153,7 @@ async def test_a_restarted_router_is_given_the_request_again(router: RouterStub)
         running = tasks.create_task(client.infer(request()))
         await router.until(lambda: len(router.calls) == 2)
         router.known.clear()
-        router.next_answers.append(refuse(404, "not_found", "who?"))
-        await router.until(lambda: router.calls.count("POST /inference") == 2)
+        await router.until(lambda: router.calls.count("send exe_a.0.0") == 2)
         await router.finish("exe_a.0.0")
         assert (await running).state is InferenceState.COMPLETED
 
@@ -173,7 +169,7 @@ async def test_a_cut_connection_is_tried_again_at_the_same_router(
         await called.until(lambda: "exe_a.0.0" in called.known)
         await called.finish("exe_a.0.0")
         await running
-    assert called.calls == ["POST /inference"] * 2
+    assert called.calls == ["send exe_a.0.0"] * 2
     assert (router.calls, other.calls).count([]) == 1
 
 

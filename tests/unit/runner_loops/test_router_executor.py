@@ -23,8 +23,15 @@ class ScriptedRouter:
         self.cancelled: list[str] = []
         self.asked_again: list[bool] = []
 
-    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:
+    async def infer(
+        self,
+        request: InferenceRequest,
+        *,
+        again: bool = False,
+        on_accepted: Callable[[], None] = lambda: None,
+    ) -> InferenceView:
         self.asked_again.append(again)
+        on_accepted()
         return await self._answer(request)
 
     async def cancel(self, request_id: str, region: str) -> None:

@@ -27,11 +27,25 @@ def test_one_that_failed_rests_longer_after_each_failure_and_comes_back() -> Non
     a, b = routers.all
     b.in_flight = 10
     assert routers.choose("US", now=0.0) is a
-    assert [a.record_failure(now=0.0) for _ in range(7)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
+    rests = []
+    for _ in range(7):
+        a.record_failure(now=0.0)
+        rests.append(a.backoff_until)
+    assert rests == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
     assert routers.choose("US", now=9.9) is b
     assert routers.choose("US", now=10.0) is a
     a.record_success()
-    assert a.record_failure(now=20.0) == 0.25
+    a.record_failure(now=20.0)
+    assert a.backoff_until == 20.25
+
+
+def test_requests_that_were_lost_together_are_one_failure() -> None:
+    (router,) = urls("http://a").all
+    for now in (5.0, 5.1, 5.2):
+        router.record_failure(now, sent_at=4.0)
+    assert (router.failures, router.is_unavailable(5.2)) == (1, False)
+    router.record_failure(6.0, sent_at=5.5)
+    assert router.failures == 2
 
 
 def test_when_all_rest_the_one_that_is_back_first_is_tried() -> None:

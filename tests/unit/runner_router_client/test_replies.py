@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from beacon_contracts.failures import FailureStage
-from beacon_contracts.inference import InferenceRequest, InferenceState
+from beacon_contracts.inference import BatchAnswer, InferenceRequest, InferenceState
 from beacon_runner.ports.router import RouterRefused
 from beacon_runner.router_client.replies import (
     BusyReply,
@@ -15,6 +15,7 @@ from beacon_runner.router_client.replies import (
     MalformedReply,
     PendingReply,
     UnknownReply,
+    answer_to_all,
     parse_reply,
 )
 from beacon_runner.router_client.transport import HttpAnswer
@@ -24,9 +25,10 @@ REQUEST = InferenceRequest(
 )
 
 
-def answer(status: int, body: object = None, **headers: str) -> HttpAnswer:
+def answer(status: int, body: object = None, **headers: str) -> BatchAnswer:
     content = body if isinstance(body, bytes) else orjson.dumps(body)
-    return HttpAnswer(status, httpx.Headers({k.replace("_", "-"): v for k, v in headers.items()}), content)
+    named = httpx.Headers({k.replace("_", "-"): v for k, v in headers.items()})
+    return answer_to_all(HttpAnswer(status, named, content))
 
 
 def view(state: str) -> dict[str, Any]:

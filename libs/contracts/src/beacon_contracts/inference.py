@@ -10,6 +10,7 @@ from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import ShareWeight, Tier
 
 HIGHEST_FENCE = 2**62
+MAX_BATCH_ENTRIES = 1_000
 
 
 class Failover(StrEnum):
@@ -124,3 +125,22 @@ class InferenceView(ResponseModel):
     waiting_for: str | None = None
     timing: Timing = Timing()
     tries: list[InferenceAttemptView] = Field(default_factory=list)
+
+
+class InferenceBatch(RequestModel):
+    """Many inferences in one exchange: new requests, and ids of inferences that the router holds already."""
+
+    requests: list[InferenceRequest] = Field(default_factory=list)
+    poll: list[str] = Field(default_factory=list)
+
+
+class BatchAnswer(ResponseModel):
+    """One line of the response to a batch: what the single route answers to this entry.
+
+    `request_id` is null for an entry without a valid id.
+    """
+
+    request_id: str | None
+    status: int
+    document: dict[str, Any]
+    retry_after_s: float | None = None

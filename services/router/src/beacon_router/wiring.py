@@ -16,11 +16,13 @@ from beacon_redis import RedisAddress
 from beacon_router.backends import BackendClient, build_backends
 from beacon_router.http.app import create_app
 from beacon_router.http.auth import ServiceAuth
+from beacon_router.http.batch_handler import BatchHandler
 from beacon_router.http.bodies import BodyReader
 from beacon_router.http.callers import CallerCache
 from beacon_router.http.chat_handler import ChatHandler
 from beacon_router.http.chat_parser import ChatParser
 from beacon_router.http.chat_routes import chat_routes
+from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.presenter import InferencePresenter
@@ -172,17 +174,12 @@ def _server(
 ) -> HttpServer:
     auth = ServiceAuth(settings.service_token.get_secret_value())
     router = config.router
-    inference = InferenceHandler(
-        dispatch,
-        InferenceParser(config, dispatch.clock),
-        InferencePresenter(
-            dispatch.scheduler,
-            dispatch.clock,
-            {name: model.expected_load_s for name, model in config.models.items()},
-        ),
-        auth,
-        BodyReader(dispatch.store, router.body_bytes),
-    )
+    load_s = {name: model.expected_load_s for name, model in config.models.items()}
+    parser = InferenceParser(config, dispatch.clock)
+    answers = InferenceAnswers(InferencePresenter(dispatch.scheduler, dispatch.clock, load_s))
+    reader = BodyReader(dispatch.store, router.body_bytes)
+    inference = InferenceHandler(dispatch, parser, answers, auth, reader)
+    batches = BatchHandler(dispatch, parser, answers, auth, reader)
     others = [
         chat_routes(chat),
         status_routes(StatusReader(config, dispatch), auth),
@@ -191,7 +188,9 @@ def _server(
     metrics = HttpMetrics(registry, "beacon_router")
     bodies = BodyLimits(router.body_bytes, router.body_timeout_s)
     server = HttpServer(
-        create_app(inference, others, bodies=bodies, metrics=metrics, access_log=settings.access_log),
+        create_app(
+            inference, batches, others, bodies=bodies, metrics=metrics, access_log=settings.access_log
+        ),
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,

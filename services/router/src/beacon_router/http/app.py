@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 
 from beacon_http.openapi import document_api
 from beacon_http.request_body import BodyLimits, RequestBodyMiddleware
+from beacon_router.http.batch_handler import BatchHandler
 from beacon_router.http.chat_errors import CHAT_PREFIX, chat_refusal
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_routes import inference_routes
@@ -19,6 +20,7 @@ from beacon_telemetry import HttpMetrics, TelemetryMiddleware
 
 def create_app(
     handler: InferenceHandler,
+    batches: BatchHandler,
     others: Iterable[APIRouter],
     *,
     bodies: BodyLimits,
@@ -32,7 +34,7 @@ def create_app(
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    for router in (inference_routes(handler), *others):
+    for router in (inference_routes(handler, batches), *others):
         app.router.routes.extend(router.routes)  # `include_router` adds a level of dispatch to every request
     for error in (*EXPECTED_ERRORS, Exception):
         app.add_exception_handler(error, on_error)

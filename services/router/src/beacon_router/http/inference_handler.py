@@ -1,28 +1,20 @@
 """The operations of `/inference`: submit, get, cancel."""
 
 import asyncio
-from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive
 
-from beacon_http.problems import make_problem
-from beacon_http.replies import problem_reply
+from beacon_http.replies import JSON
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.bodies import BodyReader
+from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.prefer import IMMEDIATELY, UNTIL_DONE, Preference, preference_of
-from beacon_router.http.presenter import InferencePresenter
 from beacon_router.scheduling import RequestId
 from beacon_router.service.dispatch_service import DispatchService
-from beacon_router.service.failures import ROUTER_STOPPING, START_BY_PASSED
 from beacon_router.service.inference import Inference
-
-# Failures before any run: the client may retry, here or at another router.
-_STATUS_OF_FAILURE = {START_BY_PASSED: 504, ROUTER_STOPPING: 503}
-RETRY_AFTER_S = 1.0
-JSON = "application/json"
 
 
 class InferenceHandler:
@@ -30,13 +22,13 @@ class InferenceHandler:
         self,
         dispatch: DispatchService,
         parser: InferenceParser,
-        presenter: InferencePresenter,
+        answers: InferenceAnswers,
         auth: ServiceAuth,
         bodies: BodyReader,
     ) -> None:
         self._dispatch = dispatch
         self._parser = parser
-        self._presenter = presenter
+        self._answers = answers
         self._auth = auth
         self._bodies = bodies
 
@@ -55,7 +47,7 @@ class InferenceHandler:
     def cancel(self, request: Request, request_id: str, fence: int | None) -> Response:
         self._auth.check(request.scope)
         inference = self._dispatch.cancel(RequestId(request_id), fence)
-        return Response(self._presenter.render(inference), media_type=JSON)
+        return Response(self._answers.render(inference), media_type=JSON.decode())
 
     async def _wait(self, inference: Inference, preference: Preference, receive: Receive) -> Response:
         """The waiter is removed when the client disconnects; the inference continues."""
@@ -75,16 +67,7 @@ class InferenceHandler:
         return self._response(inference, preference)
 
     def _response(self, inference: Inference, preference: Preference) -> Response:
-        failure = inference.failure
-        if failure is not None and failure.code in _STATUS_OF_FAILURE:
-            status = _STATUS_OF_FAILURE[failure.code]
-            problem = make_problem(status, failure.code, failure.message, retry_after_s=RETRY_AFTER_S)
-            response = problem_reply(problem).response()
-        else:
-            response = Response(self._presenter.render(inference), media_type=JSON)
-        if not inference.done:
-            response.status_code = 202
-            response.headers["location"] = f"/inference/{quote(inference.id, safe='')}"
+        response = self._answers.of(inference).response()
         if preference.applied is not None:
             response.headers["preference-applied"] = preference.applied
         return response

@@ -1,5 +1,7 @@
 """From a request body to an InferenceSpec: validated once, names resolved, payload kept as JSON text."""
 
+from typing import Any
+
 from beacon_config import BeaconConfig
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_http.problems import HttpProblemError
@@ -19,7 +21,10 @@ class InferenceParser:
         self._clock = clock
 
     def parse(self, body: bytes) -> InferenceSpec:
-        request = InferenceRequest.model_validate(json_object(body))
+        return self.parse_document(json_object(body))
+
+    def parse_document(self, document: Any) -> InferenceSpec:
+        request = InferenceRequest.model_validate(document)
         if request.model not in self._models:
             known = ", ".join(self._models)
             raise HttpProblemError(422, "unknown_model", f"model: {request.model!r} is not one of {known}")

@@ -7,8 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.inference import HIGHEST_FENCE, InferenceView
+from beacon_router.http.batch_handler import BATCH_PATH, BatchHandler
 from beacon_router.http.inference_handler import InferenceHandler
-from beacon_router.http.openapi import INFERENCE_BODY, PREFER_HEADER, problems
+from beacon_router.http.openapi import BATCH_ANSWERS, BATCH_BODY, INFERENCE_BODY, PREFER_HEADER, problems
 
 Fence = Annotated[
     int | None,
@@ -20,7 +21,7 @@ Fence = Annotated[
 ]
 
 
-def inference_routes(handler: InferenceHandler) -> APIRouter:
+def inference_routes(handler: InferenceHandler, batches: BatchHandler) -> APIRouter:
     routes = APIRouter(tags=["inference"])
 
     routes.post(
@@ -33,6 +34,13 @@ def inference_routes(handler: InferenceHandler) -> APIRouter:
         },
         openapi_extra={"requestBody": INFERENCE_BODY, "parameters": [PREFER_HEADER]},
     )(handler.submit)
+
+    routes.post(
+        BATCH_PATH,
+        summary="Send and poll many inferences in one exchange",
+        responses={200: BATCH_ANSWERS, **problems(400, 401, 403, 408, 413, 422, 429)},
+        openapi_extra={"requestBody": BATCH_BODY, "parameters": [PREFER_HEADER]},
+    )(batches.exchange)
 
     @routes.get(
         "/inference/{request_id:path}",

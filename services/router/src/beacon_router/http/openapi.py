@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from beacon_contracts.inference import InferenceRequest
+from beacon_contracts.inference import BatchAnswer, InferenceBatch, InferenceRequest
 from beacon_http.openapi import REFERENCE, ProblemExamples
 
 _EXAMPLE = {
@@ -34,6 +34,21 @@ INFERENCE_BODY: dict[str, Any] = {
     },
 }
 
+BATCH_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {"$ref": "#/components/schemas/InferenceBatch"},
+            "example": {"requests": [_EXAMPLE], "poll": ["exe_01k9x7p4f8q2r6s0t3v5w7y9za.0.4"]},
+        }
+    },
+}
+
+BATCH_ANSWERS: dict[str, Any] = {
+    "description": "One line per entry, each as soon as it has an answer; 202 for those that still wait",
+    "content": {"application/x-ndjson": {"schema": {"$ref": "#/components/schemas/BatchAnswer"}}},
+}
+
 PREFER_HEADER: dict[str, Any] = {
     "name": "Prefer",
     "in": "header",
@@ -60,5 +75,8 @@ _EXAMPLES: dict[int, tuple[str, str]] = {
 
 problems = ProblemExamples(_EXAMPLES)
 
-RAW_BODIES = {"InferenceRequest": InferenceRequest.model_json_schema(ref_template=REFERENCE)}
+RAW_BODIES = {
+    model.__name__: model.model_json_schema(ref_template=REFERENCE)
+    for model in (InferenceRequest, InferenceBatch, BatchAnswer)
+}
 KEYS = {"service_token": {"type": "http", "scheme": "bearer"}}

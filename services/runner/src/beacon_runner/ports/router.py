@@ -1,5 +1,6 @@
 """The routers, as the worker and the API use them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,10 +78,17 @@ class CancelResult:
 class InferencePort(Protocol):
     """For the worker: run one inference."""
 
-    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:
+    async def infer(
+        self,
+        request: InferenceRequest,
+        *,
+        again: bool = False,
+        on_accepted: Callable[[], None] = lambda: None,
+    ) -> InferenceView:
         """Run to a terminal state; raises `RouterBusy` or `RouterUnreachable` when it was not accepted.
 
         `again`: it may be running at some router already, so existing runs are searched first.
+        `on_accepted` is called when a router has read the request, again if it is sent again.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Client of one or more routers: runs an inference to a terminal state over lost connections and restarts."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -11,11 +11,12 @@ import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
+from beacon_contracts.inference import BatchAnswer, InferenceRequest, InferenceState, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
-from beacon_lifecycle.clock import Clock, SystemClock
+from beacon_lifecycle import Clock, SystemClock, TaskSet
 from beacon_runner.ports.router import CancelResult, RouterRefused, RouterStatus
+from beacon_runner.router_client.batches import MAX_BATCH_BYTES, RouterBatches
 from beacon_runner.router_client.cancel_replies import combine_cancel_replies
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
 from beacon_runner.router_client.replies import FinishedReply, RouterReply, parse_reply
@@ -24,6 +25,8 @@ from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeErro
 from beacon_telemetry import outgoing_headers
 
 log = structlog.get_logger(__name__)
+
+NDJSON = "application/x-ndjson"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class RouterClient:
         clock: Clock | None = None,
         *,
         timeouts: RouterTimeouts | None = None,
+        max_batch_bytes: int = MAX_BATCH_BYTES,
     ) -> None:
         self._endpoints = RouterEndpoints(base_urls)
         self._clock = clock or SystemClock()
@@ -58,21 +62,30 @@ class RouterClient:
             "accept-encoding": "identity",
             "content-type": "application/json",
         }
-        self._wait_headers = {**self._headers, "prefer": f"wait={self._timeouts.wait_s}"}
+        self._tasks = TaskSet("router-client")
+        self._max_batch_bytes = max_batch_bytes
+        self._runs = self._batches(wait_s=self._timeouts.wait_s, timeout_s=self._timeouts.exchange_s)
+        self._lookups = self._batches(wait_s=0, timeout_s=self._timeouts.short_s)
 
-    async def infer(self, request: InferenceRequest, *, again: bool = False) -> InferenceView:
+    async def infer(
+        self,
+        request: InferenceRequest,
+        *,
+        again: bool = False,
+        on_accepted: Callable[[], None] = lambda: None,
+    ) -> InferenceView:
         """Run to a terminal state; raises `RouterBusy`, `RouterUnreachable` or `RouterRefused` instead.
 
         `again`: the request may have been sent before; a run that still exists is joined.
         """
-        body = _encode(request)
         call = RouterCall(request.region, self._timeouts.max_tries)
         if again:
             call.assigned = await self._find_existing_run(request)
         while True:
             endpoint = call.choose_router(self._endpoints, self._clock.now())
             sent_at = self._clock.now()
-            reply = await self._post_or_poll(endpoint, request, None if call.accepted else body)
+            body = None if call.accepted else _encode(request)
+            reply = await self._send_or_poll(endpoint, request, body, on_accepted)
             now = self._clock.now()
             pause_s = call.apply(endpoint, reply, now=now, took_s=now - sent_at)
             if isinstance(reply, FinishedReply):
@@ -113,6 +126,7 @@ class RouterClient:
         return [one for one in found if one is not None]
 
     async def aclose(self) -> None:
+        await self._tasks.close()
         await self._transport.aclose()
 
     async def __aenter__(self) -> Self:
@@ -132,13 +146,15 @@ class RouterClient:
         if len(routers) < 2:
             return None
         routers = [router for router in routers if not router.is_unavailable(self._clock.now())]
-        calls = (self._call_short("GET", router, _path(request.request_id)) for router in routers)
-        found = list(zip(routers, await asyncio.gather(*calls), strict=True))
+        sent_at = self._clock.now()
+        found = list(
+            zip(routers, await asyncio.gather(*(self._look_up(one, request) for one in routers)), strict=True)
+        )
         for router, answer in found:
-            if isinstance(answer, RouterExchangeError):
-                router.record_failure(self._clock.now())
+            if isinstance(answer, NoReply):
+                router.record_failure(self._clock.now(), sent_at=sent_at)
         for router, answer in found:
-            view = _view(answer)
+            view = None if isinstance(answer, NoReply) else _held_view(answer)
             if view is not None and (not view.state.terminal or view.state is InferenceState.COMPLETED):
                 log.info(
                     "existing_run_joined", request=request.request_id, router=router.url, state=view.state
@@ -146,25 +162,40 @@ class RouterClient:
                 return router
         return None
 
-    async def _post_or_poll(
-        self, endpoint: RouterEndpoint, request: InferenceRequest, body: bytes | None
+    async def _look_up(self, router: RouterEndpoint, request: InferenceRequest) -> BatchAnswer | NoReply:
+        """Repeated once after a lost connection."""
+        answer = await self._lookups[router].ask(request.request_id, None)
+        if isinstance(answer, NoReply) and answer.sent:
+            answer = await self._lookups[router].ask(request.request_id, None)
+        return answer
+
+    async def _send_or_poll(
+        self,
+        endpoint: RouterEndpoint,
+        request: InferenceRequest,
+        body: bytes | None,
+        on_accepted: Callable[[], None],
     ) -> RouterReply | NoReply:
-        """POST the request, or long-poll it when `body` is None."""
-        method, path = ("GET", _path(request.request_id)) if body is None else ("POST", "/inference")
         endpoint.in_flight += 1
         try:
-            answer = await self._transport.exchange(
-                method,
-                endpoint.url + path,
-                _with_ids(self._wait_headers),
-                body,
-                timeout_s=self._timeouts.exchange_s,
-            )
-        except RouterExchangeError as error:
-            return NoReply(str(error), error.sent)
+            answer = await self._runs[endpoint].ask(request.request_id, body, on_accepted)
         finally:
             endpoint.in_flight -= 1
-        return parse_reply(answer, request)
+        return answer if isinstance(answer, NoReply) else parse_reply(answer, request)
+
+    def _batches(self, *, wait_s: int, timeout_s: float) -> dict[RouterEndpoint, RouterBatches]:
+        headers = {**self._headers, "accept": NDJSON, "prefer": f"wait={wait_s}"}
+        return {
+            endpoint: RouterBatches(
+                self._transport,
+                endpoint.url,
+                headers,
+                self._tasks,
+                timeout_s=timeout_s,
+                max_bytes=self._max_batch_bytes,
+            )
+            for endpoint in self._endpoints.all
+        }
 
     async def _call_all(
         self, method: str, path: str, region: str | None
@@ -215,6 +246,17 @@ def _view(answer: HttpAnswer | RouterExchangeError) -> InferenceView | None:
         return None
     try:
         return InferenceView.model_validate_json(answer.body)
+    except ValidationError:
+        log.warning("router_answer_invalid", status=answer.status)
+        return None
+
+
+def _held_view(answer: BatchAnswer) -> InferenceView | None:
+    """The inference as a router that holds it describes it."""
+    if answer.status not in (200, 202):
+        return None
+    try:
+        return InferenceView.model_validate(answer.document)
     except ValidationError:
         log.warning("router_answer_invalid", status=answer.status)
         return None

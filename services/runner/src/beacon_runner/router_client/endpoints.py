@@ -11,24 +11,30 @@ FAILURES_UNTIL_UNAVAILABLE = 3
 class RouterEndpoint:
     """One router: its address, its requests in flight, and the end of its backoff after failures."""
 
-    __slots__ = ("backoff_until", "failures", "in_flight", "regions", "url")
+    __slots__ = ("backoff_until", "failed_at", "failures", "in_flight", "regions", "url")
 
     def __init__(self, url: str, regions: frozenset[str] | None = None) -> None:
         self.url = url
         self.regions = regions
         self.in_flight = 0
         self.failures = 0
+        self.failed_at = 0.0
         self.backoff_until = 0.0
 
     def serves(self, region: str | None) -> bool:
         return self.regions is None or region is None or region.casefold() in self.regions
 
-    def record_failure(self, now: float) -> float:
-        """Back off, longer after each failure in a row; returns the seconds."""
+    def record_failure(self, now: float, sent_at: float | None = None) -> None:
+        """Back off, longer after each failure in a row.
+
+        Requests that were sent before the last failure have failed with it, and do not count again.
+        """
+        if self.failures and sent_at is not None and sent_at < self.failed_at:
+            return
         self.failures += 1
+        self.failed_at = now
         backoff_s: float = min(BACKOFF_FIRST_S * 2.0 ** min(self.failures - 1, 16), BACKOFF_MAX_S)
         self.backoff_until = now + backoff_s
-        return backoff_s
 
     def record_success(self) -> None:
         self.failures = 0

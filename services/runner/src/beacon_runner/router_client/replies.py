@@ -1,12 +1,14 @@
-"""Classifies a router's response to POST or GET /inference. Pure: status and bytes in, a reply out."""
+"""Classifies a router's answer to one request of a batch. Pure: status and document in, a reply out."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+import orjson
 from pydantic import ValidationError
 
 from beacon_contracts.failures import Failure, FailureStage
-from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
+from beacon_contracts.inference import BatchAnswer, InferenceRequest, InferenceState, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_runner.ports.router import RouterRefused
 from beacon_runner.router_client.transport import HttpAnswer
@@ -56,7 +58,7 @@ class MalformedReply:
 RouterReply = FinishedReply | PendingReply | UnknownReply | BusyReply | MalformedReply
 
 
-def parse_reply(answer: HttpAnswer, request: InferenceRequest) -> RouterReply:
+def parse_reply(answer: BatchAnswer, request: InferenceRequest) -> RouterReply:
     """The reply; raises `RouterRefused` when the router rejects the request for good."""
     if answer.status in (200, 202):
         return _view(answer)
@@ -66,7 +68,7 @@ def parse_reply(answer: HttpAnswer, request: InferenceRequest) -> RouterReply:
             return UnknownReply()
         case 429 | 503 if problem is not None:
             was_read = problem.code != TOO_MANY_CONNECTIONS
-            return BusyReply(retry_after_s(answer.headers, problem), problem.detail, was_read)
+            return BusyReply(_retry_after_s(answer, problem), problem.detail, was_read)
         case 401 | 403:
             # A wrong service token is a configuration error, so the job must not fail because of it.
             detail = problem.detail if problem else f"status {answer.status}"
@@ -80,25 +82,42 @@ def parse_reply(answer: HttpAnswer, request: InferenceRequest) -> RouterReply:
             return MalformedReply(f"status {status}" + (f": {problem.detail}" if problem else ""))
 
 
-def problem_of(answer: HttpAnswer) -> Problem | None:
+def problem_of(answer: BatchAnswer) -> Problem | None:
     """The problem document of an error response, if it has one."""
     try:
-        return Problem.model_validate_json(answer.body)
+        return Problem.model_validate(answer.document)
     except ValidationError:
         return None
 
 
-def retry_after_s(headers: Mapping[str, str], problem: Problem | None) -> float:
-    """Seconds to wait: from the document, else from the Retry-After header."""
-    if problem is not None and problem.retry_after_s is not None:
+def answer_to_all(refusal: HttpAnswer) -> BatchAnswer:
+    """A response without lines, as the answer to every entry of the batch."""
+    document: object = None
+    with suppress(orjson.JSONDecodeError):
+        document = orjson.loads(refusal.body)
+    return BatchAnswer(
+        request_id=None,
+        status=refusal.status,
+        document=document if isinstance(document, dict) else {},
+        retry_after_s=_header_retry_after_s(refusal.headers),
+    )
+
+
+def _retry_after_s(answer: BatchAnswer, problem: Problem) -> float:
+    """Seconds to wait: from the document, else from the header."""
+    if problem.retry_after_s is not None:
         return max(0.0, problem.retry_after_s)
+    return DEFAULT_RETRY_AFTER_S if answer.retry_after_s is None else max(0.0, answer.retry_after_s)
+
+
+def _header_retry_after_s(headers: Mapping[str, str]) -> float | None:
     text = headers.get("retry-after", "").strip()
-    return float(text) if text.isascii() and text.isdigit() else DEFAULT_RETRY_AFTER_S
+    return float(text) if text.isascii() and text.isdigit() else None
 
 
-def _view(answer: HttpAnswer) -> RouterReply:
+def _view(answer: BatchAnswer) -> RouterReply:
     try:
-        view = InferenceView.model_validate_json(answer.body)
+        view = InferenceView.model_validate(answer.document)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]["msg"]
         return MalformedReply(f"status {answer.status} with a body that is not an inference: {wrong}")

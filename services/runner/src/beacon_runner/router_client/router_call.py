@@ -74,9 +74,9 @@ class RouterCall:
             case BusyReply():
                 return self._on_busy(endpoint, reply)
             case MalformedReply():
-                return self._on_failure(endpoint, reply.reason, sent=True, now=now)
+                return self._on_failure(endpoint, reply.reason, sent=True, now=now, took_s=took_s)
             case NoReply():
-                return self._on_failure(endpoint, reply.reason, sent=reply.sent, now=now)
+                return self._on_failure(endpoint, reply.reason, sent=reply.sent, now=now, took_s=took_s)
             case _:
                 assert_never(reply)
 
@@ -97,8 +97,10 @@ class RouterCall:
         self.busy[endpoint] = busy
         return 0.0
 
-    def _on_failure(self, endpoint: RouterEndpoint, reason: str, *, sent: bool, now: float) -> float:
-        endpoint.record_failure(now)
+    def _on_failure(
+        self, endpoint: RouterEndpoint, reason: str, *, sent: bool, now: float, took_s: float
+    ) -> float:
+        endpoint.record_failure(now, sent_at=now - took_s)
         self.failures_in_a_row += 1
         if sent and self.failures_in_a_row < FAILURES_BEFORE_LEAVING:
             self.assigned = endpoint

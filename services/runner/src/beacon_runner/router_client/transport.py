@@ -1,9 +1,11 @@
-"""One HTTP exchange with a router: the whole response within a time limit, or a `RouterExchangeError`."""
+"""One HTTP exchange with a router: its response within a time limit, or a `RouterExchangeError`."""
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import aiohttp
 from yarl import URL
@@ -30,7 +32,7 @@ class HttpAnswer:
 
 
 class RouterTransport:
-    """Pooled connections without a limit: the callers bound the requests in flight."""
+    """Pooled connections without a limit: the callers bound the exchanges in flight."""
 
     def __init__(self, *, connect_s: float) -> None:
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
@@ -46,28 +48,50 @@ class RouterTransport:
         timeout_s: float,
     ) -> HttpAnswer:
         """Send the request and read the whole response within `timeout_s`."""
-        session = self._opened()
-        try:
+        with _exchange_errors(timeout_s):
             async with (
                 asyncio.timeout(timeout_s),
-                session.request(
-                    method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
-                ) as response,
+                self._request(method, url, headers, body) as response,
             ):
                 return HttpAnswer(response.status, response.headers, await response.read())
-        except aiohttp.ConnectionTimeoutError as error:
-            raise RouterExchangeError(f"cannot connect ({error})", sent=False) from error
-        except TimeoutError:
-            raise RouterExchangeError(f"no answer within {timeout_s:g} s", sent=True) from None
-        except aiohttp.ClientConnectorError as error:
-            raise RouterExchangeError(f"cannot connect ({_os_reason(error)})", sent=False) from error
-        except (aiohttp.ClientError, OSError) as error:
-            reason = str(error) or type(error).__name__
-            raise RouterExchangeError(f"the connection was lost ({reason})", sent=True) from error
+
+    async def stream(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        on_head: Callable[[], None],
+        on_piece: Callable[[bytes], None],
+        timeout_s: float,
+    ) -> HttpAnswer | None:
+        """POST and pass on the body of a 200 as it arrives; the answer if it has another status.
+
+        `timeout_s` is the longest time without any part of the response.
+        """
+        with _exchange_errors(timeout_s):
+            async with (
+                asyncio.timeout(timeout_s) as timeout,
+                self._request("POST", url, headers, body) as response,
+            ):
+                if response.status != HTTPStatus.OK:
+                    return HttpAnswer(response.status, response.headers, await response.read())
+                on_head()
+                async for piece in response.content.iter_any():
+                    timeout.reschedule(asyncio.get_running_loop().time() + timeout_s)
+                    on_piece(piece)
+                return None
 
     async def aclose(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+    def _request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._opened().request(
+            method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
+        )
 
     def _opened(self) -> aiohttp.ClientSession:
         """The session is created at the first use: it belongs to the running event loop."""
@@ -80,6 +104,21 @@ class RouterTransport:
                 timeout=self._timeout,
             )
         return self._session
+
+
+@contextmanager
+def _exchange_errors(timeout_s: float) -> Iterator[None]:
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError as error:
+        raise RouterExchangeError(f"cannot connect ({error})", sent=False) from error
+    except TimeoutError:
+        raise RouterExchangeError(f"no answer within {timeout_s:g} s", sent=True) from None
+    except aiohttp.ClientConnectorError as error:
+        raise RouterExchangeError(f"cannot connect ({_os_reason(error)})", sent=False) from error
+    except (aiohttp.ClientError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        raise RouterExchangeError(f"the connection was lost ({reason})", sent=True) from error
 
 
 def _os_reason(error: aiohttp.ClientConnectorError) -> str:

@@ -78,4 +78,9 @@ def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
 
 
 def _router_client(settings: RunnerSettings, transport: Transport) -> RouterClient:
-    return RouterClient(settings.router_urls, settings.service_token.get_secret_value(), transport.clock)
+    return RouterClient(
+        settings.router_urls,
+        settings.service_token.get_secret_value(),
+        transport.clock,
+        max_batch_bytes=transport.config.router.body_bytes // 2,
+    )

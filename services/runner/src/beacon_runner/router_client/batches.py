@@ -1,0 +1,218 @@
+"""Batched exchanges with one router: everything that is due goes in one request, without a timer."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
+
+import orjson
+import structlog
+from pydantic import ValidationError
+
+from beacon_contracts.inference import MAX_BATCH_ENTRIES, BatchAnswer
+from beacon_lifecycle import TaskSet
+from beacon_runner.router_client.replies import answer_to_all
+from beacon_runner.router_client.router_call import NoReply
+from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
+
+log = structlog.get_logger(__name__)
+
+BATCH_PATH = "/inference/batch"
+MAX_BATCH_BYTES = 524_288
+MAX_EXCHANGES = 32
+# A batch that is refused with one of these is not sent again entry by entry.
+_WHOLE_BATCH_REFUSED = (401, 403, 404, 408, 425, 429)
+
+
+@dataclass(slots=True, eq=False)
+class BatchEntry:
+    """`body` None: a poll."""
+
+    request_id: str
+    body: bytes | None
+    answer: "asyncio.Future[BatchAnswer | NoReply]"
+    on_accepted: Callable[[], None]
+    alone: bool = False
+
+
+class RouterBatches:
+    """The open exchanges with one router, at most `MAX_EXCHANGES`.
+
+    An entry is sent in the next turn of the event loop, or when the router has accepted the batch before. At
+    the limit the smallest exchanges are closed, and their entries are polled in the next one.
+    """
+
+    def __init__(
+        self,
+        transport: RouterTransport,
+        router_url: str,
+        headers: Mapping[str, str],
+        tasks: TaskSet,
+        *,
+        timeout_s: float,
+        max_bytes: int = MAX_BATCH_BYTES,
+    ) -> None:
+        self._transport = transport
+        self._url = router_url + BATCH_PATH
+        self._headers = headers
+        self._tasks = tasks
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._due: deque[BatchEntry] = deque()
+        self._exchanges: set[_Exchange] = set()
+        self._scheduled = False
+        self._sending: _Exchange | None = None
+
+    async def ask(
+        self, request_id: str, body: bytes | None, on_accepted: Callable[[], None] = lambda: None
+    ) -> BatchAnswer | NoReply:
+        """Send the request, or poll its inference when `body` is None."""
+        answer: asyncio.Future[BatchAnswer | NoReply] = asyncio.get_running_loop().create_future()
+        self._due.append(BatchEntry(request_id, body, answer, on_accepted))
+        self._schedule()
+        return await answer
+
+    def _schedule(self) -> None:
+        if self._due and not self._scheduled and self._sending is None:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._send_due, context=Context())
+
+    def _send_due(self) -> None:
+        self._scheduled = False
+        if len(self._exchanges) >= MAX_EXCHANGES:
+            self._close_smallest()
+        entries = self._next_batch()
+        if entries:
+            exchange = self._sending = _Exchange(entries)
+            self._exchanges.add(exchange)
+            exchange.task = self._tasks.spawn("exchange", self._run(exchange))
+
+    def _next_batch(self) -> dict[str, BatchEntry]:
+        """Up to the limits; an id that is in the batch already waits for the next one."""
+        batch: dict[str, BatchEntry] = {}
+        size, later = 0, []
+        while self._due and len(batch) < MAX_BATCH_ENTRIES:
+            entry = self._due.popleft()
+            if entry.answer.done():  # cancelled
+                continue
+            size += len(entry.body or entry.request_id) + 3
+            if batch and (size > self._max_bytes or entry.alone):
+                self._due.appendleft(entry)
+                break
+            if entry.request_id in batch:
+                later.append(entry)
+                continue
+            batch[entry.request_id] = entry
+            if entry.alone:
+                break
+        self._due.extendleft(reversed(later))
+        return batch
+
+    def _close_smallest(self) -> None:
+        """Their entries are due again, as polls: the router holds them."""
+        accepted = sorted((one for one in self._exchanges if one.accepted), key=lambda one: len(one.waiting))
+        for exchange in accepted[: MAX_EXCHANGES // 2]:
+            for entry in exchange.take_waiting():
+                entry.body = None
+                self._due.append(entry)
+            self._exchanges.discard(exchange)
+            exchange.task.cancel()
+
+    async def _run(self, exchange: "_Exchange") -> None:
+        try:
+            refusal = await self._transport.stream(
+                self._url,
+                self._headers,
+                exchange.body(),
+                on_head=partial(self._accepted, exchange),
+                on_piece=exchange.add,
+                timeout_s=self._timeout_s,
+            )
+            if refusal is None:
+                exchange.fail(NoReply("the response has no answer to this request", sent=True))
+            else:
+                self._refused(exchange, refusal)
+        except RouterExchangeError as error:
+            exchange.fail(NoReply(str(error), error.sent))
+        except Exception as error:
+            log.exception("router_exchange_failed", url=self._url)
+            exchange.fail(NoReply(repr(error), sent=True))
+        finally:
+            exchange.fail(NoReply("the client is closing", sent=True))
+            self._exchanges.discard(exchange)
+            self._sent(exchange)
+
+    def _accepted(self, exchange: "_Exchange") -> None:
+        """The router has read the whole batch: what it did not refuse it holds from now on."""
+        exchange.accepted = True
+        for entry in exchange.waiting.values():
+            if entry.body is not None:
+                entry.on_accepted()
+        self._sent(exchange)
+
+    def _sent(self, exchange: "_Exchange") -> None:
+        if self._sending is exchange:
+            self._sending = None
+            self._schedule()
+
+    def _refused(self, exchange: "_Exchange", refusal: HttpAnswer) -> None:
+        """Of several entries one may be the cause: each is sent again alone."""
+        may_be_one = 400 <= refusal.status < 500 and refusal.status not in _WHOLE_BATCH_REFUSED
+        if may_be_one and len(exchange.waiting) > 1:
+            for entry in exchange.take_waiting():
+                entry.alone = True
+                self._due.append(entry)
+        else:
+            exchange.answer_all(answer_to_all(refusal))
+
+
+class _Exchange:
+    """One request and the lines of its response."""
+
+    task: asyncio.Task[None]
+
+    def __init__(self, entries: dict[str, BatchEntry]) -> None:
+        self.waiting = entries
+        self.accepted = False
+        self._line: list[bytes] = []
+
+    def body(self) -> bytes:
+        requests = [entry.body for entry in self.waiting.values() if entry.body is not None]
+        polled = [request_id for request_id, entry in self.waiting.items() if entry.body is None]
+        return b'{"requests":[' + b",".join(requests) + b'],"poll":' + orjson.dumps(polled) + b"}"
+
+    def add(self, piece: bytes) -> None:
+        """A part of the response. Malformed lines and lines of unknown entries are dropped."""
+        first, *others = piece.split(b"\n")
+        self._line.append(first)
+        if others:
+            *complete, rest = b"".join(self._line), *others
+            self._line = [rest]
+            for line in complete:
+                self._answer(line)
+
+    def take_waiting(self) -> list[BatchEntry]:
+        entries, self.waiting = self.waiting, {}
+        return [entry for entry in entries.values() if not entry.answer.done()]
+
+    def answer_all(self, answer: BatchAnswer) -> None:
+        for entry in self.take_waiting():
+            entry.answer.set_result(answer)
+
+    def fail(self, reply: NoReply) -> None:
+        for entry in self.take_waiting():
+            entry.answer.set_result(reply)
+
+    def _answer(self, line: bytes) -> None:
+        try:
+            answer = BatchAnswer.model_validate_json(line)
+        except ValidationError as error:
+            log.warning("router_line_invalid", error=error.errors(include_url=False)[0]["msg"])
+            return
+        entry = self.waiting.pop(answer.request_id, None) if answer.request_id is not None else None
+        if entry is None:
+            log.warning("router_line_unknown", request=answer.request_id, status=answer.status)
+        elif not entry.answer.done():
+            entry.answer.set_result(answer)
