@@ -1,4 +1,4 @@
-"""One API key has a limited number of event streams and WebSockets."""
+"""A user has a limited number of event streams and WebSockets, in all processes together."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,12 +6,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from beacon_contracts.tiers import Tier
 from tests.fixtures.waiting import patience, until
 from tests.fixtures.wire import Wire, wire_to
 from tests.integration.live.stalled import StalledClient, socket_request, stream_request
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 
-TWO_STREAMS = CONFIG.model_copy(update={"limits": CONFIG.limits.model_copy(update={"streams_per_key": 2})})
+PREMIUM = CONFIG.tiers[Tier.PREMIUM].model_copy(update={"streams": 2})
+TWO_STREAMS = CONFIG.model_copy(update={"tiers": CONFIG.tiers | {Tier.PREMIUM: PREMIUM}})
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiHarness]:
         yield harness
 
 
-async def test_streams_of_one_key_are_limited(api: ApiHarness, address: str, anna: Caller) -> None:
+async def test_streams_of_one_user_are_limited(api: ApiHarness, address: str, anna: Caller) -> None:
     job = await anna.submit(GENERATION)
     requests = (stream_request(anna, job), socket_request(anna, job))
     clients = [await StalledClient.to(address, request) for request in requests]
@@ -31,15 +33,19 @@ async def test_streams_of_one_key_are_limited(api: ApiHarness, address: str, ann
             status, headers, problem = await wire.answer()
             assert (status, problem["code"]) == (429, "too_many_streams")
             assert int(headers["retry-after"]) >= 1
+            assert headers["x-ratelimit-limit-streams"] == "2"
+            assert (problem["limit_name"], problem["limit"], problem["used"]) == ("streams", 2, 2)
+    limits = (await anna.get("/api/v1/me"))["limits"]
+    assert limits["streams"] == {"limit": 2, "used": 2, "left": 0, "resets_in_s": None}
 
     ben = await api.user("ben")
     other = await StalledClient.to(address, stream_request(ben, await ben.submit(GENERATION)))
-    await until(lambda: len(api.watchers) == 3, "another key is not limited by it")
+    await until(lambda: len(api.watchers) == 3, "another user is not limited by it")
     for client in (*clients, other):
         client.close()
     await until(lambda: not len(api.watchers), "all are disconnected")
     again = await StalledClient.to(address, stream_request(anna, job))
-    await until(lambda: len(api.watchers) == 1, "the key may open streams again")
+    await until(lambda: len(api.watchers) == 1, "the user may open streams again")
     again.close()
 
 
@@ -58,3 +64,17 @@ async def test_concurrent_requests_do_not_exceed_the_limit(
         wires = [await stack.enter_async_context(wire_to(address)) for _ in requests]
         statuses = await asyncio.gather(*map(status_of, wires, requests))
         assert (len(statuses), statuses.count(b"429")) == (8, 6)
+
+
+async def test_all_processes_share_the_limit(
+    api: ApiHarness, address: str, anna: Caller, database_url: str, redis_url: str
+) -> None:
+    job = await anna.submit(GENERATION)
+    clients = [await StalledClient.to(address, stream_request(anna, job)) for _ in range(2)]
+    await until(lambda: len(api.watchers) == 2, "both are watching")
+    async with api_harness(database_url, redis_url, TWO_STREAMS) as other:
+        again = other.caller(anna.http.headers["authorization"].removeprefix("Bearer "))
+        answer = await again.http.get(f"/api/v1/jobs/{job}/events", headers={"accept": "text/event-stream"})
+        assert (answer.status_code, answer.json()["code"]) == (429, "too_many_streams")
+    for client in clients:
+        client.close()

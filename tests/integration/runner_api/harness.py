@@ -28,6 +28,7 @@ from beacon_runner.ports.router import CancelResult, RouterStatus
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
+from beacon_runner.redis_queue.request_limits import RedisRequestLimits
 from beacon_runner.redis_queue.watchers import Watchers
 from beacon_runner.redis_queue.websocket_tokens import RedisWebSocketTokens
 from beacon_runner.wiring.api import ApiParts
@@ -193,6 +194,8 @@ async def api_harness(
     watchers = Watchers(RedisAddress(redis_url), SystemClock())
     await watchers.start()
     registry = new_registry()
+    request_limits = RedisRequestLimits("requests", redis, clock)
+    stream_limits = RedisRequestLimits("streams", redis, clock)
     parts = ApiParts(
         config,
         database,
@@ -201,6 +204,8 @@ async def api_harness(
         clock,
         watchers=watchers,
         tokens=RedisWebSocketTokens(redis),
+        request_limits=request_limits,
+        stream_limits=stream_limits,
         notify_outbox=lambda: rung.append(None),
         publish=lambda _: rung.append(None),
         registry=registry,
@@ -227,6 +232,8 @@ async def api_harness(
         )
     finally:
         await watchers.stop()
+        await request_limits.close()
+        await stream_limits.close()
         await parts.close()
         await redis.aclose()
         await database.close()

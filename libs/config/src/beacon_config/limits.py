@@ -12,11 +12,11 @@ class LimitsConfig(Section):
     matrix_executions: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     batch_jobs: Annotated[int, Field(ge=1, le=10_000)] = 1_000
     body_bytes: Count = 1_048_576
+    openai_body_bytes: Count = 20_971_520
     connections: Count = 4_096
     head_timeout_s: PositiveSeconds = 10.0
     body_timeout_s: PositiveSeconds = 30.0
     reader_timeout_s: PositiveSeconds = 30.0
-    streams_per_key: Count = 256
     job_parallelism: Annotated[int, Field(ge=1, le=10_000)] = 64
 
 

@@ -102,6 +102,10 @@ class BeaconConfig(Section):
         for tier in Tier:
             if tier not in self.tiers:
                 yield f"[tiers.{tier}] is missing: every tier needs a class and a starvation bound"
+        for name, config in self.tiers.items():
+            for model in config.models:
+                if model not in self.models:
+                    yield f"tiers.{name}.models has {model!r}, which is not in [models]"
         yield from self._bound_errors()
         served = {job_class for pool in self.pools.values() for job_class in pool.served}
         used = {tier.job_class for tier in self.tiers.values()}

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from beacon_config.topology import Count, PositiveSeconds, Section
+from beacon_contracts.model import Name
 from beacon_contracts.tiers import JobClass
 
 
@@ -14,8 +15,16 @@ class TierConfig(Section):
     pending_jobs: Count | None = None
     jobs_per_hour: Count | None = None
     max_duration_s: PositiveSeconds | None = None
+    executions_per_job: Count | None = None
+    requests_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    concurrent_requests: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    streams: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    models: list[Name] = Field(default_factory=list, description="Allowed models; empty: all")
     starvation_bound_s: PositiveSeconds
     starvation_weight: Count
+
+    def allows(self, model: str) -> bool:
+        return not self.models or model in self.models
 
 
 class LaneStrategy(StrEnum):

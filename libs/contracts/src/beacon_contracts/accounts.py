@@ -17,16 +17,20 @@ class Scope(StrEnum):
 
 
 class LimitUse(ResponseModel):
-    """`limit` and `left` are None where no limit applies."""
+    """`limit` and `left` are None where no limit applies; `used` is None where nothing is counted."""
 
     limit: int | None = None
-    used: int = 0
+    used: int | None = 0
     left: int | None = None
     resets_in_s: float | None = None
 
 
 class Me(ResponseModel):
-    """The user of a key. `limits` has `pending_jobs` and `jobs_per_hour`."""
+    """The user of a key.
+
+    `limits`: `pending_jobs`, `jobs_per_hour`, `requests_per_minute` and `concurrent_requests` of `/v1`, and
+    `streams`. `models`: those that the tier allows; empty means all.
+    """
 
     user_id: str
     name: str
@@ -35,6 +39,8 @@ class Me(ResponseModel):
     scopes: list[Scope]
     credit: int = 0
     max_duration_s: float | None = None
+    executions_per_job: int | None = None
+    models: list[str] = Field(default_factory=list)
     limits: dict[str, LimitUse] = Field(default_factory=dict)
 
 

@@ -12,6 +12,7 @@ from beacon_contracts.tiers import Tier
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.json_limits import json_problems
 from beacon_runner.domain.template import MissingReferenceError, references, resolve
+from beacon_runner.domain.tier_rules import duration_problems, durations, execution_problems, model_problems
 
 Submission = MatrixJob | PipelineJob | GenerationJob
 
@@ -44,15 +45,15 @@ class Admission:
     def admit(self, submission: Submission, spread: int, tier: Tier | None = None) -> AdmittedJob:
         """The job in normal form; `spread` selects a region where the user named none.
 
-        `tier`: its longest duration is checked too.
+        `tier`: its models, its longest duration and its executions per job are checked too.
         """
         match submission:
             case GenerationJob():
                 return self._generation(submission, spread, tier)
             case MatrixJob():
-                return self._matrix(submission)
+                return self._matrix(submission, tier)
             case PipelineJob():
-                return self._pipeline(submission, spread)
+                return self._pipeline(submission, spread, tier)
             case _:
                 assert_never(submission)
 
@@ -66,8 +67,10 @@ class Admission:
         region = self._region_of(model, "model", job.region, spread, problems)
         given: dict[str, Any] = {"prompt": job.prompt}
         if duration_s is not None:
-            problems += self._duration_problems(model, duration_s, tier)
             given["duration"] = duration_s
+        problems += model_problems(self._config, tier, model, "model")
+        found = durations({"duration": duration_s, "params": job.params})
+        problems += duration_problems(self._config, tier, [model], found)
         if region is None or problems:
             raise InvalidFieldsError(problems)
         if job.loop:
@@ -77,27 +80,15 @@ class Admission:
             spec |= _options(job)
         return AdmittedJob("generation", job.name, spec, 1, 1)
 
-    def _duration_problems(self, name: str, duration_s: float, tier: Tier | None) -> Iterator[FieldProblem]:
-        model = self._config.models.get(name)
-        longest_s = model.max_duration_s if model is not None else None
-        if longest_s is not None and duration_s > longest_s:
-            message = f"{name} makes at most {longest_s:g} seconds"
-            yield FieldProblem(field="duration", message=message, code="too_long")
-        allowed_s = None if tier is None else self._config.tiers[tier].max_duration_s
-        if allowed_s is not None and duration_s > allowed_s:
-            message = f"tier {tier} may ask for at most {allowed_s:g} seconds"
-            yield FieldProblem(field="duration", message=message, code="duration_too_long")
-
-    def _matrix(self, job: MatrixJob) -> AdmittedJob:
+    def _matrix(self, job: MatrixJob, tier: Tier | None) -> AdmittedJob:
         problems = list(json_problems(job.params, "params"))
         questions = _collapse_questions(job, problems)
         regions = self._known_regions(job.regions, "regions", problems)
-        targets = self._targets(job, regions, problems)
+        targets = self._targets(job, regions, tier, problems)
         total = len(questions) * sum(len(chosen) for chosen in targets.values())
-        if total > self._config.limits.matrix_executions:
-            allowed = self._config.limits.matrix_executions
-            message = f"questions by models by regions is {total}, one job may have at most {allowed}"
-            problems.append(FieldProblem(field="questions", message=message, code="too_many"))
+        problems += execution_problems(self._config, tier, total, "questions")
+        found = durations({"params": job.params})
+        problems += duration_problems(self._config, tier, targets, found)
         if problems:
             raise InvalidFieldsError(problems)
         spec = {
@@ -108,7 +99,7 @@ class Admission:
         return AdmittedJob("matrix", job.name, spec, 1, total)
 
     def _targets(
-        self, job: MatrixJob, regions: Sequence[str], problems: list[FieldProblem]
+        self, job: MatrixJob, regions: Sequence[str], tier: Tier | None, problems: list[FieldProblem]
     ) -> dict[str, list[str]]:
         """Each model once, with the regions that it runs in."""
         targets: dict[str, list[str]] = {}
@@ -120,6 +111,7 @@ class Admission:
                 if choice.regions is not None:
                     wanted = self._known_regions(choice.regions, f"models[{number}].regions", problems)
             serving = self._serving_of(model, field, problems)
+            problems += model_problems(self._config, tier, model, field)
             chosen = targets.setdefault(model, [])
             for region in wanted:
                 if serving and region not in serving:
@@ -128,7 +120,7 @@ class Admission:
                     chosen.append(region)
         return targets
 
-    def _pipeline(self, job: PipelineJob, spread: int) -> AdmittedJob:
+    def _pipeline(self, job: PipelineJob, spread: int, tier: Tier | None) -> AdmittedJob:
         problems = [*json_problems(job.input, "input"), *json_problems(job.params, "params")]
         feature = self._config.features.get(job.feature)
         if feature is None:
@@ -137,9 +129,14 @@ class Admission:
             problems.append(FieldProblem(field="feature", message=message, code="unknown_feature"))
             raise InvalidFieldsError(problems)
         problems += _input_problems(feature, job.input)
+        problems += duration_problems(self._config, tier, (), durations({"input": job.input}))
+        problems += execution_problems(self._config, tier, len(feature.steps), "feature")
+        models = [step.model for step in feature.steps]
+        problems += duration_problems(self._config, tier, models, durations({"params": job.params}))
         steps = []
         for step in feature.steps:
             region = self._region_of(step.model, "region", job.region, spread, problems)
+            problems += model_problems(self._config, tier, step.model, "feature")
             steps.append(
                 {
                     "name": step.name,

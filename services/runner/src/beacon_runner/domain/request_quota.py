@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
+from beacon_config.tiers import TierConfig
 from beacon_contracts.ids import UserId
 
 WINDOW_S = 60.0
@@ -20,6 +22,15 @@ class RequestQuota:
 
     requests_per_minute: int | None = None
     concurrent_requests: int | None = None
+
+    @classmethod
+    def of(cls, tier: TierConfig) -> Self:
+        return cls(tier.requests_per_minute, tier.concurrent_requests)
+
+    @classmethod
+    def of_streams(cls, tier: TierConfig) -> Self:
+        """A stream counts while it is open; how many are opened per minute is not limited."""
+        return cls(concurrent_requests=tier.streams)
 
     @property
     def unlimited(self) -> bool:

@@ -5,19 +5,31 @@ from typing import Any
 
 from beacon_config import BeaconConfig
 from beacon_runner.domain.plan import execution_keys
-
-
-def seconds_of(config: BeaconConfig, spec: Mapping[str, Any]) -> float:
-    """The duration that the job requests, or the expected run time of its executions."""
-    given = spec.get("input")
-    if "steps" not in spec and isinstance(given, Mapping) and "duration" in given:
-        return float(given["duration"])
-    return sum(
-        config.models[key.model].expected_run_s for key in execution_keys(spec) if key.model in config.models
-    )
+from beacon_runner.domain.tier_rules import durations, seconds_of
 
 
 def skip_price(config: BeaconConfig, spec: Mapping[str, Any]) -> int:
-    seconds = seconds_of(config, spec)
+    seconds = job_seconds(config, spec)
     fitting = (one.price for one in config.skip_prices if one.up_to_s is None or seconds <= one.up_to_s)
     return next(fitting)
+
+
+def job_seconds(config: BeaconConfig, spec: Mapping[str, Any]) -> float:
+    """The seconds that the job asks for, or the expected run time of its executions where it asks for none.
+
+    A duration in `params` applies to each execution, one in `input` to the job.
+    """
+    of_input, of_each = _longest(spec, "input"), _longest(spec, "params")
+    if "model" in spec and (of_input or of_each):
+        return max(of_input, of_each)
+    total_s = sum(
+        of_each or config.models[key.model].expected_run_s
+        for key in execution_keys(spec)
+        if key.model in config.models
+    )
+    return max(total_s, of_input)
+
+
+def _longest(spec: Mapping[str, Any], place: str) -> float:
+    found = durations({place: spec.get(place)})
+    return max((seconds_of(value) or 0.0 for value in found.values()), default=0.0)

@@ -1,5 +1,6 @@
 """Models, features, regions and prices, and the user of the key."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fastapi import APIRouter
@@ -8,6 +9,7 @@ from starlette.responses import Response
 
 from beacon_config import BeaconConfig
 from beacon_config.features import INPUT, FeatureConfig
+from beacon_config.tiers import TierConfig
 from beacon_contracts.accounts import LimitUse, Me, Scope
 from beacon_contracts.catalogue import (
     FeatureList,
@@ -20,16 +22,19 @@ from beacon_contracts.catalogue import (
     SkipPricing,
     StepView,
 )
-from beacon_contracts.ids import USER, encode_id
+from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.router_status import LimitStatus, RegionStatus
 from beacon_http.replies import view_response
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.quotas import Allowance, QuotaLimit
+from beacon_runner.domain.request_quota import RequestLimit, RequestQuota
 from beacon_runner.domain.template import references
 from beacon_runner.domain.users import Principal
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.openapi import problems
+from beacon_runner.http.user_streams import STREAMS
 from beacon_runner.ports.priorities import Priorities
+from beacon_runner.ports.request_limits import RequestLimits
 from beacon_runner.ports.router import RouterPort
 from beacon_runner.ports.submissions import SubmissionStore
 from beacon_runner.ports.users import UserStore
@@ -43,6 +48,8 @@ class Catalogue:
     submissions: SubmissionStore
     users: UserStore
     priorities: Priorities | None
+    request_limits: RequestLimits
+    stream_limits: RequestLimits
 
     def models(self) -> ModelList:
         return ModelList(
@@ -114,17 +121,37 @@ class Catalogue:
             scopes=sorted(principal.scopes),
             credit=user.credit,
             max_duration_s=tier.max_duration_s,
+            executions_per_job=tier.executions_per_job,
+            models=tier.models,
             limits={
                 QuotaLimit.PENDING_JOBS: _limit_use(tier.pending_jobs, use.pending),
                 QuotaLimit.JOBS_PER_HOUR: _limit_use(tier.jobs_per_hour, use.this_hour, use.hour_frees_in_s),
+                **await self._request_limits(user.id, tier),
             },
         )
+
+    async def _request_limits(self, user: UserId, tier: TierConfig) -> Mapping[str, LimitUse]:
+        quota, stream_quota = RequestQuota.of(tier), RequestQuota.of_streams(tier)
+        use = await self.request_limits.use(user, quota)
+        streams = await self.stream_limits.use(user, stream_quota)
+        return {
+            RequestLimit.REQUESTS_PER_MINUTE: _request_limit_use(
+                quota.requests_per_minute, use.started, use.room_in_s or None
+            ),
+            RequestLimit.CONCURRENT_REQUESTS: _request_limit_use(quota.concurrent_requests, use.running),
+            STREAMS: _request_limit_use(stream_quota.concurrent_requests, streams.running),
+        }
 
 
 def _limit_use(limit: int | None, used: int, resets_in_s: float | None = None) -> LimitUse:
     if limit is None:
         return LimitUse(used=used)
     return LimitUse(limit=limit, used=used, left=max(limit - used, 0), resets_in_s=resets_in_s)
+
+
+def _request_limit_use(limit: int | None, used: int, resets_in_s: float | None = None) -> LimitUse:
+    """Requests without a limit are not counted."""
+    return LimitUse(used=None) if limit is None else _limit_use(limit, used, resets_in_s)
 
 
 def _inputs(feature: FeatureConfig) -> list[str]:

@@ -13,7 +13,6 @@ from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.model import RequestModel, ResponseModel
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import view_response
-from beacon_http.stream_limit import StreamLimit
 from beacon_runner.application.events import JobEventService
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.users import Principal
@@ -23,6 +22,7 @@ from beacon_runner.http.event_socket import EventSocket
 from beacon_runner.http.event_stream import EventStream
 from beacon_runner.http.openapi import problems
 from beacon_runner.http.problems import EXPECTED_ERRORS, problem_response
+from beacon_runner.http.user_streams import UserStreams
 from beacon_runner.http.views import event_view
 from beacon_runner.ports.events import WebSocketTokenStore
 
@@ -38,7 +38,7 @@ class TicketView(ResponseModel):
     expires_in_s: int
 
 
-def event_routes(events: JobEventService, keys: ApiKeyCache, streams: StreamLimit) -> APIRouter:
+def event_routes(events: JobEventService, keys: ApiKeyCache, streams: UserStreams) -> APIRouter:
     routes = APIRouter(tags=["jobs"], route_class=require_scope(keys, Scope.USER))
 
     @routes.get(
@@ -68,13 +68,13 @@ def event_routes(events: JobEventService, keys: ApiKeyCache, streams: StreamLimi
         await events.jobs.get(job, owner)
         key_hash = key_hash_of(request.scope)
         followed = events.follow(job, owner, after, _check_access(keys, key_hash))
-        return EventStream(job, followed, events.watch, streams.stream(key_hash))
+        return EventStream(job, followed, events.watch, streams.stream(principal_of(request)))
 
     return routes
 
 
 def socket_routes(
-    events: JobEventService, keys: ApiKeyCache, tokens: WebSocketTokenStore, streams: StreamLimit
+    events: JobEventService, keys: ApiKeyCache, tokens: WebSocketTokenStore, streams: UserStreams
 ) -> APIRouter:
     routes = APIRouter(tags=["jobs"], route_class=require_scope(keys, Scope.USER))
 
@@ -98,9 +98,10 @@ def socket_routes(
             job = decode_job_id(job_id)
             key_hash = await _key_of(socket, tokens, ticket, job)
             check_access = _check_access(keys, key_hash)
-            owner = (await check_access()).owner
+            principal = await check_access()
+            owner = principal.owner
             await events.jobs.get(job, owner)
-            with streams.stream(key_hash):
+            async with streams.stream(principal):
                 await socket.accept()
                 followed = events.follow(job, owner, last, check_access)
                 await EventSocket(socket, job, events.watch).serve(followed)

@@ -1,7 +1,7 @@
 """Server-sent events: a stream whose last event gives the reason of its end."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -18,21 +18,21 @@ HEADERS: Mapping[str, str] = {"cache-control": "no-store", "x-accel-buffering": 
 
 
 class EventStream(StreamingResponse):
-    """Counts as a stream of its key. Clients that read nothing are disconnected and may resume."""
+    """Counts as a stream of its user. Clients that read nothing are disconnected and may resume."""
 
     def __init__(
         self,
         job: JobId,
         events: AsyncGenerator[EventRecord | None],
         watch: JobWatch,
-        stream: AbstractContextManager[None],
+        stream: AbstractAsyncContextManager[None],
     ) -> None:
         self._stream = stream
         self._encoded = _encoded(job, events, watch)
         super().__init__(self._encoded, media_type="text/event-stream", headers=HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._stream:
+        async with self._stream:
             await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:

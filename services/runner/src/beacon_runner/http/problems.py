@@ -14,13 +14,16 @@ from beacon_contracts.problem import FieldProblem, Problem
 from beacon_http.problems import HttpProblemError, field_problems, framework_problem, make_problem
 from beacon_http.replies import Headers, Reply, problem_reply
 from beacon_runner.domain import errors
+from beacon_runner.domain.tier_rules import DURATION_TOO_LONG, MODEL_NOT_ALLOWED, TOO_MANY_EXECUTIONS
 from beacon_runner.http.limit_errors import batch_exceeds_limit, limit_reached
 
 log = structlog.get_logger(__name__)
 
 CLIENT_CLOSED_REQUEST = 499  # nginx's status; only the metrics show it
 
-_OWN_CODES = frozenset({"duration_too_long"})  # the code of the problem, if no other field is wrong
+_OWN_CODES = frozenset(
+    {DURATION_TOO_LONG, MODEL_NOT_ALLOWED, TOO_MANY_EXECUTIONS}
+)  # the code of the problem, if no other field is wrong
 _UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
 _OUTDATED = "the database has to be migrated to the version that this release needs: `beacon-runner migrate`"
 _QUEUE_UNAVAILABLE = "Redis does not answer; repeat the request with the same Idempotency-Key"

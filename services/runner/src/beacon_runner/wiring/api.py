@@ -8,8 +8,7 @@ from prometheus_client import CollectorRegistry
 from beacon_config import BeaconConfig
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
-from beacon_http.stream_limit import StreamLimit
-from beacon_lifecycle import Clock, Service
+from beacon_lifecycle import Clock, Loop, Service
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
 from beacon_runner.application.events import JobEventService
@@ -35,6 +34,7 @@ from beacon_runner.http.job_routes import execution_routes, job_routes, submissi
 from beacon_runner.http.ledger_routes import ledger_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
+from beacon_runner.http.user_streams import UserStreams
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.inline_publisher import InlinePublisher
 from beacon_runner.maintenance.publisher import OutboxPublisher
@@ -42,6 +42,7 @@ from beacon_runner.migrations import head
 from beacon_runner.ports.events import WebSocketTokenStore
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.queue_admin import QueueAdmin
+from beacon_runner.ports.request_limits import RequestLimits
 from beacon_runner.ports.router import RouterPort
 from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.credit import PostgresCredit
@@ -55,6 +56,7 @@ from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.priority_client import PriorityService
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
+from beacon_runner.redis_queue.request_limits import RedisRequestLimits
 from beacon_runner.redis_queue.watchers import Watchers
 from beacon_runner.redis_queue.websocket_tokens import RedisWebSocketTokens
 from beacon_runner.router_client import RouterClient
@@ -79,6 +81,8 @@ class ApiParts:
         *,
         watchers: Watchers,
         tokens: WebSocketTokenStore,
+        request_limits: RequestLimits,
+        stream_limits: RequestLimits,
         notify_outbox: Callable[[], None],
         publish: Callable[[Sequence[OutboxEntry]], None],
         registry: CollectorRegistry,
@@ -104,7 +108,9 @@ class ApiParts:
         events = JobEventService(jobs, watchers, PositionEvents(positions, commands, clock), clock)
         submissions = SubmissionService(config, admission, self.submissions, self.estimator, self.priorities)
         self.public_queue = PublicQueueService(config, queue, queries, router, clock)
-        catalogue = Catalogue(config, admission, router, self.submissions, users, self.priorities)
+        catalogue = Catalogue(
+            config, admission, router, self.submissions, users, self.priorities, request_limits, stream_limits
+        )
         operations = Operations(
             queue,
             PostgresOutbox(database),
@@ -114,7 +120,7 @@ class ApiParts:
             notify_outbox,
         )
         self.metrics = HttpMetrics(registry, "beacon_runner")
-        streams = StreamLimit(config.limits.streams_per_key)
+        streams = UserStreams(stream_limits, config)
         self.bodies = BodyLimits(config.limits.body_bytes, config.limits.body_timeout_s)
         self.app = create_app(
             [
@@ -159,6 +165,8 @@ def build_api(
     queue = RedisQueueAdmin(redis, Layout.of(config, cluster=settings.redis_cluster))
     publisher = OutboxPublisher(PostgresOutbox(database), transport.queue, transport.metrics)
     inline_publisher = InlinePublisher(publisher, transport.outbox_notifier.notify)
+    request_limits = RedisRequestLimits("requests", redis, clock)
+    stream_limits = RedisRequestLimits("streams", redis, clock)
     parts = ApiParts(
         config,
         database,
@@ -167,6 +175,8 @@ def build_api(
         clock,
         watchers=watchers,
         tokens=RedisWebSocketTokens(redis),
+        request_limits=request_limits,
+        stream_limits=stream_limits,
         notify_outbox=transport.outbox_notifier.notify,
         publish=inline_publisher.publish,
         registry=registry,
@@ -189,10 +199,21 @@ def build_api(
         Resource("api-database", open_it=database.open, close_it=database.close),
         Resource("api-redis", close_it=redis.aclose),
         Resource("api-router-client", close_it=router.aclose),
+        *_limit_services(request_limits, clock),
+        *_limit_services(stream_limits, clock),
         inline_publisher,
         Resource("api-parts", close_it=parts.close),
         server,
         watchers,  # stopped first: streams end before the server
+    ]
+
+
+def _limit_services(limits: RedisRequestLimits, clock: Clock) -> Sequence[Service]:
+    """Open requests are released before the limits close."""
+    name = f"{limits.name}-limits"
+    return [
+        Resource(name, close_it=limits.close),
+        Loop(f"{name}-renewal", limits.renew, interval_s=limits.renew_every_s, clock=clock),
     ]
 
 
