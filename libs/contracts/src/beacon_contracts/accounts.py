@@ -122,7 +122,7 @@ class UserPage(ResponseModel):
 
 
 class KeyView(ResponseModel):
-    """A key without its secret; `hint` is its beginning."""
+    """A key without its secret; `hint` is its public prefix."""
 
     id: str
     user_id: str

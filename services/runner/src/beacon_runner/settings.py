@@ -32,7 +32,8 @@ class BootstrapSettings(DatabaseSettings):
     def _has_key_format(cls, key: SecretStr | None) -> SecretStr | None:
         if key is not None and not is_api_key(key.get_secret_value()):
             raise ValueError(
-                "must be bk_ and 43 random letters, digits, - or _; leave it out to generate one"
+                "must be bk_, 8 lower-case letters or digits, _, and 43 random letters, digits, - or _; "
+                "leave it out to generate one"
             )
         return key
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from beacon_contracts.accounts import DisabledJobs, Scope
+from beacon_contracts.api_keys import public_prefix
 from beacon_contracts.ids import KeyId, UserId, new_uuid
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.errors import (
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
 
 _SQL = statements("users")
-_HINT_LENGTH = 8
 
 
 class PostgresUsers:
@@ -107,7 +107,7 @@ async def _add_key(
     expires_at: datetime | None = None,
 ) -> ApiKey:
     row = await connection.fetchrow(
-        _SQL["add_key"], new_uuid(), user, name, key[:_HINT_LENGTH], hash_key(key), list(scopes), expires_at
+        _SQL["add_key"], new_uuid(), user, name, public_prefix(key), hash_key(key), list(scopes), expires_at
     )
     if row is None:
         raise ApiKeyTakenError

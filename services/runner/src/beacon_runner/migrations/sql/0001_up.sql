@@ -13,7 +13,7 @@ CREATE TABLE api_keys (
     id         uuid PRIMARY KEY,
     user_id    uuid NOT NULL REFERENCES users (id),
     name       text NOT NULL DEFAULT '',
-    hint       text NOT NULL, -- the first letters of the key: enough to recognise it, not to use it
+    hint       text NOT NULL, -- the public prefix of the key, no part of the secret
     hash       bytea NOT NULL UNIQUE, -- SHA-256: keys are random and long, so stretching would add nothing
     scopes     text[] NOT NULL CHECK (scopes <@ ARRAY ['user', 'admin', 'service'] AND scopes <> '{}'),
     created_at timestamptz NOT NULL DEFAULT now(),
