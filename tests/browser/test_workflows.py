@@ -47,7 +47,7 @@ def test_submit_a_matrix_and_watch_it_to_the_end(portal: PortalPage, key: str) -
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_a_job_is_followed_without_websockets(
+def test_a_job_is_followed_where_websockets_are_blocked(
     portal: PortalPage, key: str, stack_admin: StackAdmin, console: Console, streams: bool
 ) -> None:
     """A proxy blocks WebSockets, and in one case event streams too."""
@@ -96,7 +96,7 @@ def test_retry_a_failed_cell(portal: PortalPage, key: str, stack_admin: StackAdm
     expect(portal.answer(QWEN, "US")).to_contain_text(f"{QWEN} in US")
 
 
-def test_cancel_asks_first_and_then_stops_everything(
+def test_cancel_is_confirmed_and_then_ends_the_job(
     portal: PortalPage, key: str, stack_admin: StackAdmin
 ) -> None:
     stack_admin.hold(LLAMA)

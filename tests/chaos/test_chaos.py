@@ -44,7 +44,7 @@ async def survive(
 
 @pytest.mark.stack
 @pytest.mark.timeout(480)
-async def test_no_job_is_lost_and_none_runs_twice_whatever_dies(system: System) -> None:
+async def test_no_job_is_lost_or_run_twice_when_any_process_dies(system: System) -> None:
     """The short version, in one load: everything but the routers, whose memory may be lost, dies once."""
     chosen = ["worker killed", "relay killed", "redis flushed", "api killed", "postgres killed"]
     rng = random.Random(SEED)
@@ -77,14 +77,14 @@ async def test_no_job_is_lost_when_routers_lose_their_leases(system: System) -> 
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_each_fault_again_and_again(system: System, name: str) -> None:
+async def test_repeated_faults_of_each_kind(system: System, name: str) -> None:
     faults = [SCENARIOS[name]] * ROUNDS
     await survive(system, faults, jobs=100 * ROUNDS, seed=SEED, within_s=4.0)
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
-async def test_everything_at_random(system: System) -> None:
+async def test_random_faults(system: System) -> None:
     rng = random.Random(SEED)
     single = [rng.choice(list(SCENARIOS.values())) for _ in range(7 * ROUNDS)]
     double = [any_two_parts(rng) for _ in range(3 * ROUNDS)]

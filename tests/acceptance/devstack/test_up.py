@@ -130,7 +130,7 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-async def test_up_serves_until_it_is_told_to_stop_and_leaves_nothing_behind(home: Path) -> None:
+async def test_up_serves_until_sigterm_and_leaves_no_process(home: Path) -> None:
     async with started(home) as up:
         await up.ready()
         credentials = up.credentials
@@ -175,7 +175,7 @@ async def demand_that_a_demo_uses_the_running_system(up: Up) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
-async def test_a_kill_of_up_ends_everything_and_the_next_start_finds_keys_and_jobs(home: Path) -> None:
+async def test_a_killed_up_ends_its_children_and_the_next_start_has_keys_and_jobs(home: Path) -> None:
     async with started(home) as up:
         await up.ready()
         before = up.credentials
@@ -195,7 +195,7 @@ async def test_a_kill_of_up_ends_everything_and_the_next_start_finds_keys_and_jo
         assert await up.stop(signal.SIGINT) == 0
 
 
-async def test_a_part_that_dies_stops_the_rest_and_is_named_with_its_log(home: Path) -> None:
+async def test_a_process_that_dies_stops_the_others_and_is_named_with_its_log(home: Path) -> None:
     async with started(home) as up:
         await up.ready()
         pids = up.pids
@@ -216,7 +216,7 @@ async def test_a_part_that_dies_stops_the_rest_and_is_named_with_its_log(home: P
         ("BEACON_POSTGRES_PORT", "postgres"),
     ],
 )
-async def test_a_taken_port_is_a_clear_sentence(home: Path, setting: str, component: str) -> None:
+async def test_a_taken_port_gives_a_clear_error(home: Path, setting: str, component: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
         async with started(home, **{setting: str(port)}) as up:
@@ -236,7 +236,7 @@ async def test_an_interrupt_while_starting_stops_in_order(home: Path) -> None:
         assert "Traceback" not in await up.output()
 
 
-async def test_a_configuration_with_a_mistake_is_named(home: Path, tmp_path: Path) -> None:
+async def test_an_invalid_configuration_is_named(home: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "beacon.toml"
     wrong.write_text("[regions.US]\n[regionz.EU]\n", encoding="utf-8")
     async with started(home, BEACON_CONFIG=str(wrong)) as up:
@@ -244,7 +244,7 @@ async def test_a_configuration_with_a_mistake_is_named(home: Path, tmp_path: Pat
         assert "regionz" in await up.output()
 
 
-async def test_the_demo_prints_27_answers_and_ends_by_itself(home: Path) -> None:
+async def test_the_demo_prints_27_answers_and_exits(home: Path) -> None:
     async with started(home, "demo", COLUMNS="200") as demo:
         said = await demo.output()
         assert await demo.process.wait() == 0, said
@@ -254,7 +254,7 @@ async def test_the_demo_prints_27_answers_and_ends_by_itself(home: Path) -> None
             assert len(rows) == 3, said
 
 
-async def test_a_demo_without_its_gpus_fails_and_says_where_to_look(home: Path) -> None:
+async def test_a_demo_without_its_gpus_fails_and_names_the_log(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         unused_port = probe.getsockname()[1]
     names = ("US_1", "US_STEPS", "EU_1", "ASIA_1")

@@ -54,7 +54,7 @@ def scaling_queries() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("source", [dashboard_queries, alarm_queries, scaling_queries])
-def test_every_metric_that_is_asked_for_exists(exposed: set[str], source: Any) -> None:
+def test_every_queried_metric_exists(exposed: set[str], source: Any) -> None:
     queried = {name for query in source() for name in METRIC.findall(query)}
     assert queried
     assert queried <= exposed

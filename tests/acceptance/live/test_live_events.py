@@ -53,9 +53,7 @@ async def receive_all(url: str) -> tuple[list[dict[str, Any]], int | None, str |
         return heard, socket.close_code, socket.close_reason
 
 
-async def test_a_socket_hears_a_job_from_its_first_event_to_its_last(
-    stack: RunningStack, http: httpx.AsyncClient
-) -> None:
+async def test_a_websocket_receives_all_events_of_a_job(stack: RunningStack, http: httpx.AsyncClient) -> None:
     job = await submit(http)
     events, code, reason = await receive_all(socket_url(stack, job, f"ticket={await ticket(http, job)}"))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
@@ -63,7 +61,7 @@ async def test_a_socket_hears_a_job_from_its_first_event_to_its_last(
     assert (code, reason) == (1000, "the job has ended")
 
 
-async def test_one_who_comes_late_or_back_misses_nothing(
+async def test_a_late_or_reconnecting_client_misses_no_event(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:
     job = await submit(http)
@@ -74,7 +72,7 @@ async def test_one_who_comes_late_or_back_misses_nothing(
         assert rest == whole[known:]
 
 
-async def test_a_ticket_opens_one_socket(stack: RunningStack, http: httpx.AsyncClient) -> None:
+async def test_a_ticket_opens_one_websocket(stack: RunningStack, http: httpx.AsyncClient) -> None:
     job = await submit(http)
     once = await ticket(http, job)
     await receive_all(socket_url(stack, job, f"ticket={once}"))
@@ -84,7 +82,7 @@ async def test_a_ticket_opens_one_socket(stack: RunningStack, http: httpx.AsyncC
     assert json.loads(refused.value.response.body or b"")["code"] == "invalid_ticket"
 
 
-async def test_another_users_job_is_not_there(stack: RunningStack, http: httpx.AsyncClient) -> None:
+async def test_another_users_job_is_not_found(stack: RunningStack, http: httpx.AsyncClient) -> None:
     job = await submit(http)
     made = await http.post(
         "/admin/users", json={"name": f"stranger-{job}"[:60], "tier": "free"}, headers=stack.admin
@@ -96,7 +94,7 @@ async def test_another_users_job_is_not_there(stack: RunningStack, http: httpx.A
     assert answer.status_code == 404
 
 
-async def test_a_ticket_is_worth_nothing_once_its_key_is_revoked(
+async def test_a_ticket_is_invalid_once_its_key_is_revoked(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:
     made = await http.post("/admin/users", json={"name": "for a day", "tier": "free"}, headers=stack.admin)
@@ -119,9 +117,7 @@ async def test_a_ticket_is_for_one_job(stack: RunningStack, http: httpx.AsyncCli
     assert refused.value.response.status_code == 401
 
 
-async def test_a_ticket_is_forgotten_within_half_a_minute(
-    stack: RunningStack, http: httpx.AsyncClient
-) -> None:
+async def test_a_ticket_expires_within_half_a_minute(stack: RunningStack, http: httpx.AsyncClient) -> None:
     """Redis forgets it by itself; here its time is made to pass at once."""
     job = await submit(http)
     late = await ticket(http, job)
@@ -134,7 +130,7 @@ async def test_a_ticket_is_forgotten_within_half_a_minute(
     assert refused.value.response.status_code == 401
 
 
-async def test_without_key_or_ticket_nothing_opens(stack: RunningStack, http: httpx.AsyncClient) -> None:
+async def test_a_websocket_needs_a_key_or_a_ticket(stack: RunningStack, http: httpx.AsyncClient) -> None:
     job = await submit(http)
     with pytest.raises(InvalidStatus) as refused:
         await receive_all(socket_url(stack, job, ""))
@@ -142,7 +138,7 @@ async def test_without_key_or_ticket_nothing_opens(stack: RunningStack, http: ht
 
 
 @pytest.mark.parametrize("after", ["-1", "abc", "9999999999"])
-async def test_a_number_that_is_none_is_refused_before_the_socket_opens(
+async def test_an_invalid_event_number_is_refused_before_the_websocket_opens(
     stack: RunningStack, http: httpx.AsyncClient, after: str
 ) -> None:
     job = await submit(http)
@@ -151,7 +147,7 @@ async def test_a_number_that_is_none_is_refused_before_the_socket_opens(
     assert refused.value.response.status_code == 422
 
 
-async def test_head_answers_where_get_does(http: httpx.AsyncClient) -> None:
+async def test_head_is_answered_where_get_is(http: httpx.AsyncClient) -> None:
     """Also for a stream, which HEAD does not keep open."""
     job = await submit(http)
     for path in ("/", "/healthz", "/api/v1/models", f"/api/v1/jobs/{job}", f"/api/v1/jobs/{job}/events"):
@@ -162,7 +158,7 @@ async def test_head_answers_where_get_does(http: httpx.AsyncClient) -> None:
     assert (await http.head("/api/v1/jobs/nonsense")).status_code == 404
 
 
-async def test_a_thousand_watchers_of_one_process_receive_the_end(
+async def test_a_thousand_streams_of_one_process_receive_the_end(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:
     """With several keys, because the streams of each are limited."""

@@ -13,7 +13,7 @@ from tests.fixtures.waiting import until
 INSTANT = {"default_load": 0, "default_run": 0, "loaded_models": 4}
 
 
-async def test_a_region_that_dies_hands_over_what_may_move_and_keeps_the_rest_waiting() -> None:
+async def test_movable_work_leaves_a_dead_region_and_pinned_work_waits() -> None:
     async with AsyncExitStack() as running:
         us = await running.enter_async_context(start_gpusim(region="US", slots=2, **INSTANT))
         eu = await running.enter_async_context(start_gpusim(region="EU", slots=2, **INSTANT))
@@ -138,7 +138,7 @@ async def test_a_cancelled_run_frees_its_slot_for_the_next_at_once() -> None:
         assert await refused(us) == 0
 
 
-async def test_a_cold_start_behind_a_proxy_that_cuts_requests_is_no_failure() -> None:
+async def test_a_cold_start_behind_a_proxy_with_a_timeout_is_no_failure() -> None:
     async with AsyncExitStack() as running:
         slow = {"default_load": 0.5, "default_run": 0, "proxy_timeout_s": 0.2}
         us = await running.enter_async_context(start_gpusim(region="US", slots=1, **slow))

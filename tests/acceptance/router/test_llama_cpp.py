@@ -56,7 +56,7 @@ async def test_an_inference(router: Router) -> None:
     assert (view.actual_region, view.backend) == ("US", "llama")
 
 
-async def test_plain_and_streamed_say_the_same(client: openai.AsyncOpenAI) -> None:
+async def test_plain_and_streamed_answers_are_equal(client: openai.AsyncOpenAI) -> None:
     afresh = {"cache_prompt": False}  # a prompt that is kept is computed in other steps, which may round
     plain = await client.chat.completions.create(
         model="tiny", messages=MESSAGES, max_tokens=16, temperature=0, extra_body=afresh
@@ -71,14 +71,14 @@ async def test_plain_and_streamed_say_the_same(client: openai.AsyncOpenAI) -> No
     assert "".join(pieces) == plain.choices[0].message.content
 
 
-async def test_what_it_refuses_comes_back_as_its_refusal(client: openai.AsyncOpenAI) -> None:
+async def test_a_refusal_of_the_backend_is_returned(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         await client.chat.completions.create(model="tiny", messages=MESSAGES, temperature="hot")  # type: ignore[call-overload]
 
     assert refused.value.code == "backend_refused"
 
 
-async def test_more_than_its_slots_wait_their_turn(router: Router) -> None:
+async def test_requests_beyond_its_slots_wait(router: Router) -> None:
     views = await asyncio.gather(
         *(router.infer(f"many-{number}", model="tiny", params={"max_tokens": 4}) for number in range(12))
     )

@@ -78,7 +78,7 @@ async def pair(redis_url: str) -> AsyncIterator[Pair]:
         yield Pair(gpu, proxied, other, proxy)
 
 
-async def test_a_resumed_router_aborts_what_others_run_now(pair: Pair) -> None:
+async def test_a_resumed_router_aborts_runs_whose_slots_others_have(pair: Pair) -> None:
     await pair.fill()
 
     pair.proxied.process.send(signal.SIGSTOP)
@@ -96,7 +96,7 @@ async def test_a_resumed_router_aborts_what_others_run_now(pair: Pair) -> None:
     assert most_at_once(call for call in calls if call not in aborted) <= CAP
 
 
-async def test_a_resumed_router_keeps_runs_that_nobody_replaced(pair: Pair) -> None:
+async def test_a_resumed_router_keeps_runs_whose_slots_are_still_its_own(pair: Pair) -> None:
     for number in range(CAP):
         await pair.proxied.ask(f"first-{number}", prefer="respond-async")
     await pair.gpu.wait_running(CAP)

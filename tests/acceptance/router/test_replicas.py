@@ -35,7 +35,7 @@ LIMITS: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", LIMITS)
-async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) -> None:
+async def test_replicas_never_exceed_shared_limits(redis_url: str, what: str) -> None:
     cap, of_backend, of_router = LIMITS[what]
     async with AsyncExitStack() as running:
         regions = ("US", "EU") if what == "cap of a group" else ("US",)
@@ -77,7 +77,7 @@ async def test_replicas_never_exceed_what_they_share(redis_url: str, what: str) 
         assert await refused(*gpus) == 0
 
 
-async def test_a_killed_replica_gives_its_slots_back(redis_url: str) -> None:
+async def test_slots_of_a_killed_replica_are_released(redis_url: str) -> None:
     async with AsyncExitStack() as running:
         gpu = await running.enter_async_context(
             start_gpusim(region="US", slots=10, default_load=0, default_run=0)

@@ -16,7 +16,7 @@ REQUESTS = 2_000
 CAP, SLOTS = 10, 5
 
 
-async def test_two_thousand_at_once_on_ten_gpus_in_three_regions() -> None:
+async def test_two_thousand_concurrent_requests_on_ten_gpus_in_three_regions() -> None:
     async with AsyncExitStack() as running:
         gpus = [
             await running.enter_async_context(

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.stack
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why is the sky blue?"}]
 
 
-async def test_a_users_key_opens_the_door(stack: RunningStack) -> None:
+async def test_a_user_key_is_accepted(stack: RunningStack) -> None:
     async with openai_client(stack, stack.credentials.user_key) as client:
         answer = await client.chat.completions.create(model="llama3.2-1b", messages=MESSAGES)
         stream = await client.chat.completions.create(model="llama3.2-1b", messages=MESSAGES, stream=True)
@@ -21,7 +21,7 @@ async def test_a_users_key_opens_the_door(stack: RunningStack) -> None:
     assert "Why is the sky blue?" in "".join(words)
 
 
-async def test_a_key_that_the_runner_does_not_know_does_not(stack: RunningStack) -> None:
+async def test_a_key_that_the_runner_does_not_know_is_refused(stack: RunningStack) -> None:
     async with openai_client(stack, "bk_unknown") as client:
         with pytest.raises(openai.AuthenticationError) as refused:
             await client.chat.completions.create(model="llama3.2-1b", messages=MESSAGES)

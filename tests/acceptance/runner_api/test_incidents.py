@@ -11,9 +11,7 @@ from tests.integration.runner_store.harness import NOW, judged, run_reports
 from tests.integration.runner_store.statements import AGE_JOB
 
 
-async def test_a_model_listed_twice_and_a_message_delivered_twice_run_each_execution_once(
-    api: ApiHarness, anna: Caller
-) -> None:
+async def test_duplicate_models_and_messages_run_each_execution_once(api: ApiHarness, anna: Caller) -> None:
     """Incident 1: 100 duplicate executions, some in the wrong region."""
     twice = {"models": ["llama3.2-1b", "llama3.2-1b"], "regions": ["US", "us-east", "EU"]}
     job_id = await anna.submit(MATRIX | twice)
@@ -62,7 +60,7 @@ async def test_a_job_is_not_completed_before_its_last_region(api: ApiHarness, an
     assert (done["status"], done["progress"]["percent"]) == ("completed", 100.0)
 
 
-async def test_waiting_never_times_a_job_out(api: ApiHarness, anna: Caller) -> None:
+async def test_waiting_never_ends_a_job(api: ApiHarness, anna: Caller) -> None:
     """Incident 3: a timeout counted the time in the queue and killed jobs that had not started."""
     job_id = await anna.submit(GENERATION)
     await api.publish()
@@ -74,7 +72,7 @@ async def test_waiting_never_times_a_job_out(api: ApiHarness, anna: Caller) -> N
     assert (job["status"], job["executions"][0]["output"]) == ("completed", {"text": "worth the wait"})
 
 
-async def test_an_empty_answer_is_an_answer(api: ApiHarness, anna: Caller) -> None:
+async def test_an_empty_output_is_completed(api: ApiHarness, anna: Caller) -> None:
     """Incident 7: an empty model answer was shown as a failure."""
     job_id = await anna.submit(MATRIX)
     (claimed,) = await api.claim()

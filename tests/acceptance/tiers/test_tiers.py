@@ -16,7 +16,7 @@ SONG = {"kind": "generation", "model": "music", "prompt": "a song", "duration": 
 STEPS = {"prompt_enhancer": 5, "fast_chat_llm": 4, "image_gen": 1, "model_3d_gen": 1}
 
 
-async def test_pipelines_run_step_by_step_within_the_limits_of_each_step(users: UserFactory) -> None:
+async def test_pipelines_run_step_by_step_within_the_limit_of_each_step(users: UserFactory) -> None:
     """Limits 5, 4, 1, 1 hold, each step sees the results before it, and waiting is no failure."""
     john = await users.new("creator")
     jobs = [await john.submit(CITY) for _ in range(8)]
@@ -33,7 +33,7 @@ async def test_pipelines_run_step_by_step_within_the_limits_of_each_step(users: 
     assert progress == ["JOB_QUEUED", *["STEP_START", "STEP_COMPLETE"] * 4, "JOB_COMPLETE"]
 
 
-async def test_a_failed_step_is_resumed_and_what_succeeded_is_never_run_again(users: UserFactory) -> None:
+async def test_a_resume_runs_the_failed_step_and_no_completed_step(users: UserFactory) -> None:
     john = await users.new("creator")
     before = {step: len(await users.calls(model=step)) for step in STEPS}
     await users.fault(kind="error", model="image_gen", status=503, next=3)
@@ -49,7 +49,7 @@ async def test_a_failed_step_is_resumed_and_what_succeeded_is_never_run_again(us
         assert len(await users.calls(model=step)) == before[step] + 1, step
 
 
-async def test_a_free_user_who_waited_long_is_promoted_and_runs_once(users: UserFactory) -> None:
+async def test_a_job_that_waited_long_is_promoted_and_runs_once(users: UserFactory) -> None:
     alice = await users.new("free")
     async with users.paused("low"):
         job_id = await alice.submit(STORY)
@@ -61,7 +61,7 @@ async def test_a_free_user_who_waited_long_is_promoted_and_runs_once(users: User
     assert events.count("JOB_COMPLETE") == 1
 
 
-async def test_a_free_user_has_two_pending_jobs_three_an_hour_and_thirty_seconds(users: UserFactory) -> None:
+async def test_the_limits_of_the_free_tier_hold(users: UserFactory) -> None:
     alice = await users.new("free")
     too_long = await alice.ask("POST", "/api/v1/jobs", SONG | {"duration": 31})
     assert (too_long.status_code, too_long.json()["code"]) == (422, "duration_too_long")
@@ -77,7 +77,7 @@ async def test_a_free_user_has_two_pending_jobs_three_an_hour_and_thirty_seconds
     assert 0 < int(fourth.headers["retry-after"]) <= 3600
 
 
-async def test_who_pays_is_next_at_the_gpu_and_who_cancels_in_time_has_the_money_back(
+async def test_a_paid_job_is_next_on_the_gpu_and_refunded_if_cancelled_before(
     users: UserFactory,
 ) -> None:
     bulk, anna = await users.new("admin"), await users.new("free", credit=4)
@@ -110,7 +110,7 @@ async def test_who_pays_is_next_at_the_gpu_and_who_cancels_in_time_has_the_money
         assert (await bulk.done(job))["status"] == "completed"
 
 
-async def test_who_paid_and_cancels_at_the_routers_door_has_the_money_back_and_on_the_gpu_has_not(
+async def test_a_cancel_is_refunded_at_the_router_and_not_on_the_gpu(
     users: UserFactory,
 ) -> None:
     bulk, anna = await users.new("admin"), await users.new("free", credit=4)
@@ -138,7 +138,7 @@ async def test_who_paid_and_cancels_at_the_routers_door_has_the_money_back_and_o
         assert (await bulk.done(job))["status"] == "completed"
 
 
-async def test_one_users_bulk_does_not_block_the_others(users: UserFactory) -> None:
+async def test_a_bulk_submission_does_not_block_other_users(users: UserFactory) -> None:
     """With two hundred waiting jobs of one user, the job of another user starts second."""
     bulk, anna = await users.new("admin"), await users.new("admin")
     await users.hold("music")
@@ -156,7 +156,7 @@ async def test_one_users_bulk_does_not_block_the_others(users: UserFactory) -> N
     assert (await anna.done(mine))["status"] == "completed"
 
 
-async def test_flux_and_sdxl_run_side_by_side_and_each_in_its_order(users: UserFactory) -> None:
+async def test_flux_and_sdxl_run_concurrently_and_each_in_order(users: UserFactory) -> None:
     """Flux-A, SDXL-B, Flux-C, Flux-D: one of each model runs, and C waits for A alone."""
     john = await users.new("creator")
     for model in ("flux", "sdxl"):
@@ -182,7 +182,7 @@ async def test_flux_and_sdxl_run_side_by_side_and_each_in_its_order(users: UserF
         assert most_at_once(await users.calls(model=model)) == 1
 
 
-async def test_what_fails_is_retried_three_times_then_dead_then_tried_again_by_its_user(
+async def test_a_failed_job_is_retried_three_times_and_then_by_its_user(
     users: UserFactory,
 ) -> None:
     """Main queue, retry queue, dead dead_letters; then the retry button."""
@@ -208,7 +208,7 @@ async def test_what_fails_is_retried_three_times_then_dead_then_tried_again_by_i
     assert job_id not in {one["job_id"] for one in left}
 
 
-async def test_a_step_without_capacity_waits_and_says_so(users: UserFactory) -> None:
+async def test_a_step_without_capacity_reports_that_it_waits(users: UserFactory) -> None:
     """Image generation has a limit of one: the second job reports that it waits, and nothing fails."""
     john = await users.new("creator")
     await users.hold("image_gen")

@@ -84,11 +84,11 @@ class SchedulerDriver:
         return [self.scheduler.position(self.now, RequestId(name)) for name in names]
 
 
-def test_cat_dog_and_bird_are_drawn_in_the_order_of_their_arrival() -> None:
+def test_requests_of_a_model_run_in_order_of_arrival() -> None:
     assert starts(image_service(), *arrivals("flux", 0, 2, 5)) == [0, 15, 30]
 
 
-def test_models_do_not_wait_for_each_other() -> None:
+def test_exclusive_models_do_not_wait_for_each_other() -> None:
     """Flux-A, SDXL-B, Flux-C, SDXL-D: C waits for A and never for B."""
     flux, sdxl = arrivals("flux", 0, 2, run_s=10), arrivals("sdxl", 1, 3, run_s=15)
     assert starts(image_service(), *flux, *sdxl) == [0, 10, 1, 16]
@@ -103,7 +103,7 @@ def test_five_of_each_model_end_at_the_same_time() -> None:
     assert starts(image_service(), *ten) == [0, 15, 30, 45, 60] * 2
 
 
-def test_positions_count_those_who_wait_and_move_up_as_others_end() -> None:
+def test_positions_count_waiting_requests_and_decrease() -> None:
     driver = SchedulerDriver(image_service())
     for name in "ABCD":
         driver.submit(name, "flux")
@@ -121,7 +121,7 @@ def test_positions_count_those_who_wait_and_move_up_as_others_end() -> None:
         assert driver.positions("ABCD") == positions
 
 
-def test_tiers_go_by_rank_and_by_arrival_inside_a_tier() -> None:
+def test_tiers_are_served_by_rank_and_inside_a_tier_by_arrival() -> None:
     driver = SchedulerDriver(sound_service())
     driver.submit("running", "audio")
     driver.started()
@@ -136,7 +136,7 @@ def test_tiers_go_by_rank_and_by_arrival_inside_a_tier() -> None:
     assert served == wanted
 
 
-def test_a_loaded_model_goes_on_three_times_and_then_the_other_has_its_turn() -> None:
+def test_a_loaded_model_is_preferred_three_times() -> None:
     driver = SchedulerDriver(sound_service())
     driver.submit("audio-0", "audio")
     driver.started()
@@ -169,7 +169,7 @@ def test_a_request_past_its_bound_forces_the_switch_after_a_batch(waited_s: floa
     assert served.get("music") is (Reason.STARVATION if switches else None)
 
 
-def test_who_pays_goes_before_admins_whatever_model_is_loaded_and_after_what_runs() -> None:
+def test_a_paid_request_is_served_before_admins_whatever_model_is_loaded() -> None:
     driver = SchedulerDriver(sound_service())
     driver.submit("running", "audio", ADMIN)
     driver.started()
@@ -181,7 +181,7 @@ def test_who_pays_goes_before_admins_whatever_model_is_loaded_and_after_what_run
     assert driver.over("running") == [("paid", Reason.FRONT)]
 
 
-def test_global_retries_go_before_the_regions_own_and_these_before_new_requests() -> None:
+def test_global_retries_precede_region_retries_and_these_new_requests() -> None:
     topology = Topology(
         regions=(RegionSpec("US", concurrency=1), RegionSpec("EU")),
         models=(ModelSpec("llama", expected_load_s=0, expected_run_s=1),),
@@ -207,7 +207,7 @@ def test_global_retries_go_before_the_regions_own_and_these_before_new_requests(
     assert [name for name, _ in driver.over("pinned")] == ["new"]
 
 
-def test_ten_workers_at_an_endpoint_that_takes_one_go_one_after_another() -> None:
+def test_an_exclusive_model_runs_ten_requests_sequentially() -> None:
     models = (ModelSpec("image_gen", expected_load_s=0, expected_run_s=300, limit=1),)
     backends = (BackendSpec("gpu", "US", frozenset({"image_gen"}), slots=10),)
     topology = Topology(regions=(RegionSpec("US"),), models=models, backends=backends)

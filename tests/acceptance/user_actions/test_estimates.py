@@ -37,7 +37,7 @@ async def test_submissions_behind_a_held_run_have_growing_positions(users: UserF
     await users.release()
 
 
-async def test_a_user_beside_a_bulk_submission_gets_the_wait_of_a_new_user(users: UserFactory) -> None:
+async def test_the_estimate_of_a_new_user_ignores_a_bulk_submission_of_another(users: UserFactory) -> None:
     bulk, other = await users.new("creator"), await users.new("creator")
     await users.hold("sdxl")
     for _ in range(10):

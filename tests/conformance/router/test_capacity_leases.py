@@ -65,7 +65,7 @@ async def start_worker(harness: LimiterHarness) -> AsyncIterator[StartWorker]:
         await lease.stop()
 
 
-async def test_a_share_grows_with_the_work(start_worker: StartWorker) -> None:
+async def test_a_share_grows_with_the_demand(start_worker: StartWorker) -> None:
     worker = await start_worker()
 
     worker.submit(3)
@@ -73,7 +73,7 @@ async def test_a_share_grows_with_the_work(start_worker: StartWorker) -> None:
     await settled(lambda: worker.running == 3)
 
 
-async def test_one_alone_gets_the_whole_cap_and_no_more(start_worker: StartWorker) -> None:
+async def test_a_single_process_gets_the_whole_cap_and_no_more(start_worker: StartWorker) -> None:
     worker = await start_worker()
 
     worker.submit(20)
@@ -112,7 +112,7 @@ async def test_a_busy_process_releases_a_slot_after_each_run(start_worker: Start
     assert busy.running + second.running <= CAP
 
 
-async def test_two_busy_processes_both_go_on(start_worker: StartWorker) -> None:
+async def test_two_busy_processes_both_progress(start_worker: StartWorker) -> None:
     workers = [await start_worker(), await start_worker()]
     for worker in workers:
         worker.submit(1_000)

@@ -13,7 +13,7 @@ FIGHTERS = 50
 ROUNDS = 2
 
 
-async def test_fifty_processes_never_hold_one_slot_together(redis_url: str) -> None:
+async def test_fifty_processes_never_hold_one_slot_concurrently(redis_url: str) -> None:
     fight = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "tests.conformance.router.slot_contenders", redis_url, str(FIGHTERS), str(ROUNDS)),
@@ -26,7 +26,7 @@ async def test_fifty_processes_never_hold_one_slot_together(redis_url: str) -> N
     assert (int(held), int(most)) == (FIGHTERS * ROUNDS, 1)
 
 
-async def test_fifty_tasks_never_hold_one_slot_together() -> None:
+async def test_fifty_tasks_never_hold_one_slot_concurrently() -> None:
     clock = SystemClock()
     limiter = MemoryLimiter(clock, lease_s=30.0)
     inside = most = held = 0

@@ -46,7 +46,7 @@ async def test_holders_keep_their_slots_over_a_restart(harness: RedisHarness, se
     assert late.held == frozenset()
 
 
-async def test_holders_keep_their_slots_when_all_is_flushed(harness: RedisHarness) -> None:
+async def test_holders_keep_their_slots_after_a_flush(harness: RedisHarness) -> None:
     holder, other = await harness.process(), await harness.process()
     await holder.acquire(GPU, [A, B, C])
 
@@ -90,7 +90,7 @@ async def test_slots_survive_an_outage_longer_than_the_lease(
     assert kept.held == {A, B, C}
 
 
-async def test_after_the_quiet_time_free_slots_are_given_again(
+async def test_free_slots_are_granted_after_the_quiet_time(
     harness: RedisHarness, server: RedisServer
 ) -> None:
     other = await harness.process()

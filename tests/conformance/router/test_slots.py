@@ -8,7 +8,7 @@ from tests.fixtures.waiting import until
 A, B, C, D, E = (Token(name) for name in "ABCDE")
 
 
-async def test_only_as_many_hold_a_slot_as_the_cap_allows(harness: LimiterHarness) -> None:
+async def test_holders_never_exceed_the_cap(harness: LimiterHarness) -> None:
     limiter = await harness.process()
 
     status = await limiter.acquire(GPU, [A, B, C, D, E])
@@ -29,7 +29,7 @@ async def test_processes_share_the_cap(harness: LimiterHarness) -> None:
     assert (await first.renew(GPU, [A, B], [])).others_waiting == 1
 
 
-async def test_asking_again_takes_no_second_slot(harness: LimiterHarness) -> None:
+async def test_a_repeated_acquire_takes_no_second_slot(harness: LimiterHarness) -> None:
     limiter = await harness.process()
     await limiter.acquire(GPU, [A])
     await limiter.acquire(GPU, [A])
@@ -172,7 +172,7 @@ async def test_a_late_holder_does_not_exceed_the_cap(harness: LimiterHarness) ->
     assert len(status.held) == 1
 
 
-async def test_limits_do_not_know_each_other(harness: LimiterHarness) -> None:
+async def test_limits_are_independent(harness: LimiterHarness) -> None:
     limiter = await harness.process()
     other = type(GPU)("model:image_gen", 1)
 

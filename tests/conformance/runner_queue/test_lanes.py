@@ -19,7 +19,7 @@ async def test_least_loaded_counts_lanes_as_numbers(harness: QueueHarness) -> No
     assert chosen == [f"queue_{number}" for number in range(20)]
 
 
-async def test_least_loaded_sees_what_runs_and_what_waits(harness: QueueHarness) -> None:
+async def test_least_loaded_counts_running_and_waiting_messages(harness: QueueHarness) -> None:
     two = harness.with_layout(chosen_lanes=2)
     await two.add(message(""), message(""), message(""))
     assert (await two.loads("queue_0"), await two.loads("queue_1")) == ((2, 0), (1, 0))
@@ -36,12 +36,12 @@ async def test_a_batch_stays_in_one_lane_over_several_pushes(harness: QueueHarne
     assert (await harness.loads("queue_0"), await harness.loads("queue_1")) == ((30, 0), (1, 0))
 
 
-async def test_two_choosers_never_take_the_same_place(harness: QueueHarness) -> None:
+async def test_concurrent_choices_never_take_the_same_lane(harness: QueueHarness) -> None:
     await asyncio.gather(*(harness.add(message("")) for _ in range(40)))
     assert [await harness.loads(f"queue_{number}") for number in range(20)] == [(2, 0)] * 20
 
 
-async def test_one_class_and_one_lane_is_plainly_jobs(harness: QueueHarness) -> None:
+async def test_one_class_and_one_lane_use_the_list_jobs(harness: QueueHarness) -> None:
     plain = harness.with_layout(plain=True, classes=(JobClass.LOW,))
     wanted = [message("all") for _ in range(3)]
     await plain.add(*wanted)
@@ -49,7 +49,7 @@ async def test_one_class_and_one_lane_is_plainly_jobs(harness: QueueHarness) -> 
     assert await plain.claim() == wanted
 
 
-async def test_a_few_of_long_lanes_come_in_turn_and_in_their_order(harness: QueueHarness) -> None:
+async def test_long_lanes_are_served_round_robin_and_in_order(harness: QueueHarness) -> None:
     """What is popped one by one, because of many, and what is popped at once."""
     lanes = {lane: [message(lane) for _ in range(2_100)] for lane in ("anna", "bea")}
     await harness.add(*lanes["anna"], *lanes["bea"])
@@ -59,7 +59,7 @@ async def test_a_few_of_long_lanes_come_in_turn_and_in_their_order(harness: Queu
     assert await harness.loads("anna") == (2_092, 8)
 
 
-async def test_what_waited_before_the_lanes_were_chosen_anew_is_still_served(harness: QueueHarness) -> None:
+async def test_messages_of_an_earlier_lane_strategy_are_still_served(harness: QueueHarness) -> None:
     old = [message("anna"), message("bea"), message("all")]
     await harness.add(*old)
     plain = harness.with_layout(plain=True, classes=(JobClass.LOW,))
@@ -73,7 +73,7 @@ async def test_what_waited_before_the_lanes_were_chosen_anew_is_still_served(har
 @pytest.mark.parametrize(
     "lost", ["jobs:low:anna", "jobs:low:ring", "jobs:low:front", "jobs:retry", "jobs:leases"]
 )
-async def test_what_is_not_where_redis_says_is_found_again(harness: QueueHarness, lost: str) -> None:
+async def test_messages_missing_from_their_lists_are_restored(harness: QueueHarness, lost: str) -> None:
     leased, waiting, skipped, retried = message(), message(), message(), message()
     await harness.add(leased)
     await harness.claim()
@@ -92,7 +92,7 @@ async def test_what_is_not_where_redis_says_is_found_again(harness: QueueHarness
     assert await harness.keys() == set()
 
 
-async def test_wrong_counters_are_found_and_counted_again(harness: QueueHarness) -> None:
+async def test_wrong_counters_are_recounted(harness: QueueHarness) -> None:
     await harness.add(*(message() for _ in range(3)))
     await harness.add(message("bea"), front=True)
     await harness.claim(2)
@@ -109,7 +109,7 @@ async def test_wrong_counters_are_found_and_counted_again(harness: QueueHarness)
     assert await harness.admin.reset_lanes() == []
 
 
-async def test_a_retry_waits_for_its_moment(harness: QueueHarness) -> None:
+async def test_a_retry_waits_until_it_is_due(harness: QueueHarness) -> None:
     now = time.time()
     due, later = message(), message("")
     await harness.queue.push(
@@ -126,7 +126,7 @@ async def test_a_retry_waits_for_its_moment(harness: QueueHarness) -> None:
     assert stats.retry == 1
 
 
-async def test_a_retry_that_was_paid_for_goes_to_the_front(harness: QueueHarness) -> None:
+async def test_a_paid_retry_joins_the_front(harness: QueueHarness) -> None:
     ordinary, before, while_it_waits = message(), message("bea"), message("cid")
     await harness.queue.push(
         [
@@ -147,7 +147,7 @@ async def test_a_due_retry_without_a_lane_gets_the_least_loaded(harness: QueueHa
     assert [one.lane for one in await harness.claim()] == ["queue_0", "queue_1"]
 
 
-async def test_dead_letters_are_mirrored_once_a_job(harness: QueueHarness) -> None:
+async def test_a_dead_letter_is_mirrored_once_per_job(harness: QueueHarness) -> None:
     one, other = message(), message()
     dead = [OutboxEntry(Topic.DEAD, letter) for letter in (one, other)]
     assert await harness.queue.push(dead) == 2

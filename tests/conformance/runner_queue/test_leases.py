@@ -16,7 +16,7 @@ async def test_an_acknowledged_message_leaves_nothing_behind(harness: QueueHarne
     assert await harness.queue.ack(claimed) == 0
 
 
-async def test_a_message_is_added_once_wherever_it_is(harness: QueueHarness) -> None:
+async def test_a_message_is_added_once_in_any_place(harness: QueueHarness) -> None:
     one = message()
     assert await harness.add(one) == 1
     assert await harness.add(one, one) == 0
@@ -26,7 +26,7 @@ async def test_a_message_is_added_once_wherever_it_is(harness: QueueHarness) -> 
     assert await harness.claim() == []
 
 
-async def test_an_ended_lease_goes_back_before_the_others_of_its_lane(harness: QueueHarness) -> None:
+async def test_a_message_with_an_expired_lease_returns_to_the_head_of_its_lane(harness: QueueHarness) -> None:
     hasty = harness.with_layout(lease_s=0.001)
     first, second, third = message(), message(), message()
     await harness.add(first, second, third)
@@ -36,13 +36,13 @@ async def test_an_ended_lease_goes_back_before_the_others_of_its_lane(harness: Q
     assert await harness.loads("anna") == (0, 3)
 
 
-async def test_a_lease_that_lasts_is_not_reclaimed(harness: QueueHarness) -> None:
+async def test_a_valid_lease_is_not_reclaimed(harness: QueueHarness) -> None:
     await harness.add(message())
     await harness.claim()
     assert await harness.queue.reclaim(100) == []
 
 
-async def test_a_paid_skip_goes_back_to_the_front(harness: QueueHarness) -> None:
+async def test_a_returned_paid_skip_joins_the_front(harness: QueueHarness) -> None:
     ordinary, paid = message(), message()
     await harness.add(ordinary)
     await harness.add(paid, front=True)
@@ -51,7 +51,7 @@ async def test_a_paid_skip_goes_back_to_the_front(harness: QueueHarness) -> None
     assert await harness.claim(2) == [paid, ordinary]
 
 
-async def test_what_is_paid_for_while_a_worker_has_it_goes_back_to_the_front(harness: QueueHarness) -> None:
+async def test_a_message_paid_for_while_leased_returns_to_the_front(harness: QueueHarness) -> None:
     ordinary, given_back, reclaimed = message(), message("bea"), message("cid")
     await harness.add(given_back, ordinary)
     await harness.claim(1)
@@ -94,7 +94,7 @@ async def test_a_heartbeat_keeps_a_lease_alive(harness: QueueHarness) -> None:
     assert await harness.queue.reclaim(100) == []
 
 
-async def test_a_worker_keeps_what_redis_forgot_or_gave_up_on(harness: QueueHarness) -> None:
+async def test_a_heartbeat_restores_lost_and_expired_leases(harness: QueueHarness) -> None:
     forgotten, given_up = message(), message("bea")
     await harness.add(given_up)
     await harness.with_layout(lease_s=0.001).claim()
@@ -106,7 +106,7 @@ async def test_a_worker_keeps_what_redis_forgot_or_gave_up_on(harness: QueueHarn
     assert await harness.keys() == set()
 
 
-async def test_what_another_worker_has_taken_is_lost(harness: QueueHarness) -> None:
+async def test_a_message_that_another_worker_leased_is_lost(harness: QueueHarness) -> None:
     one = message()
     await harness.add(one)
     await harness.with_layout(lease_s=0.001).claim(worker="w1")
@@ -116,7 +116,7 @@ async def test_what_another_worker_has_taken_is_lost(harness: QueueHarness) -> N
     assert await harness.extend("w2", one) == []
 
 
-async def test_removal_takes_only_what_nobody_has_started(harness: QueueHarness) -> None:
+async def test_only_messages_without_a_lease_are_removed(harness: QueueHarness) -> None:
     leased, waiting, skipped = message(), message("bea"), message("cid")
     await harness.add(leased)
     await harness.claim()
@@ -128,7 +128,7 @@ async def test_removal_takes_only_what_nobody_has_started(harness: QueueHarness)
     assert await harness.keys() == set()
 
 
-async def test_redis_knows_what_it_holds(harness: QueueHarness) -> None:
+async def test_inconsistent_messages_are_found(harness: QueueHarness) -> None:
     waiting, leased, absent = message(), message(), message()
     await harness.add(leased)
     await harness.claim()
@@ -141,7 +141,7 @@ async def test_redis_knows_what_it_holds(harness: QueueHarness) -> None:
     assert await harness.queue.find_inconsistent([raised]) == [raised.message]
 
 
-async def test_what_somebody_wrote_by_hand_costs_the_others_nothing(harness: QueueHarness) -> None:
+async def test_foreign_entries_do_not_affect_other_messages(harness: QueueHarness) -> None:
     one = message()
     await harness.add(one)
     await harness.redis.lpush(harness.layout.name("jobs:low:anna"), "scribble:1")
@@ -166,7 +166,7 @@ async def test_an_id_that_is_in_two_lists_is_claimed_once(harness: QueueHarness)
     assert await harness.keys() == set()
 
 
-async def test_scripts_survive_a_server_that_forgot_them(harness: QueueHarness) -> None:
+async def test_scripts_are_sent_again_to_a_server_that_lost_them(harness: QueueHarness) -> None:
     await harness.add(message())
     await harness.redis.script_flush()
     assert len(await harness.claim()) == 1

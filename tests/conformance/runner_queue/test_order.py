@@ -12,7 +12,7 @@ async def test_a_lane_is_served_in_order_of_arrival(harness: QueueHarness) -> No
     assert await harness.claim(10) == []
 
 
-async def test_lanes_take_turns_so_that_a_bulk_blocks_nobody(harness: QueueHarness) -> None:
+async def test_lanes_are_served_round_robin_so_that_a_bulk_blocks_no_lane(harness: QueueHarness) -> None:
     bulk = [message("bulk") for _ in range(100)]
     await harness.add(*bulk)
     others = [message(f"user-{number}") for number in range(3)]
@@ -22,7 +22,7 @@ async def test_lanes_take_turns_so_that_a_bulk_blocks_nobody(harness: QueueHarne
     assert [one for one in first if one.lane == "bulk"] == bulk[:2]
 
 
-async def test_turns_go_on_where_the_last_claim_ended(harness: QueueHarness) -> None:
+async def test_a_claim_continues_where_the_last_one_ended(harness: QueueHarness) -> None:
     await harness.add(*(message(lane) for lane in "aabbcc"))
     turns = [(await harness.claim(1))[0].lane for _ in range(6)]
     assert turns == ["a", "b", "c", "a", "b", "c"]
@@ -35,7 +35,7 @@ async def test_a_paid_skip_is_next_and_paid_skips_keep_their_order(harness: Queu
     assert await harness.claim() == [first, second, ordinary]
 
 
-async def test_classes_are_served_in_the_order_asked_for(harness: QueueHarness) -> None:
+async def test_classes_are_served_in_the_given_order(harness: QueueHarness) -> None:
     low, medium, high = (
         message("a", job_class) for job_class in (JobClass.LOW, JobClass.MEDIUM, JobClass.HIGH)
     )
@@ -65,7 +65,7 @@ async def test_a_promoted_message_leaves_its_old_class(harness: QueueHarness) ->
     assert claimed.job_class is JobClass.MEDIUM
 
 
-async def test_a_message_never_moves_down_or_twice(harness: QueueHarness) -> None:
+async def test_a_message_is_never_demoted_or_moved_twice(harness: QueueHarness) -> None:
     one = message("a", JobClass.MEDIUM)
     await harness.add(one)
     assert await harness.add(one._replace(job_class=JobClass.LOW)) == 0
@@ -77,7 +77,7 @@ async def test_a_message_never_moves_down_or_twice(harness: QueueHarness) -> Non
     assert await harness.add(one, front=True) == 0
 
 
-async def test_a_skip_that_comes_through_the_outbox_moves_the_message_that_is_there(
+async def test_a_skip_from_the_outbox_moves_the_existing_message(
     harness: QueueHarness,
 ) -> None:
     first, skipper = message(), message()

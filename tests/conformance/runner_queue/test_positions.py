@@ -13,7 +13,7 @@ async def served_before(harness: QueueHarness, wanted: str) -> int:
     return served
 
 
-async def test_a_place_in_one_lane_is_exact(harness: QueueHarness) -> None:
+async def test_the_position_in_one_lane_is_exact(harness: QueueHarness) -> None:
     wanted = [message("all") for _ in range(30)]
     await harness.add(*wanted)
     await harness.add(message("all"), front=True)
@@ -21,7 +21,7 @@ async def test_a_place_in_one_lane_is_exact(harness: QueueHarness) -> None:
     assert [place.ahead for place in places if place] == list(range(1, 31))
 
 
-async def test_a_place_among_lanes_counts_their_turns(harness: QueueHarness) -> None:
+async def test_the_position_counts_messages_of_other_lanes(harness: QueueHarness) -> None:
     await harness.add(*(message("bulk") for _ in range(50)))
     await harness.add(message("once"))
     mine = [message("mine") for _ in range(3)]
@@ -34,7 +34,7 @@ async def test_a_place_among_lanes_counts_their_turns(harness: QueueHarness) -> 
     assert place.ahead == await served_before(harness, mine[2].id)
 
 
-async def test_a_paid_skip_stands_in_front(harness: QueueHarness) -> None:
+async def test_the_position_of_a_paid_skip_is_in_front(harness: QueueHarness) -> None:
     await harness.add(message())
     first, second = message(), message("bea")
     await harness.add(first, second, front=True)
@@ -43,7 +43,7 @@ async def test_a_paid_skip_stands_in_front(harness: QueueHarness) -> None:
     assert (place.front, place.ahead) == (True, 1)
 
 
-async def test_what_runs_or_is_gone_has_no_place(harness: QueueHarness) -> None:
+async def test_a_leased_or_removed_message_has_no_position(harness: QueueHarness) -> None:
     one = message()
     assert await harness.admin.place(one) is None
     await harness.add(one)
@@ -51,7 +51,7 @@ async def test_what_runs_or_is_gone_has_no_place(harness: QueueHarness) -> None:
     assert await harness.admin.place(one) is None
 
 
-async def test_a_place_deep_in_a_long_lane_is_estimated_in_order(harness: QueueHarness) -> None:
+async def test_a_position_deep_in_a_long_lane_is_estimated_in_order(harness: QueueHarness) -> None:
     wanted = [message() for _ in range(25_000)]
     await harness.add(*wanted)
     deep = [await harness.admin.place(wanted[index]) for index in (9_999, 12_000, 18_000, 24_000)]
@@ -60,7 +60,7 @@ async def test_a_place_deep_in_a_long_lane_is_estimated_in_order(harness: QueueH
     assert 0 <= aheads[1] <= aheads[2] <= aheads[3] < 25_000
 
 
-async def test_stats_say_what_is_where(harness: QueueHarness) -> None:
+async def test_stats_count_messages_by_place(harness: QueueHarness) -> None:
     await harness.add(message(), message(), message("bea", JobClass.HIGH))
     await harness.add(message("cid"), front=True)
     await harness.queue.claim([JobClass.LOW], 2, "w")
@@ -71,7 +71,7 @@ async def test_stats_say_what_is_where(harness: QueueHarness) -> None:
     assert (stats.leased, stats.overdue, stats.retry, stats.dead) == (2, 0, 0, 0)
 
 
-async def test_discarding_a_cancelled_job_frees_its_place(harness: QueueHarness) -> None:
+async def test_a_discarded_message_leaves_its_lane(harness: QueueHarness) -> None:
     first, second = message(), message()
     await harness.add(first, second)
     assert await harness.admin.discard([first]) == 1

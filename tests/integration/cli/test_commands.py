@@ -122,7 +122,7 @@ def test_a_list_is_a_batch(served: RunnerStub, beacon: Beacon) -> None:
         (["-q", "Why?", "-m", "m"], "regions"),
     ],
 )
-def test_wrong_input_is_exit_code_2_and_says_why(
+def test_invalid_input_exits_with_2_and_the_reason(
     served: RunnerStub, beacon: Beacon, arguments: Sequence[str], said: str
 ) -> None:
     result = beacon("submit", *arguments)
@@ -132,7 +132,7 @@ def test_wrong_input_is_exit_code_2_and_says_why(
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '"x"', ""])
-def test_what_is_not_a_job_is_refused(beacon: Beacon, text: str) -> None:
+def test_input_that_is_no_job_is_refused(beacon: Beacon, text: str) -> None:
     assert beacon("submit", "-", stdin=text).exit_code == 2
 
 
@@ -146,7 +146,7 @@ def test_jobs_as_table_and_as_json(served: RunnerStub, beacon: Beacon) -> None:
     assert json.loads(ok(beacon("jobs", "--json")).stdout)[0]["job_id"] == long_id
 
 
-def test_only_as_many_jobs_as_asked_for(served: RunnerStub, beacon: Beacon) -> None:
+def test_a_list_has_at_most_the_requested_number_of_jobs(served: RunnerStub, beacon: Beacon) -> None:
     served.on("GET /api/v1/jobs", {"jobs": [summary(f"job_{n}") for n in range(3)], "next_cursor": "more"})
     assert len(json.loads(ok(beacon("jobs", "-n", "4", "--json")).stdout)) == 4
     assert len(served.calls) == 2
@@ -177,7 +177,7 @@ def test_one_job_with_its_grid_and_its_answers(served: RunnerStub, beacon: Beaco
 @pytest.mark.parametrize(
     ("status", "code"), [(404, 3), (401, 4), (403, 4), (409, 7), (402, 6), (429, 6), (500, 1), (422, 2)]
 )
-def test_a_refusal_sets_the_exit_code_and_says_what_to_do(
+def test_a_refusal_sets_the_exit_code_and_gives_advice(
     served: RunnerStub, beacon: Beacon, status: int, code: int
 ) -> None:
     served.on("POST /api/v1/jobs/job_a/skip", problem(status, "some_code", "the reason"))
@@ -203,7 +203,7 @@ def test_wrong_fields_are_listed(served: RunnerStub, beacon: Beacon) -> None:
     assert "models[0]: there is no model x" in result.stderr
 
 
-def test_a_batch_that_can_never_fit_is_to_be_split(
+def test_a_batch_beyond_the_limit_is_advised_to_be_split(
     served: RunnerStub, beacon: Beacon, tmp_path: Path
 ) -> None:
     served.on("POST /api/v1/jobs/batch", problem(422, "batch_exceeds_limit", "you may have 5 pending jobs"))
@@ -215,14 +215,14 @@ def test_a_batch_that_can_never_fit_is_to_be_split(
     assert len(served.calls) == 1, "to repeat it is of no use"
 
 
-def test_nobody_there_is_exit_code_5(served: RunnerStub, beacon: Beacon) -> None:
+def test_an_unreachable_runner_exits_with_5(served: RunnerStub, beacon: Beacon) -> None:
     served.on("POST /api/v1/jobs/job_a/resume", cut)
     result = beacon("resume", "job_a")
     assert result.exit_code == 5
     assert "beacon up" in result.stderr
 
 
-def test_the_environment_says_who_asks(served: RunnerStub, beacon: Beacon) -> None:
+def test_the_key_is_read_from_the_environment(served: RunnerStub, beacon: Beacon) -> None:
     served.on("GET /api/v1/jobs", {"jobs": [], "next_cursor": None})
     ok(beacon("jobs", BEACON_API_KEY="mine"))
     ok(beacon("--admin", "jobs"))
@@ -234,7 +234,7 @@ def test_the_environment_says_who_asks(served: RunnerStub, beacon: Beacon) -> No
 @pytest.mark.parametrize(
     ("status", "last", "code"), [("completed", "JOB_COMPLETE", 0), ("partial", "JOB_PARTIAL", 1)]
 )
-def test_watch_prints_each_event_and_ends_with_the_jobs_fate(
+def test_watch_prints_each_event_and_exits_by_the_final_state(
     served: RunnerStub, beacon: Beacon, status: str, last: str, code: int
 ) -> None:
     served.on("GET /api/v1/jobs/job_a/events", stream(event(1, "JOB_QUEUED"), event(2, last)))
@@ -253,14 +253,14 @@ def test_watch_as_json_is_one_event_a_line(served: RunnerStub, beacon: Beacon) -
     assert [json.loads(line)["seq"] for line in lines] == [1, 2]
 
 
-def test_submit_may_watch(served: RunnerStub, beacon: Beacon) -> None:
+def test_submit_can_watch(served: RunnerStub, beacon: Beacon) -> None:
     served.on("POST /api/v1/jobs", ACCEPTED)
     served.on("GET /api/v1/jobs/job_a/events", stream(event(1, "JOB_FAILED")))
     served.on("GET /api/v1/jobs/job_a", matrix("failed"))
     assert beacon("submit", "-m", "flux", "-p", "x", "-w").exit_code == 1
 
 
-def test_why_says_it_in_a_sentence(served: RunnerStub, beacon: Beacon) -> None:
+def test_why_prints_the_summary(served: RunnerStub, beacon: Beacon) -> None:
     wait = {
         "execution_id": "exe_a.0.0",
         "model": "flux",
@@ -339,7 +339,7 @@ def test_dead_letters_are_listed_shown_requeued_and_purged(served: RunnerStub, b
     assert sent(served, "POST /admin/queue-dead/purge") == {"all": True}
 
 
-def test_a_purge_that_is_not_meant_changes_nothing(served: RunnerStub, beacon: Beacon) -> None:
+def test_an_unconfirmed_purge_changes_nothing(served: RunnerStub, beacon: Beacon) -> None:
     assert beacon("dead", "purge", "--all", stdin="n\n").exit_code == 1
     assert beacon("dead", "purge", "--yes").exit_code == 2
     assert beacon("dead", "requeue", "job_a", "--all").exit_code == 2
@@ -399,7 +399,7 @@ def test_catalogue(served: RunnerStub, beacon: Beacon) -> None:
     assert "1 of 2 left" in ok(beacon("me")).stdout
 
 
-def test_a_broken_credentials_file_is_named(beacon: Beacon, tmp_path: Path) -> None:
+def test_an_invalid_credentials_file_is_named(beacon: Beacon, tmp_path: Path) -> None:
     (tmp_path / "credentials.json").write_text("{", encoding="utf-8")
     result = beacon("jobs")
     assert result.exit_code == 2

@@ -70,7 +70,7 @@ async def test_a_healthy_system(runner: RunnerStub, router: RouterStub) -> None:
     }
 
 
-async def test_a_runner_that_is_away(router: RouterStub) -> None:
+async def test_an_unavailable_runner(router: RouterStub) -> None:
     findings = await found(target(None, router))
     assert findings["runner"].verdict is Verdict.FAILED
     assert "Connection refused" in findings["runner"].detail
@@ -78,7 +78,7 @@ async def test_a_runner_that_is_away(router: RouterStub) -> None:
     assert findings["key"].verdict is Verdict.SKIPPED
 
 
-async def test_a_runner_that_is_not_ready_says_which_part(runner: RunnerStub) -> None:
+async def test_a_runner_that_is_not_ready_names_the_failed_part(runner: RunnerStub) -> None:
     runner.answers["GET /readyz"].clear()
     parts = {"postgres": "ok", "migrations": "at 0001, this needs 0002", "redis": "does not answer"}
     runner.on("GET /readyz", document({"ready": False, "parts": parts}, 503))
@@ -108,14 +108,14 @@ async def test_a_router_that_does_not_take_the_token(runner: RunnerStub, router:
 
 
 @pytest.mark.parametrize(("ahead_s", "words"), [(60, "behind"), (-60, "ahead of")])
-async def test_a_clock_that_goes_wrong(runner: RunnerStub, ahead_s: int, words: str) -> None:
+async def test_a_clock_with_skew(runner: RunnerStub, ahead_s: int, words: str) -> None:
     clock = ManualClock(start=datetime.now(UTC) - timedelta(seconds=ahead_s))
     findings = {finding.name: finding for finding in await run_checks(target(runner), clock)}
     assert findings["clock"].verdict is Verdict.WARNING
     assert words in findings["clock"].detail
 
 
-async def test_postgres_is_asked_directly(empty_database_url: str) -> None:
+async def test_postgres_is_checked_directly(empty_database_url: str) -> None:
     (finding,) = await check_postgres(empty_database_url)
     assert finding.verdict is Verdict.OK
     (finding,) = await check_postgres(f"postgres://unknown@{NOWHERE}/none")
@@ -123,7 +123,7 @@ async def test_postgres_is_asked_directly(empty_database_url: str) -> None:
     assert "DATABASE_URL" in finding.what_to_do
 
 
-async def test_redis_is_asked_directly(redis_url: str) -> None:
+async def test_redis_is_checked_directly(redis_url: str) -> None:
     (finding,) = await check_redis(redis_url, SystemClock())
     assert finding.verdict is Verdict.OK
     assert re.match(r"(Valkey|Redis) \d+\.", finding.detail)
@@ -133,7 +133,7 @@ async def test_redis_is_asked_directly(redis_url: str) -> None:
     assert [finding.name for finding in await check_redis(redis_url, slow)] == ["redis", "redis clock"]
 
 
-def test_the_command_ends_with_1_when_something_is_wrong(tmp_path: Path) -> None:
+def test_a_failed_check_exits_with_1(tmp_path: Path) -> None:
     environ = {
         "BEACON_HOME": str(tmp_path),
         "BEACON_CONFIG": str(SHIPPED),

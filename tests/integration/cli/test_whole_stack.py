@@ -56,7 +56,7 @@ async def client(stack: RunningStack) -> AsyncIterator[RunnerClient]:
         yield one
 
 
-def test_five_lines_of_python_run_a_job_to_its_answers(stack: RunningStack) -> None:
+def test_five_lines_of_python_run_a_job(stack: RunningStack) -> None:
     with Beacon.from_environment(environ(stack)) as client:
         job = client.submit(MATRIX)
         events = [event.type for event in client.watch(job.job_id)]
@@ -131,7 +131,7 @@ async def test_the_same_idempotency_key_is_the_same_job(client: RunnerClient) ->
     await client.wait(first.job_id)
 
 
-async def test_a_batch_is_taken_whole_or_not_at_all(client: RunnerClient) -> None:
+async def test_a_batch_is_accepted_whole_or_refused(client: RunnerClient) -> None:
     generation = {"kind": "generation", "model": "llama3.2-1b", "prompt": "x", "name": f"b{new_uuid().hex}"}
     with pytest.raises(BeaconError) as refused:
         await client.submit_batch([generation, {**generation, "model": "none"}])
@@ -142,7 +142,7 @@ async def test_a_batch_is_taken_whole_or_not_at_all(client: RunnerClient) -> Non
         assert (await client.wait(job.job_id)).status is JobState.COMPLETED
 
 
-def test_a_paused_class_says_so_and_first_places_are_sold(beacon: Cli) -> None:
+def test_a_paused_class_is_reported_and_a_skip_moves_to_the_front(beacon: Cli) -> None:
     tier_class = json.loads(beacon("me", "--json").stdout)["priority"]
     beacon("queues", "pause", tier_class)
     try:
@@ -166,7 +166,7 @@ def test_a_paused_class_says_so_and_first_places_are_sold(beacon: Cli) -> None:
     assert "JOB_CANCELLED" in beacon("watch", cancelled, code=1).stdout
 
 
-def test_users_keys_and_what_they_may(beacon: Cli) -> None:
+def test_users_keys_and_scopes(beacon: Cli) -> None:
     name = f"ada-{new_uuid().hex}"
     made = json.loads(beacon("users", "add", name, "--tier", "premium", "--json").stdout)
     assert json.loads(beacon("me", "--json", BEACON_API_KEY=made["key"]).stdout)["tier"] == "premium"
@@ -186,7 +186,7 @@ def test_users_keys_and_what_they_may(beacon: Cli) -> None:
     beacon("me", BEACON_API_KEY=fresh, code=4)
 
 
-async def test_a_watch_outlives_the_runner(stack: RunningStack, client: RunnerClient) -> None:
+async def test_a_watch_survives_a_restart_of_the_runner(stack: RunningStack, client: RunnerClient) -> None:
     accepted = await client.submit(PIPELINE)
     seen: list[int] = []
     async with patience("the job is over"):

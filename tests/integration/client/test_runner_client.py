@@ -76,7 +76,7 @@ async def test_a_submission_carries_the_key_and_a_fresh_idempotency_key(
 
 
 @pytest.mark.parametrize("trouble", [cut, page(502, "Bad Gateway"), problem(503, "store_away", "later")])
-async def test_a_submission_that_got_no_answer_is_repeated_with_the_same_key(
+async def test_a_submission_without_answer_is_repeated_with_the_same_key(
     runner: RunnerStub, client: RunnerClient, trouble: object
 ) -> None:
     runner.on("POST /api/v1/jobs", trouble, trouble, ACCEPTED)
@@ -84,7 +84,7 @@ async def test_a_submission_that_got_no_answer_is_repeated_with_the_same_key(
     assert [call.headers["idempotency-key"] for call in runner.calls] == ["mine"] * 3
 
 
-async def test_repetition_is_bounded_and_waits_longer_each_time(
+async def test_retries_are_bounded_with_growing_delays(
     runner: RunnerStub, client: RunnerClient, pauses: RecordedSleep
 ) -> None:
     runner.on("POST /api/v1/jobs", cut)
@@ -97,7 +97,7 @@ async def test_repetition_is_bounded_and_waits_longer_each_time(
     assert "beacon up" in gone.value.what_to_do
 
 
-async def test_the_server_may_say_how_long_to_wait(
+async def test_retry_after_of_the_server_is_used(
     runner: RunnerStub, client: RunnerClient, pauses: RecordedSleep
 ) -> None:
     retry_soon = page(503, "busy", Retry_After="3")
@@ -109,7 +109,7 @@ async def test_the_server_may_say_how_long_to_wait(
 @pytest.mark.parametrize(
     ("status", "code"), [(429, "rate_limited"), (422, "unknown_model"), (409, "idempotency_conflict")]
 )
-async def test_a_refusal_is_not_repeated(
+async def test_a_refusal_is_not_retried(
     runner: RunnerStub, client: RunnerClient, status: int, code: str
 ) -> None:
     runner.on("POST /api/v1/jobs", problem(status, code, "because"))
@@ -121,7 +121,7 @@ async def test_a_refusal_is_not_repeated(
 
 
 @pytest.mark.parametrize("act", ["resume", "skip"])
-async def test_what_may_have_happened_is_not_done_twice(
+async def test_a_call_that_may_have_taken_effect_is_not_repeated(
     runner: RunnerStub, client: RunnerClient, act: str
 ) -> None:
     runner.on(f"POST /api/v1/jobs/job_a/{act}", cut)
@@ -130,7 +130,7 @@ async def test_what_may_have_happened_is_not_done_twice(
     assert len(runner.calls) == 1
 
 
-async def test_what_cannot_have_arrived_is_tried_again(pauses: RecordedSleep) -> None:
+async def test_a_call_that_cannot_have_arrived_is_repeated(pauses: RecordedSleep) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{probe.getsockname()[1]}"
@@ -140,7 +140,7 @@ async def test_what_cannot_have_arrived_is_tried_again(pauses: RecordedSleep) ->
     assert len(pauses.seconds) == 4
 
 
-async def test_a_wrong_job_is_refused_before_it_is_sent(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_an_invalid_job_is_refused_before_it_is_sent(runner: RunnerStub, client: RunnerClient) -> None:
     with pytest.raises(BeaconError) as refused:
         await client.submit(
             {"kind": "matrix", "questions": [{"id": "q1"}], "models": ["m"], "regions": ["US"]}
@@ -159,7 +159,7 @@ async def test_a_batch_is_one_call(runner: RunnerStub, client: RunnerClient) -> 
     assert call.headers["idempotency-key"]
 
 
-async def test_jobs_come_page_by_page_as_they_are_wanted(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_pages_of_jobs_are_fetched_on_demand(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on(
         "GET /api/v1/jobs",
         {"jobs": [summary("job_1"), summary("job_2")], "next_cursor": "c2"},
@@ -177,19 +177,19 @@ async def test_jobs_come_page_by_page_as_they_are_wanted(runner: RunnerStub, cli
     ]
 
 
-async def test_actions_answer_with_the_job_as_it_is_then(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_actions_return_the_changed_job(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on("POST /api/v1/jobs/job_a/cancel", {"whatever": True})
     runner.on("GET /api/v1/jobs/job_a", job(status="cancelled"))
     assert (await client.cancel("job_a")).status is JobState.CANCELLED
 
 
-async def test_one_execution_is_retried_by_its_own_name(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_one_execution_is_retried_by_its_id(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on("POST /api/v1/executions/exe_a.0.0/retry-question", {})
     runner.on("GET /api/v1/executions/exe_a.0.0", execution(state="completed", output="x"))
     assert (await client.retry_execution("exe_a.0.0")).output == "x"
 
 
-async def test_events_so_far_come_as_a_page(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_past_events_are_returned_as_a_page(runner: RunnerStub, client: RunnerClient) -> None:
     event = {"seq": 4, "type": "JOB_QUEUED", "job_id": "job_a", "at": "2026-01-01T00:00:00Z", "data": {}}
     runner.on("GET /api/v1/jobs/job_a/events", {"events": [event], "more": True})
     found = await client.events("job_a", after=3)
@@ -204,7 +204,9 @@ async def test_an_id_stays_inside_its_path(runner: RunnerStub, client: RunnerCli
     assert runner.calls[0].path == "/api/v1/jobs/../../admin/users?x=1"  # decoded by the server; one segment
 
 
-async def test_a_page_of_a_proxy_is_an_error_with_a_code(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_an_html_page_of_a_proxy_is_an_error_with_a_code(
+    runner: RunnerStub, client: RunnerClient
+) -> None:
     runner.on("GET /api/v1/me", page(418, "<html>teapot</html>"))
     with pytest.raises(BeaconError) as refused:
         await client.me()
@@ -223,7 +225,7 @@ def test_the_sync_client_does_the_same(served: RunnerStub) -> None:
             beacon.job("none")
 
 
-def test_the_sync_client_watches_and_may_stop_in_the_middle(served: RunnerStub) -> None:
+def test_the_sync_client_watches_and_can_stop_early(served: RunnerStub) -> None:
     served.on("GET /api/v1/jobs/job_a/events", stream(event(1, "JOB_QUEUED"), event(2, "JOB_COMPLETE")))
     with Beacon(served.url, "secret") as beacon:
         assert [one.seq for one in beacon.watch("job_a")] == [1, 2]
@@ -232,7 +234,7 @@ def test_the_sync_client_watches_and_may_stop_in_the_middle(served: RunnerStub) 
             break
 
 
-def test_the_sync_client_says_how_it_is_used() -> None:
+def test_the_sync_client_outside_a_with_block_explains_its_use() -> None:
     with pytest.raises(RuntimeError, match="with Beacon"):
         Beacon("http://127.0.0.1:1", "k").me()
 

@@ -39,9 +39,7 @@ async def numbers(client: RunnerClient, after: int = 0) -> list[int]:
         return [one.seq async for one in client.watch("job_a", after=after)]
 
 
-async def test_events_come_as_they_are_sent_and_the_last_one_ends_it(
-    runner: RunnerStub, client: RunnerClient
-) -> None:
+async def test_events_arrive_in_order_until_the_last_one(runner: RunnerStub, client: RunnerClient) -> None:
     stay = asyncio.Event()
     runner.on(ROUTE, stream(event(1, "JOB_QUEUED", position=3), event(2, "JOB_COMPLETE"), stay=stay))
     async with asyncio.timeout(PATIENCE_S):
@@ -54,7 +52,7 @@ async def test_events_come_as_they_are_sent_and_the_last_one_ends_it(
     stay.set()
 
 
-async def test_a_broken_connection_goes_on_after_the_last_event(
+async def test_a_lost_connection_continues_after_the_last_event(
     runner: RunnerStub, client: RunnerClient
 ) -> None:
     runner.on(
@@ -69,7 +67,7 @@ async def test_a_broken_connection_goes_on_after_the_last_event(
     assert [call.headers["last-event-id"] for call in runner.calls] == ["0", "2", "2", "2", "3"]
 
 
-async def test_watching_may_begin_in_the_middle(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_watching_can_begin_after_any_event(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on(ROUTE, stream(event(6, "JOB_FAILED")))
     assert await numbers(client, after=5) == [6]
     assert runner.calls[0].headers["last-event-id"] == "5"
@@ -87,9 +85,7 @@ async def test_a_job_that_was_resumed_is_replayed_past_its_first_end(
     assert await numbers(client) == [1, 2, 3, 4]
 
 
-async def test_heartbeats_farewells_and_events_of_later_versions_are_passed_over(
-    runner: RunnerStub, client: RunnerClient
-) -> None:
+async def test_heartbeats_and_unknown_events_are_ignored(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on(
         ROUTE,
         stream(
@@ -107,7 +103,7 @@ def farewell(reason: str) -> str:
     return f'event: STREAM_END\ndata: {{"reason":"{reason}","message":"..."}}\n\n'
 
 
-async def test_a_stream_that_ends_for_the_servers_reasons_goes_on_at_once(
+async def test_a_stream_that_the_server_ends_is_reopened_at_once(
     runner: RunnerStub, client: RunnerClient
 ) -> None:
     runner.on(
@@ -121,28 +117,28 @@ async def test_a_stream_that_ends_for_the_servers_reasons_goes_on_at_once(
     assert [call.headers["last-event-id"] for call in runner.calls] == ["0", "1", "2", "2"]
 
 
-async def test_watching_a_job_that_has_nothing_more_to_tell_ends(
-    runner: RunnerStub, client: RunnerClient
-) -> None:
+async def test_watching_a_job_without_further_events_ends(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on(ROUTE, stream(farewell("job_over")))
     assert await numbers(client, after=9) == []
     assert len(runner.calls) == 1
 
 
-async def test_an_event_may_arrive_in_pieces(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_an_event_can_arrive_in_pieces(runner: RunnerStub, client: RunnerClient) -> None:
     whole = event(1, "JOB_PARTIAL")
     runner.on(ROUTE, stream(*whole))
     assert await numbers(client) == [1]
 
 
-async def test_a_job_that_does_not_exist_is_said_at_once(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_an_unknown_job_is_reported_at_once(runner: RunnerStub, client: RunnerClient) -> None:
     runner.on(ROUTE, problem(404, "unknown_job", "there is no such job"))
     with pytest.raises(BeaconError, match="there is no such job"):
         await numbers(client)
     assert len(runner.calls) == 1
 
 
-async def test_a_server_that_stays_away_is_given_up(runner: RunnerStub, client: RunnerClient) -> None:
+async def test_a_server_that_stays_unavailable_ends_the_watch(
+    runner: RunnerStub, client: RunnerClient
+) -> None:
     runner.on(ROUTE, cut)
     with pytest.raises(BeaconError, match="does not answer"):
         await numbers(client)

@@ -25,7 +25,7 @@ def test_workers_share_out_the_redis_databases_without_overlap() -> None:
     assert sum(len(part) for part in parts) == 63
 
 
-async def test_a_database_lives_as_long_as_its_test(test_databases: Databases) -> None:
+async def test_a_database_is_dropped_after_its_test(test_databases: Databases) -> None:
     with test_databases.clone("template0") as url:
         connection = await asyncpg.connect(url)
         assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
@@ -34,7 +34,7 @@ async def test_a_database_lives_as_long_as_its_test(test_databases: Databases) -
         await asyncpg.connect(url)
 
 
-async def test_a_connection_left_open_does_not_keep_a_database_alive(test_databases: Databases) -> None:
+async def test_an_open_connection_does_not_prevent_the_drop_of_a_database(test_databases: Databases) -> None:
     with test_databases.clone("template0") as url:
         connection = await asyncpg.connect(url)
     with pytest.raises((asyncpg.PostgresError, OSError, asyncpg.InterfaceError)):
@@ -55,7 +55,7 @@ async def test_a_migrated_database_is_a_clone_of_the_template(
         await connection.close()
 
 
-async def test_an_empty_database_has_nothing_in_it(empty_database_url: str) -> None:
+async def test_an_empty_database_has_no_tables(empty_database_url: str) -> None:
     connection = await asyncpg.connect(empty_database_url)
     assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
     await connection.close()

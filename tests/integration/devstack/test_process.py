@@ -33,9 +33,7 @@ def gpusim(home: Home, port: int, **settings: str) -> ServiceProcess:
     return ServiceProcess(spec, home, clock=SystemClock())
 
 
-async def test_a_part_is_ready_when_its_start_returns_and_gone_when_its_stop_does(
-    home: Home, port: int
-) -> None:
+async def test_a_process_is_ready_after_start_and_gone_after_stop(home: Home, port: int) -> None:
     process = gpusim(home, port)
     await process.start()
     async with httpx.AsyncClient(base_url=process.url, timeout=PATIENCE_S) as http:
@@ -47,7 +45,7 @@ async def test_a_part_is_ready_when_its_start_returns_and_gone_when_its_stop_doe
     assert "listening" in home.log_of("gpusim-us").read_text(encoding="utf-8")
 
 
-async def test_a_killed_part_is_reported_with_its_log_and_starts_again(home: Home, port: int) -> None:
+async def test_a_killed_process_is_reported_with_its_log_and_can_be_restarted(home: Home, port: int) -> None:
     process = gpusim(home, port)
     await process.start()
     await process.kill()
@@ -58,20 +56,20 @@ async def test_a_killed_part_is_reported_with_its_log_and_starts_again(home: Hom
     await process.stop()
 
 
-async def test_a_part_that_cannot_start_says_why_in_its_last_line(home: Home, port: int) -> None:
+async def test_a_process_that_cannot_start_reports_its_last_log_line(home: Home, port: int) -> None:
     process = gpusim(home, port, BEACON_CONFIG=str(home.path / "missing.toml"))
     with pytest.raises(DevstackError, match=r"ended while starting .*missing\.toml: there is no such file"):
         await process.start()
 
 
-async def test_a_task_that_fails_is_an_error_of_its_part(home: Home) -> None:
+async def test_a_failed_one_off_command_is_an_error(home: Home) -> None:
     spec = ProcessSpec("migrate", "beacon_runner", {"PATH": os.defpath}, ("migrate",))
     with pytest.raises(DevstackError, match=r"migrate: it failed \(exit code 2\)") as caught:
         await run_to_end(spec, home)
     assert caught.value.log == home.log_of("migrate")
 
 
-async def test_a_part_left_by_a_killed_run_is_ended_and_a_stranger_is_not(home: Home, port: int) -> None:
+async def test_only_processes_of_a_killed_run_are_ended(home: Home, port: int) -> None:
     process = gpusim(home, port)
     await process.start()
     stranger = home.run / "stranger.pid"

@@ -69,9 +69,7 @@ def running(pid: int) -> bool:
         return False
 
 
-async def test_what_was_written_is_there_after_a_restart(
-    home: Home, postgres: EmbeddedPostgres, redis: EmbeddedRedis
-) -> None:
+async def test_data_survives_a_restart(home: Home, postgres: EmbeddedPostgres, redis: EmbeddedRedis) -> None:
     await query(postgres.url, "CREATE TABLE kept AS SELECT 42 AS answer")
     async with Redis.from_url(redis.url) as client:
         await client.set("kept", "42")
@@ -83,7 +81,7 @@ async def test_what_was_written_is_there_after_a_restart(
         assert await client.get("kept") == b"42"
 
 
-async def test_a_killed_server_comes_back_with_its_data_on_its_port(
+async def test_a_killed_server_restarts_with_its_data_and_port(
     postgres: EmbeddedPostgres, redis: EmbeddedRedis
 ) -> None:
     await query(postgres.url, "CREATE TABLE kept AS SELECT 42 AS answer")
@@ -106,7 +104,7 @@ async def test_the_shipped_settings_are_durable(home: Home) -> None:
         assert kept["appendfsync"] == "everysec"
 
 
-async def test_nobody_gets_in_without_the_password(postgres: EmbeddedPostgres, redis: EmbeddedRedis) -> None:
+async def test_a_connection_needs_the_password(postgres: EmbeddedPostgres, redis: EmbeddedRedis) -> None:
     with pytest.raises(asyncpg.InvalidPasswordError):
         await asyncpg.connect(postgres.url.replace("a-password", "a-guess"))
     async with Redis.from_url(redis.url.replace("a-password", "a-guess")) as client:
@@ -118,7 +116,7 @@ async def test_nobody_gets_in_without_the_password(postgres: EmbeddedPostgres, r
         assert "a-password" not in everybody_reads
 
 
-async def test_two_homes_live_side_by_side(home: Home, postgres: EmbeddedPostgres) -> None:
+async def test_two_homes_run_concurrently(home: Home, postgres: EmbeddedPostgres) -> None:
     with scratch_home() as neighbour:
         async with EmbeddedPostgres(neighbour, password="another", settings=FAST) as other:
             await query(other.url, "CREATE TABLE theirs ()")
@@ -126,7 +124,7 @@ async def test_two_homes_live_side_by_side(home: Home, postgres: EmbeddedPostgre
     assert await query(postgres.url, "SELECT 1") == 1
 
 
-async def test_given_addresses_start_nothing(home: Home) -> None:
+async def test_given_addresses_start_no_server(home: Home) -> None:
     given = ServerSettings.from_environment(
         {"DATABASE_URL": "postgresql://db.test/x", "REDIS_URL": "redis://r.test/1"}
     )
@@ -137,7 +135,7 @@ async def test_given_addresses_start_nothing(home: Home) -> None:
 
 
 @pytest.mark.parametrize("server", [EmbeddedPostgres, EmbeddedRedis])
-async def test_a_taken_port_is_named_with_its_holder_and_the_setting(
+async def test_a_taken_port_is_reported_with_its_process_and_the_setting(
     home: Home, server: type[EmbeddedPostgres] | type[EmbeddedRedis]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
@@ -150,7 +148,7 @@ async def test_a_taken_port_is_named_with_its_holder_and_the_setting(
 
 
 @pytest.mark.parametrize("server", [EmbeddedPostgres, EmbeddedRedis])
-async def test_a_port_lost_to_a_quicker_process_is_replaced_by_another(
+async def test_a_port_that_another_process_took_is_replaced(
     home: Home, monkeypatch: pytest.MonkeyPatch, server: type[EmbeddedPostgres] | type[EmbeddedRedis]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
@@ -177,9 +175,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def test_a_stale_pid_file_that_names_a_stranger_is_no_obstacle(
-    home: Home, postgres: EmbeddedPostgres
-) -> None:
+async def test_a_stale_pid_file_of_another_process_is_ignored(home: Home, postgres: EmbeddedPostgres) -> None:
     await postgres.stop()
     stale = postgres.data / "postmaster.pid"
     stale.write_text(f"{os.getpid()}\n{postgres.data}\n1\n{postgres.port}\n\n\n", encoding="utf-8")
@@ -195,7 +191,7 @@ async def test_a_server_left_by_an_earlier_run_is_ended_first(home: Home, postgr
         assert await query(successor.url, "SELECT 1") == 1
 
 
-async def test_data_that_was_never_finished_is_made_again(home: Home) -> None:
+async def test_an_incomplete_data_directory_is_created_again(home: Home) -> None:
     unfinished = home.path / "postgres.new"
     unfinished.mkdir()
     (unfinished / "PG_VERSION").write_text("18\n", encoding="ascii")
@@ -204,14 +200,14 @@ async def test_data_that_was_never_finished_is_made_again(home: Home) -> None:
     assert not unfinished.exists()
 
 
-async def test_data_of_another_version_is_refused_with_a_sentence(home: Home) -> None:
+async def test_data_of_another_version_is_refused_with_a_reason(home: Home) -> None:
     (home.path / "postgres").mkdir()
     (home.path / "postgres" / "PG_VERSION").write_text("16\n", encoding="ascii")
     with pytest.raises(DevstackError, match="was made by PostgreSQL 16, this is 18"):
         await EmbeddedPostgres(home, password="a-password").start()
 
 
-async def test_a_failed_initdb_says_where_its_log_is(home: Home) -> None:
+async def test_a_failed_initdb_names_its_log(home: Home) -> None:
     account = server_account(home.path / "postgres", component="postgres")
     with pytest.raises(DevstackError, match="data directory could not be created") as caught:
         await initialise(home, home.path / "postgres", "", account)  # an empty password is refused
@@ -228,7 +224,7 @@ async def held_home(home: Home, **how: Any) -> tuple[asyncio.subprocess.Process,
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
-async def test_servers_die_with_a_killed_owner_and_the_home_is_free_again(home: Home) -> None:
+async def test_servers_end_with_a_killed_owner_and_the_home_is_free(home: Home) -> None:
     owner, report = await held_home(home)
     await query(report["database_url"], "CREATE TABLE kept AS SELECT 42 AS answer")
     owner.kill()
@@ -241,7 +237,7 @@ async def test_servers_die_with_a_killed_owner_and_the_home_is_free_again(home: 
     await until_gone(report["pids"])
 
 
-async def test_a_kill_of_everything_at_once_leaves_a_home_that_starts_again(home: Home) -> None:
+async def test_a_home_starts_again_after_all_processes_were_killed(home: Home) -> None:
     owner, report = await held_home(home)
     await query(report["database_url"], "CREATE TABLE kept AS SELECT 42 AS answer")
     family = [psutil.Process(pid) for pid in (owner.pid, *report["pids"])]
@@ -257,7 +253,7 @@ async def test_a_kill_of_everything_at_once_leaves_a_home_that_starts_again(home
     assert await again.wait() == 0
 
 
-async def test_a_second_owner_is_told_that_one_is_running(home: Home) -> None:
+async def test_a_second_owner_is_refused_with_the_address_of_the_first(home: Home) -> None:
     first = {"pid": 4711, "portal_url": "http://127.0.0.1:8000/"}
     with home.held(first), pytest.raises(AlreadyRunningError) as caught, home.held({}):
         pytest.fail("two owners of one home")
@@ -277,7 +273,7 @@ async def test_root_starts_servers_that_are_not_root(
 
 
 @AS_ROOT
-async def test_root_may_keep_its_home_where_only_root_can_look(home: Home) -> None:
+async def test_root_can_use_a_home_in_a_private_directory(home: Home) -> None:
     closed = home.path / "closed"
     closed.mkdir(mode=0o700)
     async with running_servers(Home.at(closed / "home"), Secrets.fresh(), ServerSettings()) as servers:
@@ -309,7 +305,7 @@ def as_nobody(home: Home) -> Child:
 
 
 @AS_ROOT
-async def test_an_ordinary_user_runs_the_servers_under_the_own_account(home: Home) -> None:
+async def test_servers_of_an_ordinary_user_run_under_that_account(home: Home) -> None:
     holder = as_nobody(home)
     await holder.start()
     await until(lambda: "database_url" in holder.since_start() or not holder.running, "the holder says where")

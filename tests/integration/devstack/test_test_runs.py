@@ -33,7 +33,7 @@ def run_tests(*arguments: str, **environment: str) -> "subprocess.CompletedProce
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_missing_docker_engine_gives_one_sentence(workers: str, tmp_path: Path) -> None:
+def test_a_missing_docker_engine_gives_one_error_line(workers: str, tmp_path: Path) -> None:
     done = run_tests(
         "-n", workers, ONE_TEST, BEACON_TEST_SERVERS="docker", DOCKER_HOST=f"unix://{tmp_path}/no-engine"
     )
@@ -50,9 +50,7 @@ async def somebodys_redis() -> AsyncIterator[str]:
             yield redis.url_of(1)
 
 
-async def test_given_servers_are_used_and_left_as_they_were(
-    servers: ServerPair, somebodys_redis: str
-) -> None:
+async def test_given_servers_are_used_and_left_unchanged(servers: ServerPair, somebodys_redis: str) -> None:
     before = await templates_on(servers)
     async with Redis.from_url(somebodys_redis) as client:
         await client.set("existing-key", "data")

@@ -32,7 +32,7 @@ async def test_a_modal_call_is_answered_and_in_the_ledger(gpu: Gpusim) -> None:
     assert answer["metrics"]["run_s"] == pytest.approx(call["run_s"], abs=1e-6)
 
 
-async def test_the_ledgers_clock_is_that_of_all_processes_of_the_machine(gpu: Gpusim) -> None:
+async def test_the_ledger_uses_the_monotonic_clock_of_the_machine(gpu: Gpusim) -> None:
     """No tolerance: a ledger that is off by a millisecond shows slots in use together that were not."""
     before = time.monotonic()
     await gpu.http.post("/modal", json=modal("steady"))
@@ -82,9 +82,7 @@ async def test_more_calls_than_slots_are_refused_and_counted(gpu: Gpusim) -> Non
         ("/v1/execute", {"meta": {"service_name": "slow", "request_id": "r-1"}, "payload": {}}),
     ],
 )
-async def test_a_client_that_leaves_frees_its_slot_at_once(
-    gpu: Gpusim, path: str, body: dict[str, Any]
-) -> None:
+async def test_a_disconnect_frees_the_slot_at_once(gpu: Gpusim, path: str, body: dict[str, Any]) -> None:
     await gpu.set_slots(1)
     calling = asyncio.ensure_future(gpu.http.post(path, json=body, headers={"X-Request-Id": "r-1"}))
     await gpu.wait_running(1)
@@ -134,7 +132,7 @@ async def test_calls_for_a_cold_model_share_one_load(gpu: Gpusim) -> None:
     assert warm["metrics"]["load_s"] == 0
 
 
-async def test_one_model_fits_and_the_next_one_evicts_it(gpu: Gpusim) -> None:
+async def test_a_second_model_evicts_the_first_if_one_fits(gpu: Gpusim) -> None:
     for model in ("llama", "cold", "llama"):
         await gpu.http.post("/modal", json=modal(model))
     stats = await gpu.stats()
@@ -147,7 +145,7 @@ async def test_one_model_fits_and_the_next_one_evicts_it(gpu: Gpusim) -> None:
     assert (await gpu.stats())["loads"] == {"llama": 2, "cold": 2}
 
 
-async def test_the_proxy_cuts_a_long_run_and_the_client_polls_for_it(gpu: Gpusim) -> None:
+async def test_the_proxy_redirects_a_long_run_and_the_client_polls(gpu: Gpusim) -> None:
     await gpu.set_models({"long": {"run": 0.5}})
     await gpu.set_proxy_timeout(0.1)
     cut = await gpu.http.post("/modal", json=modal("long"))
@@ -165,7 +163,7 @@ async def test_the_proxy_cuts_a_long_run_and_the_client_polls_for_it(gpu: Gpusim
     assert call["outcome"] == "completed"
 
 
-async def test_a_cut_run_goes_on_when_nobody_polls(gpu: Gpusim) -> None:
+async def test_a_redirected_run_continues_without_polls(gpu: Gpusim) -> None:
     await gpu.set_models({"long": {"run": 0.25}})
     await gpu.set_proxy_timeout(0.05)
     async with httpx.AsyncClient(base_url=gpu.url, timeout=PATIENCE_S) as client:
@@ -190,7 +188,7 @@ async def test_many_instant_calls_are_all_accounted_for(gpu: Gpusim) -> None:
     assert (await gpu.state())["running"] == 0
 
 
-async def test_reset_ends_what_runs_and_answers_its_client(gpu: Gpusim) -> None:
+async def test_reset_ends_runs_and_answers_their_clients(gpu: Gpusim) -> None:
     calling = asyncio.ensure_future(
         gpu.http.post("/v1/execute", json={"meta": {"service_name": "slow"}, "payload": {}})
     )

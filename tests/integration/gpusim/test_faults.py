@@ -22,7 +22,7 @@ async def outcomes(gpu: Gpusim) -> list[str]:
     return [entry["outcome"] for entry in await gpu.ledger()]
 
 
-async def test_an_error_has_the_status_and_retry_after_of_choice_for_the_next_few(gpu: Gpusim) -> None:
+async def test_the_next_calls_get_the_chosen_status_and_retry_after(gpu: Gpusim) -> None:
     await gpu.add_fault(kind="error", status=503, retry_after_s=7, next=2)
     responses = [await call(gpu) for _ in range(3)]
     assert [response.status_code for response in responses] == [503, 503, 200]
@@ -31,7 +31,7 @@ async def test_an_error_has_the_status_and_retry_after_of_choice_for_the_next_fe
     assert await outcomes(gpu) == ["error", "error", "completed"]
 
 
-async def test_an_error_can_strike_in_the_middle_of_a_run(gpu: Gpusim) -> None:
+async def test_an_error_can_occur_during_a_run(gpu: Gpusim) -> None:
     await gpu.add_fault(kind="error", status=500, after_s=0.05, next=1)
     assert (await call(gpu, "slow")).status_code == 500
     [entry] = await gpu.ledger()
@@ -55,7 +55,7 @@ async def test_a_hang_holds_its_slot_until_the_client_leaves(gpu: Gpusim) -> Non
     assert await outcomes(gpu) == ["aborted"]
 
 
-async def test_held_runs_end_well_when_they_are_released(gpu: Gpusim) -> None:
+async def test_held_runs_complete_when_released(gpu: Gpusim) -> None:
     await gpu.hold()
     calls = [asyncio.ensure_future(call(gpu)) for _ in range(2)]
     await gpu.wait_running(2)
@@ -68,7 +68,7 @@ async def test_held_runs_end_well_when_they_are_released(gpu: Gpusim) -> None:
     assert (await call(gpu)).status_code == 200
 
 
-async def test_a_slow_start_shows_as_load_and_a_slow_run_as_run(gpu: Gpusim) -> None:
+async def test_a_slow_start_counts_as_load_and_a_slow_run_as_run(gpu: Gpusim) -> None:
     await gpu.add_fault(kind="slow_start", extra_s=0.06, next=1)
     await gpu.add_fault(kind="slow_run", extra_s=0.07, next=1)
     first, second = (await call(gpu)).json()["metrics"], (await call(gpu)).json()["metrics"]
@@ -85,7 +85,7 @@ async def test_a_reset_connection_is_an_error_of_the_connection(gpu: Gpusim) -> 
     assert await outcomes(gpu) == ["reset", "completed"]
 
 
-async def test_an_empty_answer_is_a_good_answer(gpu: Gpusim) -> None:
+async def test_the_empty_fault_is_a_completed_call(gpu: Gpusim) -> None:
     await gpu.add_fault(kind="empty", next=2)
     answer = (await call(gpu)).json()
     assert answer["success"] is True
@@ -95,7 +95,7 @@ async def test_an_empty_answer_is_a_good_answer(gpu: Gpusim) -> None:
     assert chat["choices"][0]["finish_reason"] == "stop"
 
 
-async def test_spoiled_bodies(gpu: Gpusim) -> None:
+async def test_faulty_bodies(gpu: Gpusim) -> None:
     for kind in ("no_body", "bad_json", "wrong_content_type", "truncated"):
         await gpu.add_fault(kind=kind, next=1)
     empty, broken, page = await call(gpu), await call(gpu), await call(gpu)
@@ -114,7 +114,7 @@ async def stream(gpu: Gpusim) -> tuple[int, str, list[str]]:
         return response.status_code, response.headers["content-type"], lines
 
 
-async def test_spoiled_streams(gpu: Gpusim) -> None:
+async def test_faulty_streams(gpu: Gpusim) -> None:
     await gpu.add_fault(kind="error", status=502, next=1)
     await gpu.add_fault(kind="bad_json", next=1)
     await gpu.add_fault(kind="wrong_content_type", next=1)
@@ -145,7 +145,7 @@ async def test_a_stream_that_hangs_is_ended_by_its_client(gpu: Gpusim) -> None:
     assert await outcomes(gpu) == ["aborted"]
 
 
-async def test_a_probability_spoils_a_share_of_the_calls(gpu: Gpusim) -> None:
+async def test_a_probability_applies_to_a_share_of_the_calls(gpu: Gpusim) -> None:
     await gpu.set_slots(32)
     await gpu.add_fault(kind="error", probability=0.5)
     responses = await asyncio.gather(*(call(gpu) for _ in range(200)))
@@ -163,6 +163,6 @@ async def test_a_probability_spoils_a_share_of_the_calls(gpu: Gpusim) -> None:
         {"kind": "error", "when": "always"},
     ],
 )
-async def test_a_rule_that_makes_no_sense_is_refused(gpu: Gpusim, rule: dict[str, Any]) -> None:
+async def test_an_invalid_rule_is_refused(gpu: Gpusim, rule: dict[str, Any]) -> None:
     assert (await gpu.http.post("/control/faults", json=rule)).status_code == 422
     assert (await gpu.http.get("/control/faults")).json() == {"faults": []}

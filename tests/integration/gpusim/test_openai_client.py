@@ -35,7 +35,7 @@ async def test_a_plain_completion(gpu: Gpusim, client: AsyncOpenAI) -> None:
 
 
 @pytest.mark.parametrize("model", ["llama", "steady"])
-async def test_a_streamed_completion_says_the_same_word_by_word(
+async def test_a_streamed_completion_equals_the_plain_one(
     gpu: Gpusim, client: AsyncOpenAI, model: str
 ) -> None:
     plain = await client.chat.completions.create(model=model, messages=QUESTION)
@@ -51,7 +51,7 @@ async def test_a_streamed_completion_says_the_same_word_by_word(
     assert [call["outcome"] for call in await gpu.ledger()] == ["completed"] * 2
 
 
-async def test_a_reader_that_stops_early_aborts_the_run(gpu: Gpusim, client: AsyncOpenAI) -> None:
+async def test_a_client_that_stops_reading_aborts_the_run(gpu: Gpusim, client: AsyncOpenAI) -> None:
     stream = await client.chat.completions.create(model="slow", messages=QUESTION, stream=True)
     await anext(aiter(stream))
     await stream.close()
@@ -60,7 +60,7 @@ async def test_a_reader_that_stops_early_aborts_the_run(gpu: Gpusim, client: Asy
     assert call["outcome"] == "aborted"
 
 
-async def test_a_reader_that_leaves_at_the_last_word_has_seen_a_completed_run(
+async def test_a_disconnect_after_the_last_word_leaves_a_completed_run(
     gpu: Gpusim, client: AsyncOpenAI
 ) -> None:
     for _ in range(5):

@@ -42,11 +42,11 @@ async def test_health_state_and_metrics(gpu: Gpusim) -> None:
         ("GET", "/control/ledger?since=soon", 422),
     ],
 )
-async def test_what_is_not_served_is_a_clear_4xx(gpu: Gpusim, method: str, path: str, status: int) -> None:
+async def test_unknown_routes_and_methods_are_4xx(gpu: Gpusim, method: str, path: str, status: int) -> None:
     assert (await gpu.http.request(method, path)).status_code == status
 
 
-async def test_a_bad_body_is_refused_in_the_words_of_its_dialect_and_leaves_no_trace(gpu: Gpusim) -> None:
+async def test_an_invalid_body_is_refused_in_its_dialect_and_not_recorded(gpu: Gpusim) -> None:
     modal = await gpu.http.post("/modal", content=b"{")
     chat = await gpu.http.post("/v1/chat/completions", json={"model": "m"})
     step = await gpu.http.post("/v1/execute", json={"meta": {}})
@@ -66,12 +66,12 @@ async def test_unknown_models_can_be_refused() -> None:
         assert "gpt-9" in refused.json()["error"]
 
 
-async def test_control_can_be_closed() -> None:
+async def test_control_routes_can_be_disabled() -> None:
     async with start_gpusim(control="off") as gpu:
         assert (await gpu.http.get("/control/stats")).status_code == 404
 
 
-async def test_a_crash_ends_the_process_and_the_ledger_file_knows(tmp_path: Path) -> None:
+async def test_a_crash_ends_the_process_and_is_in_the_ledger_file(tmp_path: Path) -> None:
     ledger_file = tmp_path / "ledger.jsonl"
     async with start_gpusim(ledger_file=ledger_file, models={"slow": {"run": 600}}, slots=2) as gpu:
         running = asyncio.ensure_future(gpu.http.post("/modal", json={**CALL, "model": "slow"}))
@@ -121,7 +121,7 @@ async def test_a_stop_ends_running_calls_after_their_grace_and_exits_0(number: s
         assert "Traceback" not in gpu.process.log
 
 
-async def test_a_taken_port_is_said_in_one_sentence() -> None:
+async def test_a_taken_port_gives_one_error_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -131,7 +131,7 @@ async def test_a_taken_port_is_said_in_one_sentence() -> None:
                 pass
 
 
-async def test_a_bad_setting_is_said_and_nothing_starts() -> None:
+async def test_an_invalid_setting_prevents_the_start() -> None:
     with pytest.raises(RuntimeError, match=r"(?s)ended with 2 .*gpusim cannot start.*slots"):
         async with start_gpusim(slots=-4):
             pass

@@ -55,7 +55,7 @@ async def error_of(server: Server, client: BackendClient) -> BackendError:
     return failed.value
 
 
-async def test_calls_one_after_another_share_a_connection(client: BackendClient) -> None:
+async def test_sequential_calls_share_a_connection(client: BackendClient) -> None:
     async with server_that(always_ok) as server:
         for _ in range(3):
             assert await output_of(server, client) == "yes"
@@ -63,7 +63,7 @@ async def test_calls_one_after_another_share_a_connection(client: BackendClient)
         assert (server.accepted, server.open) == (1, 1)
 
 
-async def test_calls_at_once_have_a_connection_each(client: BackendClient) -> None:
+async def test_concurrent_calls_have_a_connection_each(client: BackendClient) -> None:
     both_are_here = asyncio.Barrier(2)
 
     async def handler(connection: Connection) -> None:
@@ -219,7 +219,7 @@ async def test_a_get_lost_on_a_reused_connection_is_repeated(client: BackendClie
 
 
 @pytest.mark.parametrize("place", ["http://127.0.0.2:9/x", "", "http://[", "ftp://127.0.0.1/x"])
-async def test_a_redirect_to_another_place_is_not_followed(place: str, client: BackendClient) -> None:
+async def test_a_redirect_to_another_origin_is_not_followed(place: str, client: BackendClient) -> None:
     answer = f"HTTP/1.1 303 See Other\r\nlocation: {place}\r\ncontent-length: 0\r\n\r\n".encode()
     async with server_that(says(answer)) as server:
         assert (await error_of(server, client)).code == "bad_payload"
@@ -295,7 +295,7 @@ async def test_a_stream_is_no_faster_than_its_reader(client: BackendClient) -> N
     assert said == pieces
 
 
-async def test_a_stream_that_breaks_off_is_a_failure(client: BackendClient) -> None:
+async def test_a_broken_stream_is_a_failure(client: BackendClient) -> None:
     async with server_that(says(CHUNKED + b"5\r\ndata:\r\n")) as server:
         sink = StreamSink()
         with pytest.raises(BackendError) as failed:
@@ -305,7 +305,7 @@ async def test_a_stream_that_breaks_off_is_a_failure(client: BackendClient) -> N
     assert sink.begun
 
 
-async def test_a_refused_stream_is_an_answer_with_a_status(client: BackendClient) -> None:
+async def test_a_refused_stream_has_an_error_status(client: BackendClient) -> None:
     refused = b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\ncontent-length: 4\r\n\r\nbusy"
     async with server_that(says(refused)) as server:
         sink = StreamSink()
@@ -316,7 +316,7 @@ async def test_a_refused_stream_is_an_answer_with_a_status(client: BackendClient
     assert not sink.begun
 
 
-async def test_a_server_that_does_not_take_the_connection_in_time() -> None:
+async def test_a_connect_timeout_is_an_unreachable_backend() -> None:
     """A TLS handshake that never comes is a connection that never was."""
 
     async def silent(connection: Connection) -> None:
@@ -330,9 +330,7 @@ async def test_a_server_that_does_not_take_the_connection_in_time() -> None:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with openssl")
-async def test_tls_with_a_certificate_that_is_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tls_with_a_trusted_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     make = (
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test -addext subjectAltName=IP:127.0.0.1"

@@ -90,7 +90,7 @@ async def test_a_body_over_the_limit(router: Router, gpu: Gpusim) -> None:
     await nothing_happened(router, gpu, before)
 
 
-async def test_a_body_over_the_limit_that_does_not_say_so(router: Router, gpu: Gpusim) -> None:
+async def test_a_chunked_body_over_the_limit(router: Router, gpu: Gpusim) -> None:
     async def endless() -> Any:
         for _ in range(200):
             yield b"x" * 1_000
@@ -122,7 +122,7 @@ async def test_a_body_over_the_limit_that_does_not_say_so(router: Router, gpu: G
         ("GET", "/status"),
     ],
 )
-async def test_strangers(
+async def test_unauthenticated_requests(
     router: Router, method: str, path: str, headers: dict[str, str], refusal: tuple[int, str]
 ) -> None:
     del router.http.headers["authorization"]
@@ -148,7 +148,7 @@ async def test_a_reused_id(router: Router) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "request_id_reused")
 
 
-async def test_of_many_wrong_fields_the_first_are_told(router: Router) -> None:
+async def test_of_many_wrong_fields_the_first_are_reported(router: Router) -> None:
     """Each of a body's thousands would cost time that all others wait for."""
     wrong = {"x" * 1_000: 0} | {f"unknown-{number}": 0 for number in range(2_000)}
 
@@ -160,7 +160,7 @@ async def test_of_many_wrong_fields_the_first_are_told(router: Router) -> None:
 
 
 @pytest.mark.parametrize("fence", ["-1", "1.5", str(2**62 + 1), "9" * 5_000])
-async def test_a_cancel_with_a_wrong_fence_breaks_no_lease(router: Router, fence: str) -> None:
+async def test_a_cancel_with_an_invalid_fence_is_refused(router: Router, fence: str) -> None:
     answer = await router.http.delete(f"/inference/not-yet-{len(fence)}", params={"fence": fence})
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_field")
@@ -168,7 +168,7 @@ async def test_a_cancel_with_a_wrong_fence_breaks_no_lease(router: Router, fence
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nowhere", 404), ("PUT", "/inference", 405)])
-async def test_wrong_doors(router: Router, method: str, path: str, status: int) -> None:
+async def test_unknown_routes_and_methods(router: Router, method: str, path: str, status: int) -> None:
     answer = await router.http.request(method, path)
 
     assert answer.status_code == status

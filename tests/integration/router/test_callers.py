@@ -30,7 +30,7 @@ def ask(request_id: str, *more: str, length: int | None = None, token: str = TOK
     return head if length is not None else head + body
 
 
-async def test_requests_on_one_connection_are_answered_in_their_order(router: Router) -> None:
+async def test_requests_on_one_connection_are_answered_in_order(router: Router) -> None:
     async with wire_to(router.url) as caller:
         await caller.send(ask("p-1") + ask("p-2") + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n" + ask("p-3"))
         answers = [await caller.answer() for _ in range(4)]
@@ -52,7 +52,7 @@ async def test_a_body_may_come_in_pieces_and_chunks(router: Router) -> None:
         assert (await caller.answer())[2]["request_id"] == "chunks"
 
 
-async def test_a_caller_that_asks_first_is_told_to_go_on(router: Router) -> None:
+async def test_expect_100_continue_is_answered(router: Router) -> None:
     head, end, body = ask("polite", "expect: 100-continue").partition(b"\r\n\r\n")
     async with wire_to(router.url) as caller:
         await caller.send(head + end)
@@ -70,7 +70,7 @@ async def test_a_large_body_is_refused_without_100_continue(router: Router) -> N
 
 
 @pytest.mark.parametrize("path", ["/inference", "/inference?x=1"])
-async def test_an_offer_of_another_protocol_is_declined_by_an_answer(router: Router, path: str) -> None:
+async def test_an_offer_of_http2_is_ignored(router: Router, path: str) -> None:
     """Java's client offers HTTP/2 with every request until it is taken up, with bodies too."""
     offer = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABk")
     whole = [ask(f"h2c-{path}-{n}", *offer).replace(b"/inference", path.encode(), 1) for n in range(4)]
@@ -85,7 +85,7 @@ async def test_an_offer_of_another_protocol_is_declined_by_an_answer(router: Rou
     assert [document["request_id"] for _, _, document in answers] == [f"h2c-{path}-{n}" for n in range(4)]
 
 
-async def test_a_stranger_is_refused_and_the_connection_goes_on(router: Router) -> None:
+async def test_an_unauthenticated_request_leaves_the_connection_open(router: Router) -> None:
     async with wire_to(router.url) as caller:
         await caller.send(ask("stranger", token="wrong"))
         assert (await caller.answer())[0] == 403
@@ -98,7 +98,7 @@ async def test_a_stranger_is_refused_and_the_connection_goes_on(router: Router) 
 @pytest.mark.parametrize(
     "partial", [b"GET /", b"GET / HTTP/1.1\r\nhost: x\r\nx: ", ask("endless", length=5)[:-2] + b"x: "]
 )
-async def test_a_head_without_end_is_cut_off(router: Router, partial: bytes) -> None:
+async def test_an_endless_head_is_refused(router: Router, partial: bytes) -> None:
     async with wire_to(router.url) as stranger, patience("the router ends the connection"):
         with suppress(ConnectionError):
             await stranger.send(partial)
@@ -118,7 +118,7 @@ async def test_too_many_headers_are_refused(router: Router) -> None:
             assert b" 400 " in await first.reader.readuntil(b"\r\n\r\n")
 
 
-async def test_close_is_kept_to(router: Router) -> None:
+async def test_connection_close_is_honoured(router: Router) -> None:
     async with wire_to(router.url) as caller:
         await caller.send(ask("last", "connection: close"))
         status, headers, _ = await caller.answer()
@@ -128,7 +128,7 @@ async def test_close_is_kept_to(router: Router) -> None:
             assert await caller.reader.read() == b""
 
 
-async def test_what_the_connection_answers_by_itself_is_measured(router: Router) -> None:
+async def test_refusals_before_a_route_are_counted_in_metrics(router: Router) -> None:
     await router.infer("counted")
 
     text = (await router.http.get("/metrics")).text
@@ -170,7 +170,7 @@ async def callers_are(router: Router, count: int) -> bool:
     return f"beacon_router_waiters {count}.0" in text
 
 
-async def test_bodies_that_are_coming_in_count_as_held() -> None:
+async def test_incomplete_bodies_count_as_held_bytes() -> None:
     async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
         config = router_config({"us-1": backend("US", gpu.url, slots=1)}, held_bytes=10_000, body_bytes=8_000)
         async with start_router(config) as router:
@@ -185,7 +185,7 @@ async def test_bodies_that_are_coming_in_count_as_held() -> None:
             assert (await router.infer("third", given={"prompt": "x" * 3_000})).state.value == "completed"
 
 
-async def test_a_body_that_does_not_come_gives_its_room_back() -> None:
+async def test_an_incomplete_body_releases_its_memory() -> None:
     async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
         config = router_config({"us-1": backend("US", gpu.url, slots=1)}, body_timeout_s=0.2)
         async with start_router(config) as router:
@@ -210,7 +210,7 @@ async def nothing_held(router: Router) -> bool:
     return bool((await router.queues())["held_bytes"] == 0)
 
 
-async def test_half_a_request_is_answered_when_the_router_stops() -> None:
+async def test_an_incomplete_request_is_answered_at_a_stop() -> None:
     async with start_gpusim(region="US", slots=1, **INSTANT) as gpu:
         async with start_router(router_config({"us-1": backend("US", gpu.url, slots=1)})) as router:
             async with wire_to(router.url) as sized, wire_to(router.url) as chunked:

@@ -43,7 +43,7 @@ async def test_a_streamed_completion_has_the_same_words(client: openai.AsyncOpen
     assert "".join(pieces) == plain.choices[0].message.content
 
 
-async def test_a_model_behind_another_dialect_can_be_talked_to(client: openai.AsyncOpenAI) -> None:
+async def test_a_model_behind_another_dialect_can_chat(client: openai.AsyncOpenAI) -> None:
     answer = await client.chat.completions.create(model="m", messages=MESSAGES)
     stream = await client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
     pieces = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
@@ -131,7 +131,7 @@ async def test_one_model(client: openai.AsyncOpenAI) -> None:
     assert refused.value.code == "model_not_found"
 
 
-async def test_what_is_not_served_here_is_said_in_openais_words(client: openai.AsyncOpenAI) -> None:
+async def test_unknown_routes_answer_in_openais_format(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as refused:
         await client.embeddings.create(model="chat", input="Why?")
 
@@ -161,7 +161,7 @@ async def test_bad_input(client: openai.AsyncOpenAI) -> None:
     assert refused.value.code == "unknown_region"
 
 
-async def test_what_the_backend_refuses_is_the_callers_error(client: openai.AsyncOpenAI) -> None:
+async def test_a_refusal_of_the_backend_is_the_clients_error(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         await client.chat.completions.create(model="chat", messages=MESSAGES, max_tokens=-5)
 
@@ -188,7 +188,7 @@ async def test_an_unknown_key(router: Router) -> None:
     assert refused.value.code == "invalid_api_key"
 
 
-async def test_a_client_that_leaves_cancels_its_run(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+async def test_a_disconnect_cancels_the_run(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
     await gpu.clear_ledger()
     await gpu.add_fault(kind="hang", next=1)
     call = asyncio.ensure_future(client.chat.completions.create(model="chat", messages=MESSAGES))
@@ -200,9 +200,7 @@ async def test_a_client_that_leaves_cancels_its_run(client: openai.AsyncOpenAI, 
     await aborted(gpu)
 
 
-async def test_a_client_that_leaves_in_the_middle_of_a_stream_cancels_its_run(
-    client: openai.AsyncOpenAI, gpu: Gpusim
-) -> None:
+async def test_a_disconnect_during_a_stream_cancels_the_run(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
     await gpu.clear_ledger()
     await gpu.add_fault(kind="hang", next=1)
     stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
@@ -213,7 +211,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_stream_cancels_its_run(
     await aborted(gpu)
 
 
-async def test_a_client_that_leaves_its_place_in_line_never_runs(
+async def test_a_disconnect_while_queued_prevents_the_run(
     client: openai.AsyncOpenAI, router: Router, gpu: Gpusim
 ) -> None:
     await gpu.clear_ledger()
@@ -242,7 +240,7 @@ async def test_a_client_that_leaves_its_place_in_line_never_runs(
     assert len(await gpu.ledger(model="chat")) == 2
 
 
-async def test_a_run_that_an_operator_cancels_is_not_asked_for_again(router: Router, gpu: Gpusim) -> None:
+async def test_a_run_that_an_operator_cancels_is_not_retried(router: Router, gpu: Gpusim) -> None:
     await gpu.clear_ledger()
     await gpu.add_fault(kind="hang", next=1)
     async with openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key=TOKEN, max_retries=1) as eager:
@@ -257,7 +255,7 @@ async def test_a_run_that_an_operator_cancels_is_not_asked_for_again(router: Rou
     await aborted(gpu)
 
 
-async def test_a_stream_that_breaks_off_ends_with_an_error(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+async def test_a_broken_stream_ends_with_an_error(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="truncated", next=1)
 
     stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)

@@ -47,7 +47,7 @@ def call(request_id: str = "r-1", *, model: str = "llama3.2-1b", **given: Any) -
     return spec_of(request_id, model, orjson.dumps(given or {"prompt": "Why?"}))
 
 
-async def test_every_dialect_brings_an_output_back(backend: Backend, gpu: Gpusim) -> None:
+async def test_every_dialect_returns_an_output(backend: Backend, gpu: Gpusim) -> None:
     answer = await backend.run(call("r-7"))
 
     assert orjson.loads(answer.output)
@@ -64,7 +64,7 @@ async def test_an_empty_output_is_an_answer(backend: Backend, gpu: Gpusim) -> No
 
 
 @pytest.mark.parametrize("dialect", ["modal", "execute"])
-async def test_the_backends_own_times_are_taken_over(
+async def test_durations_reported_by_the_backend_are_used(
     dialect: str, gpu: Gpusim, client: BackendClient
 ) -> None:
     answer = await backend_at(dialect, gpu.url, client).run(call())
@@ -73,7 +73,7 @@ async def test_the_backends_own_times_are_taken_over(
     assert answer.run_s is not None
 
 
-async def test_chat_keeps_the_usage_and_takes_messages(gpu: Gpusim, client: BackendClient) -> None:
+async def test_chat_accepts_messages_and_returns_usage(gpu: Gpusim, client: BackendClient) -> None:
     chat = backend_at("openai", gpu.url, client)
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why is it so?"}]
 
@@ -95,7 +95,7 @@ async def test_chat_without_a_prompt_is_refused_before_sending(gpu: Gpusim, clie
     assert await gpu.ledger() == []
 
 
-async def test_a_step_knows_its_job_its_place_and_its_options(gpu: Gpusim, client: BackendClient) -> None:
+async def test_a_step_receives_its_job_its_index_and_its_options(gpu: Gpusim, client: BackendClient) -> None:
     step = spec_of(
         "exe_1.2.0",
         "prompt_enhancer",
@@ -157,7 +157,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "verdict"), FAULTS)
-async def test_failures_have_a_name_and_a_verdict(
+async def test_failures_have_a_code_and_are_classified(
     fault: dict[str, Any], verdict: tuple[object, ...], backend: Backend, gpu: Gpusim
 ) -> None:
     await gpu.add_fault(**fault, next=1)
@@ -169,7 +169,7 @@ async def test_failures_have_a_name_and_a_verdict(
     assert (error.code, error.stage, error.retryable, error.counts_as_failure) == verdict
 
 
-async def test_the_wish_to_wait_is_passed_on(backend: Backend, gpu: Gpusim) -> None:
+async def test_retry_after_of_a_backend_is_returned(backend: Backend, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="error", status=503, retry_after_s=7, next=1)
 
     with pytest.raises(BackendError) as failed:
@@ -188,7 +188,7 @@ async def test_a_refused_connection_is_unreachable(unused_tcp_port: int, client:
     assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)
 
 
-async def test_an_answer_without_end_is_cut_off(gpu: Gpusim, client: BackendClient) -> None:
+async def test_an_endless_response_is_limited(gpu: Gpusim, client: BackendClient) -> None:
     with pytest.raises(BackendError) as failed:
         await backend_at("modal", gpu.url, client, max_response_bytes=100).run(call())
 

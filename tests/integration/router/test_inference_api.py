@@ -58,7 +58,7 @@ async def test_the_same_id_joins_the_run(router: Router, gpu: Gpusim) -> None:
     assert len(await gpu.ledger(request_id="joined")) == 1
 
 
-async def test_ids_with_odd_letters_are_found_again(router: Router) -> None:
+async def test_ids_with_special_characters_are_found(router: Router) -> None:
     odd = "exe_é/../x?y=1#z 0.0"
     answer = await router.ask(odd, prefer="respond-async")
     assert answer.status_code in (200, 202)
@@ -106,7 +106,7 @@ async def test_a_cancelled_run_leaves_the_backend(router: Router, gpu: Gpusim) -
     await until(aborted, "the backend saw the client leave")
 
 
-async def test_a_queued_inference_shows_what_it_waits_for(router: Router) -> None:
+async def test_a_queued_inference_shows_its_wait_reason(router: Router) -> None:
     busy = [f"busy-{number}" for number in range(4)]
     for request in busy:
         await router.ask(request, model="slow", prefer="respond-async")
@@ -130,7 +130,7 @@ async def test_start_by_in_the_past_is_504_and_uses_no_gpu(router: Router, gpu: 
     assert await gpu.ledger(request_id="late") == []
 
 
-async def test_what_waits_past_start_by_is_504(router: Router, gpu: Gpusim) -> None:
+async def test_an_inference_queued_past_start_by_is_504(router: Router, gpu: Gpusim) -> None:
     busy = [f"hog-{number}" for number in range(4)]
     for request in busy:
         await router.ask(request, model="slow", prefer="respond-async")
@@ -144,7 +144,7 @@ async def test_what_waits_past_start_by_is_504(router: Router, gpu: Gpusim) -> N
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_an_unknown_one_is_404(router: Router, method: str) -> None:
+async def test_an_unknown_inference_is_404(router: Router, method: str) -> None:
     answer = await router.http.request(method, "/inference/unknown")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_inference")

@@ -55,7 +55,7 @@ async def test_failing_backends_are_used_again_when_a_probe_succeeds() -> None:
         assert await breaker(router) == "closed"
 
 
-async def test_a_backend_that_cannot_be_reached_is_found_out_at_once() -> None:
+async def test_an_unreachable_backend_is_detected_at_once() -> None:
     async with AsyncExitStack() as running:
         gpu = await running.enter_async_context(start_gpusim(region="US", slots=2, **INSTANT))
         config = router_config({"us-1": backend("US", gpu.url, slots=2)}, attempts=1)

@@ -8,7 +8,7 @@ from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import Router
 
 
-async def test_queues_show_what_runs_and_what_waits(router: Router, gpu: Gpusim) -> None:
+async def test_queues_show_running_and_waiting_requests(router: Router, gpu: Gpusim) -> None:
     running = [f"run-{number}" for number in range(4)]
     for request in running:
         await router.ask(request, model="slow", tier="premium", prefer="respond-async")
@@ -49,7 +49,7 @@ async def test_one_region_under_any_of_its_names(router: Router) -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_region")
 
 
-async def test_the_scheduler_shows_its_rules(router: Router) -> None:
+async def test_the_scheduler_shows_its_settings(router: Router) -> None:
     await router.infer("seen")
 
     status = SchedulerStatus.model_validate_json((await router.http.get("/status")).content)

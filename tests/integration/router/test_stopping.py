@@ -11,7 +11,7 @@ from tests.fixtures.waiting import PATIENCE_S, patience, until
 from tests.integration.router.raw_server import OK, Connection, server_that
 
 
-async def test_sigterm_finishes_what_runs_and_answers_what_waits() -> None:
+async def test_sigterm_completes_runs_and_answers_waiting_requests() -> None:
     arrived, finish = asyncio.Event(), asyncio.Event()
 
     async def gpu(connection: Connection) -> None:
@@ -68,7 +68,7 @@ async def test_a_run_that_takes_longer_than_the_grace_is_ended() -> None:
         ({"BEACON_CONFIG": "nowhere.toml"}, "there is no such file"),
     ],
 )
-async def test_what_is_missing_at_the_start_is_said(env: dict[str, str], words: str) -> None:
+async def test_a_missing_setting_is_named_at_the_start(env: dict[str, str], words: str) -> None:
     with pytest.raises(RuntimeError, match=words):
         async with start_router(router_config({"us-1": backend("US", "http://127.0.0.1:9")}), **env):
             pass

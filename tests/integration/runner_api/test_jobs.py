@@ -13,7 +13,7 @@ from beacon_contracts.jobs import JobView
 from tests.integration.runner_api.harness import GENERATION, MATRIX, PIPELINE, ApiHarness, Caller
 
 
-async def test_a_job_is_shown_whole_from_its_first_moment(anna: Caller) -> None:
+async def test_a_new_job_is_shown_with_all_executions(anna: Caller) -> None:
     job = JobView.model_validate(await anna.job(await anna.submit(MATRIX)))
     assert [(one.item, one.region, one.state) for one in job.executions] == [
         ("q1", "US", "pending"),
@@ -116,7 +116,7 @@ async def test_jobs_in_any_choice_of_states_are_listed_in_one_order(api: ApiHarn
 
 
 @pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 501}, {"cursor": "nonsense"}, {"status": "odd"}])
-async def test_a_bad_question_about_jobs_is_refused_with_its_field(
+async def test_an_invalid_filter_of_jobs_is_refused_with_its_field(
     anna: Caller, params: dict[str, Any]
 ) -> None:
     problem = await anna.get("/api/v1/jobs", 422, **params)
@@ -124,12 +124,12 @@ async def test_a_bad_question_about_jobs_is_refused_with_its_field(
 
 
 @pytest.mark.parametrize("job_id", ["job_", "nonsense", "exe_01m7hhdj4nepnvyzhw2e9ya3am", "job_" + "z" * 26])
-async def test_what_is_no_id_is_not_found(anna: Caller, job_id: str) -> None:
+async def test_an_invalid_id_is_not_found(anna: Caller, job_id: str) -> None:
     await anna.get(f"/api/v1/jobs/{job_id}", 404)
     await anna.get(f"/api/v1/executions/{job_id}", 404)
 
 
-async def test_cancelling_a_queued_job_takes_its_message_away(api: ApiHarness, anna: Caller) -> None:
+async def test_cancelling_a_queued_job_removes_its_message(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     await api.publish()
     cancelled = await anna.post(f"/api/v1/jobs/{job_id}/cancel")
@@ -140,9 +140,7 @@ async def test_cancelling_a_queued_job_takes_its_message_away(api: ApiHarness, a
     assert (await anna.post(f"/api/v1/jobs/{job_id}/cancel"))["status"] == "cancelled"
 
 
-async def test_cancelling_a_running_job_reaches_the_router_and_late_results_change_nothing(
-    api: ApiHarness, anna: Caller
-) -> None:
+async def test_cancelling_a_running_job_reaches_the_router(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     (claimed,) = await api.claim()
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
@@ -161,7 +159,7 @@ async def test_a_finished_job_cannot_be_cancelled(api: ApiHarness, anna: Caller)
     assert (problem["code"], problem["state"]) == ("wrong_state", "completed")
 
 
-async def test_resume_goes_on_from_what_failed(api: ApiHarness, anna: Caller) -> None:
+async def test_resume_runs_the_failed_executions(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     assert (await anna.post(f"/api/v1/jobs/{job_id}/resume", status=409))["code"] == "wrong_state"
     (claimed,) = await api.claim()
@@ -169,7 +167,7 @@ async def test_resume_goes_on_from_what_failed(api: ApiHarness, anna: Caller) ->
     assert (await anna.post(f"/api/v1/jobs/{job_id}/resume", status=400))["code"] == "not_retryable"
 
 
-async def test_retry_question_in_all_its_answers(api: ApiHarness, anna: Caller) -> None:
+async def test_retry_question_has_a_response_for_each_state(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     (claimed,) = await api.claim()
     names = [one["id"] for one in (await anna.job(job_id))["executions"]]
@@ -224,7 +222,7 @@ async def test_used_up_retries_are_429_with_the_counts(api: ApiHarness, anna: Ca
     assert (problem["code"], problem["retry_attempt"], problem["max_attempts"]) == ("retries_exhausted", 3, 3)
 
 
-async def test_why_counts_the_jobs_ahead_and_says_when_a_class_is_paused(
+async def test_why_counts_the_jobs_ahead_and_reports_a_paused_class(
     api: ApiHarness, anna: Caller, admin: Caller
 ) -> None:
     jobs = [await anna.submit(GENERATION) for _ in range(3)]
@@ -239,7 +237,7 @@ async def test_why_counts_the_jobs_ahead_and_says_when_a_class_is_paused(
     assert (await anna.get(f"/api/v1/jobs/{jobs[0]}/why"))["jobs_ahead"] == 0
 
 
-async def test_why_asks_the_router_for_what_is_there(api: ApiHarness, anna: Caller) -> None:
+async def test_why_reports_executions_at_the_router(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     await api.claim()
     names = [one["id"] for one in (await anna.job(job_id))["executions"]]
@@ -257,7 +255,7 @@ async def test_why_asks_the_router_for_what_is_there(api: ApiHarness, anna: Call
     assert any("cap of group modal" in reason for reason in why["reasons"])
 
 
-async def test_why_tells_of_retries_and_ends(api: ApiHarness, anna: Caller) -> None:
+async def test_why_reports_retries_and_final_states(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     (claimed,) = await api.claim()
     await api.store.run(claimed, "later")
@@ -280,7 +278,7 @@ async def test_events_are_read_from_any_number(api: ApiHarness, anna: Caller) ->
     assert {event.job_id for event in events} == {job_id}
 
 
-async def test_a_stream_tells_everything_missed_and_ends_with_the_job(api: ApiHarness, anna: Caller) -> None:
+async def test_a_stream_replays_missed_events_and_ends_with_the_job(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(MATRIX)
     await api.run("a", "b", "c", "never")
     stream = {"accept": "text/event-stream"}
@@ -294,6 +292,6 @@ async def test_a_stream_tells_everything_missed_and_ends_with_the_job(api: ApiHa
     assert bad.status_code == 422
 
 
-async def test_ids_outside_are_readable_and_inside_are_the_same(api: ApiHarness, anna: Caller) -> None:
+async def test_ids_are_encoded_in_responses_and_stored_as_uuids(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     assert (await api.store.job(decode_job_id(job_id))).head.kind == "generation"

@@ -20,7 +20,7 @@ async def submit(caller: Caller, body: Any = GENERATION, **headers: str) -> Any:
     return await caller.http.post("/api/v1/jobs", json=body, headers=headers)
 
 
-async def test_a_tier_has_so_many_pending_jobs_and_a_finished_one_makes_room(api: ApiHarness) -> None:
+async def test_a_finished_job_frees_a_pending_place(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     await anna.submit(GENERATION)
     await anna.submit(GENERATION)
@@ -35,7 +35,7 @@ async def test_a_tier_has_so_many_pending_jobs_and_a_finished_one_makes_room(api
     await anna.submit(GENERATION)
 
 
-async def test_an_hour_has_so_many_jobs_and_the_answer_says_when_the_oldest_falls_out(
+async def test_the_hourly_limit_reports_when_it_frees(
     api: ApiHarness,
 ) -> None:
     anna = await api.user(tier=Tier.FREE)
@@ -54,7 +54,7 @@ async def test_an_hour_has_so_many_jobs_and_the_answer_says_when_the_oldest_fall
     await anna.submit(GENERATION)
 
 
-async def test_of_fifty_at_the_last_free_place_exactly_one_passes(api: ApiHarness) -> None:
+async def test_one_of_fifty_concurrent_submissions_gets_the_last_place(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.PREMIUM)
     for _ in range(9):
         await anna.submit(GENERATION)
@@ -64,7 +64,7 @@ async def test_of_fifty_at_the_last_free_place_exactly_one_passes(api: ApiHarnes
 
 
 @pytest.mark.parametrize("limit", QuotaLimit)
-async def test_two_processes_cannot_both_give_the_last_place(
+async def test_two_processes_never_exceed_a_limit_together(
     database_url: str, redis_url: str, limit: QuotaLimit
 ) -> None:
     """Fifty at once over two API processes: exactly one passes, whatever the limit is."""
@@ -96,7 +96,7 @@ def limited_to_ten(limit: QuotaLimit) -> BeaconConfig:
     return CONFIG.model_copy(update={"tiers": {**CONFIG.tiers, Tier.PREMIUM: premium}, "limits": limits})
 
 
-async def test_one_users_limit_is_nobody_elses(api: ApiHarness) -> None:
+async def test_limits_of_users_are_independent(api: ApiHarness) -> None:
     anna, bert = await api.user("anna", Tier.FREE), await api.user("bert", Tier.FREE)
     callers = [anna] * 5 + [bert] * 2
     answers = await asyncio.gather(*(submit(caller) for caller in callers))
@@ -104,7 +104,7 @@ async def test_one_users_limit_is_nobody_elses(api: ApiHarness) -> None:
     assert [answer.status_code for answer in answers[5:]] == [202, 202]
 
 
-async def test_a_repeated_request_costs_no_place(api: ApiHarness) -> None:
+async def test_a_repeated_request_does_not_count_again(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     keyed = {"idempotency-key": "once"}
     await anna.submit(GENERATION)
@@ -115,7 +115,7 @@ async def test_a_repeated_request_costs_no_place(api: ApiHarness) -> None:
     assert (await submit(anna)).status_code == 429
 
 
-async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: ApiHarness) -> None:
+async def test_a_batch_is_stored_whole_or_refused_with_an_error_per_job(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.SUPPORTER)
     await anna.submit(GENERATION)
     problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 429)
@@ -131,9 +131,7 @@ async def test_a_batch_is_taken_whole_or_refused_with_an_error_for_each(api: Api
 
 
 @pytest.mark.parametrize("key", [{}, {"idempotency-key": "bulk"}])
-async def test_a_batch_that_no_wait_makes_room_for_is_to_be_split(
-    api: ApiHarness, key: dict[str, str]
-) -> None:
+async def test_a_batch_above_a_limit_is_refused_permanently(api: ApiHarness, key: dict[str, str]) -> None:
     """Of the two limits that thirty jobs exceed, the lower one is reported."""
     anna = await api.user(tier=Tier.SUPPORTER)
     answer = await anna.http.post("/api/v1/jobs/batch", json={"jobs": [GENERATION] * 30}, headers=key)
@@ -152,7 +150,7 @@ async def test_a_batch_that_no_wait_makes_room_for_is_to_be_split(
 
 
 @pytest.mark.parametrize("limit", QuotaLimit)
-async def test_any_limit_may_be_too_narrow_for_a_batch(
+async def test_each_limit_can_refuse_a_batch_permanently(
     database_url: str, redis_url: str, limit: QuotaLimit
 ) -> None:
     async with api_harness(database_url, redis_url, limited_to_ten(limit)) as api:
@@ -205,7 +203,7 @@ async def test_a_full_queue_refuses_all_users(database_url: str, redis_url: str)
         await root.submit(GENERATION)
 
 
-async def test_me_says_what_is_left(api: ApiHarness) -> None:
+async def test_me_shows_the_remaining_limits(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     await anna.submit(GENERATION)
     await api.run("done")

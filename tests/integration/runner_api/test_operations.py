@@ -10,7 +10,7 @@ from beacon_runner.postgres.pauses import PostgresPauses
 from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller, api_harness
 
 
-async def test_stats_count_what_waits_runs_and_is_on_its_way(
+async def test_stats_count_waiting_leased_and_unpublished_messages(
     api: ApiHarness, anna: Caller, admin: Caller
 ) -> None:
     for _ in range(3):
@@ -50,12 +50,12 @@ async def test_dead_letters_are_listed_requeued_and_purged(
 
 
 @pytest.mark.parametrize("choice", [{}, {"all": False}, {"all": True, "job_ids": []}, {"job_ids": ["x"]}])
-async def test_which_letters_has_to_be_said_clearly(admin: Caller, choice: object) -> None:
+async def test_the_choice_of_dead_letters_must_be_explicit(admin: Caller, choice: object) -> None:
     for action in ("purge", "requeue"):
         await admin.post(f"/admin/queue-dead/{action}", choice, 422)
 
 
-async def test_a_paused_class_hands_nothing_out(api: ApiHarness, anna: Caller, admin: Caller) -> None:
+async def test_no_message_of_a_paused_class_is_claimed(api: ApiHarness, anna: Caller, admin: Caller) -> None:
     await anna.submit(GENERATION)
     assert await admin.post("/admin/queues/medium/pause") == {"name": "medium", "paused": True}
     assert await api.claim() == []
@@ -65,13 +65,13 @@ async def test_a_paused_class_hands_nothing_out(api: ApiHarness, anna: Caller, a
     await admin.post("/admin/queues/odd/pause", status=422)
 
 
-async def test_lanes_that_are_right_need_no_correction(api: ApiHarness, anna: Caller, admin: Caller) -> None:
+async def test_correct_lane_counters_are_not_changed(api: ApiHarness, anna: Caller, admin: Caller) -> None:
     await anna.submit(GENERATION)
     await api.publish()
     assert await admin.post("/admin/lanes/reset") == {"corrected": []}
 
 
-async def test_ready_when_both_servers_answer_and_the_version_fits(api: ApiHarness) -> None:
+async def test_ready_when_both_servers_answer_and_the_schema_is_current(api: ApiHarness) -> None:
     stranger = api.caller(None)
     assert (await stranger.get("/healthz"))["status"] == "ok"
     assert (await stranger.get("/readyz"))["ready"] is True
@@ -88,7 +88,7 @@ async def test_not_ready_without_redis_or_without_migrations(
         assert "migrate" in answer["parts"]["migrations"]
 
 
-async def test_without_postgres_requests_are_told_to_come_back(redis_url: str) -> None:
+async def test_without_postgres_requests_get_a_503_with_retry_after(redis_url: str) -> None:
     async with api_harness("postgresql://beacon@127.0.0.1:1/none", redis_url) as alone:
         answer = await alone.caller("bk_any").http.post("/api/v1/jobs", json=GENERATION)
         assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
@@ -109,7 +109,7 @@ async def test_without_redis_jobs_are_still_accepted(database_url: str) -> None:
         assert (await admin.get("/admin/runtime/stats", 503))["code"] == "queue_unavailable"
 
 
-async def test_the_catalogue_lists_what_can_be_asked_for(anna: Caller) -> None:
+async def test_the_catalogue_lists_models_features_and_prices(anna: Caller) -> None:
     models = {model["id"]: model for model in (await anna.get("/api/v1/models"))["models"]}
     assert models["flux"]["regions"] == ["US", "EU"]
     features = {one["name"]: one for one in (await anna.get("/api/v1/features"))["features"]}
@@ -176,7 +176,7 @@ async def test_the_document_describes_every_route_with_examples(api: ApiHarness)
                 assert "401" in operation["responses"], path
 
 
-async def test_the_document_tells_a_batch_that_may_come_again_from_one_that_may_not(api: ApiHarness) -> None:
+async def test_the_document_distinguishes_retryable_batch_refusals(api: ApiHarness) -> None:
     document = await api.caller(None).get("/openapi.json")
     answers = document["paths"]["/api/v1/jobs/batch"]["post"]["responses"]
     examples = {
@@ -193,5 +193,5 @@ NO_JOB = "job_" + "0" * 26
 
 
 @pytest.mark.parametrize("cursor", ["x", NO_JOB, "job_0.1", f"{NO_JOB}.-1", NO_JOB + "." + "9" * 60])
-async def test_a_made_up_cursor_of_dead_letters_is_refused(admin: Caller, cursor: str) -> None:
+async def test_an_invalid_cursor_of_dead_letters_is_refused(admin: Caller, cursor: str) -> None:
     assert (await admin.get("/admin/queue-dead", 422, cursor=cursor))["code"] == "invalid_field"

@@ -59,7 +59,7 @@ def must_say_so(answer: httpx.Response) -> None:
     assert int(answer.headers["retry-after"]) >= 1
 
 
-async def test_every_route_with_a_key_says_that_nothing_was_ever_migrated(
+async def test_every_route_with_a_key_reports_the_missing_migration(
     empty_database_url: str, redis_url: str
 ) -> None:
     async with api_harness(empty_database_url, redis_url) as api:
@@ -98,7 +98,7 @@ async def test_no_route_breaks_on_an_earlier_version(empty_database_url: str, re
         assert {answer.status_code for answer in await ask()} <= {200, 201, 202, 400, 404, 409}
 
 
-async def test_ready_is_told_what_to_do(empty_database_url: str, redis_url: str) -> None:
+async def test_readiness_names_the_missing_migration(empty_database_url: str, redis_url: str) -> None:
     async with api_harness(empty_database_url, redis_url) as api:
         parts = (await api.caller(None).get("/readyz", 503))["parts"]
         assert (parts["postgres"], parts["migrations"]) == ("ok", "never run: `beacon-runner migrate`")

@@ -102,7 +102,7 @@ async def answers_after_a_wait(priorities: PriorityService) -> bool:
     return waits
 
 
-async def test_the_service_decides_the_class_and_is_asked_once(small: SmallService) -> None:
+async def test_the_service_decides_the_class_and_the_answer_is_cached(small: SmallService) -> None:
     async with asking(small.url, ManualClock()) as priorities:
         user = new_user()
         assert await priorities.class_of(user, LOW) is HIGH
@@ -112,14 +112,14 @@ async def test_the_service_decides_the_class_and_is_asked_once(small: SmallServi
         assert small.requested[0].endswith("/priority")
 
 
-async def test_many_at_once_ask_once(small: SmallService) -> None:
+async def test_concurrent_submissions_share_one_lookup(small: SmallService) -> None:
     async with asking(small.url, ManualClock()) as priorities:
         user = new_user()
         assert await asyncio.gather(*(priorities.class_of(user, LOW) for _ in range(20))) == [HIGH] * 20
         assert len(small.requested) == 1
 
 
-async def test_an_old_answer_serves_while_a_new_one_is_fetched(small: SmallService) -> None:
+async def test_an_old_answer_is_used_while_it_is_refreshed(small: SmallService) -> None:
     clock = ManualClock()
     async with asking(small.url, clock) as priorities:
         user = new_user()
@@ -133,25 +133,25 @@ async def test_an_old_answer_serves_while_a_new_one_is_fetched(small: SmallServi
 
 
 @pytest.mark.parametrize("body", GARBAGE)
-async def test_garbage_is_no_answer(small: SmallService, body: bytes) -> None:
+async def test_an_invalid_answer_gives_the_medium_class(small: SmallService, body: bytes) -> None:
     small.body = body
     async with asking(small.url, ManualClock()) as priorities:
         assert await priorities.class_of(new_user(), HIGH) is MEDIUM
 
 
 @pytest.mark.parametrize("status", [301, 404, 429, 500, 503])
-async def test_a_refusal_is_no_answer(small: SmallService, status: int) -> None:
+async def test_an_error_status_gives_the_medium_class(small: SmallService, status: int) -> None:
     small.status = status
     async with asking(small.url, ManualClock()) as priorities:
         assert await priorities.class_of(new_user(), HIGH) is MEDIUM
 
 
-async def test_nobody_there_is_no_answer() -> None:
+async def test_an_unreachable_service_gives_the_medium_class() -> None:
     async with asking("http://127.0.0.1:9", ManualClock()) as priorities:
         assert await priorities.class_of(new_user(), HIGH) is MEDIUM
 
 
-async def test_a_dead_service_is_soon_left_alone_and_found_again(small: SmallService) -> None:
+async def test_the_breaker_opens_for_a_dead_service_and_closes_again(small: SmallService) -> None:
     clock = ManualClock()
     small.status = 500
     async with asking(small.url, clock) as priorities:
@@ -167,7 +167,7 @@ async def test_a_dead_service_is_soon_left_alone_and_found_again(small: SmallSer
         assert await priorities.class_of(new_user(), LOW) is HIGH
 
 
-async def test_a_hanging_service_makes_no_submission_wait_once_it_is_known_to(small: SmallService) -> None:
+async def test_after_a_timeout_no_submission_waits_for_the_service(small: SmallService) -> None:
     small.free.clear()
     timeouts, registry = PriorityTimeouts(submission_s=0.02, request_s=0.05), new_registry()
     async with asking(small.url, ManualClock(), timeouts, registry) as priorities:
@@ -181,7 +181,7 @@ async def test_a_hanging_service_makes_no_submission_wait_once_it_is_known_to(sm
         assert len(small.requested) <= 3, "the breaker is open"
 
 
-async def test_nobody_waits_while_somebody_elses_question_stays_unanswered(small: SmallService) -> None:
+async def test_no_submission_waits_while_another_lookup_is_overdue(small: SmallService) -> None:
     small.free.clear()
     timeouts = PriorityTimeouts(submission_s=0.01, request_s=600)
     async with asking(small.url, ManualClock(), timeouts) as priorities:
@@ -192,7 +192,7 @@ async def test_nobody_waits_while_somebody_elses_question_stays_unanswered(small
         await becomes(priorities, user, HIGH)
 
 
-async def test_a_body_that_is_refused_costs_no_question(
+async def test_an_invalid_submission_causes_no_lookup(
     database_url: str, redis_url: str, small: SmallService
 ) -> None:
     unknown = {**GENERATION, "model": "unknown-model"}
@@ -207,7 +207,7 @@ async def test_a_body_that_is_refused_costs_no_question(
         assert small.requested == []
 
 
-async def test_submissions_get_the_class_that_the_service_says(
+async def test_submissions_get_the_class_of_the_service(
     database_url: str, redis_url: str, small: SmallService
 ) -> None:
     unhurried = PriorityTimeouts(submission_s=3, request_s=PATIENCE_S)

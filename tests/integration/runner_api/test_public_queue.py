@@ -34,7 +34,7 @@ async def test_generate_is_a_generation(api: ApiHarness) -> None:
     assert job["spec"]["input"] == {"prompt": SECRET, "duration": 30, "loop": True}
 
 
-async def test_generate_is_repeated_safely_and_checked_like_any_job(api: ApiHarness) -> None:
+async def test_generate_is_idempotent_and_validated(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.FREE)
     key = {"idempotency-key": "song"}
     first = await anna.post("/generate", SONG, 202, **key)
@@ -47,7 +47,7 @@ async def test_generate_is_repeated_safely_and_checked_like_any_job(api: ApiHarn
     await api.caller(None).post("/generate", SONG, 401)
 
 
-async def test_the_public_status_shows_places_and_nothing_private(api: ApiHarness) -> None:
+async def test_the_public_status_shows_no_private_data(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.PREMIUM)
     first = (await anna.post("/generate", SONG, 202))["job_id"]
     second = (await anna.post("/generate", SONG, 202))["job_id"]
@@ -104,12 +104,12 @@ def queues_with_runs(*request_ids: str) -> QueueStatus:
     )
 
 
-async def test_an_empty_queue_has_a_shape_too(api: ApiHarness) -> None:
+async def test_the_status_of_an_empty_queue(api: ApiHarness) -> None:
     anonymous = api.caller(None)
     assert await look(api, anonymous, "/queue-status") == {"queue_length": 0, "current_job": None, "jobs": []}
 
 
-async def test_the_explorer_shows_ones_own_jobs_in_full_and_others_without_names(api: ApiHarness) -> None:
+async def test_the_explorer_names_only_jobs_of_the_key(api: ApiHarness) -> None:
     anna, bert = await api.user("anna", Tier.PREMIUM), await api.user("bert", Tier.FREE)
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.claim()
@@ -176,7 +176,7 @@ async def test_a_paid_job_is_first_in_the_list(api: ApiHarness) -> None:
     assert [(job["id"], job["priority"]) for job in listed] == [(second, "skipped"), (first, "creator")]
 
 
-async def test_status_tells_the_scheduler_and_the_wait_for_each_model(api: ApiHarness) -> None:
+async def test_status_has_the_scheduler_and_the_wait_for_each_model(api: ApiHarness) -> None:
     anonymous = api.caller(None)
     status = await look(api, anonymous, "/status")
     assert status["status"] == "no router answers"

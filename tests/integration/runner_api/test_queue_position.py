@@ -64,7 +64,7 @@ async def shown(caller: Caller, job_id: str, position: int | None, wait_s: float
     await until(reported, f"{job_id} has position {position} and wait {wait_s}")
 
 
-async def test_a_queued_job_waits_for_its_turn_and_then_for_a_gpu(api: ApiHarness) -> None:
+async def test_the_wait_covers_the_lane_and_the_router(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     jobs = [await anna.submit(SONG) for _ in range(5)]
     await api.publish()
@@ -81,7 +81,7 @@ async def test_a_queued_job_waits_for_its_turn_and_then_for_a_gpu(api: ApiHarnes
     assert (await anna.job(jobs[4]))["no_estimate_reason"] == "no backend can run music in US now"
 
 
-async def test_a_new_job_is_told_the_same_sum(api: ApiHarness) -> None:
+async def test_the_response_to_a_submission_has_the_same_wait(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     api.router.statuses = [says("music", 7.5)]
     for _ in range(5):
@@ -110,7 +110,7 @@ async def test_without_redis_there_is_no_estimate(api: ApiHarness) -> None:
     assert "Redis" in job["no_estimate_reason"]
 
 
-async def test_at_the_router_its_place_is_the_routers(api: ApiHarness) -> None:
+async def test_the_position_at_the_router_is_the_routers(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(SONG)
     await api.claim()
@@ -128,7 +128,7 @@ async def test_at_the_router_its_place_is_the_routers(api: ApiHarness) -> None:
     assert await numbers(anna, job_id) == (None, None)
 
 
-async def test_a_matrix_of_which_something_runs_does_not_wait(api: ApiHarness) -> None:
+async def test_a_matrix_with_a_running_execution_does_not_wait(api: ApiHarness) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(MATRIX)
     await api.claim()
@@ -144,7 +144,7 @@ async def test_a_matrix_of_which_something_runs_does_not_wait(api: ApiHarness) -
     assert await numbers(anna, job_id) == (None, 0)
 
 
-async def test_a_paused_class_has_a_place_but_no_wait(api: ApiHarness, admin: Caller) -> None:
+async def test_a_job_of_a_paused_class_has_a_position_but_no_wait(api: ApiHarness, admin: Caller) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     job_id = await anna.submit(SONG)
     await api.publish()
@@ -177,7 +177,7 @@ async def waiting_events(caller: Caller, job_id: str) -> list[tuple[str, Any]]:
     return [(event["type"], event["data"].get("position")) for event in events[1:]]
 
 
-async def test_a_watched_job_tells_how_its_place_changes(api: ApiHarness, positions: PositionEvents) -> None:
+async def test_a_watched_job_gets_events_of_its_position(api: ApiHarness, positions: PositionEvents) -> None:
     anna = await api.user(tier=Tier.CREATOR)
     before, job_id = await anna.submit(GENERATION), await anna.submit(SONG)
     await api.publish()
@@ -212,7 +212,7 @@ async def test_a_watched_job_tells_how_its_place_changes(api: ApiHarness, positi
     ]
 
 
-async def test_two_who_watch_through_different_processes_tell_it_once(
+async def test_two_watching_processes_store_one_position_event(
     api: ApiHarness, positions: PositionEvents
 ) -> None:
     anna = await api.user(tier=Tier.CREATOR)

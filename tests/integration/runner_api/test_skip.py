@@ -56,7 +56,7 @@ async def test_the_price_follows_the_duration(api: ApiHarness, duration: int, pr
     assert (await skip(anna, job_id))["cost"] == price
 
 
-async def test_without_a_duration_it_is_what_the_executions_are_expected_to_run(api: ApiHarness) -> None:
+async def test_without_a_duration_the_price_follows_the_expected_run_time(api: ApiHarness) -> None:
     anna = await rich(api)
     questions = [{"id": f"q{number}", "prompt": "?"} for number in range(100)]
     job_id = await anna.submit(MATRIX | {"questions": questions, "regions": ["US"]})
@@ -108,7 +108,7 @@ async def test_a_skip_before_the_first_message_is_published_works_the_same(api: 
     assert len(await api.claim(3)) == 1
 
 
-async def test_a_skipped_job_that_completes_at_once_tells_its_end(api: ApiHarness) -> None:
+async def test_a_skipped_job_that_completes_at_once_has_its_end_event(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     await skip(anna, job_id)
@@ -126,7 +126,7 @@ async def test_a_skipped_job_that_completes_at_once_tells_its_end(api: ApiHarnes
     assert (await anna.job(job_id))["price_paid"] == 1
 
 
-async def test_without_enough_credit_nothing_happens(api: ApiHarness) -> None:
+async def test_without_enough_credit_nothing_changes(api: ApiHarness) -> None:
     anna = await rich(api, credit=2)
     job_id = await anna.submit(SONG | {"duration": 30})
     problem = await skip(anna, job_id, 402)
@@ -135,7 +135,7 @@ async def test_without_enough_credit_nothing_happens(api: ApiHarness) -> None:
     assert (await anna.job(job_id))["price_paid"] == 0
 
 
-async def test_many_skips_at_once_never_bring_the_credit_below_zero(api: ApiHarness) -> None:
+async def test_concurrent_skips_never_make_the_credit_negative(api: ApiHarness) -> None:
     anna = await rich(api, credit=5)
     jobs = [await anna.submit(GENERATION) for _ in range(12)]
     answers = await asyncio.gather(*(anna.http.post(f"/api/v1/jobs/{job}/skip") for job in jobs))
@@ -145,7 +145,7 @@ async def test_many_skips_at_once_never_bring_the_credit_below_zero(api: ApiHarn
     assert [entry["balance"] for entry in reversed(ledger)] == [5, 4, 3, 2, 1, 0]
 
 
-async def test_the_same_job_is_paid_for_once(api: ApiHarness) -> None:
+async def test_a_job_is_paid_for_once(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     answers = await asyncio.gather(*(anna.http.post(f"/api/v1/jobs/{job_id}/skip") for _ in range(5)))
@@ -154,7 +154,7 @@ async def test_the_same_job_is_paid_for_once(api: ApiHarness) -> None:
     assert await credit_of(anna) == 19
 
 
-async def test_a_job_that_has_started_or_is_over_charges_nothing(api: ApiHarness) -> None:
+async def test_a_job_that_started_or_ended_is_not_charged(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     (claimed,) = await api.claim()
@@ -164,7 +164,7 @@ async def test_a_job_that_has_started_or_is_over_charges_nothing(api: ApiHarness
     assert await credit_of(anna) == 20
 
 
-async def test_skip_and_start_at_the_same_moment_charge_only_what_goes_first(api: ApiHarness) -> None:
+async def test_a_concurrent_skip_and_start_charge_only_if_the_skip_is_first(api: ApiHarness) -> None:
     anna = await rich(api)
     for _ in range(10):
         job_id = await anna.submit(GENERATION)
@@ -175,14 +175,14 @@ async def test_skip_and_start_at_the_same_moment_charge_only_what_goes_first(api
         await api.store.run(claimed, "done")
 
 
-async def test_somebody_elses_job_cannot_be_paid_for(api: ApiHarness) -> None:
+async def test_another_users_job_cannot_be_paid_for(api: ApiHarness) -> None:
     anna, bert = await rich(api), await rich(api, name="bert")
     job_id = await anna.submit(GENERATION)
     await skip(bert, job_id, 404)
     assert await credit_of(bert) == 20
 
 
-async def test_a_cancelled_job_that_never_started_gives_the_money_back_once(api: ApiHarness) -> None:
+async def test_a_job_cancelled_before_its_start_is_refunded_once(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     await skip(anna, job_id)
@@ -195,7 +195,7 @@ async def test_a_cancelled_job_that_never_started_gives_the_money_back_once(api:
     assert (await anna.job(job_id))["price_paid"] == 0
 
 
-async def test_a_job_cancelled_while_it_runs_has_had_its_skip(api: ApiHarness) -> None:
+async def test_a_job_cancelled_while_it_runs_is_not_refunded(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await paid_and_claimed(api, anna, backend="us-1")
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
@@ -204,7 +204,7 @@ async def test_a_job_cancelled_while_it_runs_has_had_its_skip(api: ApiHarness) -
     assert await credit_of(anna) == 19
 
 
-async def test_a_job_cancelled_while_it_waits_at_the_router_gives_the_money_back_once(
+async def test_a_job_cancelled_at_the_router_is_refunded_once(
     api: ApiHarness,
 ) -> None:
     anna = await rich(api)
@@ -216,7 +216,7 @@ async def test_a_job_cancelled_while_it_waits_at_the_router_gives_the_money_back
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
-async def test_the_money_waits_for_the_word_of_a_router_that_is_away_and_in_doubt_comes_back(
+async def test_a_refund_waits_for_an_unavailable_router_within_bounds(
     api: ApiHarness,
 ) -> None:
     anna = await rich(api)
@@ -230,7 +230,7 @@ async def test_the_money_waits_for_the_word_of_a_router_that_is_away_and_in_doub
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
-async def test_a_run_of_before_the_payment_is_not_taken_for_one_of_after(api: ApiHarness) -> None:
+async def test_a_run_before_the_payment_does_not_prevent_the_refund(api: ApiHarness) -> None:
     """The router still tells of the first try, which failed; the second had not come there yet."""
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
@@ -275,7 +275,7 @@ async def all_told(api: ApiHarness) -> None:
     await cancel_notifier(api).run_once()
 
 
-async def test_a_job_that_fails_without_having_run_gives_the_money_back(api: ApiHarness) -> None:
+async def test_a_job_that_fails_without_a_run_is_refunded(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     await skip(anna, job_id)
@@ -287,7 +287,7 @@ async def test_a_job_that_fails_without_having_run_gives_the_money_back(api: Api
     assert (job["status"], job["price_paid"], job["priority"]) == ("failed", 0, "high")
 
 
-async def test_a_job_that_failed_after_running_has_had_its_skip(api: ApiHarness) -> None:
+async def test_a_job_that_fails_after_a_run_is_not_refunded(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(MATRIX)
     await skip(anna, job_id)
@@ -297,7 +297,7 @@ async def test_a_job_that_failed_after_running_has_had_its_skip(api: ApiHarness)
     assert await credit_of(anna) == 19
 
 
-async def test_a_poisonous_job_that_never_ran_gives_the_money_back(api: ApiHarness) -> None:
+async def test_a_poison_job_without_a_run_is_refunded(api: ApiHarness) -> None:
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     await skip(anna, job_id)
@@ -312,7 +312,7 @@ async def test_a_poisonous_job_that_never_ran_gives_the_money_back(api: ApiHarne
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
-async def test_only_what_runs_after_the_payment_counts(api: ApiHarness) -> None:
+async def test_only_runs_after_the_payment_count(api: ApiHarness) -> None:
     """It ran and failed, was resumed, paid for, and cancelled before its turn came: that bought nothing."""
     anna = await rich(api)
     job_id = await anna.submit(MATRIX)
@@ -327,7 +327,7 @@ async def test_only_what_runs_after_the_payment_counts(api: ApiHarness) -> None:
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
-async def test_a_paid_job_that_is_tried_again_is_first_again(api: ApiHarness) -> None:
+async def test_a_retried_paid_job_is_first_again(api: ApiHarness) -> None:
     anna, bert = await rich(api), await api.user("bert", Tier.ADMIN)
     paid = await anna.submit(GENERATION)
     await skip(anna, paid)
@@ -337,7 +337,7 @@ async def test_a_paid_job_that_is_tried_again_is_first_again(api: ApiHarness) ->
     assert [claimed.id for claimed in await api.claim(4)] == [decode_job_id(job) for job in (paid, *others)]
 
 
-async def test_a_retry_can_be_paid_for_when_it_waits_for_its_turn(api: ApiHarness) -> None:
+async def test_a_queued_retry_can_be_paid_for(api: ApiHarness) -> None:
     anna, bert = await rich(api), await api.user("bert", Tier.ADMIN)
     job_id = await anna.submit(GENERATION)
     await api.run("later")
@@ -354,7 +354,7 @@ async def test_a_retry_can_be_paid_for_when_it_waits_for_its_turn(api: ApiHarnes
     assert first.id == decode_job_id(job_id)
 
 
-async def test_money_comes_back_once_however_many_end_the_job_at_the_same_moment(api: ApiHarness) -> None:
+async def test_concurrent_ends_of_a_job_refund_once(api: ApiHarness) -> None:
     """Cancelled by its user while a worker reports that it died without having run."""
     anna = await rich(api)
     for _ in range(10):

@@ -138,7 +138,9 @@ async def test_a_malformed_body_is_refused_once(key: str, address: str) -> None:
         assert answer.count(b"HTTP/1.1") == 1
 
 
-async def test_a_disconnect_during_upload_is_no_defect(api: ApiHarness, key: str, address: str) -> None:
+async def test_a_disconnect_during_upload_is_not_logged_as_an_error(
+    api: ApiHarness, key: str, address: str
+) -> None:
     with structlog.testing.capture_logs() as lines:
         async with wire_to(address) as wire:
             await wire.send(post(key)[:-1])

@@ -36,7 +36,7 @@ async def test_a_job_is_accepted_stored_and_the_publisher_woken(
     assert (await anna.get(accepted.links["self"]))["job_id"] == accepted.job_id
 
 
-async def test_the_answer_says_where_the_job_stands(api: ApiHarness, anna: Caller) -> None:
+async def test_the_answer_has_position_and_wait(api: ApiHarness, anna: Caller) -> None:
     first = await anna.post("/api/v1/jobs", GENERATION, 202)
     assert (first["position"], first["estimated_wait_s"]) == (1, None)
     assert first["no_estimate_reason"] == "no router answers"
@@ -58,7 +58,7 @@ async def test_the_same_key_and_body_are_the_same_job(api: ApiHarness, anna: Cal
     assert await api.publish() == 1
 
 
-async def test_a_storm_of_repetitions_makes_one_job(api: ApiHarness, anna: Caller) -> None:
+async def test_concurrent_repetitions_make_one_job(api: ApiHarness, anna: Caller) -> None:
     key = {"Idempotency-Key": "k"}
     answers = await asyncio.gather(
         *(anna.http.post("/api/v1/jobs", json=MATRIX, headers=key) for _ in range(30))
@@ -124,7 +124,7 @@ async def test_a_storm_of_repetitions_makes_one_job(api: ApiHarness, anna: Calle
         ),
     ],
 )
-async def test_bad_input_gets_a_clear_refusal_and_changes_nothing(
+async def test_invalid_input_is_refused_and_changes_nothing(
     api: ApiHarness, anna: Caller, *, content: bytes, status: int, code: str, field: str | None
 ) -> None:
     answer = await anna.http.post("/api/v1/jobs", content=content)
@@ -137,7 +137,7 @@ async def test_bad_input_gets_a_clear_refusal_and_changes_nothing(
     assert await api.publish() == 0
 
 
-async def test_a_body_above_the_limit_is_refused_announced_or_not(anna: Caller) -> None:
+async def test_a_body_above_the_limit_is_refused_with_or_without_length(anna: Caller) -> None:
     limit = CONFIG.limits.body_bytes
 
     async def pieces() -> Any:
@@ -150,13 +150,13 @@ async def test_a_body_above_the_limit_is_refused_announced_or_not(anna: Caller) 
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "caf\u00e9"])
-async def test_an_impossible_idempotency_key_is_refused(anna: Caller, key: str) -> None:
+async def test_an_invalid_idempotency_key_is_refused(anna: Caller, key: str) -> None:
     headers = {b"idempotency-key": key.encode("latin-1")}
     answer = await anna.http.post("/api/v1/jobs", json=GENERATION, headers=headers)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "Idempotency-Key")
 
 
-async def test_a_batch_is_taken_whole_and_in_order(api: ApiHarness, anna: Caller) -> None:
+async def test_a_batch_is_stored_whole_and_in_order(api: ApiHarness, anna: Caller) -> None:
     answer = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION, MATRIX, PIPELINE]}, 202)
     ids = [job["job_id"] for job in answer["jobs"]]
     assert len(set(ids)) == 3
@@ -185,7 +185,7 @@ async def test_a_batch_with_a_bad_job_is_refused_whole_with_each_error(api: ApiH
     assert await api.publish() == 0
 
 
-async def test_a_batch_has_a_bound(anna: Caller) -> None:
+async def test_a_batch_has_a_maximum_size(anna: Caller) -> None:
     problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 1_001}, 422)
     assert problem["errors"][0]["code"] == "too_many"
 
@@ -201,7 +201,7 @@ async def test_a_batch_is_repeated_by_its_key_as_a_whole(api: ApiHarness, anna: 
     assert await api.publish() == 5
 
 
-async def test_a_repeated_batch_says_how_far_each_job_is(api: ApiHarness, anna: Caller) -> None:
+async def test_a_repeated_batch_has_the_state_of_each_job(api: ApiHarness, anna: Caller) -> None:
     key, body = {"Idempotency-Key": "b"}, {"jobs": [GENERATION] * 3}
     await anna.post("/api/v1/jobs/batch", body, 202, **key)
     await api.run("a cat")
@@ -218,7 +218,7 @@ async def test_a_key_of_one_job_is_not_the_key_of_a_batch_of_one(api: ApiHarness
     assert (refused["code"], refused["job_id"]) == ("idempotency_key_reused", alone)
 
 
-async def test_a_batch_of_which_a_job_is_gone_is_not_repeated(api: ApiHarness, anna: Caller) -> None:
+async def test_a_batch_with_a_deleted_job_is_not_repeated(api: ApiHarness, anna: Caller) -> None:
     """Jobs may be kept for a shorter time than keys, and the jobs of a batch end at different times."""
     body, key = {"jobs": [GENERATION] * 3}, {"Idempotency-Key": "b"}
     first = await anna.post("/api/v1/jobs/batch", body, 202, **key)

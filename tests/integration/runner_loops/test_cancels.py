@@ -40,9 +40,7 @@ async def routers_know(harness: LoopHarness) -> None:
     await until(no_trace, "the routers have confirmed the cancel")
 
 
-async def test_the_run_ends_though_the_api_died_before_it_told_the_router(
-    harness: LoopHarness, scene: Stage
-) -> None:
+async def test_a_cancel_reaches_the_router_after_the_api_died(harness: LoopHarness, scene: Stage) -> None:
     await scene.worker("worker")
     (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
@@ -57,7 +55,9 @@ async def test_the_run_ends_though_the_api_died_before_it_told_the_router(
     assert execution["run_s"] > 0, "the time on the GPU is recorded"
 
 
-async def test_the_run_ends_though_the_worker_died_too(harness: LoopHarness, scene: Stage) -> None:
+async def test_a_cancel_reaches_the_router_after_api_and_worker_died(
+    harness: LoopHarness, scene: Stage
+) -> None:
     worker = await scene.worker("worker")
     (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
@@ -83,9 +83,7 @@ async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
     await scene.gpu.wait_running(0)
 
 
-async def test_nothing_more_of_a_large_job_is_started_once_it_is_cancelled(
-    harness: LoopHarness, scene: Stage
-) -> None:
+async def test_no_execution_of_a_cancelled_job_is_started(harness: LoopHarness, scene: Stage) -> None:
     """Four run at a time: each cancelled one must not make room for another that is not cancelled."""
     scene.change_config("job_parallelism = 64 ", "job_parallelism = 4 ")
     await scene.worker("worker")

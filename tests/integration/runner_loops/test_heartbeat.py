@@ -59,7 +59,7 @@ async def message(harness: LoopHarness) -> Message:
     return claimed
 
 
-async def test_a_beat_renews_what_is_held(harness: LoopHarness, heart: Heart, message: Message) -> None:
+async def test_a_heartbeat_renews_held_messages(harness: LoopHarness, heart: Heart, message: Message) -> None:
     heart.beat.hold([message])
     heart.beat.beat()
     assert await harness.queue.reclaim(10) == []
@@ -76,7 +76,7 @@ async def test_a_message_that_another_worker_leased_is_reported(
     await until(lambda: heart.lost == [message.id], "the loss is reported on the event loop")
 
 
-async def test_a_beat_that_crossed_an_acknowledgement_brings_nothing_back(
+async def test_a_heartbeat_does_not_restore_an_acknowledged_message(
     harness: LoopHarness, heart: Heart, message: Message
 ) -> None:
     heart.beat.hold([message])
@@ -87,7 +87,7 @@ async def test_a_beat_that_crossed_an_acknowledgement_brings_nothing_back(
     await harness.nothing_left()
 
 
-async def test_a_beat_that_crossed_a_return_leaves_it_in_its_lane(
+async def test_a_heartbeat_leaves_a_returned_message_in_its_lane(
     harness: LoopHarness, heart: Heart, message: Message
 ) -> None:
     heart.beat.hold([message])
@@ -98,7 +98,7 @@ async def test_a_beat_that_crossed_a_return_leaves_it_in_its_lane(
     assert [one.id for one in await harness.queue.claim([JobClass.LOW], 1, "other")] == [message.id]
 
 
-async def test_without_a_beat_for_a_lease_the_process_is_not_alive(heart: Heart) -> None:
+async def test_without_a_heartbeat_for_a_lease_the_process_is_not_alive(heart: Heart) -> None:
     alive: list[bool] = []
     for pause_s in (9.9, 0.2):
         if not alive:
@@ -153,7 +153,7 @@ def lease_end(redis: Redis) -> float:
     return float(lease[1])
 
 
-async def test_a_cluster_may_come_up_after_its_workers(harness: LoopHarness) -> None:
+async def test_a_cluster_can_start_after_its_workers(harness: LoopHarness) -> None:
     unreachable = RedisAddress("redis://127.0.0.1:1", cluster=True)
     heartbeat = Heartbeat(
         RedisLeaseRenewal(unreachable, harness.transport.layout, "w", lease_s=10),

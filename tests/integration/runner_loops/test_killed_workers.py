@@ -55,7 +55,7 @@ async def test_a_job_whose_worker_was_killed_is_finished_by_another(
     await harness.nothing_left()  # and no counter leaked
 
 
-async def test_a_worker_frozen_past_its_lease_and_woken_changes_nothing(
+async def test_a_worker_that_resumes_after_its_lease_changes_nothing(
     harness: LoopHarness, scene: Stage
 ) -> None:
     await scene.gpu.hold()
@@ -76,7 +76,7 @@ async def test_a_worker_frozen_past_its_lease_and_woken_changes_nothing(
         worker.must_be_alive()
 
 
-async def test_a_deploy_is_not_a_failure(harness: LoopHarness, scene: Stage) -> None:
+async def test_a_restart_of_workers_charges_no_attempt(harness: LoopHarness, scene: Stage) -> None:
     await scene.gpu.hold()
     scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
     first = await scene.worker("first")
@@ -104,7 +104,7 @@ async def test_a_killed_relay_loses_nothing(harness: LoopHarness, scene: Stage) 
     await harness.nothing_left()
 
 
-async def test_redis_emptied_under_load_is_an_ordinary_event(harness: LoopHarness, scene: Stage) -> None:
+async def test_jobs_complete_when_redis_is_emptied_under_load(harness: LoopHarness, scene: Stage) -> None:
     await scene.gpu.hold()
     await scene.worker("one")
     jobs = await harness.submit(60)

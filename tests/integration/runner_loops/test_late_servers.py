@@ -18,7 +18,7 @@ async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncItera
         yield made
 
 
-async def test_relay_and_worker_may_start_before_their_servers(harness: LoopHarness, scene: Stage) -> None:
+async def test_relay_and_worker_can_start_before_their_servers(harness: LoopHarness, scene: Stage) -> None:
     async with AsyncExitStack() as listeners:
         closed = []
         for name in ("DATABASE_URL", "REDIS_URL", "BEACON_ROUTER_URLS"):
@@ -36,7 +36,7 @@ async def test_relay_and_worker_may_start_before_their_servers(harness: LoopHarn
             process.must_be_alive()
 
 
-async def test_relay_and_worker_may_start_before_the_migration(
+async def test_relay_and_worker_can_start_before_the_migration(
     empty_database_url: str, redis_url: str, tmp_path: Path
 ) -> None:
     async with stage(empty_database_url, redis_url, tmp_path) as scene:

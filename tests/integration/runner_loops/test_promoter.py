@@ -38,7 +38,7 @@ async def test_a_promoted_job_has_one_message_and_runs_once(harness: LoopHarness
     assert "JOB_PROMOTED" in str(events)
 
 
-async def test_a_promoted_job_that_completes_at_once_tells_its_whole_story(harness: LoopHarness) -> None:
+async def test_a_promoted_job_that_completes_at_once_has_all_events(harness: LoopHarness) -> None:
     (job,) = await harness.queued()
     await age(harness, job, 1_900)
     await promoter(harness).run_once()
@@ -59,7 +59,7 @@ async def test_a_promoted_job_that_completes_at_once_tells_its_whole_story(harne
     assert harness.transport.metrics.jobs_promoted.labels("medium")._value.get() == 1
 
 
-async def test_promoting_twice_changes_nothing_more(harness: LoopHarness) -> None:
+async def test_promoting_twice_changes_nothing(harness: LoopHarness) -> None:
     (job,) = await harness.queued(tier=Tier.PREMIUM)
     await age(harness, job, 3_700)
     assert (await promoter(harness).run_once()).count == 1
@@ -78,7 +78,7 @@ async def test_low_rises_one_class_at_a_time(harness: LoopHarness) -> None:
     assert (await harness.job(job))["class"] == "high"
 
 
-async def test_a_job_that_was_claimed_meanwhile_is_left_alone(harness: LoopHarness) -> None:
+async def test_a_claimed_job_is_not_promoted(harness: LoopHarness) -> None:
     (job,) = await harness.queued()
     await age(harness, job, 1_900)
     messages = await harness.queue.claim([JobClass.LOW], 1, "w")
@@ -124,7 +124,7 @@ async def test_two_relays_at_once_promote_each_job_once(harness: LoopHarness) ->
         assert (await StoreHarness(harness.database).events(job)).count("JOB_PROMOTED") == 1
 
 
-async def test_a_retry_that_waits_for_its_turn_is_promoted_too(harness: LoopHarness) -> None:
+async def test_a_queued_retry_is_promoted_too(harness: LoopHarness) -> None:
     (job,) = await harness.queued()
     store = StoreHarness(harness.database)
     (claimed,) = await harness.claims.claim(await harness.queue.claim([JobClass.LOW], 1, "w"), "w")

@@ -24,7 +24,7 @@ async def push_and_die(harness: LoopHarness) -> None:
         raise KilledError
 
 
-async def test_what_is_committed_is_published_and_gone(harness: LoopHarness) -> None:
+async def test_committed_rows_are_published_and_deleted(harness: LoopHarness) -> None:
     jobs = await harness.submit(3)
     round_ = await harness.publisher.run_once()
     assert (round_.count, round_.more) == (3, False)
@@ -32,14 +32,14 @@ async def test_what_is_committed_is_published_and_gone(harness: LoopHarness) -> 
     assert (await harness.publisher.run_once()).count == 0
 
 
-async def test_a_full_batch_says_that_there_is_more(harness: LoopHarness) -> None:
+async def test_a_full_batch_reports_that_there_is_more(harness: LoopHarness) -> None:
     await harness.submit(501)
     first, second = await harness.publisher.run_once(), await harness.publisher.run_once()
     assert (first.count, first.more) == (500, True)
     assert (second.count, second.more) == (1, False)
 
 
-async def test_two_publishers_carry_each_message_once(harness: LoopHarness) -> None:
+async def test_two_publishers_publish_each_message_once(harness: LoopHarness) -> None:
     jobs = await harness.submit(1_200)
     counts = await asyncio.gather(*(harness.publish() for _ in range(2)))
     assert sum(counts) == 1_200
@@ -49,7 +49,7 @@ async def test_two_publishers_carry_each_message_once(harness: LoopHarness) -> N
     assert sorted(claimed) == sorted(jobs)
 
 
-async def test_dying_between_push_and_commit_does_no_harm(harness: LoopHarness) -> None:
+async def test_a_crash_between_push_and_commit_adds_no_message(harness: LoopHarness) -> None:
     (job,) = await harness.submit()
     with pytest.raises(KilledError):
         await push_and_die(harness)
@@ -80,7 +80,7 @@ async def test_lag_and_depth_are_metrics(harness: LoopHarness) -> None:
     assert metrics.waiting.labels(JobClass.LOW)._value.get() == 2
 
 
-async def test_the_age_of_the_oldest_that_waits_is_a_metric_of_each_class(harness: LoopHarness) -> None:
+async def test_the_age_of_the_oldest_waiting_job_is_a_metric_per_class(harness: LoopHarness) -> None:
     oldest, _ = await harness.submit(2)
     (running,) = await harness.submit(tier=Tier.ADMIN)
     await harness.publish()

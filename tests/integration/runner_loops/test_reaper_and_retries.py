@@ -10,7 +10,7 @@ from tests.integration.runner_loops.harness import ALL_CLASSES, LoopHarness, Scr
 MAKE_DUE = "UPDATE outbox SET not_before = now() - interval '1 second' WHERE topic = 'jobs:retry'"
 
 
-async def test_the_reaper_returns_what_a_dead_worker_held(harness: LoopHarness) -> None:
+async def test_the_reaper_returns_messages_of_a_dead_worker(harness: LoopHarness) -> None:
     (job,) = await harness.queued()
     hasty = RedisQueue(harness.transport.redis, harness.transport.layout, lease_s=0.001)
     await hasty.claim(ALL_CLASSES, 1, "dead")

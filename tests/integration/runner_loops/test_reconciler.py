@@ -45,9 +45,7 @@ async def flush(harness: LoopHarness) -> None:
     await harness.transport.redis.flushdb()
 
 
-async def test_redis_that_came_back_empty_is_filled_again(
-    harness: LoopHarness, reconciler: Reconciler
-) -> None:
+async def test_an_emptied_redis_is_rebuilt(harness: LoopHarness, reconciler: Reconciler) -> None:
     """Incident 17: Redis restarted empty, which was not detected: the jobs stayed queued forever."""
     jobs = await harness.queued(7)
     await flush(harness)
@@ -60,7 +58,7 @@ async def test_redis_that_came_back_empty_is_filled_again(
 
 
 @pytest.mark.parametrize("strategy", ["single", "hash"])
-async def test_who_shares_a_lane_comes_back_in_the_order_of_arrival(
+async def test_a_rebuilt_lane_is_in_the_order_of_arrival(
     harness: LoopHarness, reconciler: Reconciler, strategy: LaneStrategy
 ) -> None:
     """Users in turn; one whose job was tried again has waited since then, and not since it was submitted."""
@@ -78,7 +76,7 @@ async def test_who_shares_a_lane_comes_back_in_the_order_of_arrival(
     assert [message.job for message in claimed] == [*jobs[:5], *jobs[6:], jobs[5]]
 
 
-async def test_a_rebuild_that_was_cut_off_starts_over(harness: LoopHarness, reconciler: Reconciler) -> None:
+async def test_an_interrupted_rebuild_starts_again(harness: LoopHarness, reconciler: Reconciler) -> None:
     await harness.queued(5)
     await flush(harness)
     assert (await reconciler.run_once()).more
@@ -91,7 +89,7 @@ async def test_a_rebuild_that_was_cut_off_starts_over(harness: LoopHarness, reco
     assert len(await harness.queue.claim(ALL_CLASSES, 100, "w")) == 5
 
 
-async def test_waiting_retries_and_paid_skips_come_back_as_such(
+async def test_retries_and_paid_skips_are_restored_in_their_places(
     harness: LoopHarness, reconciler: Reconciler
 ) -> None:
     ordinary, retried, paid = await harness.queued(3)
@@ -113,7 +111,7 @@ async def test_waiting_retries_and_paid_skips_come_back_as_such(
     assert (sum(stats.waiting.values()), sum(stats.front.values()), stats.retry) == (2, 1, 1)
 
 
-async def test_what_a_living_worker_has_is_not_given_to_another(
+async def test_messages_of_a_live_worker_are_not_republished(
     harness: LoopHarness, reconciler: Reconciler, clock: ManualClock
 ) -> None:
     executor = ScriptedExecutor()
@@ -131,7 +129,7 @@ async def test_what_a_living_worker_has_is_not_given_to_another(
     assert (await harness.job(job))["deliveries"] == 1
 
 
-async def test_what_a_dead_worker_had_comes_back_after_its_lease(
+async def test_messages_of_a_dead_worker_return_after_the_lease(
     harness: LoopHarness, reconciler: Reconciler, clock: ManualClock
 ) -> None:
     (job,) = await harness.queued()
@@ -144,7 +142,7 @@ async def test_what_a_dead_worker_had_comes_back_after_its_lease(
     assert [message.job for message in await harness.queue.claim(ALL_CLASSES, 1, "w")] == [job]
 
 
-async def test_single_losses_are_found_by_the_routine_sweep(
+async def test_single_losses_are_found_by_the_regular_sweep(
     harness: LoopHarness, reconciler: Reconciler, clock: ManualClock
 ) -> None:
     jobs = await harness.queued(3)
@@ -202,7 +200,7 @@ async def test_a_paused_class_stays_paused_when_redis_was_emptied(
     assert [message.job for message in await harness.queue.claim(ALL_CLASSES, 1, "w")] == [job]
 
 
-async def test_nothing_is_claimed_from_an_emptied_redis_before_its_pauses_are_back(
+async def test_nothing_is_claimed_before_pauses_are_restored(
     harness: LoopHarness, reconciler: Reconciler
 ) -> None:
     """Between FLUSHALL and the next look at it, new messages of a paused class were handed out."""
@@ -221,7 +219,7 @@ async def test_nothing_is_claimed_from_an_emptied_redis_before_its_pauses_are_ba
     assert [run.job.id for run in executor.runs] == [open_one]
 
 
-async def test_a_pause_in_the_middle_of_a_comparison_is_not_undone(harness: LoopHarness) -> None:
+async def test_a_pause_during_a_comparison_is_kept(harness: LoopHarness) -> None:
     class Overtaken(PostgresPauses):
         """An operator pauses a class right after the paused classes were read."""
 
@@ -235,7 +233,7 @@ async def test_a_pause_in_the_middle_of_a_comparison_is_not_undone(harness: Loop
     assert await harness.transport.queue_admin.paused() == {JobClass.HIGH}
 
 
-async def test_a_pause_that_redis_did_not_hear_of_is_told_at_the_next_sweep(
+async def test_a_pause_missing_in_redis_is_restored_at_the_next_sweep(
     harness: LoopHarness, reconciler: Reconciler, clock: ManualClock
 ) -> None:
     await harness.pauses.pause(JobClass.HIGH)
@@ -245,7 +243,7 @@ async def test_a_pause_that_redis_did_not_hear_of_is_told_at_the_next_sweep(
     assert (await harness.transport.queue_admin.stats()).paused == {JobClass.HIGH}
 
 
-async def test_a_promotion_or_a_payment_that_redis_lost_is_made_again(
+async def test_a_lost_promotion_or_payment_is_applied_again(
     harness: LoopHarness, reconciler: Reconciler, clock: ManualClock
 ) -> None:
     promoted, paid, ordinary = await harness.queued(3)
@@ -262,7 +260,7 @@ async def test_a_promotion_or_a_payment_that_redis_lost_is_made_again(
     assert await sweep(reconciler) == 0
 
 
-async def test_a_lane_that_somebody_deleted_is_filled_again(
+async def test_a_deleted_lane_is_restored(
     harness: LoopHarness, reconciler: Reconciler, clock: ManualClock
 ) -> None:
     jobs = await harness.queued(3)

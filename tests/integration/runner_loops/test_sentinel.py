@@ -39,7 +39,7 @@ async def published(harness: LoopHarness) -> None:
     await until(empty, "all messages are in Redis")
 
 
-async def test_every_job_completes_once_though_the_primary_died(
+async def test_every_job_completes_once_after_a_failover(
     harness: LoopHarness, scene: Stage, watched: SentinelGroup
 ) -> None:
     """Replication is not waited for, so that what was written last is lost: the truth is in Postgres."""

@@ -33,7 +33,7 @@ async def listening(redis_url: str, received: list[str]) -> AsyncIterator[asynci
     await listener.stop()
 
 
-async def test_the_bell_is_heard_in_another_process(redis_url: str) -> None:
+async def test_a_notification_wakes_another_process(redis_url: str) -> None:
     received: list[str] = []
     async with listening(redis_url, received) as notified, RedisAddress(redis_url).open() as redis:
         notifier = OutboxNotifier(redis)
@@ -43,14 +43,14 @@ async def test_the_bell_is_heard_in_another_process(redis_url: str) -> None:
         await notifier.stop()
 
 
-async def test_the_bell_wakes_a_publisher_of_its_own_process_without_redis() -> None:
+async def test_a_notification_wakes_the_own_process_without_redis() -> None:
     notifier, wakeup = OutboxNotifier(RedisAddress("redis://127.0.0.1:1/0").open()), WakeEvent()
     notifier.add_local(wakeup)
     notifier.notify()
     await asyncio.wait_for(wakeup.wait(3600, ManualClock()), PATIENCE_S)
 
 
-async def test_a_listener_comes_back_after_its_connection_broke(redis_url: str) -> None:
+async def test_a_subscriber_reconnects_after_a_lost_connection(redis_url: str) -> None:
     received: list[str] = []
     async with listening(redis_url, received) as notified, RedisAddress(redis_url).open() as redis:
         (mine,) = [client for client in await redis.client_list() if client["name"] == LISTENER]
@@ -63,9 +63,7 @@ async def test_a_listener_comes_back_after_its_connection_broke(redis_url: str) 
         await until(publish, "the listener receives again")
 
 
-async def test_a_job_goes_through_relay_and_worker_by_wake_ups_alone(
-    database_url: str, redis_url: str
-) -> None:
+async def test_a_job_is_processed_by_wake_ups_without_polls(database_url: str, redis_url: str) -> None:
     """The clock stands still, so no poll ever comes."""
     async with LoopHarness.on(database_url, redis_url, clock=ManualClock()) as harness:
         store = RelayStore(

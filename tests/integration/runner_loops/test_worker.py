@@ -33,7 +33,7 @@ async def test_a_job_runs_once_and_leaves_nothing_in_redis(harness: LoopHarness)
     assert (execution["backend"], execution["actual_region"]) == ("us-1", "US")
 
 
-async def test_an_execution_is_seen_to_run_before_it_ends(harness: LoopHarness) -> None:
+async def test_a_running_execution_is_recorded_before_it_ends(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
     (job,) = await harness.queued()
     async with harness.worker(executor):
@@ -44,7 +44,7 @@ async def test_an_execution_is_seen_to_run_before_it_ends(harness: LoopHarness) 
         assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_matrix_runs_as_many_at_once_as_it_may(harness: LoopHarness) -> None:
+async def test_a_matrix_runs_at_most_the_configured_parallelism(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
     harness.transport.config = harness.config.model_copy(
         update={"limits": harness.config.limits.model_copy(update={"job_parallelism": 4})}
@@ -91,7 +91,7 @@ async def test_only_the_failed_executions_run_again(harness: LoopHarness) -> Non
     ]
 
 
-async def test_retries_are_used_up_and_then_it_is_dead(harness: LoopHarness) -> None:
+async def test_a_job_is_dead_after_its_last_retry(harness: LoopHarness) -> None:
     executor = ScriptedExecutor(at_once=lambda *_: failed())
     (job,) = await harness.queued()
     async with harness.worker(executor):
@@ -117,7 +117,7 @@ async def test_a_router_that_is_busy_costs_no_attempt(harness: LoopHarness) -> N
     assert [run.due.attempt for run in executor.runs] == [1, 1]
 
 
-async def test_a_router_that_is_busy_for_long_is_told_of_once(harness: LoopHarness) -> None:
+async def test_a_long_busy_router_is_recorded_once(harness: LoopHarness) -> None:
     """Thousands of jobs that wrote it down at every look filled the disk while the router was away."""
     executor = ScriptedExecutor()
     (job,) = await harness.queued()
@@ -146,7 +146,7 @@ async def test_a_router_that_is_busy_for_long_is_told_of_once(harness: LoopHarne
     assert (await harness.job(job))["attempt"] == 1
 
 
-async def test_what_the_router_did_not_take_is_not_said_to_run(harness: LoopHarness) -> None:
+async def test_an_execution_that_the_router_refused_is_not_running(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
     (job,) = await harness.queued()
     async with harness.worker(executor):
@@ -163,7 +163,7 @@ async def test_what_the_router_did_not_take_is_not_said_to_run(harness: LoopHarn
         assert await harness.ended(job) == ["completed"]
 
 
-async def test_results_count_even_when_the_rest_of_the_matrix_has_to_wait(harness: LoopHarness) -> None:
+async def test_results_are_recorded_while_the_rest_of_the_matrix_waits(harness: LoopHarness) -> None:
     executor = ScriptedExecutor(
         at_once=lambda job, due: (
             NotAccepted(30.0, "full") if due.execution.ordinal > 0 and job.generation == 1 else completed()
@@ -177,7 +177,7 @@ async def test_results_count_even_when_the_rest_of_the_matrix_has_to_wait(harnes
     assert [run.due.execution.ordinal for run in executor.runs] == [0, 1, 1, 2]
 
 
-async def test_a_pipeline_goes_on_with_what_the_step_before_gave(harness: LoopHarness) -> None:
+async def test_a_pipeline_step_receives_the_result_before_it(harness: LoopHarness) -> None:
     outputs = {
         "prompt_enhancer": {"enhanced_prompt": "a bright city"},
         "fast_chat_llm": {"generated_text": "!"},

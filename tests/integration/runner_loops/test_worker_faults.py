@@ -33,7 +33,7 @@ from tests.integration.runner_loops.harness import (
 NOW = 1_767_225_600.0
 
 
-async def test_a_message_that_is_out_of_date_is_dropped(harness: LoopHarness) -> None:
+async def test_a_message_of_an_old_generation_is_dropped(harness: LoopHarness) -> None:
     (job,) = await harness.queued()
     await harness.cancel(job)
     executor = ScriptedExecutor()
@@ -68,9 +68,7 @@ async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(harness: L
     assert "from the loser" not in str(await harness.executions(job))
 
 
-async def test_an_older_delivery_that_a_newer_one_replaces_is_not_kept_alive(
-    database_url: str, redis_url: str
-) -> None:
+async def test_a_replaced_delivery_is_not_renewed(database_url: str, redis_url: str) -> None:
     """A worker stood still, another brought its job further, and the next message came to the first one."""
     executor = ScriptedExecutor()
     async with LoopHarness.on(database_url, redis_url, lease_s=2.0, heartbeat_s=0.05) as harness:
@@ -163,7 +161,7 @@ class LosingAnswers:
         return rows
 
 
-async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps(
+async def test_unanswered_claims_do_not_count_as_deliveries(
     harness: LoopHarness,
 ) -> None:
     (job,) = await harness.queued()
@@ -180,7 +178,7 @@ async def test_a_job_that_nobody_began_is_no_poison_however_often_postgres_flaps
         assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_pipeline_that_ends_after_a_finished_step_is_partial_whatever_ended_it(
+async def test_a_pipeline_that_ends_after_a_completed_step_is_partial(
     harness: LoopHarness,
 ) -> None:
     failing, killing = await harness.queued(2, body=pipeline())
@@ -200,7 +198,7 @@ async def test_a_pipeline_that_ends_after_a_finished_step_is_partial_whatever_en
     }
 
 
-async def test_a_job_that_comes_forward_between_crashes_is_no_poison(harness: LoopHarness) -> None:
+async def test_a_job_with_progress_between_crashes_is_no_poison(harness: LoopHarness) -> None:
     questions = harness.config.runner.max_deliveries + 2
     (job,) = await harness.queued(body=matrix(questions=questions))
     for ordinal in range(questions):
@@ -217,7 +215,7 @@ async def test_a_job_that_comes_forward_between_crashes_is_no_poison(harness: Lo
         assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_result_that_cannot_be_stored_ends_its_own_job_only(harness: LoopHarness) -> None:
+async def test_an_unstorable_result_ends_only_its_job(harness: LoopHarness) -> None:
     jobs = await harness.queued(3)
     executor = ScriptedExecutor(at_once=lambda job, _: completed("\ud800" if job.id == jobs[1] else "fine"))
     async with harness.worker(executor):
@@ -225,7 +223,7 @@ async def test_a_result_that_cannot_be_stored_ends_its_own_job_only(harness: Loo
     assert (await harness.job(jobs[1]))["failure"]["code"] == "result_not_recordable"
 
 
-async def test_a_failure_that_is_told_twice_counts_once(harness: LoopHarness) -> None:
+async def test_a_failure_reported_twice_counts_once(harness: LoopHarness) -> None:
     """Incident 11: a failure fired two signals, and the load counter of its lane went wrong for good."""
     executor = ScriptedExecutor()
     jobs = await harness.queued(2)
@@ -243,7 +241,7 @@ async def test_a_failure_that_is_told_twice_counts_once(harness: LoopHarness) ->
         await harness.nothing_left()
 
 
-async def test_where_an_execution_ran_is_recorded_beside_where_it_was_asked_for(harness: LoopHarness) -> None:
+async def test_requested_and_actual_region_are_recorded(harness: LoopHarness) -> None:
     """Incident 6: a retry "for EU" ran in the US, and the record said EU."""
     elsewhere = completed().model_copy(update={"actual_region": "EU", "backend": "eu-1"})
     (job,) = await harness.queued()
@@ -253,7 +251,7 @@ async def test_where_an_execution_ran_is_recorded_beside_where_it_was_asked_for(
     assert (row["region"], row["actual_region"], row["backend"]) == ("US", "EU", "eu-1")
 
 
-async def test_a_result_that_cannot_be_stored_costs_a_matrix_only_itself(harness: LoopHarness) -> None:
+async def test_an_unstorable_result_fails_only_its_execution(harness: LoopHarness) -> None:
     (job,) = await harness.queued(body=matrix(questions=3))
     executor = ScriptedExecutor(
         at_once=lambda _, due: completed({"n": 2**70} if due.execution.ordinal == 1 else "fine")
@@ -263,7 +261,7 @@ async def test_a_result_that_cannot_be_stored_costs_a_matrix_only_itself(harness
     assert [row["output"] for row in await harness.executions(job)] == ["fine", None, "fine"]
 
 
-async def test_a_job_that_cannot_be_begun_costs_the_others_nothing(harness: LoopHarness) -> None:
+async def test_a_job_that_cannot_start_does_not_affect_others(harness: LoopHarness) -> None:
     """Incident 14: slots leaked, and a tenant stood still with its jobs waiting and idle workers."""
     slots = harness.config.pools["all"].slots
     strange = await harness.queued(slots + 1)
@@ -276,7 +274,7 @@ async def test_a_job_that_cannot_be_begun_costs_the_others_nothing(harness: Loop
     assert (await harness.job(strange[0]))["failure"]["code"] == "worker_error"
 
 
-async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(harness: LoopHarness) -> None:
+async def test_an_execution_that_cannot_start_does_not_affect_others(harness: LoopHarness) -> None:
     class Stumbling(ScriptedExecutor):
         def start(
             self, job: ClaimedJob, started: PendingExecution, done: Callable[[Outcome], None]
@@ -297,9 +295,7 @@ async def test_an_execution_that_cannot_be_started_costs_the_others_nothing(harn
         assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_worker_that_stood_still_after_its_claim_robs_nobody(
-    database_url: str, redis_url: str
-) -> None:
+async def test_a_worker_frozen_after_its_lease_does_not_claim(database_url: str, redis_url: str) -> None:
     """Its lease may be over: fencing the job now would take it from the worker that has it."""
     clock = ManualClock()
     async with LoopHarness.on(database_url, redis_url, clock=clock) as harness:
@@ -319,7 +315,7 @@ async def test_a_worker_that_stood_still_after_its_claim_robs_nobody(
             assert (await harness.job(job))["deliveries"] == 0
 
 
-async def test_results_wait_for_a_store_that_is_away(harness: LoopHarness) -> None:
+async def test_results_are_kept_while_postgres_is_unavailable(harness: LoopHarness) -> None:
     class Away:
         def __init__(self) -> None:
             self.refusals = 2
@@ -336,7 +332,7 @@ async def test_results_wait_for_a_store_that_is_away(harness: LoopHarness) -> No
         assert await harness.ended(job) == ["completed"]
 
 
-async def test_a_store_that_is_away_gets_no_claims_and_loses_none(harness: LoopHarness) -> None:
+async def test_no_claim_is_lost_while_postgres_is_unavailable(harness: LoopHarness) -> None:
     class Away:
         def __init__(self) -> None:
             self.called = asyncio.Event()
@@ -354,7 +350,7 @@ async def test_a_store_that_is_away_gets_no_claims_and_loses_none(harness: LoopH
     assert (await harness.job(job))["deliveries"] == 0
 
 
-async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(harness: LoopHarness) -> None:
+async def test_a_stopping_worker_returns_unfinished_jobs(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
     (job,) = await harness.queued(body=matrix(questions=2))
     async with harness.worker(executor):
@@ -372,7 +368,7 @@ async def test_a_worker_told_to_stop_gives_back_what_has_not_ended(harness: Loop
     assert [run.due.execution.ordinal for run in again.runs] == [1]  # what had ended is not run again
 
 
-async def test_a_worker_told_to_stop_waits_for_what_is_about_to_end(harness: LoopHarness) -> None:
+async def test_a_stopping_worker_waits_for_runs_that_end_soon(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
     harness.transport.config = harness.config.model_copy(
         update={"runner": harness.config.runner.model_copy(update={"stop_grace_s": 20.0})}

@@ -137,7 +137,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert counters == [count for lane in LANES for count in self._model.loads(lane)]
 
 
-def test_redis_does_what_the_model_says(redis_url: str) -> None:
+def test_redis_behaves_as_the_model(redis_url: str) -> None:
     machine: Any = partial(QueueMachine, redis_url)
     run_state_machine_as_test(
         machine,

@@ -49,7 +49,7 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-async def test_a_result_comes_back_by_the_first_call_when_it_is_quick(router: RouterStub) -> None:
+async def test_a_quick_result_is_in_the_first_response(router: RouterStub) -> None:
     async with RouterClient([router.url], "secret") as client, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(client.infer(request()))
         await router.until(lambda: "exe_a.0.0" in router.known)
@@ -60,7 +60,7 @@ async def test_a_result_comes_back_by_the_first_call_when_it_is_quick(router: Ro
     assert router.calls == ["send exe_a.0.0"]
 
 
-async def test_the_request_arrives_whole(router: RouterStub) -> None:
+async def test_the_request_arrives_complete(router: RouterStub) -> None:
     async with RouterClient([router.url], "secret") as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(client.infer(request()))
         await router.until(lambda: "exe_a.0.0" in router.known)
@@ -72,9 +72,7 @@ async def test_the_request_arrives_whole(router: RouterStub) -> None:
     assert sent["prefer"] == "wait=25"
 
 
-async def test_a_long_wait_is_many_short_calls_to_the_same_router(
-    router: RouterStub, other: RouterStub
-) -> None:
+async def test_a_long_wait_is_polled_at_the_same_router(router: RouterStub, other: RouterStub) -> None:
     async with (
         RouterClient([router.url, other.url], "t", timeouts=ONE_SECOND_WAITS) as client,
         asyncio.TaskGroup() as tasks,
@@ -102,7 +100,7 @@ async def test_a_router_that_dies_is_replaced_by_the_other(router: RouterStub, o
 
 
 @pytest.mark.parametrize("state", ["running", "completed"])
-async def test_work_that_was_held_before_is_joined_where_it_still_runs(
+async def test_a_run_of_an_earlier_worker_is_joined(
     router: RouterStub, other: RouterStub, state: str
 ) -> None:
     """Its first worker died: the next one must not start it a second time at another router."""
@@ -116,9 +114,7 @@ async def test_work_that_was_held_before_is_joined_where_it_still_runs(
     assert set(router.calls) == {"poll exe_a.0.0"}
 
 
-async def test_a_router_that_is_away_does_not_keep_work_from_another(
-    router: RouterStub, other: RouterStub
-) -> None:
+async def test_an_unavailable_router_does_not_delay_another(router: RouterStub, other: RouterStub) -> None:
     await other.die()
     async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(client.infer(request(), again=True))
@@ -127,9 +123,7 @@ async def test_a_router_that_is_away_does_not_keep_work_from_another(
         assert (await running).state is InferenceState.COMPLETED
 
 
-async def test_a_router_that_stays_silent_is_not_waited_for_by_all_who_look_for_their_work(
-    router: RouterStub, other: RouterStub
-) -> None:
+async def test_a_silent_router_is_not_searched_by_every_call(router: RouterStub, other: RouterStub) -> None:
     clock = ManualClock()
     other.next_answers += [cut] * 100
     names = [f"exe_{name}.0.0" for name in "abcd"]
@@ -145,7 +139,7 @@ async def test_a_router_that_stays_silent_is_not_waited_for_by_all_who_look_for_
     assert len(other.calls) > called[-1]
 
 
-async def test_a_restarted_router_is_given_the_request_again(router: RouterStub) -> None:
+async def test_a_restarted_router_gets_the_request_again(router: RouterStub) -> None:
     async with (
         RouterClient([router.url], "t", timeouts=ONE_SECOND_WAITS) as client,
         asyncio.TaskGroup() as tasks,
@@ -158,9 +152,7 @@ async def test_a_restarted_router_is_given_the_request_again(router: RouterStub)
         assert (await running).state is InferenceState.COMPLETED
 
 
-async def test_a_cut_connection_is_tried_again_at_the_same_router(
-    router: RouterStub, other: RouterStub
-) -> None:
+async def test_a_lost_connection_is_retried_at_the_same_router(router: RouterStub, other: RouterStub) -> None:
     router.next_answers.append(cut)
     other.next_answers.append(cut)
     async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
@@ -173,7 +165,7 @@ async def test_a_cut_connection_is_tried_again_at_the_same_router(
     assert (router.calls, other.calls).count([]) == 1
 
 
-async def test_full_everywhere_is_busy_with_the_shorter_wait(router: RouterStub, other: RouterStub) -> None:
+async def test_all_routers_full_is_busy_with_the_shorter_delay(router: RouterStub, other: RouterStub) -> None:
     router.next_answers.append(refuse(429, "queue_full", "the queue of US is full", Retry_After="7"))
     other.next_answers.append(refuse(503, "no_backend", "no backend serves flux", Retry_After="5"))
     async with RouterClient([router.url, other.url], "t") as client:
@@ -182,7 +174,7 @@ async def test_full_everywhere_is_busy_with_the_shorter_wait(router: RouterStub,
     assert (busy.value.retry_after_s, busy.value.reason) == (5.0, "no backend serves flux")
 
 
-async def test_full_here_goes_there(router: RouterStub, other: RouterStub) -> None:
+async def test_a_full_router_is_replaced_by_another(router: RouterStub, other: RouterStub) -> None:
     async def full_then_ok(full: RouterStub, free: RouterStub) -> None:
         full.next_answers.append(refuse(429, "queue_full", "full", Retry_After="7"))
         address = [full.url, free.url]
@@ -204,13 +196,13 @@ async def test_a_refusal_is_final(router: RouterStub) -> None:
     assert len(router.calls) == 1
 
 
-async def test_nobody_there_is_unreachable() -> None:
+async def test_no_router_is_unreachable() -> None:
     async with RouterClient([closed_port()], "t", timeouts=ONE_SECOND_WAITS) as client:
         with pytest.raises(RouterUnreachable, match="cannot connect"):
             await client.infer(request())
 
 
-async def test_a_server_that_never_ends_its_answer_holds_no_call_for_longer_than_the_bound(
+async def test_an_endless_response_is_bounded_in_time(
     router: RouterStub,
 ) -> None:
     forever = asyncio.Event()
@@ -239,7 +231,7 @@ async def test_cancel_reaches_every_router_and_may_be_repeated(router: RouterStu
     assert router.calls == other.calls == ["DELETE /inference/exe_a.0.0"] * 2
 
 
-async def test_find_asks_all_and_says_where_it_stands(router: RouterStub, other: RouterStub) -> None:
+async def test_find_searches_all_routers(router: RouterStub, other: RouterStub) -> None:
     async with RouterClient([router.url, other.url], "t") as client:
         assert await client.find("exe_a.0.0") is None
         other.known["exe_a.0.0"] = {
@@ -255,7 +247,7 @@ async def test_find_asks_all_and_says_where_it_stands(router: RouterStub, other:
     assert found.position == 4
 
 
-async def test_status_names_the_router_that_is_away(router: RouterStub) -> None:
+async def test_status_names_the_unavailable_router(router: RouterStub) -> None:
     away = closed_port()
     async with RouterClient([router.url, away], "t") as client:
         here, gone = await client.status()

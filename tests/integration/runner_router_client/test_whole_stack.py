@@ -47,7 +47,7 @@ async def test_the_router_runs_refuses_and_cancels(stack: RunningStack, router: 
         assert (await running).state is InferenceState.CANCELLED
 
 
-async def test_an_inference_outlives_the_router(stack: RunningStack, router: RouterClient) -> None:
+async def test_an_inference_survives_a_router_restart(stack: RunningStack, router: RouterClient) -> None:
     held = request(model="sdxl")
     with stack.held("gpusim-us"):
         running = asyncio.ensure_future(router.infer(held))

@@ -19,7 +19,7 @@ from tests.integration.runner_store.harness import (
 )
 
 
-async def test_a_claim_hands_out_all_that_working_on_the_job_needs(harness: StoreHarness) -> None:
+async def test_a_claim_returns_everything_the_worker_needs(harness: StoreHarness) -> None:
     job = await harness.submit(MATRIX)
     claimed = await harness.claim("w7")
     assert (claimed.id, claimed.stage, claimed.attempt) == (job, 0, 1)
@@ -38,7 +38,7 @@ async def test_a_claim_has_the_current_weight_of_its_user(harness: StoreHarness)
 
 
 @pytest.mark.parametrize(("submitted", "claimed"), [("", "queue_3"), ("anna", "anna")])
-async def test_a_claim_writes_down_the_lane_that_the_queue_has_chosen(
+async def test_a_claim_stores_the_lane_that_the_queue_has_chosen(
     harness: StoreHarness, submitted: str, claimed: str
 ) -> None:
     job = await harness.submit(lane=submitted)
@@ -47,7 +47,7 @@ async def test_a_claim_writes_down_the_lane_that_the_queue_has_chosen(
     assert (await harness.job(job)).lane == claimed
 
 
-async def test_a_message_delivered_twice_makes_the_first_worker_harmless(harness: StoreHarness) -> None:
+async def test_a_second_delivery_fences_the_first_worker(harness: StoreHarness) -> None:
     await harness.submit()
     (message,) = await harness.messages()
     (first,) = await harness.claims.claim([message], "w1")
@@ -58,7 +58,7 @@ async def test_a_message_delivered_twice_makes_the_first_worker_harmless(harness
     assert (await harness.executions(second.id))[0].output == {"text": "answer"}
 
 
-async def test_a_worker_that_lost_its_fence_can_change_nothing_at_all(harness: StoreHarness) -> None:
+async def test_a_worker_with_an_old_fence_changes_nothing(harness: StoreHarness) -> None:
     job = await harness.submit(MATRIX)
     (message,) = await harness.messages()
     (first,) = await harness.claims.claim([message], "w1")
@@ -83,7 +83,7 @@ async def test_a_copy_of_an_old_message_is_recognised_by_its_generation(harness:
     assert len(await harness.claims.claim([old, new], "w2")) == 1
 
 
-async def test_a_finished_or_cancelled_job_is_not_handed_out(harness: StoreHarness) -> None:
+async def test_a_finished_or_cancelled_job_is_not_claimed(harness: StoreHarness) -> None:
     await harness.submit()
     cancelled = await harness.submit()
     messages = await harness.messages()
@@ -93,7 +93,7 @@ async def test_a_finished_or_cancelled_job_is_not_handed_out(harness: StoreHarne
     assert await harness.claims.claim(messages, "w1") == []
 
 
-async def test_many_are_claimed_at_once_and_by_one_worker_each(harness: StoreHarness) -> None:
+async def test_each_of_many_jobs_is_claimed_by_one_worker(harness: StoreHarness) -> None:
     jobs = [await harness.submit() for _ in range(40)]
     messages = await harness.messages()
     halves = await asyncio.gather(
@@ -103,7 +103,7 @@ async def test_many_are_claimed_at_once_and_by_one_worker_each(harness: StoreHar
     assert sorted(claimed) == sorted(jobs)
 
 
-async def test_the_same_messages_claimed_by_two_in_opposite_order_do_not_block_each_other(
+async def test_claims_in_opposite_order_do_not_deadlock(
     harness: StoreHarness,
 ) -> None:
     for _ in range(30):
@@ -166,7 +166,7 @@ async def test_claims_in_a_row_without_progress_are_counted(harness: StoreHarnes
     assert again.deliveries == 2  # the last claim made progress, and this one is the second
 
 
-async def test_the_last_allowed_delivery_still_works(harness: StoreHarness) -> None:
+async def test_the_last_allowed_delivery_is_processed(harness: StoreHarness) -> None:
     await harness.submit()
     (message,) = await harness.messages()
     deliveries = [await harness.claims.claim([message], "w1") for _ in range(MAX_DELIVERIES)]

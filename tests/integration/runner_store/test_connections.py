@@ -22,7 +22,7 @@ def impatient() -> DatabaseTimeouts:
     return DatabaseTimeouts(free_connection_s=0.2)
 
 
-async def test_who_comes_after_another_gets_the_same_connection(database_url: str) -> None:
+async def test_a_released_connection_is_reused(database_url: str) -> None:
     database = Database(database_url, size=4)
     await database.open()
     first = await database.fetchval(BACKEND)
@@ -30,7 +30,7 @@ async def test_who_comes_after_another_gets_the_same_connection(database_url: st
     await database.close()
 
 
-async def test_many_share_few(database_url: str) -> None:
+async def test_many_callers_share_few_connections(database_url: str) -> None:
     database = Database(database_url, size=2)
     await database.open()
     backends = await asyncio.gather(*(database.fetchval(BACKEND) for _ in range(50)))
@@ -38,7 +38,7 @@ async def test_many_share_few(database_url: str) -> None:
     await database.close()
 
 
-async def test_who_waits_in_vain_is_told_and_the_next_is_served(
+async def test_a_timeout_of_the_pool_is_reported_and_the_next_caller_served(
     database_url: str, impatient: DatabaseTimeouts
 ) -> None:
     database = Database(database_url, size=1, timeouts=impatient)
@@ -50,7 +50,7 @@ async def test_who_waits_in_vain_is_told_and_the_next_is_served(
     await database.close()
 
 
-async def test_one_that_the_server_ended_is_replaced(database_url: str) -> None:
+async def test_a_connection_that_the_server_closed_is_replaced(database_url: str) -> None:
     database, other = Database(database_url, size=2), Database(database_url, size=1)
     await database.open()
     await other.open()
@@ -66,7 +66,7 @@ async def test_one_that_the_server_ended_is_replaced(database_url: str) -> None:
     await database.close()
 
 
-async def test_one_that_was_left_amid_a_transaction_is_not_handed_on_like_that(database_url: str) -> None:
+async def test_a_connection_in_a_transaction_is_not_reused(database_url: str) -> None:
     database = Database(database_url, size=1)
     await database.open()
     async with database.acquire() as connection:
@@ -76,7 +76,7 @@ async def test_one_that_was_left_amid_a_transaction_is_not_handed_on_like_that(d
     await database.close()
 
 
-async def test_a_caller_that_gives_up_amid_a_statement_leaves_a_clean_connection(database_url: str) -> None:
+async def test_a_cancelled_statement_leaves_a_clean_connection(database_url: str) -> None:
     database, other = Database(database_url, size=1), Database(database_url, size=1)
     await database.open()
     await other.open()
@@ -90,7 +90,7 @@ async def test_a_caller_that_gives_up_amid_a_statement_leaves_a_clean_connection
     await database.close()
 
 
-async def test_closing_waits_for_those_in_use(database_url: str) -> None:
+async def test_closing_waits_for_connections_in_use(database_url: str) -> None:
     database = Database(database_url, size=2)
     await database.open()
     async with database.acquire():
@@ -101,7 +101,7 @@ async def test_closing_waits_for_those_in_use(database_url: str) -> None:
         await closing
 
 
-async def test_a_table_that_changed_under_a_statement_is_no_fault_of_the_statement(database_url: str) -> None:
+async def test_a_statement_is_prepared_again_after_a_change_of_its_table(database_url: str) -> None:
     """As when a migration runs beside: inside a transaction the driver cannot prepare it again by itself."""
     database = Database(database_url, size=1)
     await database.open()
@@ -131,7 +131,7 @@ async def test_a_full_disk_is_reported_although_reads_succeed(database_url: str)
     await database.close()
 
 
-async def test_a_server_that_is_too_old_is_not_called_unmigrated(database_url: str) -> None:
+async def test_a_server_that_is_too_old_is_named(database_url: str) -> None:
     """PostgreSQL 16 refuses the setting `transaction_timeout` as this one refuses an unknown setting."""
     with pytest.raises(asyncpg.exceptions.UndefinedObjectError) as refused:
         await asyncpg.connect(database_url, server_settings={"setting_of_a_later_version": "1"})

@@ -42,7 +42,7 @@ async def test_a_queued_job_is_cancelled_and_stays_readable(harness: StoreHarnes
     assert await harness.events(job) == ["JOB_QUEUED", "JOB_CANCELLED"]
 
 
-async def test_cancelling_a_running_job_names_what_may_run_and_late_results_change_nothing(
+async def test_cancelling_a_running_job_returns_its_executions(
     harness: StoreHarness,
 ) -> None:
     job = await harness.submit(MATRIX)
@@ -59,7 +59,7 @@ async def test_cancelling_a_running_job_names_what_may_run_and_late_results_chan
     assert (head.state, head.completed, head.cancelled) == (JobState.CANCELLED, 1, 3)
 
 
-async def test_cancelling_twice_changes_nothing_and_a_finished_job_cannot_be_cancelled(
+async def test_a_cancelled_or_finished_job_cannot_be_cancelled_again(
     harness: StoreHarness,
 ) -> None:
     job = await harness.submit()
@@ -75,7 +75,7 @@ async def test_cancelling_twice_changes_nothing_and_a_finished_job_cannot_be_can
     assert raised.value.state is JobState.COMPLETED
 
 
-async def test_cancel_and_the_result_at_the_same_moment_have_one_winner(harness: StoreHarness) -> None:
+async def test_a_concurrent_cancel_and_result_have_one_effect(harness: StoreHarness) -> None:
     for _ in range(10):
         job = await harness.submit()
         claimed = await harness.claim()
@@ -92,7 +92,7 @@ async def test_cancel_and_the_result_at_the_same_moment_have_one_winner(harness:
 
 
 @pytest.mark.parametrize("action", ["cancel", "resume"])
-async def test_another_user_s_job_is_not_there(harness: StoreHarness, action: str) -> None:
+async def test_another_users_job_is_not_found_by_a_command(harness: StoreHarness, action: str) -> None:
     job = await harness.submit()
     with pytest.raises(JobNotFoundError):
         await getattr(harness.jobs, action)(job, STRANGER)
@@ -101,7 +101,7 @@ async def test_another_user_s_job_is_not_there(harness: StoreHarness, action: st
     assert (await harness.job(job)).head.state is JobState.QUEUED
 
 
-async def test_resuming_runs_what_failed_and_keeps_what_finished(harness: StoreHarness) -> None:
+async def test_a_resume_runs_failed_and_keeps_completed_executions(harness: StoreHarness) -> None:
     job = await harness.dead(MATRIX, "a", "b", "never", "later")
     await harness.jobs.resume(job, USER)
     record = await harness.job(job)
@@ -129,14 +129,14 @@ async def test_a_pipeline_resumes_from_its_failed_step(harness: StoreHarness) ->
     assert (await harness.job(job)).head.state is JobState.COMPLETED
 
 
-async def test_what_failed_for_good_or_did_not_fail_cannot_be_resumed(harness: StoreHarness) -> None:
+async def test_only_jobs_with_a_retryable_failure_are_resumed(harness: StoreHarness) -> None:
     with pytest.raises(NotRetryableError):
         await harness.jobs.resume(await harness.dead(GENERATION, "never"), USER)
     with pytest.raises(JobStateError):
         await harness.jobs.resume(await harness.submit(), USER)
 
 
-async def test_resuming_twice_at_once_queues_once(harness: StoreHarness) -> None:
+async def test_concurrent_resumes_queue_once(harness: StoreHarness) -> None:
     job = await harness.dead(GENERATION, "later")
     results = await asyncio.gather(
         *(harness.jobs.resume(job, USER) for _ in range(5)), return_exceptions=True
@@ -165,7 +165,7 @@ async def test_a_retry_that_succeeds_completes_the_job(harness: StoreHarness) ->
     assert len(await harness.queries.attempts(job, 0, 1)) == POLICY.retries + 1
 
 
-async def test_retrying_what_is_in_flight_or_completed_starts_no_second_run(harness: StoreHarness) -> None:
+async def test_retrying_a_running_or_completed_execution_starts_no_run(harness: StoreHarness) -> None:
     job = await harness.dead(MATRIX, "a", "later", "c", "d")
     assert (await harness.jobs.retry(job, 0, 0, USER)).state is ExecutionState.COMPLETED
     first, *others = await asyncio.gather(*(harness.jobs.retry(job, 0, 1, USER) for _ in range(5)))
@@ -173,7 +173,7 @@ async def test_retrying_what_is_in_flight_or_completed_starts_no_second_run(harn
     assert len(await harness.published()) == 1
 
 
-async def test_two_failed_executions_are_retried_one_after_another_and_run_together(
+async def test_two_retried_executions_run_in_one_delivery(
     harness: StoreHarness,
 ) -> None:
     job = await harness.dead(MATRIX, "a", "later", "c", "later")
@@ -186,7 +186,7 @@ async def test_two_failed_executions_are_retried_one_after_another_and_run_toget
     assert (await harness.job(job)).head.state is JobState.COMPLETED
 
 
-async def test_what_its_running_job_has_given_up_on_is_not_said_to_run(harness: StoreHarness) -> None:
+async def test_a_failed_execution_of_a_running_job_is_not_running(harness: StoreHarness) -> None:
     job = await harness.dead(MATRIX, "a", "later", "c", "later")
     await harness.jobs.retry(job, 0, 1, USER)
     claimed = await harness.claim()
@@ -208,7 +208,7 @@ async def test_retries_are_used_up_after_three(harness: StoreHarness) -> None:
     assert (raised.value.retry_attempt, raised.value.max_attempts) == (3, 3)
 
 
-async def test_what_cannot_be_retried_says_why(harness: StoreHarness) -> None:
+async def test_a_refused_retry_has_a_reason(harness: StoreHarness) -> None:
     refused = await harness.dead(GENERATION, "never")
     with pytest.raises(NotRetryableError):
         await harness.jobs.retry(refused, 0, 0, USER)
@@ -220,7 +220,7 @@ async def test_what_cannot_be_retried_says_why(harness: StoreHarness) -> None:
         await harness.jobs.retry(cancelled, 0, 0, USER)
 
 
-async def test_requeueing_dead_letters_resets_attempts_and_runs_even_what_failed_for_good(
+async def test_requeued_dead_letters_run_permanent_failures_again(
     harness: StoreHarness,
 ) -> None:
     jobs = [await harness.dead(GENERATION, outcome) for outcome in ("never", "later", "never")]
@@ -238,7 +238,7 @@ async def test_requeueing_dead_letters_resets_attempts_and_runs_even_what_failed
     assert (await harness.job(jobs[2])).head.state is JobState.COMPLETED
 
 
-async def test_a_requeued_job_runs_what_was_cancelled_at_the_router_too(harness: StoreHarness) -> None:
+async def test_a_requeued_job_runs_executions_cancelled_at_the_router(harness: StoreHarness) -> None:
     job = await harness.submit(MATRIX)
     claimed = await harness.claim()
     *done, last = run_reports(claimed, ["a", "b", "c", "d"])
@@ -265,7 +265,7 @@ async def test_dead_letters_are_paged_newest_first_and_purged(harness: StoreHarn
     assert (await harness.job(jobs[0])).head.state is JobState.FAILED
 
 
-async def test_the_list_goes_on_when_the_letters_of_the_page_before_are_gone(harness: StoreHarness) -> None:
+async def test_the_list_continues_after_removed_dead_letters(harness: StoreHarness) -> None:
     jobs = [await harness.dead(GENERATION, "never") for _ in range(4)]
     first = await harness.dead_letters.page(None, 2)
     await harness.dead_letters.requeue([letter.job for letter in first])
@@ -273,7 +273,7 @@ async def test_the_list_goes_on_when_the_letters_of_the_page_before_are_gone(har
     assert [letter.job for letter in second] == [jobs[1], jobs[0]]
 
 
-async def test_requeueing_all_comes_to_an_end_though_they_die_again_at_once(harness: StoreHarness) -> None:
+async def test_requeueing_all_ends_although_jobs_die_again(harness: StoreHarness) -> None:
     jobs = [await harness.dead(GENERATION, "never") for _ in range(3)]
     hasty = HastyLetters(harness)
     assert sorted(await hasty.requeue(None)) == sorted(jobs)
@@ -299,7 +299,7 @@ class HastyLetters(PostgresDeadLetters):
         return requeued
 
 
-async def test_a_letter_whose_job_was_resumed_is_gone(harness: StoreHarness) -> None:
+async def test_a_resumed_job_has_no_dead_letter(harness: StoreHarness) -> None:
     job = await harness.dead(GENERATION, "later")
     await harness.jobs.resume(job, USER)
     assert await harness.dead_letters.requeue([job]) == []

@@ -18,7 +18,7 @@ from tests.integration.runner_store.harness import StoreHarness, judged
 HASTY = DatabaseTimeouts(connect_s=0.3, free_connection_s=0.3, command_s=0.3)
 
 
-async def test_waits_are_bounded_while_it_stands_still_and_it_goes_on_afterwards() -> None:
+async def test_waits_are_bounded_while_postgres_is_frozen() -> None:
     with scratch_home() as home:
         password = Secrets.fresh().postgres_password
         async with EmbeddedPostgres(home, password=password, settings=FAST) as postgres:

@@ -20,7 +20,7 @@ from tests.integration.runner_store.harness import GENERATION, MATRIX, USER, Sto
 from tests.integration.runner_store.statements import AGE_JOB, LATE_MESSAGE
 
 
-async def test_what_a_publisher_took_is_back_when_it_fails(harness: StoreHarness) -> None:
+async def test_entries_of_a_failed_publisher_are_kept(harness: StoreHarness) -> None:
     job = await harness.submit()
 
     async def fail() -> None:
@@ -50,7 +50,7 @@ async def test_a_row_that_commits_late_is_not_skipped(harness: StoreHarness) -> 
     assert [entry.message.job for entry in await harness.published()] == [late]
 
 
-async def test_lag_is_the_number_and_age_of_what_waits(harness: StoreHarness) -> None:
+async def test_lag_is_the_number_and_age_of_unpublished_rows(harness: StoreHarness) -> None:
     assert await harness.outbox.lag() == type(await harness.outbox.lag())(0, 0.0)
     await harness.submit()
     lag = await harness.outbox.lag()
@@ -83,7 +83,7 @@ async def test_every_live_job_is_paged_once_and_no_other(harness: StoreHarness) 
     assert {message.job for message in found} == expected
 
 
-async def test_a_live_page_says_where_the_message_belongs(harness: StoreHarness) -> None:
+async def test_a_live_page_has_the_place_of_each_message(harness: StoreHarness) -> None:
     waiting, retrying, processing = [await harness.submit() for _ in range(3)]
     messages = {message.job: message for message in await harness.messages()}
     claimed = await harness.claims.claim([messages[retrying], messages[processing]], "w")
@@ -96,14 +96,14 @@ async def test_a_live_page_says_where_the_message_belongs(harness: StoreHarness)
     assert (rows[waiting].retry_at, rows[waiting].processing) == (None, False)
 
 
-async def test_jobs_whose_message_is_still_in_the_outbox_are_not_called_lost(harness: StoreHarness) -> None:
+async def test_unpublished_jobs_are_not_listed_as_lost(harness: StoreHarness) -> None:
     published = await harness.submit()
     await harness.published()
     await harness.submit()
     assert [message.job for message in await live(harness)] == [published]
 
 
-async def test_republishing_queues_what_is_still_live_under_the_same_generation(
+async def test_only_live_jobs_of_the_same_generation_are_republished(
     harness: StoreHarness,
 ) -> None:
     waiting, done, retrying = [await harness.submit() for _ in range(3)]
@@ -127,7 +127,7 @@ async def test_dead_letters_are_mirrored_again(harness: StoreHarness) -> None:
     ]
 
 
-async def test_promotion_raises_those_that_waited_long_and_moves_their_one_message(
+async def test_promotion_moves_the_one_message_of_old_jobs(
     harness: StoreHarness,
 ) -> None:
     old, young, running = [await harness.submit() for _ in range(3)]
@@ -157,7 +157,7 @@ async def test_two_promoters_at_once_promote_each_job_once(harness: StoreHarness
     assert len(await harness.published()) == sum(counts)
 
 
-async def test_retention_deletes_by_age_and_only_what_has_finished(harness: StoreHarness) -> None:
+async def test_retention_deletes_finished_jobs_by_age(harness: StoreHarness) -> None:
     finished, alive = await harness.dead(MATRIX, "a", "b", "c", "never"), await harness.submit()
     retention = Retention(harness.retention, RetentionConfig(events_s=3600, idempotency_s=3600, jobs_s=7200))
     assert (await retention.run_once()).count == 0
@@ -183,7 +183,7 @@ async def test_a_job_queued_again_since_it_was_found_is_kept(harness: StoreHarne
     assert "JOB_QUEUED" in await harness.events(job.id)
 
 
-async def test_idempotency_keys_are_freed_when_they_are_old(harness: StoreHarness) -> None:
+async def test_old_idempotency_keys_are_freed(harness: StoreHarness) -> None:
     job = await harness.submit(idempotency_key="k", request_hash=b"h")
     await harness.database.execute(AGE_JOB, job, timedelta(days=2))
     assert await Retention(harness.retention, RetentionConfig()).run_once() == RunResult(1)

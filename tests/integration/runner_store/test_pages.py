@@ -32,7 +32,7 @@ def change_after_first_statement(
     monkeypatch.setattr(harness.database, "fetch", fetch_and_change)
 
 
-async def test_a_job_that_ends_while_a_page_is_read_is_on_it_as_it_was(
+async def test_a_job_that_ends_during_a_read_is_on_the_page(
     harness: StoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await harness.submit()
@@ -41,7 +41,7 @@ async def test_a_job_that_ends_while_a_page_is_read_is_on_it_as_it_was(
     assert await page(harness, JobState.PROCESSING, JobState.COMPLETED) == {job: JobState.PROCESSING}
 
 
-async def test_a_job_that_is_resumed_while_a_page_is_read_is_on_it_as_it_was(
+async def test_a_job_resumed_during_a_read_is_on_the_page(
     harness: StoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await harness.dead(GENERATION, "later")
@@ -49,7 +49,7 @@ async def test_a_job_that_is_resumed_while_a_page_is_read_is_on_it_as_it_was(
     assert await page(harness, JobState.QUEUED, JobState.FAILED) == {job: JobState.FAILED}
 
 
-async def test_any_states_have_their_jobs_newest_first(harness: StoreHarness) -> None:
+async def test_jobs_of_any_states_are_listed_newest_first(harness: StoreHarness) -> None:
     jobs: dict[JobId, JobState] = {}
     for _ in range(2):
         jobs[await harness.dead(GENERATION, "never")] = JobState.FAILED

@@ -67,14 +67,12 @@ async def generic_plan(harness: StoreHarness, statement: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("file", "name"), HOT)
-async def test_a_hot_statement_reads_no_table_from_end_to_end(
-    harness: StoreHarness, file: str, name: str
-) -> None:
+async def test_hot_statements_scan_no_whole_table(harness: StoreHarness, file: str, name: str) -> None:
     plan = await generic_plan(harness, statements(file)[name])
     assert not set(scans(plan)) & BIG
 
 
-async def test_the_claim_still_goes_by_key_when_many_jobs_wait(harness: StoreHarness) -> None:
+async def test_the_claim_uses_the_key_when_many_jobs_wait(harness: StoreHarness) -> None:
     user = new_uuid()
     await harness.submissions.submit([new_job(user=user) for _ in range(5_000)])
     plan = await generic_plan(harness, statements("claims")["claim"])
@@ -84,7 +82,7 @@ async def test_the_claim_still_goes_by_key_when_many_jobs_wait(harness: StoreHar
 
 
 @pytest.mark.parametrize("name", ["live_page", "oldest", "promote"])
-async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(harness: StoreHarness, name: str) -> None:
+async def test_the_oldest_waiting_job_is_found_by_index(harness: StoreHarness, name: str) -> None:
     """The gauge of the oldest job once read all of them, every 15 seconds."""
     await harness.submissions.submit([new_job(user=new_uuid()) for _ in range(5_000)])
     plan = await generic_plan(harness, statements("reconcile")[name])
@@ -95,7 +93,7 @@ async def test_who_waits_longest_is_looked_up_when_many_jobs_wait(harness: Store
 
 @pytest.mark.parametrize("history", [0, 1_000])
 @pytest.mark.parametrize(("file", "name"), [("job_queries", "page"), ("submissions", "used")])
-async def test_all_jobs_of_a_user_are_read_along_two_indexes_no_further_than_needed(
+async def test_a_page_of_a_users_jobs_merges_two_index_scans(
     harness: StoreHarness, file: str, name: str, history: int
 ) -> None:
     """No index has them all: those that live and those that ended are merged, each from its newest on."""
@@ -105,7 +103,7 @@ async def test_all_jobs_of_a_user_are_read_along_two_indexes_no_further_than_nee
 
 
 @pytest.mark.parametrize("history", [0, 1_000])
-async def test_rare_states_are_not_looked_for_in_a_long_history(harness: StoreHarness, history: int) -> None:
+async def test_rare_states_do_not_scan_a_long_history(harness: StoreHarness, history: int) -> None:
     """States that were not requested are not scanned: their branch has a one-time filter."""
     await live_and_end(harness, history)
     plan = await generic_plan(harness, statements("job_queries")["page_in_states"])
@@ -147,7 +145,7 @@ def nodes(plan: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return found
 
 
-async def test_a_claim_touches_no_index(harness: StoreHarness) -> None:
+async def test_a_claim_updates_no_index(harness: StoreHarness) -> None:
     """No index may name a column that a claim changes, not even in its condition.
 
     And every page must have room for the second version of all its rows, which has the name of a worker.

@@ -22,7 +22,7 @@ from tests.integration.runner_store.harness import (
 )
 
 
-async def test_a_generation_that_completes_at_the_first_try_is_whole_in_one_write(
+async def test_a_generation_completes_in_one_write(
     harness: StoreHarness,
 ) -> None:
     job = await harness.submit()
@@ -79,7 +79,7 @@ async def test_an_empty_answer_is_completed(harness: StoreHarness, nothing: obje
     assert (execution.newest.state, execution.output) == (ExecutionState.COMPLETED, nothing)
 
 
-async def test_an_answer_with_a_nul_or_any_other_letter_is_stored(harness: StoreHarness) -> None:
+async def test_an_output_with_any_character_is_stored(harness: StoreHarness) -> None:
     job = await harness.submit()
     await harness.run(await harness.claim(), "a\0b\x1f\ufffe🦜")
     assert (await harness.executions(job))[0].output == {"text": "a\0b\x1f\ufffe🦜"}
@@ -115,7 +115,7 @@ async def test_a_completed_execution_is_never_overwritten(harness: StoreHarness)
     assert (execution.newest.state, execution.output) == (ExecutionState.COMPLETED, {"text": "first"})
 
 
-async def test_retryable_failures_wait_for_their_turn_and_completed_ones_are_kept(
+async def test_retryable_failures_wait_and_completed_executions_are_kept(
     harness: StoreHarness,
 ) -> None:
     job = await harness.submit(MATRIX)
@@ -137,7 +137,7 @@ async def test_retryable_failures_wait_for_their_turn_and_completed_ones_are_kep
     assert entry.not_before == pytest.approx(record.next_attempt_at.timestamp(), abs=0.001)
 
 
-async def test_a_retry_runs_only_what_was_retryable_and_keeps_the_failed_attempt(
+async def test_a_retry_runs_retryable_failures_and_keeps_the_attempt(
     harness: StoreHarness,
 ) -> None:
     job = await harness.submit(MATRIX)
@@ -153,7 +153,7 @@ async def test_a_retry_runs_only_what_was_retryable_and_keeps_the_failed_attempt
     assert earlier.failure is not None
 
 
-async def test_a_job_is_not_done_while_a_retry_of_one_region_is_under_way(harness: StoreHarness) -> None:
+async def test_a_job_is_live_while_a_region_is_retried(harness: StoreHarness) -> None:
     """A job was once completed 83 seconds before its last region had finished."""
     job = await harness.submit(MATRIX)
     await harness.run(await harness.claim(), "a", "later", "c", "d")
@@ -168,7 +168,7 @@ async def test_a_job_is_not_done_while_a_retry_of_one_region_is_under_way(harnes
     assert (await harness.job(job)).head.state is JobState.COMPLETED
 
 
-async def test_a_postponed_job_is_charged_no_attempt(harness: StoreHarness) -> None:
+async def test_a_deferred_job_is_charged_no_attempt(harness: StoreHarness) -> None:
     job = await harness.submit(MATRIX)
     claimed = await harness.claim()
     await harness.claims.record([StageReport(claimed, verdict=Deferred(5.0, "the router is full"))])
@@ -182,7 +182,7 @@ async def test_a_postponed_job_is_charged_no_attempt(harness: StoreHarness) -> N
     assert await harness.database.fetchval("SELECT deliveries FROM jobs WHERE id = $1", job) == 1
 
 
-async def test_permanent_failure_is_dead_at_once_and_mirrored(harness: StoreHarness) -> None:
+async def test_a_permanent_failure_is_a_dead_letter_at_once(harness: StoreHarness) -> None:
     job = await harness.submit()
     await harness.run(await harness.claim(), "never")
     head = (await harness.job(job)).head
@@ -193,7 +193,7 @@ async def test_permanent_failure_is_dead_at_once_and_mirrored(harness: StoreHarn
     assert (letter.job, letter.reason, letter.failure.code) == (job, "permanent_failure", "refused")
 
 
-async def test_advancing_a_pipeline_is_one_write_result_next_stage_and_message(harness: StoreHarness) -> None:
+async def test_a_pipeline_advances_in_one_write(harness: StoreHarness) -> None:
     job = await harness.submit(PIPELINE)
     await harness.run(await harness.claim(), "a shining city")
     record = await harness.job(job)
@@ -228,7 +228,7 @@ async def test_a_failed_step_keeps_the_results_of_the_earlier_ones(harness: Stor
     assert record.context == {"enhance": {"text": "a shining city"}}
 
 
-async def test_steps_that_a_failed_pipeline_never_came_to_count_as_cancelled(harness: StoreHarness) -> None:
+async def test_steps_that_never_ran_count_as_cancelled(harness: StoreHarness) -> None:
     job = await harness.submit(PIPELINE)
     await harness.run(await harness.claim(), "never")
     head = (await harness.job(job)).head
@@ -253,7 +253,7 @@ async def test_many_jobs_of_all_kinds_share_one_write(harness: StoreHarness) -> 
     assert await harness.executions(jobs[4]) == {}
 
 
-async def test_generations_of_several_fences_share_one_write_and_each_is_held_to_its_own(
+async def test_each_report_of_a_shared_write_is_checked_by_its_fence(
     harness: StoreHarness,
 ) -> None:
     jobs = [await harness.submit() for _ in range(4)]
@@ -270,7 +270,7 @@ async def test_generations_of_several_fences_share_one_write_and_each_is_held_to
     assert outputs == {**expected, again[0].id: ["new"], again[1].id: []}
 
 
-async def test_counts_add_up_whatever_the_order_of_writes(harness: StoreHarness) -> None:
+async def test_counts_do_not_depend_on_the_order_of_writes(harness: StoreHarness) -> None:
     jobs: list[JobId] = [await harness.submit(MATRIX) for _ in range(5)]
     claimed = await harness.claims.claim(await harness.messages(), "w")
     reports = [judged(one, "a", "b", "never", "d") for one in claimed]
@@ -284,7 +284,7 @@ async def test_counts_add_up_whatever_the_order_of_writes(harness: StoreHarness)
         assert (head.state, head.completed, head.failed) == (JobState.PARTIAL, 3, 1)
 
 
-async def test_the_events_of_a_job_that_is_removed_meanwhile_are_gone(harness: StoreHarness) -> None:
+async def test_reports_of_a_removed_job_store_no_events(harness: StoreHarness) -> None:
     job = await harness.submit()
     await harness.run(await harness.claim(), "x")
     seen = await harness.job(job)

@@ -9,7 +9,7 @@ from tests.integration.runner_store.statements import ROOM
 JOBS = 20_000
 
 
-async def test_a_waiting_job_takes_at_most_a_kilobyte_besides_its_input(harness: StoreHarness) -> None:
+async def test_a_waiting_job_takes_at_most_a_kilobyte_without_its_input(harness: StoreHarness) -> None:
     users = [UserId(new_uuid()) for _ in range(50)]
     empty = await harness.database.fetchval(ROOM)
     for start in range(0, JOBS, 1_000):

@@ -34,7 +34,7 @@ async def test_jobs_of_a_batch_carry_its_name_until_they_have_a_lane(harness: St
     assert [entry.batch for entry in entries] == [batch_of(second), None, None]
 
 
-async def test_a_new_job_is_queued_and_has_told_so(harness: StoreHarness) -> None:
+async def test_a_new_job_is_queued_and_has_its_first_event(harness: StoreHarness) -> None:
     job = await harness.submit(MATRIX)
     record = await harness.job(job)
     assert (record.head.state, record.head.total, record.head.attempt) == (JobState.QUEUED, 4, 1)
@@ -79,7 +79,7 @@ async def test_keys_of_other_users_are_other_keys(harness: StoreHarness) -> None
     assert answer.created
 
 
-async def test_twenty_at_once_with_the_same_key_make_one_job(harness: StoreHarness) -> None:
+async def test_concurrent_requests_with_one_key_make_one_job(harness: StoreHarness) -> None:
     jobs = [new_job(idempotency_key="k", request_hash=b"h") for _ in range(20)]
     answers = await asyncio.gather(*(harness.submissions.submit([job]) for job in jobs))
     ids = {answer.id for (answer,) in answers if isinstance(answer, Submitted)}
@@ -101,7 +101,7 @@ async def test_a_batch_under_a_key_is_stored_once_as_a_whole(harness: StoreHarne
     assert len(await harness.published()) == 5
 
 
-async def test_a_write_that_fails_leaves_neither_jobs_nor_messages(harness: StoreHarness) -> None:
+async def test_a_failed_write_leaves_neither_jobs_nor_messages(harness: StoreHarness) -> None:
     stored = await harness.submit()
     await harness.published()
     with pytest.raises(asyncpg.UniqueViolationError):
@@ -127,7 +127,7 @@ async def test_concurrent_requests_share_transactions_and_keep_their_own_errors(
     await commits.close()
 
 
-async def test_a_job_that_is_read_by_text_survives_any_input(harness: StoreHarness) -> None:
+async def test_any_input_is_stored_and_read_unchanged(harness: StoreHarness) -> None:
     odd = {
         "prompt": "emoji 🦜, quotes \" ' \\ and \u2028 lines",
         "n": 2**53 + 1,

@@ -32,7 +32,7 @@ async def catalogue(url: str) -> list[tuple[str, ...]]:
         await connection.close()
 
 
-async def test_back_to_nothing_and_forward_again_gives_the_same_database(empty_database_url: str) -> None:
+async def test_down_and_up_give_the_same_schema(empty_database_url: str) -> None:
     await migrate.upgrade(empty_database_url)
     forward = await catalogue(empty_database_url)
     assert {"jobs", "outbox", "executions", "credit_ledger"} <= {row[1] for row in forward}
@@ -48,7 +48,7 @@ async def test_the_version_is_the_head_once_migrated(empty_database_url: str) ->
     assert await migrate.current(empty_database_url) == head()
 
 
-async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> None:
+async def test_concurrent_migrations_are_serialised(empty_database_url: str) -> None:
     environment = {**os.environ, "DATABASE_URL": empty_database_url}
     started = [
         await asyncio.create_subprocess_exec(
@@ -60,7 +60,7 @@ async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> No
     assert await migrate.current(empty_database_url) == head()
 
 
-async def test_a_newer_version_is_left_alone_and_said(empty_database_url: str) -> None:
+async def test_a_newer_version_is_reported_and_unchanged(empty_database_url: str) -> None:
     await migrate.upgrade(empty_database_url)
     connection = await asyncpg.connect(empty_database_url)
     try:
@@ -103,7 +103,7 @@ async def test_every_statement_of_the_store_fits_the_newest_version(database_url
         ("api_keys", "scopes", Scope),
     ],
 )
-async def test_the_words_that_the_schema_allows_are_those_of_the_code(
+async def test_allowed_values_of_the_schema_are_those_of_the_code(
     database_url: str, table: str, column: str, words: type[StrEnum]
 ) -> None:
     connection = await asyncpg.connect(database_url)

@@ -35,7 +35,7 @@ def waiting_bytes(pipe: int) -> int:
     return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))[0])
 
 
-async def test_one_that_is_stopped_while_it_speaks_is_heard_to_the_end(address: str) -> None:
+async def test_output_is_complete_when_the_generator_is_stopped_while_writing(address: str) -> None:
     """Without a buffer, Python takes a write for done that a signal has cut short where the pipe was full.
 
     What fits into PIPE_BUF is written whole or not at all.

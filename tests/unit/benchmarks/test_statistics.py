@@ -44,12 +44,12 @@ def test_quartiles_enclose_the_median(values: list[float]) -> None:
     assert min(values) <= spread.low <= spread.median <= spread.high <= max(values)
 
 
-def test_nothing_has_no_spread() -> None:
+def test_no_values_have_no_spread() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Spread.of([])
 
 
-def test_everybody_runs_once_a_round_and_the_seed_repeats_the_order() -> None:
+def test_each_round_has_every_name_once_in_a_repeatable_order() -> None:
     names = list("abcdefgh")
 
     first, again = list(shuffled_rounds(names, 5, seed=3)), list(shuffled_rounds(names, 5, seed=3))

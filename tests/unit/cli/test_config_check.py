@@ -13,7 +13,7 @@ SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
 runner = CliRunner()
 
 
-def test_a_right_file_is_ok_and_summed_up() -> None:
+def test_a_valid_file_is_summarised() -> None:
     result = runner.invoke(app, ["config", "check", str(SHIPPED)])
     assert result.exit_code == 0, result.output
     assert "ok" in result.stdout
@@ -36,14 +36,14 @@ def broken(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_wrong_file_is_told_on_standard_error_with_exit_code_1(broken: Path) -> None:
+def test_an_invalid_file_is_reported_on_standard_error(broken: Path) -> None:
     result = runner.invoke(app, ["config", "check", str(broken)])
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "backends.eu-1.region: is not a usable name" in result.stderr
 
 
-def test_a_wrong_file_as_json(broken: Path) -> None:
+def test_an_invalid_file_as_json(broken: Path) -> None:
     result = runner.invoke(app, ["config", "check", "--json", str(broken)])
     assert result.exit_code == 1
     document = json.loads(result.stdout)
@@ -61,7 +61,7 @@ def test_a_key_that_is_not_set_is_a_warning(tmp_path: Path) -> None:
     assert "warning" not in runner.invoke(app, ["config", "check", str(path)], env={"GPU_KEY": "x"}).stdout
 
 
-def test_help_is_enough_to_begin() -> None:
+def test_help_lists_the_commands() -> None:
     result = runner.invoke(app, ["--help"])
     assert result.exit_code == 0
     for word in ("up", "demo", "config", "Exit codes", "--install-completion"):
@@ -73,6 +73,6 @@ def test_wrong_usage_is_exit_code_2() -> None:
     assert runner.invoke(app, ["nonsense"]).exit_code == 2
 
 
-def test_json_asked_for_once_is_not_remembered_by_the_next_command(broken: Path) -> None:
+def test_the_json_option_applies_to_one_command(broken: Path) -> None:
     runner.invoke(app, ["config", "check", "--json", str(broken)])
     assert "error:" in runner.invoke(app, ["config", "check", str(broken)]).stderr

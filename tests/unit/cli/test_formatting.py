@@ -21,11 +21,11 @@ from beacon_cli.formatting import ago, answer, seconds
         (200_000.0, "2 days"),
     ],
 )
-def test_a_span_of_time(value: float | None, shown: str) -> None:
+def test_durations(value: float | None, shown: str) -> None:
     assert seconds(value) == shown
 
 
-def test_a_moment_is_told_from_now() -> None:
+def test_times_are_relative_to_now() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert ago(now - timedelta(seconds=90), now) == "1 min 30 s ago"
     assert ago(now + timedelta(seconds=90), now) == "0.0 s ago"

@@ -14,11 +14,11 @@ def write(home: Path, **values: object) -> dict[str, str]:
     return {"BEACON_HOME": str(home)}
 
 
-def test_without_anything_it_is_the_default_address_and_nobody(tmp_path: Path) -> None:
+def test_the_default_is_the_local_address_without_a_key(tmp_path: Path) -> None:
     assert find_credentials({"BEACON_HOME": str(tmp_path)}) == Credentials(runner_url="http://127.0.0.1:8000")
 
 
-def test_the_file_tells_all(tmp_path: Path) -> None:
+def test_all_values_are_read_from_the_file(tmp_path: Path) -> None:
     environ = write(tmp_path, runner_url="http://r", router_url="http://q", user_key="u", admin_key="a")
     found = find_credentials(environ)
     assert (found.runner_url, found.router_url, found.user_key, found.admin_key) == (
@@ -29,7 +29,7 @@ def test_the_file_tells_all(tmp_path: Path) -> None:
     )
 
 
-def test_the_environment_comes_first(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     environ = write(tmp_path, runner_url="http://r", user_key="u", admin_key="a", service_token="s")
     environ |= {
         "BEACON_RUNNER_URL": "http://other",
@@ -42,7 +42,7 @@ def test_the_environment_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", ""])
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> None:
+def test_an_unusable_file_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "credentials.json").write_text(content, encoding="utf-8")
     with pytest.raises(CredentialsError, match=r"credentials\.json"):
         find_credentials({"BEACON_HOME": str(tmp_path)})
@@ -53,6 +53,6 @@ def test_no_secret_is_shown() -> None:
     assert "beacon_" not in shown
 
 
-def test_an_address_that_is_none_is_said_at_once(tmp_path: Path) -> None:
+def test_an_invalid_address_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CredentialsError, match="BEACON_RUNNER_URL must begin with http"):
         find_credentials({"BEACON_HOME": str(tmp_path), "BEACON_RUNNER_URL": "localhost:8000"})

@@ -40,7 +40,7 @@ def shipped(environ: dict[str, str] | None = None) -> BeaconConfig:
     return load_config(SHIPPED, environ or {})
 
 
-def test_a_model_may_name_the_field_that_says_how_large_a_request_is(copy: Copy) -> None:
+def test_a_model_can_name_the_field_of_the_request_size(copy: Copy) -> None:
     sizes = {name: model.size for name, model in shipped().models.items() if model.size is not None}
     assert sizes == {"music": "duration", "audio": "duration"}
     assert copy.errors('size = "duration"', 'size = ""') == [
@@ -48,7 +48,7 @@ def test_a_model_may_name_the_field_that_says_how_large_a_request_is(copy: Copy)
     ]
 
 
-def test_the_shipped_file_is_right_and_says_what_the_documents_say() -> None:
+def test_the_shipped_file_has_the_documented_values() -> None:
     config = shipped()
     assert {tier: config.tiers[tier].job_class for tier in Tier} == {
         Tier.ADMIN: JobClass.HIGH,
@@ -75,7 +75,7 @@ def test_the_shipped_file_is_right_and_says_what_the_documents_say() -> None:
     ]
 
 
-def test_region_names_are_found_by_any_spelling() -> None:
+def test_region_names_are_case_insensitive_and_have_aliases() -> None:
     names = shipped().region_names
     assert (names["us"], names["us-east"], names["europe"], names["apac"]) == ("US", "US", "EU", "ASIA")
 
@@ -196,12 +196,12 @@ def test_region_names_are_found_by_any_spelling() -> None:
         ("[groups.modal]\ncap = 10", "[groups]\nmodal = 10", "groups.modal: should be a table, not 10"),
     ],
 )
-def test_each_mistake_names_its_key_and_its_reason(copy: Copy, old: str, new: str, expected: str) -> None:
+def test_each_error_names_its_key_and_its_reason(copy: Copy, old: str, new: str, expected: str) -> None:
     errors = copy.errors(old, new)
     assert any(line.startswith(expected) for line in errors), errors
 
 
-def test_all_mistakes_are_told_at_once(copy: Copy) -> None:
+def test_all_errors_are_reported_together(copy: Copy) -> None:
     errors = copy.errors('class = "high"\nstarvation_bound_s = 30', 'class = "top"\nstarvation_bound_s = 0')
     assert len(errors) == 2
 
@@ -249,7 +249,7 @@ def test_a_system_of_one_class_needs_one_pool(copy: Copy) -> None:
     assert list(config.pools) == ["only"]
 
 
-def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
+def test_an_empty_file_is_refused_with_the_missing_sections(tmp_path: Path) -> None:
     path = tmp_path / "empty.toml"
     path.touch()
     with pytest.raises(ConfigError) as refused:
@@ -258,7 +258,7 @@ def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
         assert f"{path}: {key}: is missing" in str(refused.value)
 
 
-def test_no_file_says_which_variable_to_set(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_the_variable_to_set(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no such file; set BEACON_CONFIG"):
         load_config(tmp_path / "nowhere.toml", {})
 
@@ -269,7 +269,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"x = [", b"\xff\xfe"])
-def test_what_is_not_toml_says_so(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "beacon.toml"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match="is not valid TOML"):
@@ -284,24 +284,24 @@ def test_the_environment_overrides_the_address_of_a_backend() -> None:
     assert config.backends["eu-1"].url == shipped().backends["eu-1"].url
 
 
-def test_a_wrong_address_from_the_environment_names_the_variable_and_keeps_its_password(copy: Copy) -> None:
+def test_an_invalid_address_is_reported_without_its_password(copy: Copy) -> None:
     (error,) = copy.errors(environ={"BEACON_BACKEND_US_1_URL": "ftp://me:secret@host"})
     assert error.startswith("backends.us-1.url (from BEACON_BACKEND_US_1_URL): is not an address")
     assert "secret" not in error
 
 
-def test_every_name_that_a_backend_can_have_gives_a_variable_that_a_shell_can_set(copy: Copy) -> None:
+def test_every_backend_name_gives_a_valid_variable_name(copy: Copy) -> None:
     path = copy.write("[backends.us-1]", '[backends."eu/west:1.a"]')
     config = load_config(path, {"BEACON_BACKEND_EU_WEST_1_A_URL": "http://other:1/"})
     assert str(config.backends["eu/west:1.a"].url) == "http://other:1/"
 
 
-def test_two_backends_that_one_variable_would_set_are_refused(copy: Copy) -> None:
+def test_backends_with_the_same_variable_are_refused(copy: Copy) -> None:
     twin = '[backends.us_1]\nregion = "US"\ndialect = "modal"\nurl = "http://a"\nmodels = ["flux"]\n\n'
     (error,) = copy.errors("[backends.us-1]", twin + "[backends.us-1]")
     assert error == "backends us_1 and us-1 are both set by BEACON_BACKEND_US_1_URL"
 
 
-def test_the_configuration_cannot_be_changed_after_it_was_checked() -> None:
+def test_the_configuration_is_immutable() -> None:
     with pytest.raises(ValueError, match="frozen"):
         shipped().limits.queue_size = 1  # type: ignore[misc]

@@ -15,7 +15,7 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 @given(PREFIXES, st.uuids())
-def test_every_id_comes_back(prefix: str, value: UUID) -> None:
+def test_ids_are_decoded_to_the_same_value(prefix: str, value: UUID) -> None:
     text = ids.encode_id(prefix, value)
     assert ids.decode_id(prefix, text) == value
     assert len(text) == len(prefix) + 27
@@ -28,14 +28,14 @@ def test_text_sorts_as_the_ids_do(one: UUID, other: UUID) -> None:
 
 
 @given(PREFIXES, PREFIXES, st.uuids())
-def test_one_kind_is_never_read_as_another(written: str, expected: str, value: UUID) -> None:
+def test_an_id_of_another_kind_is_refused(written: str, expected: str, value: UUID) -> None:
     if written != expected:
         with pytest.raises(InvalidIdError):
             ids.decode_id(expected, ids.encode_id(written, value))
 
 
 @given(st.text(max_size=60) | st.text(ALPHABET + string.ascii_letters + "_", min_size=24, max_size=32))
-def test_any_other_text_is_refused_and_what_is_read_is_written_the_same(text: str) -> None:
+def test_every_id_has_one_encoding(text: str) -> None:
     for candidate in (text, f"job_{text}"):
         try:
             value = ids.decode_id("job", candidate)
@@ -62,7 +62,7 @@ def test_any_other_text_is_refused_and_what_is_read_is_written_the_same(text: st
         "job_0" + "_" + "0" * 24,
     ],
 )
-def test_what_is_almost_an_id_is_none(text: str) -> None:
+def test_malformed_ids_are_refused(text: str) -> None:
     with pytest.raises(InvalidIdError):
         ids.decode_job_id(text)
 
@@ -80,7 +80,7 @@ def test_later_ids_sort_after_earlier_ones() -> None:
 
 
 @given(st.uuids(), st.integers(0, 999_999), st.integers(0, 999_999))
-def test_an_execution_is_named_by_its_place(value: UUID, stage: int, ordinal: int) -> None:
+def test_an_execution_id_has_job_stage_and_number(value: UUID, stage: int, ordinal: int) -> None:
     text = ids.encode_execution_id(JobId(value), stage, ordinal)
     assert ids.decode_execution_id(text) == (value, stage, ordinal)
 
@@ -104,6 +104,6 @@ JOB_PART = "exe_" + "0" * 26
         ".0.0",
     ],
 )
-def test_what_is_almost_an_execution_id_is_none(text: str) -> None:
+def test_malformed_execution_ids_are_refused(text: str) -> None:
     with pytest.raises(InvalidIdError):
         ids.decode_execution_id(text)

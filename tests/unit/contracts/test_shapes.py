@@ -42,12 +42,12 @@ def where(error: pytest.ExceptionInfo[ValidationError]) -> list[str]:
 @pytest.mark.parametrize(
     ("body", "shape"), [(MATRIX, MatrixJob), (PIPELINE, PipelineJob), (GENERATION, GenerationJob)]
 )
-def test_the_examples_of_the_documents_are_told_apart_by_kind(body: dict[str, Any], shape: type) -> None:
+def test_documented_examples_are_distinguished_by_kind(body: dict[str, Any], shape: type) -> None:
     assert type(job_submission.validate_python(body)) is shape
 
 
 @pytest.mark.parametrize("body", [MATRIX, PIPELINE, GENERATION])
-def test_a_job_survives_the_wire(body: dict[str, Any]) -> None:
+def test_a_job_is_unchanged_by_encoding(body: dict[str, Any]) -> None:
     job = job_submission.validate_python(body)
     assert job_submission.validate_json(job_submission.dump_json(job)) == job
 
@@ -111,12 +111,12 @@ def test_a_body_without_a_known_kind_is_refused(body: object) -> None:
 
 
 @pytest.mark.parametrize("start_by", [float("nan"), float("inf")])
-def test_a_moment_is_a_number_that_can_be_compared(start_by: float) -> None:
+def test_not_a_number_is_refused_as_a_time(start_by: float) -> None:
     with pytest.raises(ValidationError):
         InferenceRequest.model_validate(REQUEST | {"start_by": start_by})
 
 
-def test_what_goes_out_may_grow() -> None:
+def test_unknown_fields_of_a_response_are_ignored() -> None:
     view = {
         "request_id": "r",
         "state": "queued",
@@ -133,13 +133,13 @@ def test_three_states_end_an_inference(state: InferenceState) -> None:
     assert state.terminal == (state in {"completed", "failed", "cancelled"})
 
 
-def test_shapes_cannot_be_changed() -> None:
+def test_models_are_immutable() -> None:
     request = InferenceRequest.model_validate(REQUEST)
     with pytest.raises(ValidationError, match="frozen"):
         request.fence = 9  # type: ignore[misc]
 
 
-def test_a_problem_keeps_what_it_does_not_know_and_drops_what_says_nothing() -> None:
+def test_a_problem_keeps_unknown_fields_and_omits_empty_ones() -> None:
     problem = Problem.model_validate(
         {
             "title": "Too many",
@@ -181,7 +181,7 @@ def test_tiers_rank_in_the_order_of_the_table() -> None:
     ]
 
 
-def test_an_event_survives_the_wire() -> None:
+def test_an_event_is_unchanged_by_encoding() -> None:
     event = JobEvent.model_validate(
         {
             "seq": 3,
@@ -195,7 +195,7 @@ def test_an_event_survives_the_wire() -> None:
     assert JobEvent.model_validate_json(event.model_dump_json()) == event
 
 
-def test_a_failure_says_where_whether_and_why() -> None:
+def test_a_failure_has_stage_retryable_and_message() -> None:
     with pytest.raises(ValidationError) as refused:
         Failure.model_validate({"code": "x"})
     assert where(refused) == ["stage", "retryable", "message"]
@@ -206,12 +206,12 @@ TEXT: TypeAdapter[str] = TypeAdapter(Text)
 
 
 @given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}", fullmatch=True))
-def test_a_name_is_taken_as_it_is(name: str) -> None:
+def test_a_name_is_kept_unchanged(name: str) -> None:
     assert NAME.validate_python(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a\n", "ä", "a" * 65, "../x", "a\x00"])
-def test_what_is_not_a_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(ValidationError):
         NAME.validate_python(name)
 

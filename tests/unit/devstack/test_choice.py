@@ -24,6 +24,6 @@ def test_servers_are_chosen_from_the_environment(environment: dict[str, str], ex
     assert choose_servers(environment) == expected
 
 
-def test_an_unknown_source_is_refused_with_a_sentence() -> None:
+def test_an_unknown_source_is_refused() -> None:
     with pytest.raises(ServerChoiceError, match="must be 'embedded' or 'docker', got 'podman'"):
         choose_servers({"BEACON_TEST_SERVERS": "podman"})

@@ -13,7 +13,7 @@ from beacon_devstack.servers import ServerSettings
 from beacon_devstack.settings import StackSettings
 
 
-def test_secrets_are_made_once_and_kept_for_the_owner_alone(tmp_path: Path) -> None:
+def test_secrets_are_generated_once_and_readable_by_the_owner_only(tmp_path: Path) -> None:
     home = Home.at(tmp_path / "home")
     first = Secrets.of(home)
     assert Secrets.of(home) == first
@@ -44,7 +44,7 @@ def test_a_private_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_home_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DevstackError, match="set BEACON_HOME to a directory of yours"):
         Home.at(tmp_path / "file" / "home")
@@ -57,7 +57,7 @@ def test_the_home_is_a_setting_with_a_default(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("value", ["65536", "-1", "eight"])
-def test_a_port_that_is_none_is_named(value: str) -> None:
+def test_an_invalid_port_is_named(value: str) -> None:
     with pytest.raises(DevstackError, match="BEACON_RUNNER_PORT must be a port between 0 and 65535"):
         StackSettings.from_environment({"BEACON_RUNNER_PORT": value})
 

@@ -16,7 +16,7 @@ def write(path: Path, text: str) -> None:
         log.write(text)
 
 
-def test_only_what_is_new_is_shown_and_only_whole_lines(tmp_path: Path) -> None:
+def test_only_new_complete_lines_are_shown(tmp_path: Path) -> None:
     shown: list[tuple[str, str]] = []
     write(tmp_path / "runner.log", "of the last run\n")
     logs = follower(tmp_path, shown)
@@ -29,7 +29,7 @@ def test_only_what_is_new_is_shown_and_only_whole_lines(tmp_path: Path) -> None:
     assert shown == [("runner", "first"), ("runner", "second"), ("router", "other")]
 
 
-def test_a_log_that_starts_anew_is_read_from_its_start(tmp_path: Path) -> None:
+def test_a_replaced_log_is_read_from_its_start(tmp_path: Path) -> None:
     shown: list[tuple[str, str]] = []
     log = tmp_path / "runner.log"
     write(log, "a long line of before\n")
@@ -41,7 +41,7 @@ def test_a_log_that_starts_anew_is_read_from_its_start(tmp_path: Path) -> None:
     assert shown == [("runner", "new")]
 
 
-async def test_what_came_last_is_shown_at_the_stop(tmp_path: Path) -> None:
+async def test_the_last_lines_are_shown_at_the_stop(tmp_path: Path) -> None:
     shown: list[tuple[str, str]] = []
     logs = follower(tmp_path, shown)
     await logs.start()

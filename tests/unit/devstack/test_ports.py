@@ -9,17 +9,17 @@ from beacon_devstack.errors import PortTakenError
 from beacon_devstack.ports import QUIET_PORTS, choose_port
 
 
-def test_any_free_port_is_none_that_an_outgoing_connection_could_take_meanwhile() -> None:
+def test_a_free_port_is_below_the_range_of_outgoing_connections() -> None:
     assert choose_port(0, component="router", setting="ROUTER_PORT") in QUIET_PORTS
 
 
-def test_a_port_that_is_asked_for_is_taken_or_refused_in_a_sentence() -> None:
+def test_a_requested_port_is_used_or_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
         with pytest.raises(PortTakenError, match=f"port {port} .* is taken .* ROUTER_PORT"):
             choose_port(port, component="router", setting="ROUTER_PORT")
 
 
-def test_where_all_quiet_ports_are_taken_the_system_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_system_chooses_when_all_low_ports_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "_is_free", lambda *_: False)
     assert choose_port(0, component="router", setting="ROUTER_PORT") > 0

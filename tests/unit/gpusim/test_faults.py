@@ -20,7 +20,7 @@ def test_without_rules_nothing_happens() -> None:
     assert kinds(book(), "m", 3) == [None, None, None]
 
 
-def test_the_next_few_calls_are_spoiled_and_no_more() -> None:
+def test_a_rule_for_the_next_calls_ends_after_them() -> None:
     faults = book(Fault(FaultKind.ERROR, next_n=2))
     assert kinds(faults, "m", 4) == [FaultKind.ERROR, FaultKind.ERROR, None, None]
     assert faults.rules == ()
@@ -38,7 +38,7 @@ def test_the_first_rule_that_applies_decides() -> None:
     assert kinds(faults, "other", 1) == [FaultKind.ERROR]
 
 
-def test_a_probability_spoils_its_share_and_the_same_calls_for_the_same_seed() -> None:
+def test_a_probability_is_repeatable_by_seed() -> None:
     rule = Fault(FaultKind.ERROR, probability=0.25)
     spoiled = kinds(book(rule, seed=5), "m", 2000)
     assert 400 < spoiled.count(FaultKind.ERROR) < 600

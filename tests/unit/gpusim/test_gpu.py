@@ -134,7 +134,7 @@ def test_a_busy_model_does_not_starve_those_that_wait_for_memory() -> None:
     assert gpu.load_done("a", 24.0) == [StartRun(late, RUN_S)]
 
 
-def test_when_the_waiting_call_leaves_those_behind_it_go_on() -> None:
+def test_an_aborted_waiting_call_does_not_block_later_ones() -> None:
     gpu = make_gpu()
     warm(gpu, "a")
     arrive(gpu, "a", 0.0)
@@ -144,7 +144,7 @@ def test_when_the_waiting_call_leaves_those_behind_it_go_on() -> None:
     assert waiting.started is None
 
 
-def test_a_load_that_everybody_left_still_ends_and_makes_room() -> None:
+def test_a_load_without_waiting_calls_still_completes() -> None:
     gpu = make_gpu()
     lonely, _ = arrive(gpu, "a", 0.0)
     gpu.finish(lonely, CallOutcome.ABORTED, 1.0)
@@ -161,7 +161,7 @@ def test_a_load_of_no_time_starts_the_run_at_once() -> None:
 
 
 @pytest.mark.parametrize("kind", [FaultKind.ERROR, FaultKind.CRASH, FaultKind.RESET])
-def test_a_fault_that_strikes_at_once_holds_a_slot_but_touches_no_model(kind: FaultKind) -> None:
+def test_an_immediate_fault_holds_a_slot_without_a_load(kind: FaultKind) -> None:
     gpu = make_gpu()
     gpu.faults.add(Fault(kind))
     call, effects = arrive(gpu, "a")
@@ -172,7 +172,7 @@ def test_a_fault_that_strikes_at_once_holds_a_slot_but_touches_no_model(kind: Fa
 
 
 @pytest.mark.parametrize("fault", [Fault(FaultKind.HANG), Fault(FaultKind.CRASH, after_s=3.0)])
-def test_a_hung_run_and_one_that_will_be_struck_never_end_by_themselves(fault: Fault) -> None:
+def test_hung_and_faulty_runs_never_complete(fault: Fault) -> None:
     gpu = make_gpu()
     warm(gpu, "a")
     gpu.faults.add(fault)
@@ -194,7 +194,7 @@ def test_slow_faults_add_to_load_or_run() -> None:
     assert (slow_run.load_s, slow_run.run_s) == (0.0, 62.0)
 
 
-def test_a_slow_start_that_is_left_early_has_not_run() -> None:
+def test_a_slow_start_that_is_aborted_has_not_run() -> None:
     gpu = make_gpu()
     warm(gpu, "a")
     gpu.faults.add(Fault(FaultKind.SLOW_START, extra_s=30.0))
@@ -213,7 +213,7 @@ def test_retry_after_is_when_the_next_run_ends() -> None:
     assert gpu.retry_after_s(17.0) == 1
 
 
-def test_more_slots_or_fewer_apply_to_the_next_call() -> None:
+def test_a_changed_number_of_slots_applies_to_the_next_call() -> None:
     gpu = make_gpu(slots=1)
     arrive(gpu, "a")
     gpu.slots = 2
@@ -223,7 +223,7 @@ def test_more_slots_or_fewer_apply_to_the_next_call() -> None:
     assert len(gpu.held) == 2
 
 
-def test_the_ledger_is_bounded_filtered_and_keeps_what_still_runs() -> None:
+def test_the_ledger_is_bounded_and_keeps_running_calls() -> None:
     ledger = CallLedger(3)
     calls = [Call(n, f"r{n}", "modal", "ab"[n % 2], "EU", float(n), 1) for n in range(5)]
     for call in calls:
@@ -237,7 +237,7 @@ def test_the_ledger_is_bounded_filtered_and_keeps_what_still_runs() -> None:
     assert list(ledger.select()) == [calls[4]]
 
 
-def test_the_gpu_reads_as_prose() -> None:
+def test_the_representation_shows_the_state() -> None:
     gpu = make_gpu(slots=2)
     warm(gpu, "a")
     arrive(gpu, "a")
@@ -246,7 +246,7 @@ def test_the_gpu_reads_as_prose() -> None:
     )
 
 
-def test_what_is_held_in_a_load_runs_as_usual_once_it_is_released() -> None:
+def test_a_call_held_during_its_load_runs_after_the_release() -> None:
     gpu = make_gpu()
     gpu.faults.add(Fault(FaultKind.HOLD))
     call, _ = arrive(gpu, "a", 0.0)

@@ -25,7 +25,7 @@ def body(**fields: Any) -> bytes:
     return json.dumps(fields).encode()
 
 
-def test_an_answer_names_model_region_and_question_and_never_changes() -> None:
+def test_an_output_names_model_region_and_question_and_is_repeatable() -> None:
     prompt = Prompt("llama", "EU", "Is tea better?")
     assert text_output(prompt) == text_output(prompt)
     for part in ("llama", "EU", "Is tea better?"):
@@ -37,7 +37,7 @@ def test_answers_differ_by_model_region_and_prompt() -> None:
     assert len({text_output(prompt) for prompt in prompts}) == 8
 
 
-def test_picture_and_sound_models_answer_with_files() -> None:
+def test_image_and_audio_models_return_files() -> None:
     image = model_output(Prompt("flux", "US", "cat"))
     sound = model_output(Prompt("music", "US", "rain", duration_s=12))
     assert isinstance(image, dict)
@@ -57,7 +57,7 @@ def test_picture_and_sound_models_answer_with_files() -> None:
         ("anything", "output"),
     ],
 )
-def test_each_step_answers_under_its_own_name(service: str, name: str) -> None:
+def test_each_step_returns_its_result_under_its_name(service: str, name: str) -> None:
     data = step_data(service, Prompt(service, "US", "A city"))
     assert list(data) == [name]
     assert data[name]
@@ -106,7 +106,7 @@ def test_openai_takes_the_last_user_message_and_the_header_as_request_id() -> No
     assert parsed.prompt.text == "Second?"
 
 
-def test_openai_stops_at_max_tokens_and_says_so() -> None:
+def test_openai_stops_at_max_tokens_with_the_finish_reason() -> None:
     dialect = SimulatedOpenAi("EU")
     messages = [{"role": "user", "content": "Why?"}]
     parsed = dialect.parse(body(model="llama", messages=messages, max_tokens=2), None)

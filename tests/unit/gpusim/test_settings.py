@@ -29,7 +29,7 @@ def test_distributions_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert settings.model_durations() == {"flux": ModelDurations(Constant(3.0), Uniform(1.0, 2.0))}
 
 
-def test_beacons_expected_times_are_the_default_and_the_environment_wins(
+def test_configured_times_are_overridden_by_the_environment(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setenv("BEACON_CONFIG", str(request.config.rootpath / SHIPPED))
@@ -47,7 +47,7 @@ def test_jitter_spreads_the_configured_times(
     assert GpusimSettings().model_durations()["flux"].run == Lognormal(1.5, 0.3)
 
 
-def test_a_seed_fixes_times_and_faults_and_a_fault_rule_does_not_change_the_times(
+def test_times_depend_on_the_seed_and_not_on_fault_rules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GPUSIM_SEED", "7")

@@ -22,7 +22,7 @@ def compose() -> dict[str, Any]:
     return copy.deepcopy(loaded)
 
 
-def test_the_files_of_this_project_are_sound() -> None:
+def test_the_deployment_files_are_valid() -> None:
     assert main() == 0
 
 
@@ -31,7 +31,7 @@ def test_stock_images_serve_the_stores(compose: dict[str, Any]) -> None:
     assert compose["services"]["redis"]["image"] == "valkey/valkey:9"
 
 
-def test_nothing_of_the_runner_starts_before_the_migration(compose: dict[str, Any]) -> None:
+def test_runner_services_start_after_the_migration(compose: dict[str, Any]) -> None:
     for role in ("api", "worker", "relay"):
         needs = compose["services"][role]["depends_on"]
         assert needs["migrate"] == {"condition": "service_completed_successfully"}
@@ -64,7 +64,7 @@ def test_every_backend_of_the_shipped_configuration_has_an_address_in_compose(
         (("services", "redis", "healthcheck", "interval"), "soon", "does not match"),
     ],
 )
-def test_a_mistake_in_the_compose_file_is_named(
+def test_an_error_in_the_compose_file_is_named(
     compose: dict[str, Any], path: tuple[str, ...], value: Any, complaint: str
 ) -> None:
     place = compose
@@ -111,7 +111,7 @@ def _renamed(manifest: dict[str, Any]) -> None:
         (_renamed, "HorizontalPodAutoscaler api: scales api, which does not exist"),
     ],
 )
-def test_a_mistake_in_a_manifest_is_named(spoil: Any, complaint: str) -> None:
+def test_an_error_in_a_manifest_is_named(spoil: Any, complaint: str) -> None:
     loaded = manifests()
     spoil(next(m for m in loaded if m["kind"] == "Deployment" and m["metadata"]["name"] == "api"))
     assert complaint in list(kubernetes_errors(loaded))
@@ -135,7 +135,7 @@ def test_every_yaml_file_parses(path: Path) -> None:
     assert list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
-def test_the_dashboard_asks_the_provisioned_data_source() -> None:
+def test_the_dashboard_uses_the_provisioned_data_source() -> None:
     dashboard = json.loads((ROOT / "infra/grafana/dashboards/beacon.json").read_text(encoding="utf-8"))
     source = yaml.safe_load(
         (ROOT / "infra/grafana/provisioning/datasources/prometheus.yml").read_text(encoding="utf-8")

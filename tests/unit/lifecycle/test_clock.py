@@ -8,7 +8,7 @@ import pytest
 from beacon_lifecycle import ManualClock, SystemClock, TaskSet
 
 
-async def test_sleepers_wake_in_due_order_and_see_their_own_moment() -> None:
+async def test_sleepers_wake_in_due_order_at_their_own_time() -> None:
     clock, tasks, woken = ManualClock(), TaskSet("test"), []
 
     async def sleep(seconds: float) -> None:
@@ -23,7 +23,7 @@ async def test_sleepers_wake_in_due_order_and_see_their_own_moment() -> None:
     assert clock.now() == 10.0
 
 
-async def test_equal_moments_wake_in_the_order_of_falling_asleep() -> None:
+async def test_sleepers_of_equal_time_wake_in_order() -> None:
     clock, tasks, woken = ManualClock(), TaskSet("test"), []
 
     async def sleep(name: str) -> None:

@@ -79,7 +79,7 @@ async def test_a_wake_up_during_a_run_is_not_lost(clock: ManualClock) -> None:
     assert runs == [0.0, 0.0]
 
 
-async def test_it_goes_on_while_there_is_more(clock: ManualClock, work: Work) -> None:
+async def test_a_loop_continues_while_there_is_more(clock: ManualClock, work: Work) -> None:
     work.more = 6
     loop = Loop("ticks", work.run_once, interval_s=3600, clock=clock)
     await loop.start()
@@ -89,7 +89,7 @@ async def test_it_goes_on_while_there_is_more(clock: ManualClock, work: Work) ->
     assert work.moments == [0.0] * 6
 
 
-async def test_endless_work_that_never_waits_leaves_room_for_others(clock: ManualClock) -> None:
+async def test_endless_work_yields_to_other_tasks(clock: ManualClock) -> None:
     async def run_once() -> RunResult:
         return RunResult(0, more=True)
 
@@ -99,7 +99,7 @@ async def test_endless_work_that_never_waits_leaves_room_for_others(clock: Manua
     await asyncio.wait_for(loop.stop(), PATIENCE_S)
 
 
-async def test_failures_wait_longer_each_time_up_to_a_bound(clock: ManualClock, work: Work) -> None:
+async def test_delays_after_failures_grow_up_to_a_bound(clock: ManualClock, work: Work) -> None:
     work.failures = 5
     loop = Loop("ticks", work.run_once, interval_s=1, clock=clock, max_backoff_s=10)
     await loop.start()
@@ -122,7 +122,7 @@ async def test_success_resets_the_backoff(clock: ManualClock, work: Work) -> Non
     assert work.moments == [0.0, 2.0, 6.0, 7.0, 9.0]
 
 
-async def test_a_failing_loop_is_not_hurried_by_wake_ups(clock: ManualClock, work: Work) -> None:
+async def test_wake_ups_do_not_shorten_the_backoff(clock: ManualClock, work: Work) -> None:
     work.failures = 1
     loop = Loop("ticks", work.run_once, interval_s=5, clock=clock)
     await loop.start()
@@ -207,7 +207,7 @@ async def test_stop_before_start_and_twice(clock: ManualClock, work: Work) -> No
     assert work.moments == []
 
 
-async def test_what_kills_the_loop_is_raised_by_wait_and_not_by_stop(clock: ManualClock) -> None:
+async def test_the_error_of_a_dead_loop_is_raised_by_wait(clock: ManualClock) -> None:
     async def run_once() -> RunResult:
         raise asyncio.CancelledError
 
@@ -218,7 +218,7 @@ async def test_what_kills_the_loop_is_raised_by_wait_and_not_by_stop(clock: Manu
     await asyncio.wait_for(loop.stop(), PATIENCE_S)
 
 
-async def test_a_second_start_is_a_mistake(clock: ManualClock, work: Work) -> None:
+async def test_a_second_start_is_an_error(clock: ManualClock, work: Work) -> None:
     loop = Loop("ticks", work.run_once, interval_s=1, clock=clock)
     await loop.start()
     with pytest.raises(RuntimeError, match="started before"):
@@ -226,7 +226,7 @@ async def test_a_second_start_is_a_mistake(clock: ManualClock, work: Work) -> No
     await loop.stop()
 
 
-def test_an_interval_of_nothing_is_refused(clock: ManualClock, work: Work) -> None:
+def test_an_interval_of_zero_is_refused(clock: ManualClock, work: Work) -> None:
     with pytest.raises(ValueError, match="interval_s must be above zero"):
         Loop("ticks", work.run_once, interval_s=0, clock=clock)
 

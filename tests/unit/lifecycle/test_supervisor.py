@@ -85,7 +85,7 @@ async def run(supervisor: Supervisor) -> None:
     await asyncio.wait_for(supervisor.run(), PATIENCE_S)
 
 
-async def test_parts_start_in_order_and_stop_in_reverse(story: list[str]) -> None:
+async def test_services_start_in_order_and_stop_in_reverse(story: list[str]) -> None:
     supervisor = Supervisor([Part(name, story) for name in ("store", "queue", "http")])
     running = asyncio.ensure_future(run(supervisor))
     await until(story, "start http")
@@ -107,7 +107,7 @@ async def test_the_death_of_one_stops_all_and_is_raised(story: list[str]) -> Non
     assert story[3:] == ["stop http", "stop queue", "stop store"]
 
 
-async def test_a_part_that_ends_without_an_error_is_dead_too(story: list[str]) -> None:
+async def test_a_service_that_ends_without_an_error_is_dead_too(story: list[str]) -> None:
     parts = [Part("store", story), Part("http", story)]
     running = asyncio.ensure_future(run(Supervisor(parts)))
     await until(story, "start http")
@@ -116,7 +116,7 @@ async def test_a_part_that_ends_without_an_error_is_dead_too(story: list[str]) -
         await running
 
 
-async def test_a_part_that_was_cancelled_is_dead_too(story: list[str]) -> None:
+async def test_a_cancelled_service_is_dead_too(story: list[str]) -> None:
     parts = [Part("store", story), Part("http", story)]
     running = asyncio.ensure_future(run(Supervisor(parts)))
     await until(story, "start http")
@@ -126,14 +126,14 @@ async def test_a_part_that_was_cancelled_is_dead_too(story: list[str]) -> None:
     assert story[2:] == ["stop http", "stop store"]
 
 
-async def test_a_failed_start_stops_what_had_begun_and_is_raised_as_it_was(story: list[str]) -> None:
+async def test_a_failed_start_stops_started_services_and_is_raised(story: list[str]) -> None:
     supervisor = Supervisor([Part("store", story), FailedStart("queue", story), Part("http", story)])
     with pytest.raises(ConnectionError, match="no database"):
         await run(supervisor)
     assert story == ["start store", "start queue", "stop queue", "stop store"]
 
 
-async def test_a_stop_during_a_slow_start_is_heard(story: list[str]) -> None:
+async def test_a_stop_during_a_slow_start_is_obeyed(story: list[str]) -> None:
     supervisor = Supervisor([Part("store", story), SlowStart("queue", story), Part("http", story)])
     running = asyncio.ensure_future(run(supervisor))
     await until(story, "start queue")
@@ -152,7 +152,7 @@ async def test_a_death_during_a_slow_start_is_noticed(story: list[str]) -> None:
     assert story[2:] == ["stop queue", "stop store"]
 
 
-async def test_a_stop_before_the_run_starts_nothing_that_is_not_stopped(story: list[str]) -> None:
+async def test_a_stop_before_the_run_leaves_no_service_running(story: list[str]) -> None:
     supervisor = Supervisor([Part("store", story), Part("http", story)])
     supervisor.request_stop()
     await run(supervisor)
@@ -238,7 +238,7 @@ def test_a_signal_stops_the_process_in_order_with_exit_code_0(number: signal.Sig
 
 
 @pytest.mark.parametrize("how", ["fail", "die"])
-def test_a_process_whose_part_fails_or_dies_ends_with_exit_code_1(how: str) -> None:
+def test_a_failed_service_ends_the_process_with_exit_code_1(how: str) -> None:
     with start_process(how) as process:
         output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1

@@ -75,7 +75,7 @@ async def test_a_closed_owner_takes_no_new_task() -> None:
     )
 
 
-async def test_drain_lets_tasks_end_by_themselves() -> None:
+async def test_drain_waits_for_the_tasks() -> None:
     tasks, gate = TaskSet("router"), asyncio.Event()
 
     async def wait_for_gate() -> None:
@@ -89,11 +89,11 @@ async def test_drain_lets_tasks_end_by_themselves() -> None:
     assert not task.cancelled()
 
 
-async def test_drain_of_nothing_is_done_at_once() -> None:
+async def test_drain_without_tasks_returns_at_once() -> None:
     assert await TaskSet("router").drain(0)
 
 
-async def test_an_owned_task_may_close_its_owner() -> None:
+async def test_a_task_can_close_its_task_set() -> None:
     tasks, closed = TaskSet("router"), asyncio.Event()
     other = tasks.spawn("other", forever())
 
@@ -106,7 +106,9 @@ async def test_an_owned_task_may_close_its_owner() -> None:
     assert other.cancelled()
 
 
-async def test_a_task_that_swallowed_its_cancellation_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_that_swallowed_its_cancellation_is_cancelled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("beacon_lifecycle.tasks.CANCEL_AGAIN_S", 0.01)
     tasks, started = TaskSet("owner"), asyncio.Event()
 

@@ -61,7 +61,7 @@ async def test_a_key_is_resolved_to_its_user_and_tier(book: CallerCache) -> None
     assert await book.caller_of("alices-key") == Caller("user_1", Tier.PREMIUM)
 
 
-async def test_it_is_remembered_for_a_minute(book: CallerCache, runner: Runner, clock: ManualClock) -> None:
+async def test_a_key_is_cached_for_a_minute(book: CallerCache, runner: Runner, clock: ManualClock) -> None:
     await book.caller_of("alices-key")
     await clock.advance(59)
     await book.caller_of("alices-key")
@@ -72,7 +72,7 @@ async def test_it_is_remembered_for_a_minute(book: CallerCache, runner: Runner, 
     assert runner.asked == 2
 
 
-async def test_an_unknown_key_is_remembered_briefly(
+async def test_an_unknown_key_is_cached_briefly(
     book: CallerCache, runner: Runner, clock: ManualClock
 ) -> None:
     assert await book.caller_of("nobodys") is None
@@ -84,7 +84,7 @@ async def test_an_unknown_key_is_remembered_briefly(
     assert runner.asked == 2
 
 
-async def test_many_at_once_ask_one_time(book: CallerCache, runner: Runner) -> None:
+async def test_concurrent_requests_share_one_lookup(book: CallerCache, runner: Runner) -> None:
     callers = await asyncio.gather(*(book.caller_of("alices-key") for _ in range(20)))
 
     assert {caller.user_id for caller in callers if caller} == {"user_1"}
@@ -101,15 +101,13 @@ async def test_an_unavailable_runner_does_not_reject_the_key(book: CallerCache, 
     assert await book.caller_of("alices-key") is not None
 
 
-async def test_keys_are_not_kept(book: CallerCache) -> None:
+async def test_the_cache_holds_hashes_only(book: CallerCache) -> None:
     await book.caller_of("alices-key")
 
     assert "alices-key" not in repr(vars(book))
 
 
 @pytest.mark.parametrize("key", ["schl\xfcssel", "\xc3\xa9", "a\tkey", "\x80"])
-async def test_a_key_that_no_header_carries_is_unknown_and_not_asked_for(
-    book: CallerCache, runner: Runner, key: str
-) -> None:
+async def test_a_key_that_no_header_can_carry_is_unknown(book: CallerCache, runner: Runner, key: str) -> None:
     assert await book.caller_of(key) is None
     assert runner.asked == 0

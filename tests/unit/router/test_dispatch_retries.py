@@ -16,7 +16,7 @@ def busy(retry_after_s: float) -> BackendError:
 ONE_REGION = topology([BackendSpec("us", "US", frozenset({"m"}), slots=1)])
 
 
-async def test_a_failed_attempt_is_made_again_elsewhere_after_its_backoff() -> None:
+async def test_a_failed_attempt_is_repeated_in_another_region_after_its_backoff() -> None:
     async with dispatch_harness() as harness:
         inference = harness.submit("a", region="US")
         await harness.fail("us", failure())
@@ -33,7 +33,7 @@ async def test_a_failed_attempt_is_made_again_elsewhere_after_its_backoff() -> N
         assert [attempt.outcome for attempt in inference.attempts] == ["failed", "completed"]
 
 
-async def test_an_idle_region_starts_anothers_retry_at_the_moment_it_is_due() -> None:
+async def test_an_idle_region_starts_a_retry_of_another_when_it_is_due() -> None:
     async with dispatch_harness() as harness:
         inference = harness.submit("a", region="US")
         await harness.fail("us", failure())
@@ -47,7 +47,7 @@ async def test_an_idle_region_starts_anothers_retry_at_the_moment_it_is_due() ->
         assert inference.run.started_at == due
 
 
-async def test_a_retry_goes_back_when_the_other_region_stays_busy() -> None:
+async def test_a_retry_returns_when_the_other_region_stays_busy() -> None:
     async with dispatch_harness() as harness:
         harness.submit("busy", region="EU", pinned=True)
         harness.submit("a", region="US")
@@ -73,7 +73,7 @@ async def test_the_last_attempt_is_made_in_the_region_not_tried_yet() -> None:
         assert {attempt.region for attempt in inference.attempts} == {"US", "EU", "ASIA"}
 
 
-async def test_a_pinned_one_waits_for_its_own_region() -> None:
+async def test_a_pinned_request_waits_for_its_region() -> None:
     async with dispatch_harness() as harness:
         inference = harness.submit("a", pinned=True)
         await harness.fail("us", failure())
@@ -102,7 +102,7 @@ async def test_backoff_doubles_and_ends_after_the_last_attempt() -> None:
         assert inference.failure.retryable
 
 
-async def test_a_backends_own_wish_is_honoured() -> None:
+async def test_retry_after_of_a_backend_is_honoured() -> None:
     async with dispatch_harness(ONE_REGION) as harness:
         harness.submit("a")
         harness.submit("b")
@@ -118,7 +118,7 @@ async def test_a_backends_own_wish_is_honoured() -> None:
         assert harness.running("us") == ["b"]
 
 
-async def test_a_wish_for_hours_holds_only_the_backend_that_has_it() -> None:
+async def test_a_long_retry_after_pauses_only_its_backend() -> None:
     """Movable work waited with it, though another region was free."""
     async with dispatch_harness() as harness:
         harness.submit("a", region="US")
@@ -131,7 +131,7 @@ async def test_a_wish_for_hours_holds_only_the_backend_that_has_it() -> None:
         assert (harness.running("us"), harness.running("eu")) == ([], ["a"])
 
 
-async def test_after_its_rest_one_probe_tells_whether_it_was_enough() -> None:
+async def test_one_probe_follows_a_requested_pause() -> None:
     two_slots = topology([BackendSpec("us", "US", frozenset({"m"}), slots=2)])
     async with dispatch_harness(two_slots) as harness:
         for request in ("a", "b", "c"):
@@ -148,7 +148,7 @@ async def test_after_its_rest_one_probe_tells_whether_it_was_enough() -> None:
         assert harness.service.breakers.health("us") is Health.CLOSED
 
 
-async def test_a_short_wish_is_covered_by_the_backoff() -> None:
+async def test_a_short_retry_after_is_covered_by_the_backoff() -> None:
     async with dispatch_harness(ONE_REGION) as harness:
         harness.submit("a")
         harness.submit("b")
@@ -156,7 +156,7 @@ async def test_a_short_wish_is_covered_by_the_backoff() -> None:
         assert harness.running("us") == ["b"]
 
 
-async def test_what_will_never_work_is_not_tried_again() -> None:
+async def test_a_permanent_failure_is_not_retried() -> None:
     async with dispatch_harness() as harness:
         inference = harness.submit("a")
         await harness.fail(
@@ -170,7 +170,7 @@ async def test_what_will_never_work_is_not_tried_again() -> None:
         assert len(harness.backends["us"].calls) + len(harness.backends["eu"].calls) == 1
 
 
-async def test_a_retry_that_would_come_too_late_is_not_started() -> None:
+async def test_a_retry_past_start_by_is_not_started() -> None:
     async with dispatch_harness() as harness:
         inference = harness.submit("a", start_by=1.5)
         await harness.fail("us", failure("backend_unavailable"))
@@ -254,7 +254,7 @@ async def test_an_aborted_probe_leaves_room_for_the_next() -> None:
         assert harness.running("us") == ["next"]
 
 
-async def test_a_region_that_is_down_hands_its_movable_queue_over() -> None:
+async def test_movable_requests_leave_a_region_that_is_down() -> None:
     async with dispatch_harness(breaker_failures=1) as harness:
         harness.submit("running")
         movable = harness.submit("movable")

@@ -120,7 +120,7 @@ async def test_a_cancelled_waiter_never_runs() -> None:
         assert harness.get("b").state is InferenceState.CANCELLED
 
 
-async def test_one_in_backoff_can_be_cancelled() -> None:
+async def test_a_request_in_backoff_can_be_cancelled() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a")
         await harness.fail("us", failure())
@@ -130,7 +130,7 @@ async def test_one_in_backoff_can_be_cancelled() -> None:
         assert len(harness.backends["us"].calls) == 1
 
 
-async def test_what_is_over_cannot_be_cancelled() -> None:
+async def test_an_ended_inference_cannot_be_cancelled() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a")
         await harness.answer("us")
@@ -138,7 +138,7 @@ async def test_what_is_over_cannot_be_cancelled() -> None:
         assert harness.service.cancel(harness.get("a").id).state is InferenceState.COMPLETED
 
 
-async def test_an_empty_answer_is_an_answer() -> None:
+async def test_an_empty_output_is_completed() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         inference = harness.submit("a")
         await harness.answer("us", b'""')
@@ -149,9 +149,7 @@ async def test_an_empty_answer_is_an_answer() -> None:
 
 
 @pytest.mark.parametrize(("said_s", "load_s"), [(2.0, 2.0), (3_000.0, 0.0)])
-async def test_a_load_that_took_longer_than_the_whole_run_is_not_believed(
-    said_s: float, load_s: float
-) -> None:
+async def test_an_implausible_load_time_is_ignored(said_s: float, load_s: float) -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         await warm(harness)
         inference = harness.submit("a")
@@ -188,7 +186,7 @@ async def test_a_warm_run_ends_at_the_run_limit() -> None:
         assert harness.backends["us"].calls[-1].aborted
 
 
-async def test_a_cold_start_has_time_to_load_besides() -> None:
+async def test_a_cold_start_has_the_load_timeout_in_addition() -> None:
     async with dispatch_harness(ONE_SLOT, attempts=1) as harness:
         inference = harness.submit("a")
         await harness.clock.advance(LOAD_S + RUN_S - 0.1)
@@ -220,7 +218,7 @@ async def test_after_a_timeout_the_model_counts_as_not_loaded() -> None:
         assert inference.state is InferenceState.WARMING
 
 
-async def test_the_callers_own_limit_counts_from_the_start_of_the_run() -> None:
+async def test_the_callers_timeout_counts_from_the_start_of_the_run() -> None:
     async with dispatch_harness(ONE_SLOT, attempts=1) as harness:
         await warm(harness)
         inference = harness.submit("a", timeout_s=3)
@@ -296,7 +294,7 @@ async def test_a_client_that_stops_reading_does_not_keep_its_slot() -> None:
         assert harness.service.breakers.health("us") is Health.CLOSED
 
 
-async def test_a_client_that_reads_on_may_take_its_time() -> None:
+async def test_a_slow_but_reading_client_keeps_its_stream() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         await warm(harness)
         sink = StreamSink()

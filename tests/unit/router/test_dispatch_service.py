@@ -23,7 +23,7 @@ ONE_SLOT = topology([BackendSpec("us", "US", frozenset({"m", "n"}), slots=1)])
 REFUSED = failure("backend_refused", retryable=False, counts_as_failure=False, status=400)
 
 
-async def test_the_same_id_joins_the_run_that_exists() -> None:
+async def test_the_same_id_joins_the_existing_run() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         first = harness.submit("a")
         await harness.settle()
@@ -34,7 +34,7 @@ async def test_the_same_id_joins_the_run_that_exists() -> None:
         assert len(harness.backends["us"].calls) == 1
 
 
-async def test_a_completed_one_is_answered_from_memory_whatever_the_fence() -> None:
+async def test_a_completed_result_is_returned_for_any_fence() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", fence=5)
         await harness.answer("us")
@@ -55,7 +55,7 @@ async def test_a_lower_fence_is_refused() -> None:
         assert harness.get("a").state is not InferenceState.CANCELLED
 
 
-async def test_a_later_fence_takes_a_live_one_over() -> None:
+async def test_a_higher_fence_takes_over_a_live_inference() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", fence=1)
         assert harness.submit("a", fence=3).fence == 3
@@ -64,7 +64,7 @@ async def test_a_later_fence_takes_a_live_one_over() -> None:
             harness.submit("a", fence=2)
 
 
-async def test_a_failed_one_is_kept_for_its_fence_and_run_again_for_a_later_one() -> None:
+async def test_a_failed_inference_runs_again_for_a_higher_fence() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", fence=1)
         await harness.fail("us", REFUSED)
@@ -77,7 +77,7 @@ async def test_a_failed_one_is_kept_for_its_fence_and_run_again_for_a_later_one(
         assert len(harness.backends["us"].calls) == 2
 
 
-async def test_one_that_never_ran_may_be_asked_for_again_with_the_same_fence() -> None:
+async def test_an_inference_that_never_ran_can_be_repeated_with_its_fence() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("running", timeout_s=1_000)
         late = harness.submit("a", fence=1, start_by=10)
@@ -92,7 +92,7 @@ async def test_one_that_never_ran_may_be_asked_for_again_with_the_same_fence() -
         assert again.state is InferenceState.COMPLETED
 
 
-async def test_a_cancelled_one_runs_again_only_when_the_first_run_is_gone() -> None:
+async def test_a_cancelled_inference_runs_again_after_its_run_ended() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", fence=1)
         await harness.settle()
@@ -125,7 +125,7 @@ async def test_a_cancelled_fence_does_not_rerun_an_earlier_failure() -> None:
             harness.submit("a", fence=2)
 
 
-async def test_one_that_runs_again_can_be_cancelled_again() -> None:
+async def test_a_repeated_inference_can_be_cancelled() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", fence=1)
         await harness.settle()
@@ -138,7 +138,7 @@ async def test_one_that_runs_again_can_be_cancelled_again() -> None:
         assert harness.service.runs.waiting() == 0
 
 
-async def test_an_id_names_one_piece_of_work() -> None:
+async def test_an_id_cannot_be_reused_for_other_work() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", model="m")
 
@@ -191,7 +191,7 @@ async def test_a_wait_ends_after_its_seconds() -> None:
         assert not inference.waiters
 
 
-async def test_results_are_forgotten_after_their_time_even_when_nothing_happens() -> None:
+async def test_results_expire_without_further_calls() -> None:
     async with dispatch_harness(ONE_SLOT, retention_s=600) as harness:
         harness.submit("a")
         await harness.answer("us")
@@ -217,7 +217,7 @@ async def test_the_oldest_results_are_evicted_beyond_the_limit() -> None:
         assert harness.get("c").done
 
 
-async def test_what_is_held_of_inputs_is_bounded() -> None:
+async def test_held_input_bytes_are_bounded() -> None:
     async with dispatch_harness(ONE_SLOT, held_bytes=1_000) as harness:
         harness.submit("a", size=600)
         with pytest.raises(MemoryFullError) as refused:
@@ -259,7 +259,7 @@ async def test_a_request_after_its_start_by_is_refused() -> None:
             harness.submit("a", start_by=99)
 
 
-async def test_one_that_waits_too_long_ends_without_a_gpu() -> None:
+async def test_an_inference_past_start_by_ends_without_a_run() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("running", timeout_s=1_000)
         inference = harness.submit("a", start_by=10)
@@ -272,7 +272,7 @@ async def test_one_that_waits_too_long_ends_without_a_gpu() -> None:
         assert len(harness.backends["us"].calls) == 1
 
 
-async def test_stopping_refuses_answers_and_finishes() -> None:
+async def test_a_stop_refuses_new_answers_waiting_and_completes_running() -> None:
     async with dispatch_harness(ONE_SLOT, stop_grace_s=5) as harness:
         running, waiting = harness.submit("running"), harness.submit("waiting")
         await harness.settle()
@@ -288,7 +288,7 @@ async def test_stopping_refuses_answers_and_finishes() -> None:
         assert running.state is InferenceState.COMPLETED
 
 
-async def test_a_run_that_outlives_the_grace_is_ended_and_retryable() -> None:
+async def test_a_run_longer_than_the_grace_ends_retryable() -> None:
     async with dispatch_harness(ONE_SLOT, stop_grace_s=0.01) as harness:
         running = harness.submit("running")
         await harness.settle()

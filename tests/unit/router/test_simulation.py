@@ -98,7 +98,7 @@ def test_the_same_seed_gives_the_same_load() -> None:
     assert generate(TOPOLOGY, GeneratedLoad(seed=7)) != generate(TOPOLOGY, GeneratedLoad(seed=8))
 
 
-def test_a_generated_load_asks_for_the_share_that_was_requested() -> None:
+def test_a_generated_load_has_the_requested_utilisation() -> None:
     arrivals = generate(TOPOLOGY, GeneratedLoad(requests=5_000, load=0.5))
     slot_s = 3 * (arrivals[-1].arrival_s - arrivals[0].arrival_s)
     assert sum(arrival.run_s for arrival in arrivals) / slot_s == pytest.approx(0.5, rel=0.02)

@@ -28,7 +28,7 @@ def test_a_number_counts_as_it_is_and_a_text_by_its_length(value: object, size: 
     "value",
     [None, True, False, 0, -0.0, -3, "", math.nan, math.inf, -math.inf, 1e13, 10**400, [30], {"duration": 3}],
 )
-def test_what_is_no_size_is_unknown(value: object) -> None:
+def test_other_values_have_no_size(value: object) -> None:
     assert size_of(value) is None
 
 
@@ -46,6 +46,6 @@ def test_the_size_is_read_from_params_before_input() -> None:
     assert SIZES.of("audio", {}, {"prompt": "a bell"}) is None
 
 
-def test_a_model_without_the_setting_asks_for_no_size() -> None:
+def test_a_model_without_the_setting_has_no_sizes() -> None:
     assert SIZES.of("chat", {"duration": 5}, {"duration": 8}) is None
     assert SIZES.of("unheard of", {"duration": 5}, {}) is None

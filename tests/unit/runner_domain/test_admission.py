@@ -73,12 +73,12 @@ def test_an_oversized_matrix_is_refused() -> None:
     assert refused(body) == [("questions", "too_many")]
 
 
-def test_a_generation_without_a_region_is_spread_over_those_that_serve_its_model() -> None:
+def test_generations_without_a_region_are_spread_over_regions() -> None:
     body = {"kind": "generation", "model": "flux", "prompt": "cat"}
     assert {admit(body, spread).spec["region"] for spread in range(4)} == {"US", "EU"}
 
 
-def test_a_generation_keeps_only_what_was_said() -> None:
+def test_a_generation_stores_only_given_options() -> None:
     job = admit({"kind": "generation", "model": "flux", "prompt": "cat", "region": "usa", "duration": 5})
     assert job.spec == {"model": "flux", "region": "US", "input": {"prompt": "cat", "duration": 5.0}}
 
@@ -110,7 +110,7 @@ def test_input_nested_too_deep_is_refused() -> None:
     assert [code for _, code in fields] == ["too_deep"]
 
 
-def test_a_pipeline_carries_its_steps_so_that_a_later_configuration_cannot_change_it() -> None:
+def test_a_pipeline_stores_its_steps() -> None:
     job = admit({"kind": "pipeline", "feature": "text_only", "input": {"prompt": "city"}})
     assert (job.stages, job.total) == (2, 2)
     assert [step["name"] for step in job.spec["steps"]] == ["prompt_enhancer", "fast_chat_llm"]

@@ -40,11 +40,11 @@ def served(*pools: list[JobClass], strict: bool = False, used: list[JobClass] | 
         (served([HIGH, LOW], used=[LOW]), LOW),
     ],
 )
-def test_who_paid_is_moved_to_the_class_that_most_pools_serve(config: BeaconConfig, front: JobClass) -> None:
+def test_a_paid_job_moves_to_the_class_that_most_pools_serve(config: BeaconConfig, front: JobClass) -> None:
     assert front_class(config) is front
 
 
-def test_better_is_the_one_that_goes_first() -> None:
+def test_the_better_class_is_served_first() -> None:
     assert better(LOW, HIGH) is HIGH
     assert better(HIGH, MEDIUM) is HIGH
 
@@ -53,7 +53,7 @@ def test_low_rises_to_medium_and_medium_to_high_best_first() -> None:
     assert promotions(SHIPPED) == (Promotion(MEDIUM, HIGH, 3600), Promotion(LOW, MEDIUM, 1800))
 
 
-def test_a_class_that_nobody_serves_or_uses_is_passed_over() -> None:
+def test_an_unused_or_unserved_class_is_skipped() -> None:
     assert promotions(served([HIGH, LOW])) == (Promotion(LOW, HIGH, 3600),)
     assert promotions(served([MEDIUM, LOW])) == (Promotion(LOW, MEDIUM, 1800),)
     assert promotions(served([LOW])) == ()

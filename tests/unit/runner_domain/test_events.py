@@ -40,7 +40,7 @@ def only(job: ClaimedJob) -> Any:
     return stage_plan(job.spec, job.stage, job.context)[0]
 
 
-def test_a_generation_in_one_go_tells_its_whole_story() -> None:
+def test_a_generation_in_one_report_has_all_events() -> None:
     job = claimed(GENERATION)
     report = StageReport(job, (completed(only(job)),), verdict=Finished(JobState.COMPLETED, {}))
     assert types(report) == ["EXECUTION_START", "EXECUTION_COMPLETE", "JOB_COMPLETE"]
@@ -49,7 +49,7 @@ def test_a_generation_in_one_go_tells_its_whole_story() -> None:
     assert complete.data["execution_id"] == encode_execution_id(JOB, 0, 0)
 
 
-def test_a_start_that_was_told_is_not_told_again() -> None:
+def test_a_reported_start_has_one_event() -> None:
     job = claimed(GENERATION)
     started = StageReport(
         job, (ExecutionReport(only(job), ExecutionState.RUNNING, 1, started_at=NOW.timestamp()),)
@@ -59,14 +59,14 @@ def test_a_start_that_was_told_is_not_told_again() -> None:
     assert types(ended) == ["EXECUTION_COMPLETE"]
 
 
-def test_a_pipeline_tells_its_steps() -> None:
+def test_a_pipeline_has_events_of_its_steps() -> None:
     job = claimed(pipeline_spec())
     report = StageReport(job, (completed(only(job)),), verdict=NextStage({}))
     assert types(report) == ["STEP_START", "EXECUTION_START", "EXECUTION_COMPLETE", "STEP_COMPLETE"]
     assert events_of(report)[0].data == {"step": "enhance", "stage": 0, "stages": 2}
 
 
-def test_a_failure_says_what_and_where() -> None:
+def test_the_event_of_a_failure_has_item_and_region() -> None:
     job = claimed(matrix_spec())
     report = StageReport(job, (failed(only(job), retryable=True),))
     event = events_of(report)[-1]
@@ -86,11 +86,11 @@ def test_a_failure_says_what_and_where() -> None:
         (Returned(), []),
     ],
 )
-def test_each_verdict_tells_what_becomes_of_the_job(verdict: Verdict, expected: list[str]) -> None:
+def test_each_verdict_has_its_event(verdict: Verdict, expected: list[str]) -> None:
     assert types(StageReport(claimed(matrix_spec()), verdict=verdict)) == expected
 
 
-def test_waiting_for_the_router_is_told_when_its_reason_is_news() -> None:
+def test_a_wait_for_the_router_has_an_event_per_reason() -> None:
     job = claimed(matrix_spec(), deferred=Deferred(2.0, "full", times=3))
     again = StageReport(job, verdict=Deferred(4.0, "full", times=4))
     other = StageReport(job, verdict=Deferred(4.0, "away", times=4))

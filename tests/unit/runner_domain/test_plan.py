@@ -29,7 +29,7 @@ def test_a_generation_is_one_execution_with_its_options() -> None:
     assert (only.model, only.region, only.failover, only.params) == ("flux", "EU", Failover.PINNED, {"n": 1})
 
 
-def test_a_step_sees_the_input_and_the_results_before_it() -> None:
+def test_a_step_can_use_the_input_and_earlier_results() -> None:
     first = stage_plan(pipeline_spec(), 0, {})
     second = stage_plan(pipeline_spec(), 1, {"enhance": {"text": "a shining city"}})
     assert first[0].input == {"prompt": "a city"}
@@ -49,7 +49,7 @@ def test_a_step_without_a_template_gets_the_job_s_own_input() -> None:
     assert stage_plan(spec, 0, {})[0].input == {"prompt": "a city"}
 
 
-def test_places_name_every_execution_of_every_stage_as_the_plans_do() -> None:
+def test_execution_keys_equal_those_of_the_plans() -> None:
     for spec, stages in ((matrix_spec(), 1), (pipeline_spec(), 2)):
         planned = [
             (stage, one.ordinal, one.item, one.model, one.region)
@@ -59,7 +59,7 @@ def test_places_name_every_execution_of_every_stage_as_the_plans_do() -> None:
         assert [(p.stage, p.ordinal, p.item, p.model, p.region) for p in execution_keys(spec)] == planned
 
 
-def test_everything_is_due_at_the_first_delivery() -> None:
+def test_all_executions_are_pending_at_the_first_delivery() -> None:
     plan = stage_plan(matrix_spec(), 0, {})
     assert [(one.execution.ordinal, one.attempt) for one in pending_executions(plan, ())] == [
         (0, 1),
@@ -69,7 +69,7 @@ def test_everything_is_due_at_the_first_delivery() -> None:
     ]
 
 
-def test_what_has_ended_is_never_due_and_what_was_cut_off_goes_on_as_the_same_attempt() -> None:
+def test_an_interrupted_execution_continues_as_the_same_attempt() -> None:
     plan = stage_plan(matrix_spec(), 0, {})
     recorded = (
         known(0, ExecutionState.COMPLETED),

@@ -60,6 +60,6 @@ def test_an_ended_job_becomes_live_only_by_the_queue() -> None:
     assert {new for old, new in steps if old in TERMINAL} == {JobState.QUEUED}
 
 
-def test_a_step_that_the_table_does_not_have_is_refused() -> None:
+def test_a_transition_outside_the_table_is_refused() -> None:
     with pytest.raises(IllegalTransitionError, match="queued cannot become failed"):
         move(JobTransition.POISON, JobState.QUEUED, JobState.FAILED)

@@ -28,13 +28,13 @@ def test_items_of_a_list_are_reached_by_number() -> None:
 
 
 @pytest.mark.parametrize("text", ["{{ draw.url }}", "{{ enhance.nothing }}", "{{ enhance.tags.9 }}"])
-def test_a_result_that_is_not_there_is_an_error_that_names_it(text: str) -> None:
+def test_a_missing_result_is_named_in_the_error(text: str) -> None:
     with pytest.raises(MissingReferenceError) as raised:
         render(text, NAMES)
     assert raised.value.reference in text
 
 
-def test_what_a_result_says_is_never_taken_for_a_template() -> None:
+def test_results_are_never_parsed_as_templates() -> None:
     """A model that answers with braces must not read the results of other steps."""
     names = {"a": {"text": "{{ b.secret }}"}, "b": {"secret": "s3cret"}}
     assert render("said: {{ a.text }}", names) == "said: {{ b.secret }}"
@@ -57,5 +57,5 @@ def test_a_value_without_references_is_left_as_it_is(value: object) -> None:
 
 
 @given(json_values)
-def test_any_result_comes_through_a_whole_reference_unchanged(value: object) -> None:
+def test_a_whole_reference_keeps_any_result_unchanged(value: object) -> None:
     assert render("{{ step.out }}", {"step": {"out": value}}) == value

@@ -89,16 +89,14 @@ def test_results_of_earlier_deliveries_count() -> None:
 
 
 @pytest.mark.parametrize(("attempt", "delay_s"), [(1, 60.0), (2, 120.0), (3, 180.0)])
-def test_retryable_failures_are_tried_again_after_one_two_and_three_minutes(
-    attempt: int, delay_s: float
-) -> None:
+def test_retryable_failures_are_retried_after_1_2_and_3_minutes(attempt: int, delay_s: float) -> None:
     job = claimed(matrix_spec(), attempt=attempt)
     verdict = judge(job, reports_of(job, "ok", "later", "ok", "ok"))
     assert isinstance(verdict, RetryLater)
     assert verdict.delay_s == delay_s
 
 
-def test_after_three_retries_a_job_with_some_results_is_partial_and_can_be_resumed() -> None:
+def test_after_three_retries_a_job_with_results_is_partial() -> None:
     job = claimed(matrix_spec(), attempt=4)
     verdict = judge(job, reports_of(job, "ok", "later", "ok", "never"))
     assert isinstance(verdict, Dead)
@@ -131,7 +129,7 @@ def test_an_execution_cancelled_at_the_router_is_not_completed() -> None:
     assert verdict.failure.code == "cancelled"
 
 
-def test_a_step_that_completed_hands_its_result_to_the_next() -> None:
+def test_a_completed_step_passes_its_result_on() -> None:
     job = claimed(pipeline_spec())
     verdict = judge(job, [completed(stage_plan(job.spec, 0, {})[0], {"text": "x"})])
     assert verdict == NextStage({"enhance": {"text": "x"}})
@@ -172,9 +170,7 @@ outcomes = st.lists(st.sampled_from(["ok", "later", "never"]), min_size=4, max_s
 
 
 @given(outcomes, st.integers(min_value=1, max_value=6), st.floats(min_value=0, max_value=1, exclude_max=True))
-def test_every_ended_stage_has_exactly_one_right_verdict(
-    chosen: list[str], attempt: int, chance: float
-) -> None:
+def test_every_ended_stage_has_one_verdict(chosen: list[str], attempt: int, chance: float) -> None:
     job = claimed(matrix_spec(), attempt=attempt)
     verdict = judge(job, reports_of(job, *chosen), chance)
     if set(chosen) == {"ok"}:
@@ -189,7 +185,7 @@ def test_every_ended_stage_has_exactly_one_right_verdict(
         assert verdict.failure.retryable is ("later" in chosen)
 
 
-def test_a_router_that_cannot_take_it_is_asked_less_and_less_often() -> None:
+def test_delays_of_a_deferred_job_grow() -> None:
     job, waits = claimed(matrix_spec()), []
     for _ in range(10):
         verdict = defer(job, 2.0, "full", POLICY.router, 0.0, progressed=False)

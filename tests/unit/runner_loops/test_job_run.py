@@ -84,7 +84,7 @@ def verdict(run: JobRun) -> Any:
     return run.decide(RetryPolicy(), 0.0)
 
 
-def test_no_more_run_at_once_than_may() -> None:
+def test_concurrent_executions_are_bounded() -> None:
     run = opened()
     first = start(run, 2)
     assert [due.execution.ordinal for due in first] == [0, 1]
@@ -92,7 +92,7 @@ def test_no_more_run_at_once_than_may() -> None:
     assert [due.execution.ordinal for due in start(run, 2)] == [2]
 
 
-def test_only_what_has_not_ended_is_started() -> None:
+def test_only_unfinished_executions_are_started() -> None:
     known = (
         RecordedExecution(0, ExecutionState.COMPLETED, 1),
         RecordedExecution(1, ExecutionState.PENDING, 2),
@@ -103,7 +103,7 @@ def test_only_what_has_not_ended_is_started() -> None:
     ]
 
 
-def test_a_start_and_an_end_that_meet_become_one_write() -> None:
+def test_a_start_and_its_end_are_one_report() -> None:
     run = opened()
     due = run.start_next(1)
     assert due is not None
@@ -114,7 +114,7 @@ def test_a_start_and_an_end_that_meet_become_one_write() -> None:
     assert (report.started_at, report.finished_at) == (AT, LATER)
 
 
-def test_an_end_after_its_start_was_written_says_so() -> None:
+def test_an_end_after_a_recorded_start_is_marked() -> None:
     run = opened()
     due = run.start_next(1)
     assert due is not None
@@ -155,7 +155,7 @@ def test_a_result_that_is_too_large_cannot_be_stored() -> None:
     assert stored_form({"text": "\0", "score": float("nan")}) == '{"text":"\\u0000","score":null}'
 
 
-def test_a_failure_can_be_read_by_the_database_whatever_its_text() -> None:
+def test_a_failure_with_any_text_can_be_stored() -> None:
     run = opened()
     (first, *_) = start(run)
     run.finish(first, BROKEN.model_copy(update={"message": "bad\0byte"}), AT, LATER)
@@ -164,7 +164,7 @@ def test_a_failure_can_be_read_by_the_database_whatever_its_text() -> None:
     assert report.failure.message == "bad\ufffdbyte"
 
 
-def test_a_job_that_nobody_understands_is_over_before_it_begins() -> None:
+def test_a_job_with_an_invalid_spec_ends_without_a_run() -> None:
     run = opened(spec={"from": "another version"})
     assert isinstance(run.verdict, Dead)
     assert (run.verdict.state, run.verdict.failure.code) == (JobState.FAILED, "worker_error")
@@ -183,7 +183,7 @@ def test_a_failure_names_its_item() -> None:
     assert judged.failure.item == "q0"
 
 
-def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
+def test_a_busy_router_defers_the_other_executions() -> None:
     run = opened()
     first, second = start(run, 2)
     run.finish(first, NotAccepted(9.0, "full"), AT, LATER)
@@ -196,7 +196,7 @@ def test_when_the_router_is_full_the_rest_is_not_even_tried() -> None:
 
 
 @pytest.mark.parametrize("start_reported", [False, True])
-def test_what_the_router_did_not_take_does_not_run(start_reported: bool) -> None:
+def test_a_deferred_execution_is_pending(start_reported: bool) -> None:
     run = opened()
     (first,) = start(run, 1)
     run.mark_running(first, AT)
@@ -209,14 +209,14 @@ def test_what_the_router_did_not_take_does_not_run(start_reported: bool) -> None
     assert events_of(report) == []
 
 
-def test_a_step_that_ends_well_hands_its_output_on() -> None:
+def test_the_output_of_a_completed_step_is_in_the_verdict() -> None:
     run = opened(spec=PIPELINE, kind="pipeline", stages=2)
     (due,) = start(run)
     run.finish(due, DONE.model_copy(update={"output": {"answer": "yes"}}), AT, LATER)
     assert verdict(run) == NextStage({"one": {"answer": "yes"}})
 
 
-def test_a_stage_that_cannot_be_planned_is_over_before_it_begins() -> None:
+def test_a_stage_that_cannot_be_planned_ends_without_a_run() -> None:
     run = opened(spec=PIPELINE, kind="pipeline", stage=1, stages=2, context={"one": {}})
     assert start(run) == []
     assert isinstance(run.verdict, Dead)
@@ -250,7 +250,7 @@ def test_the_longest_requested_delay_counts_within_the_bounds() -> None:
     assert delay_s(0, None, 3) == 5
 
 
-def test_after_a_cancel_at_the_router_nothing_more_is_started_until_the_record_was_heard() -> None:
+def test_after_a_cancel_at_the_router_no_execution_is_started() -> None:
     """Most often the whole job was cancelled, and what the worker starts then would run to its end."""
     run = opened()
     first = run.start_next(1)

@@ -86,9 +86,7 @@ def added(pending: PendingReports, number: int) -> list[JobRun]:
     return runs
 
 
-async def test_what_arrives_during_a_write_shares_the_next_one(
-    pending: PendingReports, store: GatedStore
-) -> None:
+async def test_reports_during_a_write_share_the_next_one(pending: PendingReports, store: GatedStore) -> None:
     added(pending, 1)
     await store.writes(1)
     added(pending, 2)

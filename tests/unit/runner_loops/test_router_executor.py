@@ -56,14 +56,14 @@ async def outcome_of(router: ScriptedRouter, **changes: Any) -> Any:
         await executor.close()
 
 
-async def test_a_result_is_handed_on() -> None:
+async def test_a_result_is_reported() -> None:
     async def infer(_: InferenceRequest) -> InferenceView:
         return DONE
 
     assert await outcome_of(ScriptedRouter(infer)) is DONE
 
 
-async def test_what_may_be_running_already_is_looked_for() -> None:
+async def test_an_execution_that_may_run_is_searched_first() -> None:
     async def infer(_: InferenceRequest) -> InferenceView:
         return DONE
 
@@ -92,19 +92,19 @@ async def test_a_refusal_is_permanent() -> None:
     assert (failure.code, failure.retryable) == ("unknown_model", False)
 
 
-async def test_a_mistake_of_ours_is_a_retryable_failure_and_not_a_silence() -> None:
+async def test_an_unexpected_error_is_a_retryable_failure() -> None:
     failure = await outcome_of(raising(ValueError("a bug")))
     assert isinstance(failure, Failure)
     assert (failure.code, failure.retryable) == ("worker_error", True)
 
 
-async def test_a_lease_that_is_over_is_no_failure_of_the_execution() -> None:
+async def test_a_lost_fence_is_no_failure_of_the_execution() -> None:
     """Another worker has the job, or its user has cancelled it: the record will tell."""
     stale = Problem(title="Conflict", status=409, code="stale_fence", detail="fence 1 is behind 2")
     assert isinstance(await outcome_of(raising(RouterRefused(stale))), NotAccepted)
 
 
-async def test_giving_up_leaves_the_run_at_the_router() -> None:
+async def test_a_cancelled_wait_leaves_the_run_at_the_router() -> None:
     called = asyncio.Event()
 
     async def infer(_: InferenceRequest) -> InferenceView:

@@ -32,7 +32,7 @@ def one_class(config: BeaconConfig) -> BeaconConfig:
     return config.model_copy(update={"tiers": tiers})
 
 
-def test_names_are_plain_on_one_redis_and_share_a_tag_in_a_cluster() -> None:
+def test_keys_share_a_hash_tag_in_a_cluster() -> None:
     assert Layout.of(CONFIG, cluster=False).shared[0] == "jobs:live"
     assert set(Layout.of(CONFIG, cluster=True).shared) == {
         "{beacon}jobs:live",
@@ -52,12 +52,12 @@ def test_names_are_plain_on_one_redis_and_share_a_tag_in_a_cluster() -> None:
         (single(one_class(CONFIG)), True),
     ],
 )
-def test_the_list_is_plainly_jobs_only_with_one_lane_and_one_class(config: BeaconConfig, plain: bool) -> None:
+def test_the_list_is_named_jobs_with_one_lane_and_class(config: BeaconConfig, plain: bool) -> None:
     assert Layout.of(config, cluster=False).plain is plain
 
 
 @pytest.mark.parametrize("operation", list(Operation))
-def test_every_operation_says_what_it_is_given_and_what_it_returns(operation: Operation) -> None:
+def test_every_script_documents_its_keys_arguments_and_result(operation: Operation) -> None:
     text = SCRIPTS.scripts[operation].text
     assert "-- KEYS 1" in text
     assert "-- ARGV" in text
@@ -91,7 +91,7 @@ def test_lanes_that_were_not_read_are_extrapolated() -> None:
     assert place.ahead == 3 + 3_000
 
 
-def test_a_place_deep_in_a_lane_follows_from_the_age_of_the_job() -> None:
+def test_a_position_deep_in_a_lane_follows_from_the_age() -> None:
     place = queue_place(MIDDLE, standing(ahead_in_lane=-1, length=100_001))
     assert place is not None
     assert place.ahead_in_lane == pytest.approx(50_000, abs=1)
@@ -104,5 +104,5 @@ def test_a_message_whose_lane_is_empty_has_no_position() -> None:
 
 
 @pytest.mark.parametrize("place", ["l", "k", "r"])
-def test_what_does_not_wait_in_a_lane_has_no_place(place: str) -> None:
+def test_a_message_outside_of_lanes_has_no_position(place: str) -> None:
     assert queue_place(MIDDLE, standing(place=place)) is None

@@ -23,21 +23,21 @@ def answer(status: int, body: bytes = b"{}") -> HttpAnswer:
     return HttpAnswer(status, httpx.Headers(), body)
 
 
-def test_one_router_that_gave_it_to_a_backend_is_enough() -> None:
+def test_a_run_at_one_router_counts() -> None:
     said = combine_cancel_replies([answer(404), view(fence=7, backend=None), view(fence=7, backend="us-1")])
     assert said.unanswered == ()
     assert said.run(7) is not None
 
 
-def test_what_waited_there_did_not_run() -> None:
+def test_a_waiting_request_did_not_run() -> None:
     assert combine_cancel_replies([view(fence=7, backend=None)]).run(7) is None
 
 
-def test_the_run_of_an_earlier_lease_is_another_story() -> None:
+def test_a_run_of_an_earlier_fence_does_not_count() -> None:
     assert combine_cancel_replies([view(fence=6, backend="us-1")]).run(7) is None
 
 
-def test_a_router_that_says_nothing_or_nonsense_may_still_be_running_it() -> None:
+def test_a_router_without_a_valid_reply_is_unanswered() -> None:
     lost = RouterExchangeError("the connection was lost", sent=True)
     said = combine_cancel_replies([lost, answer(503), answer(200, b"<html>"), answer(404), answer(409)])
     assert len(said.unanswered) == 3

@@ -16,13 +16,13 @@ def test_the_least_busy_is_chosen() -> None:
     assert routers.choose("US", now=0.0) is b
 
 
-def test_equals_take_turns() -> None:
+def test_equally_busy_routers_are_used_round_robin() -> None:
     routers = urls("http://a", "http://b", "http://c")
     chosen = [routers.choose("US", now=0.0) for _ in range(6)]
     assert sorted(chosen, key=id) == sorted([*routers.all, *routers.all], key=id)
 
 
-def test_one_that_failed_rests_longer_after_each_failure_and_comes_back() -> None:
+def test_pauses_of_a_failing_router_grow() -> None:
     routers = urls("http://a", "http://b")
     a, b = routers.all
     b.in_flight = 10
@@ -48,7 +48,7 @@ def test_requests_that_were_lost_together_are_one_failure() -> None:
     assert router.failures == 2
 
 
-def test_when_all_rest_the_one_that_is_back_first_is_tried() -> None:
+def test_when_all_routers_pause_the_first_to_end_is_tried() -> None:
     routers = urls("http://a", "http://b")
     a, b = routers.all
     a.record_failure(now=0.0)
@@ -57,7 +57,7 @@ def test_when_all_rest_the_one_that_is_back_first_is_tried() -> None:
     assert routers.choose("US", now=0.0) is b
 
 
-def test_an_address_may_serve_some_regions_only() -> None:
+def test_an_address_can_serve_some_regions_only() -> None:
     routers = urls("US=http://us:8100", "EU+ASIA=https://east:8100/", "http://all:8100")
     us, east, everywhere = routers.all
     assert east.url == "https://east:8100"
@@ -73,11 +73,11 @@ def test_an_address_with_an_equals_sign_in_its_path_is_one_address() -> None:
 
 
 @pytest.mark.parametrize("bad", ["localhost:8100", "ftp://a", "http://", "US=localhost"])
-def test_what_is_not_an_address_is_refused_by_name(bad: str) -> None:
+def test_an_invalid_address_is_named(bad: str) -> None:
     with pytest.raises(ValueError, match="is not a"):
         urls(bad)
 
 
-def test_no_address_at_all_says_which_variable_to_set() -> None:
+def test_a_missing_address_names_the_variable() -> None:
     with pytest.raises(ValueError, match="BEACON_ROUTER_URLS"):
         urls("", "  ")

@@ -40,14 +40,14 @@ def problem(status: int, code: str = "x", **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("state", ["completed", "failed", "cancelled"])
-def test_a_terminal_view_is_the_end(state: str) -> None:
+def test_a_terminal_view_ends_the_call(state: str) -> None:
     reply = parse_reply(answer(200, view(state)), REQUEST)
     assert isinstance(reply, FinishedReply)
     assert reply.view.state == state
 
 
 @pytest.mark.parametrize("state", ["queued", "warming", "running", "backoff"])
-def test_any_other_view_is_waited_for(state: str) -> None:
+def test_any_other_view_is_polled(state: str) -> None:
     assert isinstance(parse_reply(answer(202, view(state)), REQUEST), PendingReply)
 
 
@@ -69,13 +69,13 @@ def test_not_accepted_is_busy_for_as_long_as_the_header_says(header: str, expect
     )
 
 
-def test_one_connection_too_many_says_nothing_of_the_request() -> None:
+def test_too_many_connections_say_nothing_about_the_request() -> None:
     refused = answer(503, problem(503, "too_many_connections", retry_after_s=1))
     assert parse_reply(refused, REQUEST) == BusyReply(1.0, "the reason", was_read=False)
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_wrong_service_token_is_the_operators_mistake_and_no_failure_of_the_job(status: int) -> None:
+def test_a_wrong_service_token_is_no_failure_of_the_job(status: int) -> None:
     busy = parse_reply(answer(status, problem(status)), REQUEST)
     assert isinstance(busy, BusyReply)
     assert "BEACON_SERVICE_TOKEN" in busy.reason
@@ -120,7 +120,7 @@ def test_a_refusal_carries_the_problem_and_a_failure_that_is_not_retried(status:
         (408, problem(408)),
     ],
 )
-def test_what_no_router_says_is_broken_and_never_a_verdict_on_the_job(status: int, body: object) -> None:
+def test_an_invalid_reply_is_no_failure_of_the_job(status: int, body: object) -> None:
     reply = parse_reply(answer(status, body), REQUEST)
     assert isinstance(reply, MalformedReply)
     assert str(status) in reply.reason

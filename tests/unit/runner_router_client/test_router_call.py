@@ -36,7 +36,7 @@ class Trip:
         return self.call.apply(endpoint, reply, now=0.0, took_s=took_s)
 
 
-def test_it_stays_with_the_router_that_has_it() -> None:
+def test_a_call_stays_at_its_router() -> None:
     trip = Trip()
     home = trip.next()
     trip.learn(home, WAITING)
@@ -45,21 +45,21 @@ def test_it_stays_with_the_router_that_has_it() -> None:
     assert trip.next() is home
 
 
-def test_a_router_that_answers_at_once_is_not_asked_at_once() -> None:
+def test_a_quick_reply_without_result_is_followed_by_a_pause() -> None:
     trip = Trip()
     home = trip.next()
     assert trip.learn(home, WAITING, took_s=0.01) > 0
     assert trip.learn(home, WAITING, took_s=25.0) == 0
 
 
-def test_refused_connections_go_to_the_other_router_without_delay() -> None:
+def test_after_a_refused_connection_the_other_router_is_tried_at_once() -> None:
     trip = Trip()
     first = trip.next()
     assert trip.learn(first, REFUSED) == 0
     assert trip.next() is not first
 
 
-def test_a_cut_connection_is_tried_again_where_the_run_may_still_be() -> None:
+def test_a_lost_connection_is_retried_where_the_run_may_be() -> None:
     trip = Trip()
     first = trip.next()
     trip.learn(first, CUT)
@@ -71,7 +71,7 @@ def test_a_cut_connection_is_tried_again_where_the_run_may_still_be() -> None:
     assert not trip.accepted()
 
 
-def test_a_router_that_died_is_left_at_once_and_the_request_sent_anew() -> None:
+def test_the_request_is_sent_to_another_router_after_a_death() -> None:
     trip = Trip()
     home = trip.next()
     trip.learn(home, WAITING)
@@ -82,7 +82,7 @@ def test_a_router_that_died_is_left_at_once_and_the_request_sent_anew() -> None:
     assert trip.next() is not home
 
 
-def test_a_forgotten_request_is_sent_anew() -> None:
+def test_a_lost_request_is_sent_again() -> None:
     trip = Trip("http://only")
     home = trip.next()
     trip.learn(home, WAITING)
@@ -92,7 +92,7 @@ def test_a_forgotten_request_is_sent_anew() -> None:
     assert home.failures == 0
 
 
-def test_a_router_that_forgets_each_time_is_given_up() -> None:
+def test_a_router_that_loses_each_request_is_unreachable() -> None:
     trip = Trip("http://only", max_tries=4)
     home = trip.next()
     pauses = []
@@ -105,7 +105,7 @@ def test_a_router_that_forgets_each_time_is_given_up() -> None:
         trip.learn(home, UnknownReply())
 
 
-def test_being_remembered_between_calls_resets_the_count() -> None:
+def test_a_known_request_resets_the_count_of_losses() -> None:
     trip = Trip("http://only", max_tries=2)
     home = trip.next()
     for _ in range(20):
@@ -125,7 +125,7 @@ def test_tries_are_bounded_and_back_off() -> None:
     assert "connection refused" in str(gone.value)
 
 
-def test_a_full_router_sends_it_to_the_other_and_two_full_ones_back_to_the_caller() -> None:
+def test_two_full_routers_are_busy() -> None:
     trip = Trip()
     first = trip.next()
     assert trip.learn(first, BusyReply(9.0, "queue full")) == 0
@@ -144,7 +144,7 @@ def test_a_full_router_is_not_unhealthy() -> None:
     assert first.failures == 0
 
 
-def test_a_router_that_stops_gives_the_request_back_and_the_other_gets_it() -> None:
+def test_a_stopping_router_is_replaced_by_the_other() -> None:
     trip = Trip()
     home = trip.next()
     trip.learn(home, WAITING)
@@ -153,7 +153,7 @@ def test_a_router_that_stops_gives_the_request_back_and_the_other_gets_it() -> N
     assert trip.next() is not home
 
 
-def test_a_router_without_room_for_a_connection_gets_nothing_new() -> None:
+def test_a_router_without_free_connections_gets_no_new_request() -> None:
     trip = Trip()
     first = trip.next()
     assert trip.learn(first, NOT_HEARD) == 0
@@ -167,7 +167,7 @@ def test_a_router_without_room_for_a_connection_gets_nothing_new() -> None:
 
 
 @pytest.mark.parametrize("before", [WAITING, CUT])
-def test_what_may_run_at_a_router_without_room_for_a_connection_stays_there(before: Any) -> None:
+def test_a_possible_run_stays_at_a_router_without_free_connections(before: Any) -> None:
     """It was not heard: that says nothing of the run, and elsewhere there would be a second one."""
     trip = Trip()
     home = trip.next()
@@ -178,7 +178,7 @@ def test_what_may_run_at_a_router_without_room_for_a_connection_stays_there(befo
     assert trip.next() is home
 
 
-def test_a_router_that_never_has_room_is_given_up() -> None:
+def test_a_router_that_never_has_free_connections_is_unreachable() -> None:
     trip = Trip("http://only", max_tries=7)
     trip.learn(trip.next(), WAITING)
     assert [trip.learn(trip.next(), NOT_HEARD) for _ in range(6)] == [1.0, 1.0, 1.0, 1.0, 2.0, 4.0]
@@ -186,7 +186,7 @@ def test_a_router_that_never_has_room_is_given_up() -> None:
         trip.learn(trip.next(), NOT_HEARD)
 
 
-def test_nonsense_counts_against_the_router_and_not_forever() -> None:
+def test_invalid_replies_are_retried_a_bounded_number_of_times() -> None:
     trip = Trip("http://only", max_tries=3)
     only = trip.next()
     trip.learn(only, MalformedReply("status 502"))
@@ -196,6 +196,6 @@ def test_nonsense_counts_against_the_router_and_not_forever() -> None:
         trip.learn(only, MalformedReply("status 502"))
 
 
-def test_no_router_for_the_region_is_said() -> None:
+def test_a_region_without_router_is_named() -> None:
     with pytest.raises(RouterUnreachable, match="no router serves region US"):
         Trip("EU=http://eu").next()

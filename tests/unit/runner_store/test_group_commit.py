@@ -32,14 +32,14 @@ def writer() -> Writer:
     return Writer()
 
 
-async def test_one_alone_is_written_at_once(writer: Writer) -> None:
+async def test_a_single_item_is_written_at_once(writer: Writer) -> None:
     writer.gate.set()
     commits = GroupCommit("test", writer.write)
     assert await commits.submit(["a"]) == ["A"]
     await commits.close()
 
 
-async def test_what_comes_during_a_write_shares_the_next_one(writer: Writer) -> None:
+async def test_items_during_a_write_share_the_next_one(writer: Writer) -> None:
     commits = GroupCommit("test", writer.write)
     first = asyncio.ensure_future(commits.submit(["a"]))
     await writer.started.wait()
@@ -73,7 +73,7 @@ async def test_many_pending_items_start_a_second_flush_but_no_third(writer: Writ
     await commits.close()
 
 
-async def test_a_shared_write_has_a_bound_but_a_group_is_never_split(writer: Writer) -> None:
+async def test_a_write_is_bounded_and_a_group_never_split(writer: Writer) -> None:
     commits = GroupCommit("test", writer.write, max_items=3)
     first = asyncio.ensure_future(commits.submit(["a"]))
     await writer.started.wait()
@@ -85,7 +85,7 @@ async def test_a_shared_write_has_a_bound_but_a_group_is_never_split(writer: Wri
     await commits.close()
 
 
-async def test_one_caller_s_bad_item_is_not_the_others_error(writer: Writer) -> None:
+async def test_a_bad_item_is_an_error_of_its_caller_only(writer: Writer) -> None:
     commits = GroupCommit("test", writer.write)
     first = asyncio.ensure_future(commits.submit(["a"]))
     await writer.started.wait()
@@ -101,7 +101,7 @@ async def test_one_caller_s_bad_item_is_not_the_others_error(writer: Writer) -> 
     await commits.close()
 
 
-async def test_a_store_that_is_away_is_asked_once_not_once_for_each(writer: Writer) -> None:
+async def test_an_unavailable_store_is_tried_once_for_all(writer: Writer) -> None:
     writer.error = StoreUnavailableError
     commits = GroupCommit("test", writer.write)
     first = asyncio.ensure_future(commits.submit(["bad"]))
@@ -114,7 +114,7 @@ async def test_a_store_that_is_away_is_asked_once_not_once_for_each(writer: Writ
     await commits.close()
 
 
-async def test_a_caller_that_goes_away_does_not_take_its_write_or_that_of_others_back(writer: Writer) -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_write(writer: Writer) -> None:
     commits = GroupCommit("test", writer.write)
     first = asyncio.ensure_future(commits.submit(["a"]))
     await writer.started.wait()
@@ -129,7 +129,7 @@ async def test_a_caller_that_goes_away_does_not_take_its_write_or_that_of_others
     await commits.close()
 
 
-async def test_closing_writes_what_was_taken(writer: Writer) -> None:
+async def test_closing_writes_accepted_items(writer: Writer) -> None:
     commits = GroupCommit("test", writer.write)
     waiting = [asyncio.ensure_future(commits.submit([name])) for name in "abc"]
     await writer.started.wait()
