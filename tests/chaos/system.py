@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 
 from beacon_devstack.home import Home
 from beacon_devstack.ports import choose_port
-from beacon_devstack.process import ProcessSpec, ServiceProcess
-from beacon_devstack.server import EmbeddedServer
+from beacon_devstack.processes.process import ProcessSpec, ServiceProcess
+from beacon_devstack.servers.embedded_server import EmbeddedServer
 from beacon_devstack.settings import StackSettings
 from beacon_devstack.stack import Stack
 from beacon_lifecycle import SystemClock

@@ -11,7 +11,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from beacon_devstack.redis import server_program
+from beacon_devstack.servers.redis import server_program
 from tests.fixtures.waiting import eventually
 
 SLOTS = 16_384

@@ -12,9 +12,9 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 from beacon_cli import app
-from beacon_cli.doctor import Target, run_checks
-from beacon_cli.doctor_servers import check_postgres, check_redis
-from beacon_cli.findings import Finding, Verdict
+from beacon_cli.checks.findings import Finding, Verdict
+from beacon_cli.checks.servers import check_postgres, check_redis
+from beacon_cli.checks.system import Target, run_checks
 from beacon_contracts.credentials import Credentials
 from beacon_lifecycle.clock import ManualClock, SystemClock
 from tests.integration.client.runner_stub import RunnerStub, document, problem, runner_stub

@@ -7,7 +7,7 @@ import sys
 
 from beacon_devstack.home import Home
 from beacon_devstack.secret_store import Secrets
-from beacon_devstack.servers import ServerSettings, running_servers
+from beacon_devstack.servers.running import ServerSettings, running_servers
 
 
 async def main(path: str) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
-from beacon_devstack.process import ProcessSpec, ServiceProcess, run_to_end
-from beacon_devstack.stale_processes import end_recorded_processes
+from beacon_devstack.processes.process import ProcessSpec, ServiceProcess, run_to_end
+from beacon_devstack.processes.stale_processes import end_recorded_processes
 from beacon_lifecycle import SystemClock
 from tests.fixtures.waiting import PATIENCE_S
 

@@ -16,15 +16,15 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from beacon_devstack.account import Account, give, server_account
-from beacon_devstack.child import Child, ChildSpec
 from beacon_devstack.errors import AlreadyRunningError, DevstackError, PortTakenError
 from beacon_devstack.home import Home
-from beacon_devstack.initdb import initialise
-from beacon_devstack.postgres import FAST, EmbeddedPostgres
-from beacon_devstack.redis import EmbeddedRedis
+from beacon_devstack.processes.child import Child, ChildSpec
 from beacon_devstack.secret_store import Secrets
-from beacon_devstack.servers import ServerSettings, running_servers
+from beacon_devstack.servers.account import Account, give, server_account
+from beacon_devstack.servers.initdb import initialise
+from beacon_devstack.servers.postgres import FAST, EmbeddedPostgres
+from beacon_devstack.servers.redis import EmbeddedRedis
+from beacon_devstack.servers.running import ServerSettings, running_servers
 from tests.fixtures.scratch import scratch_home
 from tests.fixtures.waiting import until
 

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 from redis.asyncio import Redis
 
-from beacon_devstack.redis import EmbeddedRedis
+from beacon_devstack.servers.redis import EmbeddedRedis
 from tests.fixtures.scratch import scratch_home
 from tests.fixtures.server_pair import ServerPair
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from beacon_devstack.postgres import DURABLE, EmbeddedPostgres
 from beacon_devstack.secret_store import Secrets
+from beacon_devstack.servers.postgres import DURABLE, EmbeddedPostgres
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import ClaimedJob

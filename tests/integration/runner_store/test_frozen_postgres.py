@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beacon_devstack.postgres import FAST, EmbeddedPostgres
 from beacon_devstack.secret_store import Secrets
+from beacon_devstack.servers.postgres import FAST, EmbeddedPostgres
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.migrations import migrate
 from beacon_runner.postgres.database import Database, DatabaseTimeouts

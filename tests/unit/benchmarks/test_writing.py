@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks.harness.picture import Bar, picture
+from benchmarks.harness.chart import Bar, bar_chart
 from benchmarks.harness.statistics import Spread
 from benchmarks.harness.table import DASH, markdown_table, number, spread
 from benchmarks.runner.findings import Findings
@@ -48,14 +48,14 @@ def test_bars_are_as_long_as_the_logarithm_of_their_value() -> None:
         for name, value in (("a", 10.0), ("b", 100.0), ("c", 1000.0))
     ]
 
-    drawn = ET.fromstring(picture("title", "subtitle", "jobs/s", bars))
+    drawn = ET.fromstring(bar_chart("title", "subtitle", "jobs/s", bars))
 
     ends = [float(rect.attrib["x"]) + float(rect.attrib["width"]) for rect in drawn.iter(f"{SVG}rect")]
     assert ends[1] - ends[0] == pytest.approx(ends[2] - ends[1], abs=1.5)
 
 
-def test_labels_cannot_break_the_picture() -> None:
-    drawn = picture("<&>", "", "", [Bar("a < b & c", Spread(1.0, 1.0, 1.0, 1), ours=True)])
+def test_labels_cannot_break_the_bar_chart() -> None:
+    drawn = bar_chart("<&>", "", "", [Bar("a < b & c", Spread(1.0, 1.0, 1.0, 1), ours=True)])
 
     labels = [text.text for text in ET.fromstring(drawn).iter(f"{SVG}text")]
     assert "a < b & c" in labels

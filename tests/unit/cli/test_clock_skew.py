@@ -2,7 +2,7 @@
 
 import pytest
 
-from beacon_cli.clock_skew import is_skewed, skew_of
+from beacon_cli.checks.clock_skew import is_skewed, skew_of
 
 
 @pytest.mark.parametrize(

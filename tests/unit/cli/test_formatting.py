@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from beacon_cli.formatting import ago, answer, seconds
+from beacon_cli.output.formatting import ago, answer, seconds
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home, write_private
 from beacon_devstack.secret_store import Secrets
-from beacon_devstack.servers import ServerSettings
+from beacon_devstack.servers.running import ServerSettings
 from beacon_devstack.settings import StackSettings
 
 

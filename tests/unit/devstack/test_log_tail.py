@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from beacon_devstack.log_tail import LogTail
+from beacon_devstack.processes.log_tail import LogTail
 from beacon_lifecycle import ManualClock
 
 

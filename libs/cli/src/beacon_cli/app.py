@@ -10,20 +10,20 @@ from beacon_cli.lazy_group import LazyCommand
 from beacon_cli.selection import choose_admin
 
 _RUN, _JOBS, _INFORMATION, _ADMIN = "Run", "Jobs", "Information", "Administration"
-_JOB, _CATALOGUE = "beacon_cli.job_commands", "beacon_cli.catalogue_commands"
+_JOB, _CATALOGUE = "beacon_cli.commands.job", "beacon_cli.commands.catalogue"
 
 COMMANDS = {
-    "up": LazyCommand("beacon_cli.stack_commands:up", _RUN, "Start the whole system in this terminal."),
-    "demo": LazyCommand("beacon_cli.stack_commands:demo", _RUN, "Start everything, run a demo job, stop."),
-    "doctor": LazyCommand("beacon_cli.doctor_command:doctor", _RUN, "Check every part of a running system."),
-    "config": LazyCommand("beacon_cli.config_commands:config", _RUN, "Check the configuration file."),
+    "up": LazyCommand("beacon_cli.commands.stack:up", _RUN, "Start the whole system in this terminal."),
+    "demo": LazyCommand("beacon_cli.commands.stack:demo", _RUN, "Start everything, run a demo job, stop."),
+    "doctor": LazyCommand("beacon_cli.commands.doctor:doctor", _RUN, "Check every part of a running system."),
+    "config": LazyCommand("beacon_cli.commands.config:config", _RUN, "Check the configuration file."),
     "simulate": LazyCommand(
-        "beacon_cli.simulate_command:simulate", _RUN, "Simulate a load on a configuration file."
+        "beacon_cli.commands.simulate:simulate", _RUN, "Simulate a load on a configuration file."
     ),
-    "submit": LazyCommand("beacon_cli.submit_command:submit", _JOBS, "Submit a job."),
+    "submit": LazyCommand("beacon_cli.commands.submit:submit", _JOBS, "Submit a job."),
     "jobs": LazyCommand(f"{_JOB}:jobs", _JOBS, "List your jobs, newest first."),
     "job": LazyCommand(f"{_JOB}:job", _JOBS, "Show one job: state, progress, executions, failures."),
-    "watch": LazyCommand("beacon_cli.watch_command:watch", _JOBS, "Follow a job to its end."),
+    "watch": LazyCommand("beacon_cli.commands.watch:watch", _JOBS, "Follow a job to its end."),
     "why": LazyCommand(f"{_JOB}:why", _JOBS, "Show what a job waits for."),
     "cancel": LazyCommand(f"{_JOB}:cancel", _JOBS, "Cancel a queued or running job."),
     "resume": LazyCommand(f"{_JOB}:resume", _JOBS, "Continue a failed or partial job."),
@@ -35,10 +35,10 @@ COMMANDS = {
     "features": LazyCommand(f"{_CATALOGUE}:features", _INFORMATION, "List the pipelines and their steps."),
     "regions": LazyCommand(f"{_CATALOGUE}:regions", _INFORMATION, "Show regions, queues and backends."),
     "prices": LazyCommand(f"{_CATALOGUE}:prices", _INFORMATION, "Show the price of priority."),
-    "queues": LazyCommand("beacon_cli.queue_commands:queues", _ADMIN, "Show, pause and resume the queues."),
-    "dead": LazyCommand("beacon_cli.dead_commands:dead", _ADMIN, "List, requeue and purge dead letters."),
-    "users": LazyCommand("beacon_cli.user_commands:users", _ADMIN, "Manage users, tiers and credit."),
-    "keys": LazyCommand("beacon_cli.user_commands:keys", _ADMIN, "Manage the keys of users."),
+    "queues": LazyCommand("beacon_cli.commands.queue:queues", _ADMIN, "Show, pause and resume the queues."),
+    "dead": LazyCommand("beacon_cli.commands.dead:dead", _ADMIN, "List, requeue and purge dead letters."),
+    "users": LazyCommand("beacon_cli.commands.user:users", _ADMIN, "Manage users, tiers and credit."),
+    "keys": LazyCommand("beacon_cli.commands.user:keys", _ADMIN, "Manage the keys of users."),
 }
 
 

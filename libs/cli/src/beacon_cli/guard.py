@@ -23,7 +23,7 @@ class GuardedGroup(LazyGroup):
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             raise typer.Exit(Exit.INTERRUPTED) from error
         except Exception as error:
-            code = import_module("beacon_cli.error_report").report(error)
+            code = import_module("beacon_cli.output.error_report").report(error)
             if code is None:
                 raise
             raise typer.Exit(code) from error

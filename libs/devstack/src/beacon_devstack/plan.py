@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from beacon_config import BeaconConfig
 from beacon_config.topology import BackendConfig, backend_url_variable
 from beacon_devstack.ports import LOOPBACK
-from beacon_devstack.process import ProcessSpec
+from beacon_devstack.processes.process import ProcessSpec
 from beacon_devstack.secret_store import Secrets
 from beacon_devstack.settings import StackSettings
 

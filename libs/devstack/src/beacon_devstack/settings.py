@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from beacon_devstack.ports import LOOPBACK
-from beacon_devstack.servers import ServerSettings, port_setting
+from beacon_devstack.servers.running import ServerSettings, port_setting
 
 RUNNER_PORT = "BEACON_RUNNER_PORT"
 ROUTER_PORT = "BEACON_ROUTER_PORT"

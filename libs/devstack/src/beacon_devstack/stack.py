@@ -14,11 +14,11 @@ from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import HeldHome, Home
 from beacon_devstack.plan import Plan, Ports, make_plan, simulated_backends
 from beacon_devstack.ports import choose_port
-from beacon_devstack.process import ProcessSpec, ServiceProcess, run_to_end
+from beacon_devstack.processes.process import ProcessSpec, ServiceProcess, run_to_end
+from beacon_devstack.processes.stale_processes import end_recorded_processes
 from beacon_devstack.secret_store import Secrets
-from beacon_devstack.servers import Servers, running_servers
+from beacon_devstack.servers.running import Servers, running_servers
 from beacon_devstack.settings import ROUTER_PORT, RUNNER_PORT, StackSettings
-from beacon_devstack.stale_processes import end_recorded_processes
 from beacon_lifecycle import Clock, SystemClock
 
 Result = TypeVar("Result")

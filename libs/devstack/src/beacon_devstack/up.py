@@ -11,7 +11,7 @@ from beacon_devstack.credentials import read_credentials
 from beacon_devstack.demo import WITHIN_S, show_matrix
 from beacon_devstack.errors import AlreadyRunningError, DevstackError
 from beacon_devstack.home import Home
-from beacon_devstack.log_tail import LogTail
+from beacon_devstack.processes.log_tail import LogTail
 from beacon_devstack.settings import StackSettings
 from beacon_devstack.stack import Stack
 from beacon_devstack.terminal import Terminal

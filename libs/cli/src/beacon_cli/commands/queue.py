@@ -6,8 +6,8 @@ import typer
 from rich.console import RenderableType
 
 from beacon_cli.connect import ask
-from beacon_cli.formatting import seconds
-from beacon_cli.output import AsJson, facts, print_result, table
+from beacon_cli.output.formatting import seconds
+from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
 from beacon_contracts.operations import RuntimeStats
 from beacon_contracts.tiers import JobClass

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from beacon_cli.config_commands import DEFAULT
+from beacon_cli.commands.config import DEFAULT
 from beacon_cli.errors import InputError
-from beacon_cli.formatting import seconds
-from beacon_cli.output import AsJson, facts, print_result, table
+from beacon_cli.output.formatting import seconds
+from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_contracts.simulation import SimulatedBackend, SimulatedWaits, SimulationReport
 
 _SIMULATION = "beacon_router.simulation"

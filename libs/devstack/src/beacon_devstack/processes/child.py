@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from beacon_devstack.account import Account
 from beacon_devstack.errors import DevstackError
+from beacon_devstack.servers.account import Account
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 LOG_LIMIT_BYTES = 16 * 1024 * 1024

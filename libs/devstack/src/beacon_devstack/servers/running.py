@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
-from beacon_devstack.postgres import DURABLE as DURABLE_POSTGRES
-from beacon_devstack.postgres import EmbeddedPostgres
-from beacon_devstack.redis import EmbeddedRedis
 from beacon_devstack.secret_store import Secrets
+from beacon_devstack.servers.postgres import DURABLE as DURABLE_POSTGRES
+from beacon_devstack.servers.postgres import EmbeddedPostgres
+from beacon_devstack.servers.redis import EmbeddedRedis
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from beacon_devstack.account import Account, give
-from beacon_devstack.child import ChildSpec
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
 from beacon_devstack.ports import LOOPBACK
-from beacon_devstack.server import EmbeddedServer
+from beacon_devstack.processes.child import ChildSpec
+from beacon_devstack.servers.account import Account, give
+from beacon_devstack.servers.embedded_server import EmbeddedServer
 
 NAME = "redis"
 

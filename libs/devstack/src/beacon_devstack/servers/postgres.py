@@ -10,13 +10,13 @@ from pathlib import Path
 
 import asyncpg
 
-from beacon_devstack.account import Account
-from beacon_devstack.child import ChildSpec
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
-from beacon_devstack.initdb import ENVIRONMENT, NAME, SUPERUSER, VERSION, initialise, installation
 from beacon_devstack.ports import LOOPBACK
-from beacon_devstack.server import EmbeddedServer
+from beacon_devstack.processes.child import ChildSpec
+from beacon_devstack.servers.account import Account
+from beacon_devstack.servers.embedded_server import EmbeddedServer
+from beacon_devstack.servers.initdb import ENVIRONMENT, NAME, SUPERUSER, VERSION, initialise, installation
 
 DATABASE = "beacon"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import httpx
 
-from beacon_devstack.child import Child, ChildSpec
 from beacon_devstack.home import Home
-from beacon_devstack.waiting import until_answers
+from beacon_devstack.processes.child import Child, ChildSpec
+from beacon_devstack.processes.waiting import until_answers
 from beacon_lifecycle import Clock
 
 READY_WITHIN_S = 120.0

@@ -11,8 +11,8 @@ from rich.live import Live
 from beacon_cli.completion import recent_jobs
 from beacon_cli.connect import ask
 from beacon_cli.exits import Exit
-from beacon_cli.job_table import answers_table, describe_event, job_board, job_facts
-from beacon_cli.output import AsJson, console
+from beacon_cli.output.job_table import answers_table, describe_event, job_board, job_facts
+from beacon_cli.output.printing import AsJson, console
 from beacon_cli.selection import wants_json
 from beacon_client.errors import BeaconError
 from beacon_client.runner import RunnerClient

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from beacon_cli.commands.user import find_user
 from beacon_cli.completion import recent_jobs
 from beacon_cli.connect import ask
-from beacon_cli.formatting import ago, seconds
-from beacon_cli.job_table import answers_table, grid, job_facts
-from beacon_cli.output import AsJson, facts, print_result, table
-from beacon_cli.user_commands import find_user
+from beacon_cli.output.formatting import ago, seconds
+from beacon_cli.output.job_table import answers_table, grid, job_facts
+from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
 from beacon_contracts.jobs import ExecutionView, JobState, JobSummary, JobView
 

@@ -3,8 +3,8 @@
 from rich.console import RenderableType
 
 from beacon_cli.connect import ask
-from beacon_cli.formatting import backend_health, seconds
-from beacon_cli.output import AsJson, print_result, table
+from beacon_cli.output.formatting import backend_health, seconds
+from beacon_cli.output.printing import AsJson, print_result, table
 from beacon_contracts.catalogue import RegionView
 
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from beacon_devstack.account import Account, server_account
-from beacon_devstack.child import Child, ChildSpec
 from beacon_devstack.errors import DevstackError, PortTakenError
 from beacon_devstack.home import Home
 from beacon_devstack.ports import choose_port, taken_sentence
-from beacon_devstack.stale_processes import end_servers_in
-from beacon_devstack.waiting import until_answers
+from beacon_devstack.processes.child import Child, ChildSpec
+from beacon_devstack.processes.stale_processes import end_servers_in
+from beacon_devstack.processes.waiting import until_answers
+from beacon_devstack.servers.account import Account, server_account
 from beacon_lifecycle import Clock, SystemClock
 
 PORT_TRIES = 5

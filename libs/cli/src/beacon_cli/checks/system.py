@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 from pydantic import AwareDatetime, Field, ValidationError
 
-from beacon_cli.clock_skew import is_skewed, skew_of
-from beacon_cli.doctor_servers import check_postgres, check_redis
-from beacon_cli.findings import Finding, Verdict, failed
-from beacon_cli.formatting import HEALTHY, backend_health
+from beacon_cli.checks.clock_skew import is_skewed, skew_of
+from beacon_cli.checks.findings import Finding, Verdict, failed
+from beacon_cli.checks.servers import check_postgres, check_redis
+from beacon_cli.output.formatting import HEALTHY, backend_health
 from beacon_client.advice import advice_for
 from beacon_client.runner_http import problem_of, reason_of
 from beacon_config import ConfigError, load_config

@@ -7,8 +7,8 @@ import typer
 from beacon_cli.connect import ask
 from beacon_cli.errors import InputError, MissingError
 from beacon_cli.exits import Exit
-from beacon_cli.formatting import ago
-from beacon_cli.output import AsJson, facts, print_result, table
+from beacon_cli.output.formatting import ago
+from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
 from beacon_contracts.operations import DeadLetterPage, DeadLetterView
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from beacon_cli.commands.watch import follow
 from beacon_cli.connect import ask
 from beacon_cli.errors import InputError
-from beacon_cli.formatting import seconds
 from beacon_cli.job_flags import JobFlags, pairs
-from beacon_cli.output import AsJson, facts, print_result, table
-from beacon_cli.watch_command import follow
+from beacon_cli.output.formatting import seconds
+from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_contracts.jobs import JobAccepted
 
 

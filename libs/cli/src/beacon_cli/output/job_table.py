@@ -7,8 +7,8 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from beacon_cli.formatting import MARKS, ago, answer, seconds, styled
-from beacon_cli.output import facts
+from beacon_cli.output.formatting import MARKS, ago, answer, seconds, styled
+from beacon_cli.output.printing import facts
 from beacon_contracts.events import JobEvent
 from beacon_contracts.jobs import ExecutionState, ExecutionView, JobView
 

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from beacon_cli.exits import Exit
-from beacon_cli.output import AsJson, facts, print_error, print_json, print_result
+from beacon_cli.output.printing import AsJson, facts, print_error, print_json, print_result
 from beacon_cli.selection import wants_json
 from beacon_config import BeaconConfig, ConfigError, load_config
 

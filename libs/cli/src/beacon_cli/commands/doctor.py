@@ -9,12 +9,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from beacon_cli.config_commands import DEFAULT
+from beacon_cli.checks.findings import Finding, Verdict
+from beacon_cli.checks.system import Target, run_checks
+from beacon_cli.commands.config import DEFAULT
 from beacon_cli.connect import api_key
-from beacon_cli.doctor import Target, run_checks
 from beacon_cli.exits import Exit
-from beacon_cli.findings import Finding, Verdict
-from beacon_cli.output import AsJson, print_result
+from beacon_cli.output.printing import AsJson, print_result
 from beacon_client.credentials import find_credentials
 from beacon_lifecycle.clock import SystemClock
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from beacon_devstack.child import Child
 from beacon_devstack.errors import DevstackError
+from beacon_devstack.processes.child import Child
 from beacon_lifecycle import Clock
 
 POLL_S = 0.05

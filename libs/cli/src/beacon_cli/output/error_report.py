@@ -2,7 +2,7 @@
 
 from beacon_cli.errors import InputError, MissingError
 from beacon_cli.exits import Exit
-from beacon_cli.output import print_error, print_problem
+from beacon_cli.output.printing import print_error, print_problem
 from beacon_client.credentials import CredentialsError
 from beacon_client.errors import BeaconError
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from beacon_devstack.account import Account, give
-from beacon_devstack.child import Child, ChildSpec
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import Home
+from beacon_devstack.processes.child import Child, ChildSpec
+from beacon_devstack.servers.account import Account, give
 
 NAME = "postgres"
 VERSION = "18"

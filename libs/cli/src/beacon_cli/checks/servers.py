@@ -6,8 +6,8 @@ import asyncpg
 import redis.asyncio as redis
 from redis.exceptions import RedisError
 
-from beacon_cli.clock_skew import is_skewed, skew_of
-from beacon_cli.findings import Finding, Verdict, failed
+from beacon_cli.checks.clock_skew import is_skewed, skew_of
+from beacon_cli.checks.findings import Finding, Verdict, failed
 from beacon_lifecycle.clock import Clock
 
 TIMEOUT_S = 5.0
