@@ -16,7 +16,7 @@ from benchmarks.harness.cpu import CpuMeter
 from benchmarks.harness.machine import machine_facts
 from benchmarks.harness.process import ROOT, Program, running
 from benchmarks.harness.rounds import shuffled_rounds
-from benchmarks.harness.servers import Arena, arena
+from benchmarks.harness.servers import SharedServers, shared_servers
 from benchmarks.router.processes import TOKEN, environment
 
 PEERS = ROOT / ".venv-peers-end-to-end"
@@ -29,23 +29,23 @@ RunJobs = Callable[[int], Awaitable[float]]
 
 
 class Measurement:
-    """Starts each system on fresh databases, warms it up and measures it once."""
+    """Starts each system on fresh target, warms it up and measures it once."""
 
-    def __init__(self, servers: Arena, backend_url: str) -> None:
+    def __init__(self, servers: SharedServers, backend_url: str) -> None:
         self._servers = servers
         self._backend_url = backend_url
         self._number = 0
 
     async def beacon(self, checkout: Path, jobs: int) -> Measured:
         async with (
-            self._servers.place("beacon") as place,
-            beacon_system(checkout, place, self._backend_url) as system,
+            self._servers.target("beacon") as target,
+            beacon_system(checkout, target, self._backend_url) as system,
         ):
             return await self._measure(system.run_jobs, {"system": system.pid}, jobs)
 
     async def pgqueuer(self, jobs: int) -> Measured:
         program = Program(PYTHON, "benchmarks.end_to_end.pgqueuer_litellm", {"backend": self._backend_url})
-        async with self._contender(program) as (run_jobs, pid):
+        async with self._peer_process(program) as (run_jobs, pid):
             return await self._measure(run_jobs, {"system": pid}, jobs)
 
     async def celery(self, jobs: int) -> Measured:
@@ -55,24 +55,24 @@ class Measurement:
             proxy = await servers.litellm_proxy(f"proxy-{self._number}", PYTHON, backend)
             options = {"proxy": proxy.url, "token": TOKEN}
             program = Program(PYTHON, "benchmarks.end_to_end.celery_litellm", options)
-            async with self._contender(program) as (run_jobs, pid):
+            async with self._peer_process(program) as (run_jobs, pid):
                 return await self._measure(run_jobs, {"system": pid, "proxy": proxy.pid}, jobs)
 
     @asynccontextmanager
-    async def _contender(self, program: Program) -> AsyncIterator[tuple[RunJobs, int]]:
+    async def _peer_process(self, program: Program) -> AsyncIterator[tuple[RunJobs, int]]:
         async with (
-            self._servers.place("peer") as place,
+            self._servers.target("peer") as target,
             running(
-                program, database_url=place.database_url, redis_url=place.redis_url, log=place.log
-            ) as contender,
+                program, database_url=target.database_url, redis_url=target.redis_url, log=target.log
+            ) as system,
         ):
-            await contender.ask("prepare", within_s=READY_S)
+            await system.ask("prepare", within_s=READY_S)
 
             async def run_jobs(count: int) -> float:
-                seconds: float = await contender.ask("run_jobs", within_s=WORK_S, count=count)
+                seconds: float = await system.ask("run_jobs", within_s=WORK_S, count=count)
                 return seconds
 
-            yield run_jobs, contender.pid
+            yield run_jobs, system.pid
 
     async def _measure(self, run_jobs: RunJobs, pids: dict[str, int], jobs: int) -> Measured:
         await run_jobs(max(jobs // 10, 50))  # warms everything up
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _rounds(rounds: int, seed: int, baseline: Path | None) -> list[dict[str, Measured]]:
     found = []
-    async with arena() as servers, environment() as programs:
+    async with shared_servers() as servers, environment() as programs:
         backend = await programs.backend("backend", 0.0)
         measurement = Measurement(servers, backend.url)
         systems: dict[str, Callable[[int], Awaitable[Measured]]] = {BEACON: partial(measurement.beacon, ROOT)}

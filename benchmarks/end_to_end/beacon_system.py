@@ -15,7 +15,7 @@ from pathlib import Path
 import asyncpg
 import httpx
 
-from benchmarks.harness.servers import Place
+from benchmarks.harness.servers import RunTarget
 
 READY_WITHIN_S, WORK_WITHIN_S, POLL_S = 120.0, 120.0, 0.02
 BATCH, BATCHES_IN_FLIGHT = 100, 4
@@ -60,8 +60,8 @@ class BeaconSystem:
 
 
 @asynccontextmanager
-async def beacon_system(checkout: Path, place: Place, backend_url: str) -> AsyncIterator[BeaconSystem]:
-    home = place.log.with_suffix(".home")
+async def beacon_system(checkout: Path, target: RunTarget, backend_url: str) -> AsyncIterator[BeaconSystem]:
+    home = target.log.with_suffix(".home")
     home.mkdir(parents=True)
     config = home / "beacon.toml"
     shipped = (checkout / "config" / "beacon.toml").read_text(encoding="utf-8")
@@ -73,10 +73,10 @@ async def beacon_system(checkout: Path, place: Place, backend_url: str) -> Async
         "BEACON_CONFIG": str(config),
         "BEACON_RUNNER_PORT": "0",
         "BEACON_ROUTER_PORT": "0",
-        "DATABASE_URL": place.database_url,
-        "REDIS_URL": place.redis_url,
+        "DATABASE_URL": target.database_url,
+        "REDIS_URL": target.redis_url,
     }
-    with place.log.open("ab") as log:
+    with target.log.open("ab") as log:
         process = subprocess.Popen(
             [str(checkout / ".venv/bin/python"), "-m", "beacon_devstack", "up"],
             cwd=checkout,
@@ -85,9 +85,9 @@ async def beacon_system(checkout: Path, place: Place, backend_url: str) -> Async
             stderr=subprocess.STDOUT,
         )
     try:
-        credentials = await _ready(process, home / "stack" / "credentials.json", place.log)
+        credentials = await _ready(process, home / "stack" / "credentials.json", target.log)
         yield BeaconSystem(
-            process.pid, credentials["runner_url"], credentials["admin_key"], place.database_url
+            process.pid, credentials["runner_url"], credentials["admin_key"], target.database_url
         )
     finally:
         process.send_signal(signal.SIGTERM)

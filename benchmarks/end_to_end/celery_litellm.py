@@ -10,7 +10,7 @@ import requests
 from celery import Celery
 from redis import Redis
 
-from benchmarks.harness.contender import options, run, until
+from benchmarks.harness.system import options, run, until
 
 MODULE = "benchmarks.end_to_end.celery_litellm"
 THREADS, LOOK_EVERY_S = 32, 0.02

@@ -14,7 +14,7 @@ from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 from pgqueuer.types import QueueExecutionMode
 
-from benchmarks.harness.contender import options, run
+from benchmarks.harness.system import options, run
 
 BATCH = 100
 

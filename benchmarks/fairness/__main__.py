@@ -18,7 +18,7 @@ from benchmarks.fairness.tenants import RUN_S, TenantFigures, measure_tenants
 from benchmarks.harness.machine import machine_facts
 from benchmarks.harness.process import Program, running
 from benchmarks.harness.rounds import shuffled_rounds
-from benchmarks.harness.servers import Arena, arena
+from benchmarks.harness.servers import SharedServers, shared_servers
 from benchmarks.router.processes import environment
 
 BULK, NEWCOMERS = 1_000, 20
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _measure(rounds: int, seed: int) -> tuple[dict[str, list[Waits]], list[dict[str, list[float]]]]:
     waits: dict[str, list[Waits]] = {strategy: [] for strategy in LaneStrategy}
     submissions: list[dict[str, list[float]]] = []
-    async with arena() as servers:
+    async with shared_servers() as servers:
         for order in shuffled_rounds([*LaneStrategy], rounds, seed):
             for strategy in order:
                 found = await _waits(servers, strategy)
@@ -69,36 +69,36 @@ async def _tenants(rounds: int, seed: int) -> dict[str, list[TenantFigures]]:
     return found
 
 
-async def _submissions(servers: Arena, service: str) -> list[float]:
+async def _submissions(servers: SharedServers, service: str) -> list[float]:
     settings: dict[str, Any] = {"service": service, "users": USERS}
     program = Program(Path(sys.executable), "benchmarks.fairness.submitter", settings)
     async with (
-        servers.place("priorities", migrated=True) as place,
+        servers.target("priorities", migrated=True) as target,
         running(
-            program, database_url=place.database_url, redis_url=place.redis_url, log=place.log
-        ) as contender,
+            program, database_url=target.database_url, redis_url=target.redis_url, log=target.log
+        ) as system,
     ):
-        await contender.ask("prepare", within_s=READY_S)
-        took: list[float] = await contender.ask(
+        await system.ask("prepare", within_s=READY_S)
+        took: list[float] = await system.ask(
             "submit", within_s=WORK_S, count=SUBMISSIONS, in_flight=IN_FLIGHT
         )
     return took
 
 
-async def _waits(servers: Arena, strategy: str) -> Waits:
+async def _waits(servers: SharedServers, strategy: str) -> Waits:
     settings: dict[str, Any] = {"strategy": strategy, "slots": SLOTS, "service_s": SERVICE_S}
-    program = Program(Path(sys.executable), "benchmarks.fairness.contender", settings)
+    program = Program(Path(sys.executable), "benchmarks.fairness.system", settings)
     async with (
-        servers.place("fairness", migrated=True) as place,
+        servers.target("fairness", migrated=True) as target,
         running(
-            program, database_url=place.database_url, redis_url=place.redis_url, log=place.log
-        ) as contender,
+            program, database_url=target.database_url, redis_url=target.redis_url, log=target.log
+        ) as system,
     ):
-        await contender.ask("prepare", within_s=READY_S)
-        await contender.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)  # warms everything up
-        alone = await contender.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)
-        crowded = await contender.ask("crowded", within_s=WORK_S, bulk=BULK, newcomers=NEWCOMERS)
-        await contender.ask("close", within_s=READY_S)
+        await system.ask("prepare", within_s=READY_S)
+        await system.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)  # warms everything up
+        alone = await system.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)
+        crowded = await system.ask("crowded", within_s=WORK_S, bulk=BULK, newcomers=NEWCOMERS)
+        await system.ask("close", within_s=READY_S)
     return Waits(crowded["jobs"], crowded["seconds"], alone["seconds"])
 
 

@@ -9,10 +9,10 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.users import PostgresUsers
-from benchmarks.harness.contender import options, serve
 from benchmarks.harness.http_load import load, post
-from benchmarks.runner.contenders.children import address_in, scratch, start
-from benchmarks.runner.contenders.setting import MODEL, open_database
+from benchmarks.harness.system import options, serve
+from benchmarks.runner.systems.children import address_in, scratch, start
+from benchmarks.runner.systems.shipped import MODEL, open_database
 
 PATH = "/api/v1/jobs"
 BODY = json.dumps({"kind": "generation", "model": MODEL, "prompt": "x", "region": "US"}).encode()

@@ -1,1 +1,1 @@
-"""What every measurement needs: fresh servers, contenders in processes, fair rounds, honest statistics."""
+"""What every measurement needs: fresh servers, systems in processes, fair rounds, honest statistics."""

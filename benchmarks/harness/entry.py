@@ -1,4 +1,4 @@
-"""A contender on the list: what to start, and how much to give it."""
+"""A system on the list: what to start, and how much to give it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

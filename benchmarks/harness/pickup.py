@@ -1,4 +1,4 @@
-"""Measures how soon a job's body runs on an idle system. Standard library only, as contender.py.
+"""Measures how soon a job's body runs on an idle system. Standard library only, as system.py.
 
 The worker is another process. A job carries the moment it was sent; its body writes how long ago that was
 to a file that the sender follows. The clock is the machine's monotonic one, the same in all processes.
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from benchmarks.harness.contender import until
+from benchmarks.harness.system import until
 
 WARM_UP = 5
 READY_WITHIN_S = 30.0

@@ -1,4 +1,4 @@
-"""A contender as seen from outside: a process group that answers commands in time, or is ended."""
+"""A system as seen from outside: a process group that answers commands in time, or is ended."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ LINE_LIMIT = 16 * 1024 * 1024
 LAST_WORDS = 2_000
 
 
-class ContenderError(Exception):
-    """A contender failed, or took longer than it may."""
+class MeasurementError(Exception):
+    """A system failed, or took longer than it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Program:
     arguments: Sequence[str] = ()
 
 
-class ContenderProcess:
+class SystemProcess:
     def __init__(self, program: Program, process: asyncio.subprocess.Process, log: Path) -> None:
         self._program = program
         self._process = process
@@ -42,17 +42,19 @@ class ContenderProcess:
     async def ask(self, command: str, *, within_s: float, **arguments: Any) -> Any:
         """Its answer to one command."""
         if self._process.stdin is None or self._process.stdout is None:
-            raise ContenderError("the process has no pipes")
+            raise MeasurementError("the process has no pipes")
         order = json.dumps({"do": command, "with": arguments})
         self._process.stdin.write(order.encode() + b"\n")
         try:
             async with asyncio.timeout(within_s):
                 line = await self._process.stdout.readline()
         except TimeoutError as error:
-            raise ContenderError(f"{self._program.module} {command}: not within {within_s:g} s") from error
+            raise MeasurementError(f"{self._program.module} {command}: not within {within_s:g} s") from error
         answer = json.loads(line or b'{"error": "the process ended"}')
         if "error" in answer:
-            raise ContenderError(f"{self._program.module} {command}: {answer['error']}\n{self._last_words()}")
+            raise MeasurementError(
+                f"{self._program.module} {command}: {answer['error']}\n{self._last_words()}"
+            )
         return answer["answer"]
 
     def _last_words(self) -> str:
@@ -64,7 +66,7 @@ class ContenderProcess:
 @asynccontextmanager
 async def running(
     program: Program, *, database_url: str, redis_url: str, log: Path
-) -> AsyncIterator[ContenderProcess]:
+) -> AsyncIterator[SystemProcess]:
     """Start it; at the end of the block nothing of its group is left."""
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
@@ -81,7 +83,7 @@ async def running(
             limit=LINE_LIMIT,
         )
     try:
-        yield ContenderProcess(program, process, log)
+        yield SystemProcess(program, process, log)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

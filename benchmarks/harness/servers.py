@@ -1,4 +1,4 @@
-"""The Postgres and the Redis that all contenders share: durable settings, a fresh database for each run."""
+"""The Postgres and the Redis that all systems share: durable settings, a fresh database for each run."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -11,10 +11,10 @@ import asyncpg
 from redis.asyncio import Redis
 
 from beacon_devstack.home import Home
-from beacon_devstack.postgres import DURABLE, EmbeddedPostgres
-from beacon_devstack.redis import DURABLE as DURABLE_REDIS
-from beacon_devstack.redis import EmbeddedRedis
 from beacon_devstack.secret_store import Secrets
+from beacon_devstack.servers.postgres import DURABLE, EmbeddedPostgres
+from beacon_devstack.servers.redis import DURABLE as DURABLE_REDIS
+from beacon_devstack.servers.redis import EmbeddedRedis
 from beacon_runner.migrations import migrate
 
 PLACE = Path(".beacon/benchmarks")  # on the disk of the project: a commit must reach a real one
@@ -23,15 +23,15 @@ _SQL = Path(__file__).with_name("sql")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where one run of one contender works."""
+class RunTarget:
+    """Where one run of one system works."""
 
     database_url: str
     redis_url: str
     log: Path
 
 
-class Arena:
+class SharedServers:
     """Hands out fresh databases on servers that nothing else uses, and settles them before each run."""
 
     def __init__(self, home: Home, postgres: EmbeddedPostgres, redis: EmbeddedRedis) -> None:
@@ -50,25 +50,25 @@ class Arena:
         await migrate.upgrade(self.postgres.url_of(TEMPLATE))
 
     @asynccontextmanager
-    async def place(
+    async def target(
         self, name: str, *, migrated: bool = False, redis_database: int = 0
-    ) -> AsyncIterator[Place]:
+    ) -> AsyncIterator[RunTarget]:
         """A database and a Redis database of one's own, both empty; `migrated` has Beacon's tables."""
         database = f"bench_{next(self._numbers)}"
         await self._administer("create_database", database, TEMPLATE if migrated else "template0")
         redis_url = self.redis.url_of(redis_database)
         async with Redis.from_url(redis_url) as client:
             await client.flushdb()
-        place = Place(self.postgres.url_of(database), redis_url, self._home.log_of(f"{database}-{name}"))
+        target = RunTarget(self.postgres.url_of(database), redis_url, self._home.log_of(f"{database}-{name}"))
         try:
-            yield place
+            yield target
         finally:
             await self._administer("drop_database", database)
 
-    async def settle(self, place: Place) -> None:
+    async def settle(self, target: RunTarget) -> None:
         """Statistics for the planner, and no checkpoint of earlier work inside the measurement."""
-        await _execute(place.database_url, "ANALYZE")
-        await _execute(place.database_url, "CHECKPOINT")
+        await _execute(target.database_url, "ANALYZE")
+        await _execute(target.database_url, "CHECKPOINT")
 
     async def versions(self) -> dict[str, str]:
         connection = await asyncpg.connect(self.postgres.url)
@@ -86,7 +86,7 @@ class Arena:
 
 
 @asynccontextmanager
-async def arena() -> AsyncIterator[Arena]:
+async def shared_servers() -> AsyncIterator[SharedServers]:
     """Fresh servers, gone with all their data at the end of the block."""
     async with AsyncExitStack() as running:
         home = Home.at(PLACE)
@@ -101,7 +101,7 @@ async def arena() -> AsyncIterator[Arena]:
         redis = await running.enter_async_context(
             EmbeddedRedis(home, password=secrets.redis_password, settings=DURABLE_REDIS)
         )
-        made = Arena(home, postgres, redis)
+        made = SharedServers(home, postgres, redis)
         await made.prepare()
         yield made
 

@@ -1,4 +1,4 @@
-"""On SIGTERM and SIGINT a measurement stops its servers and contenders first."""
+"""On SIGTERM and SIGINT a measurement stops its servers and systems first."""
 
 import asyncio
 import signal

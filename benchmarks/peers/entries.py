@@ -13,7 +13,7 @@ from benchmarks.harness.process import ROOT
 ENVIRONMENTS = {ROOT / ".venv-peers": "requirements.txt", ROOT / ".venv-peers-arq": "requirements-arq.txt"}
 NEW, OLD = ENVIRONMENTS
 STAMP = ".installed"
-_PREFIX = "benchmarks.peers.contenders"
+_PREFIX = "benchmarks.peers.systems"
 
 
 def _entry(

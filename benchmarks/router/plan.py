@@ -52,12 +52,12 @@ class Plan:
         findings.retries_ms = await self._retries()
         return findings
 
-    async def _rounds(self, trials: dict[str, Trial]) -> list[Round]:
+    async def _rounds(self, runs: dict[str, Trial]) -> list[Round]:
         rounds: list[Round] = []
-        for number, order in enumerate(shuffled_rounds(list(trials), self._sizes.rounds, self._sizes.seed)):
+        for number, order in enumerate(shuffled_rounds(list(runs), self._sizes.rounds, self._sizes.seed)):
             measured: Round = {}
             for name in order:
-                measured[name] = await trials[name]()
+                measured[name] = await runs[name]()
                 print(f"round {number + 1}: {name}: {_line(measured[name])}", flush=True)
             rounds.append(measured)
         return rounds
@@ -67,21 +67,21 @@ class Plan:
         router = await self._place.router("router on fast gpu", gpu)
         echo = await self._place.echo()
         load = Load("/inference", "inference", self._sizes.requests, IN_FLIGHT)
-        trials = {
+        runs = {
             ROUTER: self._trial(router, load),
             ECHO: self._trial(echo, load),
             DIRECT: self._trial(gpu, Load("/modal", "modal", self._sizes.requests, IN_FLIGHT)),
         }
-        return trials | await self._peer_trials(gpu, "proxy on fast gpu")
+        return runs | await self._peer_trials(gpu, "proxy on fast gpu")
 
     async def _latency_trials(self) -> dict[str, Trial]:
         gpu = await self._place.backend("slow backend", SLOW_RUN_S)
         router = await self._place.router("router on slow gpu", gpu)
-        trials = {
+        runs = {
             ROUTER: self._trial(router, Load("/inference", "inference", self._sizes.requests, IN_FLIGHT)),
             DIRECT: self._trial(gpu, Load("/modal", "modal", self._sizes.requests, IN_FLIGHT)),
         }
-        return trials | await self._peer_trials(gpu, "proxy on slow gpu")
+        return runs | await self._peer_trials(gpu, "proxy on slow gpu")
 
     async def _peer_trials(self, gpu: Server, name: str) -> dict[str, Trial]:
         if not self._with_peers:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from benchmarks.harness.chart import Bar, bar_chart
 from benchmarks.harness.machine import facts_line, machine_facts
-from benchmarks.harness.picture import Bar, picture
 from benchmarks.harness.statistics import Spread, percentile
 from benchmarks.harness.table import DASH, TIMES, markdown_table, spread
 from benchmarks.router import peers
@@ -44,7 +44,7 @@ def drawing(findings: Findings) -> str:
         if name != DIRECT
     ]
     subtitle = "backend at 0 ms, 64 in flight; medians with quartiles"
-    return picture("Requests per CPU second through a router", subtitle, "requests", bars)
+    return bar_chart("Requests per CPU second through a router", subtitle, "requests", bars)
 
 
 def goals(findings: Findings) -> str:

@@ -11,7 +11,7 @@ TRIALS = 20
 
 
 async def retry_delays(us: Server, eu: Server, router: Server) -> list[float]:
-    """Milliseconds from the due moment until the other region's GPU saw the call, one for each trial."""
+    """Milliseconds from the due moment until the other region's GPU saw the call, one for each run."""
     async with httpx.AsyncClient(timeout=30) as http:
         await http.post(f"{us.url}/control/faults", json={"kind": "error", "status": 503, "next": TRIALS})
         headers = {"authorization": f"Bearer {TOKEN}"}

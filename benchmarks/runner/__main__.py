@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from benchmarks.harness.machine import machine_facts
-from benchmarks.harness.servers import Arena, arena
+from benchmarks.harness.servers import SharedServers, shared_servers
 from benchmarks.harness.termination import run_until_terminated
 from benchmarks.peers.entries import versions
 from benchmarks.runner.findings import FILE, RESULTS, Findings
@@ -14,7 +14,7 @@ from benchmarks.runner.plan import Plan, Section
 from benchmarks.runner.report import write_report
 from benchmarks.runner.sections import drain, growth, pickup, recovery, submit
 
-SECTIONS: dict[str, Callable[[Arena, Plan], Awaitable[Section]]] = {
+SECTIONS: dict[str, Callable[[SharedServers, Plan], Awaitable[Section]]] = {
     drain.NAME: drain.measure,
     submit.NAME: submit.measure,
     pickup.NAME: pickup.measure,
@@ -51,7 +51,7 @@ def _names(text: str) -> list[str]:
 
 
 async def _measure(plan: Plan, names: Sequence[str], findings: Findings) -> None:
-    async with arena() as servers:
+    async with shared_servers() as servers:
         facts = {**machine_facts(), **await servers.versions()}
         for name in names:
             print(f"==> {name}: {plan.rounds} rounds, seed {plan.seed}", flush=True)

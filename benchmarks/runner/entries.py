@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.harness.entry import Entry
 
 _PYTHON = Path(sys.executable)
-_DRAIN = "benchmarks.runner.contenders.beacon_drain"
+_DRAIN = "benchmarks.runner.systems.beacon_drain"
 
 BEACON = "Beacon"
 MANY_LANES = "Beacon, lanes of 20 users"
@@ -18,7 +18,7 @@ DRAINS = (
     Entry(FROM_OUTBOX, _PYTHON, _DRAIN, ({"outbox": True},), jobs=30_000),
 )
 
-HTTP = "benchmarks.runner.contenders.http"
+HTTP = "benchmarks.runner.systems.http"
 APART, ALL = "Beacon", "Beacon, all in one process"
 PICKUPS = (
     Entry(APART, _PYTHON, HTTP, ({"server": "api", "width": "shipped"},), pickups=200),
@@ -27,5 +27,5 @@ PICKUPS = (
 
 
 def of_beacon(module: str, **options: object) -> Entry:
-    """A contender of ours by its module."""
-    return Entry(module, _PYTHON, f"benchmarks.runner.contenders.{module}", (options,))
+    """A system of ours by its module."""
+    return Entry(module, _PYTHON, f"benchmarks.runner.systems.{module}", (options,))

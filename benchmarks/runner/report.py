@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from benchmarks.harness.chart import Bar, bar_chart
 from benchmarks.harness.machine import facts_line
-from benchmarks.harness.picture import Bar, picture
 from benchmarks.harness.statistics import Spread, values_of
 from benchmarks.harness.table import markdown_table
 from benchmarks.runner.entries import BEACON
@@ -66,4 +66,4 @@ def _drawing(findings: Findings) -> str | None:
         return None
     bars.sort(key=lambda bar: -bar.value.median)
     subtitle = f"Median and quartiles of {len(rounds)} shuffled rounds; one worker process each"
-    return picture(TITLE, subtitle, "jobs/s", bars)
+    return bar_chart(TITLE, subtitle, "jobs/s", bars)

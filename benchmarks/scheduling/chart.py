@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from benchmarks.harness.picture import STYLE
+from benchmarks.harness.chart import STYLE
 from benchmarks.scheduling.figures import Figures
 from benchmarks.scheduling.measurements import BEACON, LoadFigures
 from benchmarks.scheduling.workload import TIERS

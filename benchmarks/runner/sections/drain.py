@@ -6,10 +6,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks.harness.entry import Entry
-from benchmarks.harness.process import ContenderError
+from benchmarks.harness.process import MeasurementError
 from benchmarks.harness.rounds import shuffled_rounds
-from benchmarks.harness.servers import Arena
-from benchmarks.harness.trial import Drained, drain
+from benchmarks.harness.run import Drained, drain
+from benchmarks.harness.servers import SharedServers
 from benchmarks.runner.entries import DRAINS
 from benchmarks.runner.plan import Plan, Section, setting_text
 from benchmarks.runner.sections.limits import BARE, RESULTS, rate
@@ -19,27 +19,27 @@ CPU = " CPU µs"
 TRIALS = 2
 
 
-async def measure(arena: Arena, plan: Plan) -> Section:
+async def measure(servers: SharedServers, plan: Plan) -> Section:
     entries = [*DRAINS, *plan.others()]
     section = Section(NAME)
-    best = {entry.name: await _best(arena, plan, entry, section) for entry in entries}
+    best = {entry.name: await _best(servers, plan, entry, section) for entry in entries}
     by_name = {entry.name: entry for entry in entries if best[entry.name] is not None}
     for order in shuffled_rounds([*by_name, RESULTS], plan.rounds, plan.seed):
         values: dict[str, float] = {}
         for name in order:
             if name == RESULTS:
-                values[name] = await rate(arena, plan, BARE[RESULTS])
+                values[name] = await rate(servers, plan, BARE[RESULTS])
             else:
-                values |= await _one(arena, plan, by_name[name], best[name] or {}, section)
+                values |= await _one(servers, plan, by_name[name], best[name] or {}, section)
         section.rounds.append(values)
         _tell(values)
     return section
 
 
 async def _one(
-    arena: Arena, plan: Plan, entry: Entry, variant: Mapping[str, Any], section: Section
+    servers: SharedServers, plan: Plan, entry: Entry, variant: Mapping[str, Any], section: Section
 ) -> dict[str, float]:
-    drained = await _try(arena, plan, entry, variant, section)
+    drained = await _try(servers, plan, entry, variant, section)
     if drained is None:
         return {}
     return {entry.name: drained.rate, entry.name + CPU: drained.worker_us + drained.servers_us}
@@ -50,19 +50,21 @@ def _tell(values: Mapping[str, float]) -> None:
     print("  " + ", ".join(shown), flush=True)
 
 
-async def _best(arena: Arena, plan: Plan, entry: Entry, section: Section) -> Mapping[str, Any] | None:
-    """The variant with the best median of a few short trials, in shuffled order; None when none works."""
+async def _best(
+    servers: SharedServers, plan: Plan, entry: Entry, section: Section
+) -> Mapping[str, Any] | None:
+    """The variant with the best median of a few short runs, in shuffled order; None when none works."""
     if len(entry.variants) == 1:
         chosen = entry.variants[0]
     else:
         rates: dict[int, list[float]] = {}
-        trials = [number for number in range(len(entry.variants)) for _ in range(TRIALS)]
-        Random(plan.seed).shuffle(trials)
+        runs = [number for number in range(len(entry.variants)) for _ in range(TRIALS)]
+        Random(plan.seed).shuffle(runs)
         failed: set[int] = set()
-        for number in trials:
+        for number in runs:
             if number in failed:
                 continue
-            drained = await _try(arena, plan, entry, entry.variants[number], section)
+            drained = await _try(servers, plan, entry, entry.variants[number], section)
             if drained is None:
                 failed.add(number)
             else:
@@ -76,12 +78,12 @@ async def _best(arena: Arena, plan: Plan, entry: Entry, section: Section) -> Map
 
 
 async def _try(
-    arena: Arena, plan: Plan, entry: Entry, variant: Mapping[str, Any], section: Section
+    servers: SharedServers, plan: Plan, entry: Entry, variant: Mapping[str, Any], section: Section
 ) -> Drained | None:
     """A peer that fails is left out of the round, and the report says so."""
     try:
-        return await drain(arena, entry, variant, plan.jobs(entry.jobs))
-    except ContenderError as error:
+        return await drain(servers, entry, variant, plan.jobs(entry.jobs))
+    except MeasurementError as error:
         section.failures[entry.name] = str(error).splitlines()[0]
         print(f"  {entry.name}: {error}", flush=True)
         return None

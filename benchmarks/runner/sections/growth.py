@@ -2,10 +2,10 @@
 
 from contextlib import AsyncExitStack
 
-from benchmarks.harness.process import ContenderProcess, running
+from benchmarks.harness.process import SystemProcess, running
 from benchmarks.harness.rounds import shuffled_rounds
-from benchmarks.harness.servers import Arena, Place
-from benchmarks.harness.trial import READY_S, WORK_S
+from benchmarks.harness.run import READY_S, WORK_S
+from benchmarks.harness.servers import RunTarget, SharedServers
 from benchmarks.runner.entries import of_beacon
 from benchmarks.runner.plan import Plan, Section
 
@@ -17,13 +17,13 @@ CLAIMS = 10
 FILL_S = 1_200.0
 
 
-async def measure(arena: Arena, plan: Plan) -> Section:
+async def measure(servers: SharedServers, plan: Plan) -> Section:
     section = Section(NAME)
     depths = {FEW: SMALL, MANY: max(SMALL * 10, plan.jobs(LARGE))}
     section.settings = {name: f"{depth:,} jobs" for name, depth in depths.items()}
     async with AsyncExitStack() as open_processes:
         queues = {
-            name: await _filled(arena, open_processes, name, depth, number)
+            name: await _filled(servers, open_processes, name, depth, number)
             for number, (name, depth) in enumerate(depths.items())
         }
         memory = await queues[MANY].ask("memory", within_s=WORK_S, count=depths[MANY])
@@ -39,22 +39,22 @@ async def measure(arena: Arena, plan: Plan) -> Section:
 
 
 async def _filled(
-    arena: Arena, open_processes: AsyncExitStack, name: str, depth: int, number: int
-) -> ContenderProcess:
-    place: Place = await open_processes.enter_async_context(
-        arena.place(name.replace(" ", "-"), migrated=True, redis_database=number)
+    servers: SharedServers, open_processes: AsyncExitStack, name: str, depth: int, number: int
+) -> SystemProcess:
+    target: RunTarget = await open_processes.enter_async_context(
+        servers.target(name.replace(" ", "-"), migrated=True, redis_database=number)
     )
     program = of_beacon("growth").program({})
     queue = await open_processes.enter_async_context(
-        running(program, database_url=place.database_url, redis_url=place.redis_url, log=place.log)
+        running(program, database_url=target.database_url, redis_url=target.redis_url, log=target.log)
     )
     await queue.ask("prepare", within_s=READY_S)
     await queue.ask("fill", within_s=FILL_S, count=depth)
-    await arena.settle(place)
+    await servers.settle(target)
     return queue
 
 
-async def _round(order: list[str], queues: dict[str, ContenderProcess]) -> dict[str, float]:
+async def _round(order: list[str], queues: dict[str, SystemProcess]) -> dict[str, float]:
     """Milliseconds of one claim at each depth, in Redis, in Postgres and together."""
     values: dict[str, float] = {}
     for name in order:

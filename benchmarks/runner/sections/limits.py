@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.harness.entry import Entry
 from benchmarks.harness.process import running
-from benchmarks.harness.servers import Arena
-from benchmarks.harness.trial import READY_S, WORK_S
+from benchmarks.harness.run import READY_S, WORK_S
+from benchmarks.harness.servers import SharedServers
 from benchmarks.runner.entries import of_beacon
 from benchmarks.runner.plan import Plan
 
@@ -18,7 +18,7 @@ RESULTS, REDIS = "bare asyncpg, results in batches of 100", "bare Redis, push, c
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One command of one contender; its answer is a rate."""
+    """One command of one system; its answer is a rate."""
 
     entry: Entry
     command: str
@@ -35,18 +35,18 @@ BARE = {
 }
 
 
-async def rate(arena: Arena, plan: Plan, task: Task) -> float:
+async def rate(servers: SharedServers, plan: Plan, task: Task) -> float:
     program = task.entry.program(task.entry.variants[0])
     async with (
-        arena.place(task.entry.name, migrated=True) as place,
+        servers.target(task.entry.name, migrated=True) as target,
         running(
-            program, database_url=place.database_url, redis_url=place.redis_url, log=place.log
-        ) as contender,
+            program, database_url=target.database_url, redis_url=target.redis_url, log=target.log
+        ) as system,
     ):
-        await contender.ask("prepare", within_s=READY_S)
-        await arena.settle(place)
-        found: float = await contender.ask(
+        await system.ask("prepare", within_s=READY_S)
+        await servers.settle(target)
+        found: float = await system.ask(
             task.command, within_s=WORK_S, count=plan.jobs(task.jobs), **task.arguments
         )
-        await contender.ask("close", within_s=READY_S)
+        await system.ask("close", within_s=READY_S)
     return found

@@ -3,9 +3,9 @@
 import asyncio
 
 from benchmarks.harness.entry import Entry
-from benchmarks.harness.process import ContenderError, running
-from benchmarks.harness.servers import Arena
-from benchmarks.harness.trial import READY_S
+from benchmarks.harness.process import MeasurementError, running
+from benchmarks.harness.run import READY_S
+from benchmarks.harness.servers import SharedServers
 from benchmarks.runner.entries import BEACON, of_beacon
 from benchmarks.runner.plan import Plan, Section
 
@@ -21,40 +21,43 @@ def killed(name: str) -> str:
     return f"{name}, {KILLED}"
 
 
-async def measure(arena: Arena, plan: Plan) -> Section:
+async def measure(servers: SharedServers, plan: Plan) -> Section:
     section = Section(NAME)
     live = plan.jobs(LIVE)
     section.settings = {FLUSHED: f"{live:,} live jobs"}
     for _ in range(min(FLUSHES, plan.rounds)):
-        section.rounds.append({FLUSHED: await _flush(arena, live)})
+        section.rounds.append({FLUSHED: await _flush(servers, live)})
     for number in range(plan.rounds):
-        section.rounds.append(await _kill(arena, plan, plan.seed + number, section))
+        section.rounds.append(await _kill(servers, plan, plan.seed + number, section))
     return section
 
 
-async def _flush(arena: Arena, live: int) -> float:
+async def _flush(servers: SharedServers, live: int) -> float:
     entry = of_beacon("recovery")
     async with (
-        arena.place(entry.name, migrated=True) as place,
+        servers.target(entry.name, migrated=True) as target,
         running(
-            entry.program({}), database_url=place.database_url, redis_url=place.redis_url, log=place.log
-        ) as contender,
+            entry.program({}),
+            database_url=target.database_url,
+            redis_url=target.redis_url,
+            log=target.log,
+        ) as system,
     ):
-        await contender.ask("prepare", within_s=READY_S)
-        await contender.ask("fill", within_s=LONG_S, count=live)
-        seconds: float = await contender.ask("flushed", within_s=LONG_S, count=live)
-        account = await contender.ask("account", within_s=LONG_S, count=live)
+        await system.ask("prepare", within_s=READY_S)
+        await system.ask("fill", within_s=LONG_S, count=live)
+        seconds: float = await system.ask("flushed", within_s=LONG_S, count=live)
+        account = await system.ask("account", within_s=LONG_S, count=live)
     if set(account.values()) != {live}:
-        raise ContenderError(f"after Redis was emptied under {live} jobs: {account}")
+        raise MeasurementError(f"after Redis was emptied under {live} jobs: {account}")
     return seconds
 
 
-async def _kill(arena: Arena, plan: Plan, seed: int, section: Section) -> dict[str, float]:
+async def _kill(servers: SharedServers, plan: Plan, seed: int, section: Section) -> dict[str, float]:
     """All at once: they mostly wait, and so all of them meet the same moment."""
     entries = {BEACON: of_beacon("recovery")}
     entries |= {peer.name: peer for peer in plan.others() if peer.name == "pgqueuer"}
     found = await asyncio.gather(
-        *(_recover(arena, entry, seed, number) for number, entry in enumerate(entries.values())),
+        *(_recover(servers, entry, seed, number) for number, entry in enumerate(entries.values())),
         return_exceptions=True,
     )
     values: dict[str, float] = {}
@@ -67,16 +70,16 @@ async def _kill(arena: Arena, plan: Plan, seed: int, section: Section) -> dict[s
     return values
 
 
-async def _recover(arena: Arena, entry: Entry, seed: int, number: int) -> float:
+async def _recover(servers: SharedServers, entry: Entry, seed: int, number: int) -> float:
     async with (
-        arena.place(entry.name, migrated=entry.migrated, redis_database=number) as place,
+        servers.target(entry.name, migrated=entry.migrated, redis_database=number) as target,
         running(
             entry.program(entry.variants[0]),
-            database_url=place.database_url,
-            redis_url=place.redis_url,
-            log=place.log,
-        ) as contender,
+            database_url=target.database_url,
+            redis_url=target.redis_url,
+            log=target.log,
+        ) as system,
     ):
-        await contender.ask("prepare", within_s=READY_S)
-        seconds: float = await contender.ask("recover", within_s=READY_S + 120, seed=seed)
+        await system.ask("prepare", within_s=READY_S)
+        seconds: float = await system.ask("recover", within_s=READY_S + 120, seed=seed)
     return seconds

@@ -1,7 +1,7 @@
 """Submission over HTTP against the app that only echoes, and in batches against bare inserts."""
 
 from benchmarks.harness.rounds import shuffled_rounds
-from benchmarks.harness.servers import Arena
+from benchmarks.harness.servers import SharedServers
 from benchmarks.runner.entries import of_beacon
 from benchmarks.runner.plan import Plan, Section
 from benchmarks.runner.sections.limits import BARE, INSERT_1, INSERT_32, INSERT_MANY, REDIS, Task, rate
@@ -21,10 +21,10 @@ TASKS = {
 }
 
 
-async def measure(arena: Arena, plan: Plan) -> Section:
+async def measure(servers: SharedServers, plan: Plan) -> Section:
     section = Section(NAME)
     for order in shuffled_rounds(list(TASKS), plan.rounds, plan.seed):
-        values = {name: await rate(arena, plan, TASKS[name]) for name in order}
+        values = {name: await rate(servers, plan, TASKS[name]) for name in order}
         section.rounds.append(values)
         print("  " + ", ".join(f"{name} {value:,.0f}" for name, value in values.items()), flush=True)
     return section

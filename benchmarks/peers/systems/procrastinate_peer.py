@@ -5,8 +5,8 @@ import os
 
 import procrastinate
 
-from benchmarks.harness.contender import Progress, options, run
 from benchmarks.harness.pickup import arrived, measure
+from benchmarks.harness.system import Progress, options, run
 
 CHUNK = 1_000
 logging.getLogger("procrastinate").setLevel(logging.ERROR)
@@ -53,7 +53,7 @@ class ProcrastinatePeer:
         async def send(sent: float) -> None:
             await self._noop.defer_async(sent=sent)
 
-        return await measure(count, send, "benchmarks.peers.contenders.procrastinate_peer", "work")
+        return await measure(count, send, "benchmarks.peers.systems.procrastinate_peer", "work")
 
     async def close(self) -> None:
         await self._app.close_async()

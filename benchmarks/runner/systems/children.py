@@ -1,11 +1,11 @@
-"""Server processes of a contender: they live in its process group and end with it."""
+"""Server processes of a system: they live in its process group and end with it."""
 
 import asyncio
 import os
 import sys
 from pathlib import Path
 
-from benchmarks.harness.contender import until
+from benchmarks.harness.system import until
 
 READY_WITHIN_S = 30.0
 

@@ -26,7 +26,7 @@ class Bar:
     ours: bool = False
 
 
-def picture(title: str, subtitle: str, unit: str, bars: Sequence[Bar]) -> str:
+def bar_chart(title: str, subtitle: str, unit: str, bars: Sequence[Bar]) -> str:
     """Bars as long as the logarithm of their median, with a line over the quartiles."""
     low, high = _decades(bars)
     height = TOP + ROW * len(bars) + BOTTOM

@@ -24,8 +24,8 @@ from beacon_runner.wiring.roles import RELAY_POOL, WORKER_POOL
 from beacon_runner.worker.executor import RouterExecutor
 from beacon_telemetry import configure_logging, new_registry
 from benchmarks.harness.pickup import arrived
-from benchmarks.runner.contenders.instant import HangingRouter, InstantRouter
-from benchmarks.runner.contenders.setting import shipped_config, wide_config
+from benchmarks.runner.systems.instant import HangingRouter, InstantRouter
+from benchmarks.runner.systems.shipped import shipped_config, wide_config
 
 
 def body(prompt: str) -> None:

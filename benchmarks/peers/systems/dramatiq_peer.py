@@ -10,11 +10,11 @@ from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
 from redis import Redis
 
-from benchmarks.harness.contender import note_start, options, run, until_recorded
 from benchmarks.harness.pickup import arrived, measure
-from benchmarks.peers.contenders.redis_results import results_in
+from benchmarks.harness.system import note_start, options, run, until_recorded
+from benchmarks.peers.systems.redis_results import results_in
 
-MODULE = "benchmarks.peers.contenders.dramatiq_peer"
+MODULE = "benchmarks.peers.systems.dramatiq_peer"
 RESULT_KEY = "[0-9a-f]" * 32
 
 

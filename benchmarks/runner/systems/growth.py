@@ -5,8 +5,8 @@ from typing import Any
 
 from beacon_runner.domain.messages import Message
 from beacon_runner.postgres.claims import PostgresClaims
-from benchmarks.harness.contender import run
-from benchmarks.runner.contenders.setting import (
+from benchmarks.harness.system import run
+from benchmarks.runner.systems.shipped import (
     Filler,
     new_users,
     open_database,

@@ -11,9 +11,9 @@ from beacon_contracts.tiers import JobClass
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.wiring.loops import build_worker
 from beacon_runner.worker.executor import RouterExecutor
-from benchmarks.harness.contender import options, serve
-from benchmarks.runner.contenders.instant import InstantRouter
-from benchmarks.runner.contenders.setting import (
+from benchmarks.harness.system import options, serve
+from benchmarks.runner.systems.instant import InstantRouter
+from benchmarks.runner.systems.shipped import (
     Filler,
     new_users,
     open_database,

@@ -12,8 +12,8 @@ from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 from pgqueuer.types import QueueExecutionMode
 
-from benchmarks.harness.contender import Progress, options, run
 from benchmarks.harness.pickup import arrived, measure, recover
+from benchmarks.harness.system import Progress, options, run
 
 CHUNK = 1_000
 
@@ -46,13 +46,13 @@ class PgQueuerPeer:
         async def send(sent: float) -> None:
             await self._queries.enqueue("noop", repr(sent).encode())
 
-        return await measure(count, send, "benchmarks.peers.contenders.pgqueuer_peer", "work")
+        return await measure(count, send, "benchmarks.peers.systems.pgqueuer_peer", "work")
 
     async def recover(self, seed: int) -> float:
         async def send(sent: float) -> None:
             await self._queries.enqueue("noop", repr(sent).encode())
 
-        return await recover(send, "benchmarks.peers.contenders.pgqueuer_peer", "work", "hang", seed=seed)
+        return await recover(send, "benchmarks.peers.systems.pgqueuer_peer", "work", "hang", seed=seed)
 
     async def close(self) -> None:
         await self._pool.close()

@@ -13,7 +13,7 @@ import asyncpg
 from redis.asyncio import Redis
 
 from beacon_contracts.ids import new_uuid
-from benchmarks.harness.contender import run
+from benchmarks.harness.system import run
 
 BATCH = 100
 SPEC = b'{"model": "llama3.2-1b", "region": "US", "input": {"prompt": "x"}}'

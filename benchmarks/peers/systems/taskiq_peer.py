@@ -9,8 +9,8 @@ from taskiq import TaskiqMiddleware
 from taskiq.api import run_receiver_task
 from taskiq_redis import RedisAsyncResultBackend, RedisStreamBroker
 
-from benchmarks.harness.contender import Progress, options, run
 from benchmarks.harness.pickup import arrived, measure
+from benchmarks.harness.system import Progress, options, run
 
 progress = Progress()
 
@@ -62,7 +62,7 @@ class TaskiqPeer:
         async def send(sent: float) -> None:
             await self._noop.kiq(sent)
 
-        return await measure(count, send, "benchmarks.peers.contenders.taskiq_peer", "work")
+        return await measure(count, send, "benchmarks.peers.systems.taskiq_peer", "work")
 
     async def close(self) -> None:
         await self._broker.shutdown()

@@ -6,10 +6,10 @@ import os
 import rq
 from redis import Redis
 
-from benchmarks.harness.contender import Progress, options, run
 from benchmarks.harness.pickup import arrived, measure
+from benchmarks.harness.system import Progress, options, run
 
-MODULE = "benchmarks.peers.contenders.rq_peer"
+MODULE = "benchmarks.peers.systems.rq_peer"
 progress = Progress()
 
 

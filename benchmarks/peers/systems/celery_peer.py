@@ -8,11 +8,11 @@ from typing import Any
 from celery import Celery
 from redis import Redis
 
-from benchmarks.harness.contender import note_start, options, run, until_recorded
 from benchmarks.harness.pickup import arrived, measure
-from benchmarks.peers.contenders.redis_results import results_in
+from benchmarks.harness.system import note_start, options, run, until_recorded
+from benchmarks.peers.systems.redis_results import results_in
 
-MODULE = "benchmarks.peers.contenders.celery_peer"
+MODULE = "benchmarks.peers.systems.celery_peer"
 RESULT_KEY = "celery-task-meta-*"
 
 app = Celery("peers", broker=os.environ["REDIS_URL"], backend=os.environ["REDIS_URL"])

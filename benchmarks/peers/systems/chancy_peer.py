@@ -6,11 +6,11 @@ import os
 import chancy
 from chancy.worker import Worker
 
-from benchmarks.harness.contender import note_start, options, run, until_recorded
 from benchmarks.harness.pickup import arrived, measure
+from benchmarks.harness.system import note_start, options, run, until_recorded
 
 CHUNK = 1_000
-MODULE = "benchmarks.peers.contenders.chancy_peer"
+MODULE = "benchmarks.peers.systems.chancy_peer"
 SUCCEEDED = "SELECT count(*) FROM chancy_jobs WHERE state = 'succeeded'"
 
 

@@ -10,14 +10,14 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.users import PostgresUsers
-from benchmarks.harness.contender import options, run, until
 from benchmarks.harness.http_load import KeptConnection, load, post
 from benchmarks.harness.pickup import measure
-from benchmarks.runner.contenders.children import address_in, scratch, start
-from benchmarks.runner.contenders.setting import MODEL, open_database
+from benchmarks.harness.system import options, run, until
+from benchmarks.runner.systems.children import address_in, scratch, start
+from benchmarks.runner.systems.shipped import MODEL, open_database
 
 PATH = "/api/v1/jobs"
-WORKER = "benchmarks.runner.contenders.beacon_process"
+WORKER = "benchmarks.runner.systems.beacon_process"
 WARM_UP = 200
 UNFINISHED = "SELECT EXISTS (SELECT FROM jobs WHERE finished_at IS NULL)"
 COMPLETED = "SELECT count(*) FROM jobs WHERE state = 'completed'"
@@ -35,7 +35,7 @@ class Http:
         self._headers: list[tuple[str, str]] = []
         self._ready = scratch("ready")
         if self._server == "echo":
-            await start("benchmarks.runner.contenders.echo", str(self._ready))
+            await start("benchmarks.runner.systems.echo", str(self._ready))
         else:
             self._database = open_database(2)
             await self._database.open()

@@ -15,9 +15,9 @@ from beacon_runner.postgres.reconcile import PostgresReconcile
 from beacon_runner.postgres.retention import PostgresRetention
 from beacon_runner.wiring.loops import RelayStore, build_relay, build_worker
 from beacon_runner.worker.executor import Executor, RouterExecutor
-from benchmarks.harness.contender import Progress, options, run
-from benchmarks.runner.contenders.instant import InstantRouter
-from benchmarks.runner.contenders.setting import Filler, new_users, open_database, open_transport, wide_config
+from benchmarks.harness.system import Progress, options, run
+from benchmarks.runner.systems.instant import InstantRouter
+from benchmarks.runner.systems.shipped import Filler, new_users, open_database, open_transport, wide_config
 
 CONNECTIONS = 4  # open before the drain begins, as pgqueuer's are
 NOTHING = "SELECT 1"

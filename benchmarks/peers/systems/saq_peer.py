@@ -8,8 +8,8 @@ import saq
 from saq.queue.redis import RedisQueue
 from saq.worker import Worker
 
-from benchmarks.harness.contender import Progress, options, run
 from benchmarks.harness.pickup import arrived, measure
+from benchmarks.harness.system import Progress, options, run
 
 progress = Progress()
 
@@ -59,7 +59,7 @@ class SaqPeer:
         async def send(sent: float) -> None:
             await self._queue.enqueue("noop", sent=sent)
 
-        return await measure(count, send, "benchmarks.peers.contenders.saq_peer", "work")
+        return await measure(count, send, "benchmarks.peers.systems.saq_peer", "work")
 
     async def close(self) -> None:
         await self._queue.disconnect()

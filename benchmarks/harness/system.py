@@ -1,4 +1,4 @@
-"""A contender as seen from inside its own process. Standard library only, for all environments."""
+"""A system as seen from inside its own process. Standard library only, for all environments."""
 
 import asyncio
 import importlib
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 LOOK_EVERY_S = 0.01
 
 
-class Contender(Protocol):
+class MeasuredSystem(Protocol):
     """Times are seconds. Each method is called once, in this order; those that do not apply are left out."""
 
     async def prepare(self) -> None:
@@ -95,41 +95,41 @@ def _first_start() -> float:
 
 
 def options() -> Mapping[str, Any]:
-    """The settings of this contender's variant."""
+    """The settings of this system's variant."""
     found: Mapping[str, Any] = json.loads(os.environ.get("BENCH_OPTIONS", "{}"))
     return found
 
 
-def run(contender: Callable[[], object], work: Callable[[], object]) -> None:
-    """The entry of a contender's module: answer commands, or run the worker with the argument `work`."""
+def run(system: Callable[[], object], work: Callable[[], object]) -> None:
+    """The entry of a system's module: answer commands, or run the worker with the argument `work`."""
     if sys.argv[1:2] == ["work"]:
         worked = work()
         if inspect.iscoroutine(worked):
             _loop_run(worked)
     else:
-        serve(contender())
+        serve(system())
 
 
-def serve(contender: object) -> None:
+def serve(system: object) -> None:
     """Answer one command a line until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever libraries print must not be taken for an answer
-    _loop_run(_serve(contender, answers.write))
+    _loop_run(_serve(system, answers.write))
 
 
 def _loop_run(main: Coroutine[Any, Any, Any]) -> None:
-    """On uvloop, which every asyncio contender gets: Beacon runs on it too."""
+    """On uvloop, which every asyncio system gets: Beacon runs on it too."""
     uvloop: Any = importlib.import_module("uvloop")
     uvloop.run(main)
 
 
-async def _serve(contender: object, write: Any) -> None:
+async def _serve(system: object, write: Any) -> None:
     commands: asyncio.Queue[str] = asyncio.Queue()
     _listen(asyncio.get_running_loop(), commands)
     while True:
         command = json.loads(await commands.get())
         try:
-            answer = getattr(contender, command["do"])(**command.get("with", {}))
+            answer = getattr(system, command["do"])(**command.get("with", {}))
             if inspect.isawaitable(answer):
                 answer = await answer
             write(json.dumps({"answer": answer}) + "\n")

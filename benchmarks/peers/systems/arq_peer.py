@@ -6,8 +6,8 @@ from typing import Any
 from arq.connections import ArqRedis, RedisSettings, create_pool
 from arq.worker import Worker, func
 
-from benchmarks.harness.contender import Progress, options, run
 from benchmarks.harness.pickup import arrived, measure
+from benchmarks.harness.system import Progress, options, run
 
 progress = Progress()
 
@@ -55,7 +55,7 @@ class ArqPeer:
         async def send(sent: float) -> None:
             await self._redis.enqueue_job("noop", sent)
 
-        return await measure(count, send, "benchmarks.peers.contenders.arq_peer", "work")
+        return await measure(count, send, "benchmarks.peers.systems.arq_peer", "work")
 
     async def close(self) -> None:
         await self._redis.aclose()

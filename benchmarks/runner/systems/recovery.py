@@ -4,10 +4,10 @@ import time
 
 from beacon_runner.postgres.database import Database
 from beacon_runner.wiring.loops import Transport
-from benchmarks.harness.contender import run, until
 from benchmarks.harness.pickup import recover
-from benchmarks.runner.contenders.children import start
-from benchmarks.runner.contenders.setting import (
+from benchmarks.harness.system import run, until
+from benchmarks.runner.systems.children import start
+from benchmarks.runner.systems.shipped import (
     Filler,
     new_users,
     open_database,
@@ -15,7 +15,7 @@ from benchmarks.runner.contenders.setting import (
     shipped_config,
 )
 
-PROCESS = "benchmarks.runner.contenders.beacon_process"
+PROCESS = "benchmarks.runner.systems.beacon_process"
 LIVE = "jobs:live"
 ACCOUNT = (
     "SELECT count(*) FILTER (WHERE state = 'completed') AS completed, sum(deliveries) AS claims, "

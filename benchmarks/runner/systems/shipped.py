@@ -1,4 +1,4 @@
-"""What Beacon's contenders share: configuration, users, and a filled queue made by Beacon's own parts."""
+"""What Beacon's systems share: configuration, users, and a filled queue made by Beacon's own parts."""
 
 import os
 from collections.abc import Mapping, Sequence
