@@ -1,7 +1,8 @@
-"""The router in front of a backend that is not ours: a llama.cpp server, through OpenAI's own client."""
+"""Beacon in front of a backend that is not ours: a llama.cpp server, through OpenAI's own client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import openai
 import pytest
@@ -10,7 +11,6 @@ from openai.types.chat import ChatCompletionMessageParam
 from beacon_contracts.inference import InferenceState
 from tests.fixtures.llama_server import llama_server, python_with_llama
 from tests.fixtures.router import (
-    TOKEN,
     Router,
     RouterProcess,
     backend,
@@ -18,6 +18,7 @@ from tests.fixtures.router import (
     router_config,
     router_process,
 )
+from tests.integration.openai.harness import chat_api, openai_client
 
 PYTHON = python_with_llama()
 pytestmark = pytest.mark.skipif(
@@ -28,12 +29,21 @@ MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "once 
 
 
 @pytest.fixture(scope="module")
-def process() -> Iterator[RouterProcess]:
+def llama() -> Iterator[str]:
     assert PYTHON is not None
     with llama_server(PYTHON) as url:
-        config = router_config({"llama": backend("US", url, dialect="openai", models=("tiny",), slots=2)})
-        with router_process(config) as running:
-            yield running
+        yield url
+
+
+@pytest.fixture(scope="module")
+def config(llama: str) -> str:
+    return router_config({"llama": backend("US", llama, dialect="openai", models=("tiny",), slots=2)})
+
+
+@pytest.fixture(scope="module")
+def process(config: str) -> Iterator[RouterProcess]:
+    with router_process(config) as running:
+        yield running
 
 
 @pytest.fixture
@@ -43,8 +53,13 @@ async def router(process: RouterProcess) -> AsyncIterator[Router]:
 
 
 @pytest.fixture
-async def client(router: Router) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key=TOKEN, max_retries=0) as made:
+async def client(
+    database_url: str, redis_url: str, config: str, process: RouterProcess, tmp_path: Path
+) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with (
+        chat_api(database_url, redis_url, config, [process.url], tmp_path) as api,
+        openai_client(api) as made,
+    ):
         yield made
 
 
@@ -71,11 +86,19 @@ async def test_plain_and_streamed_answers_are_equal(client: openai.AsyncOpenAI) 
     assert "".join(pieces) == plain.choices[0].message.content
 
 
-async def test_a_refusal_of_the_backend_is_returned(client: openai.AsyncOpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as refused:
-        await client.chat.completions.create(model="tiny", messages=MESSAGES, temperature="hot")  # type: ignore[call-overload]
+async def test_a_refusal_has_its_own_error(client: openai.AsyncOpenAI, llama: str) -> None:
+    async with openai.AsyncOpenAI(base_url=f"{llama}/v1", api_key="none", max_retries=0) as direct:
+        errors = []
+        for each in (client, direct):
+            with pytest.raises(openai.APIStatusError) as refused:
+                await each.chat.completions.create(
+                    model="tiny",
+                    messages=MESSAGES,
+                    extra_body={"logit_bias": {"x": "y"}, "grammar": "root ::= ("},
+                )
+            errors.append((refused.value.status_code, refused.value.body))
 
-    assert refused.value.code == "backend_refused"
+    assert errors[0] == errors[1]
 
 
 async def test_requests_beyond_its_slots_wait(router: Router) -> None:

@@ -79,7 +79,8 @@ async def test_chat_accepts_messages_and_returns_usage(gpu: Gpusim, client: Back
 
     answer = await chat.run(call(messages=messages))
 
-    assert answer.metrics["usage"]["prompt_tokens"] == 4
+    assert answer.usage is not None
+    assert answer.usage["prompt_tokens"] == 4
     assert "Why is it so?" in orjson.loads(answer.output)
 
 
@@ -143,7 +144,7 @@ FAULTS = [
     ({"kind": "error", "status": 503}, ("backend_unavailable", FailureStage.RUN, True, True)),
     ({"kind": "error", "status": 504}, ("backend_timeout", FailureStage.RUN, True, True)),
     ({"kind": "error", "status": 400}, ("backend_refused", FailureStage.RUN, False, False)),
-    ({"kind": "error", "status": 401}, ("backend_refused", FailureStage.RUN, False, False)),
+    ({"kind": "error", "status": 401}, ("backend_unauthorized", FailureStage.TRANSPORT, True, True)),
     ({"kind": "error", "status": 404}, ("backend_refused", FailureStage.RUN, False, False)),
     ({"kind": "error", "status": 422}, ("backend_refused", FailureStage.RUN, False, False)),
     ({"kind": "error", "status": 500}, ("backend_error", FailureStage.RUN, False, True)),

@@ -19,7 +19,10 @@ async def test_a_longer_wait_is_predicted_behind_larger_requests(gpu: Gpusim) ->
         for tokens, run_s in ((SMALL, 0.0), (LARGE, LARGE_RUN_S)):
             await gpu.set_models({"sized": {"load": 0.0, "run": run_s}})
             for number in range(8):
-                await _chat(router, tokens, ("US", "EU")[number % 2])
+                region = ("US", "EU")[number % 2]
+                await router.infer(
+                    f"{tokens}-{number}", model="sized", region=region, params={"max_tokens": tokens}
+                )
 
         await gpu.hold(model="sized")
         behind_large = await _foretold_behind(router, LARGE, "US")
@@ -28,17 +31,6 @@ async def test_a_longer_wait_is_predicted_behind_larger_requests(gpu: Gpusim) ->
         assert behind_large > 2 * behind_small
         await gpu.clear_faults()
         await gpu.release()
-
-
-async def _chat(router: Router, tokens: int, region: str) -> None:
-    """Through the chat API: what is learned there counts at both APIs."""
-    body = {
-        "model": "sized",
-        "messages": [{"role": "user", "content": "Why is the sky blue?"}],
-        "max_tokens": tokens,
-    }
-    answer = await router.http.post("/v1/chat/completions", json=body, headers={"x-beacon-region": region})
-    assert answer.status_code == 200, answer.text
 
 
 async def _foretold_behind(router: Router, tokens: int, region: str) -> float:

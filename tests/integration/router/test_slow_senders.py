@@ -26,9 +26,9 @@ HALF_A_HEAD = b"POST /inference HTTP/1.1\r\nhost: rou"
 KEY = f"host: router\r\nauthorization: Bearer {TOKEN}\r\n"
 
 
-def post(path: str, document: object) -> bytes:
+def post(path: str, document: object, headers: str = "") -> bytes:
     body = json.dumps(document).encode()
-    return f"POST {path} HTTP/1.1\r\n{KEY}content-length: {len(body)}\r\n\r\n".encode() + body
+    return f"POST {path} HTTP/1.1\r\n{KEY}{headers}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
 def ask(name: str, path: str = "/inference") -> bytes:
@@ -66,7 +66,7 @@ async def test_half_a_head_after_a_request_ends_the_connection(router: Router) -
 
 async def test_a_body_that_arrives_slowly_is_refused(router: Router) -> None:
     held_before = (await router.queues())["held_bytes"]
-    for path in ("/inference", "/inference?x=1", "/v1/chat/completions"):
+    for path in ("/inference", "/inference?x=1"):
         head = f"POST {path} HTTP/1.1\r\n{KEY}content-length: 100000\r\n\r\n"
         async with wire_to(router.url) as wire:
             await wire.send(head.encode())
@@ -106,12 +106,12 @@ async def test_a_chat_stream_outlives_the_head_timeout() -> None:
         return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
     may_go_on = asyncio.Event()
-    talk = {"model": "chat", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+    talk = {"request_id": "s-1", "model": "chat", "stream": True, "input": {"prompt": "x"}}
     async with server_that(speaks_late) as backend_server:
         entry = backend("US", backend_server.url, dialect="openai", models=("chat",), slots=1)
         config = router_config({"us-1": entry}, **SHORT)
         async with start_router(config) as router, wire_to(router.url) as wire:
-            await wire.send(post("/v1/chat/completions", talk))
+            await wire.send(post("/inference", talk, "accept: text/event-stream\r\n"))
             async with patience("it begins"):
                 await wire.reader.readuntil(b"first")
             for _ in range(2):

@@ -1,6 +1,6 @@
 """The API on real servers, called without a network; a worker and a publisher that move by hand."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import JobId, decode_job_id
-from beacon_contracts.inference import InferenceView
+from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_contracts.tiers import Tier
 from beacon_http.request_body import BodyLimits
@@ -23,15 +23,16 @@ from beacon_lifecycle import ManualClock, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.ports.interactive import InteractiveEvent
 from beacon_runner.ports.priorities import Priorities
-from beacon_runner.ports.router import CancelResult, RouterStatus
+from beacon_runner.ports.router import CancelResult, RouterStatus, RouterUnreachable
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.request_limits import RedisRequestLimits
 from beacon_runner.redis_queue.watchers import Watchers
 from beacon_runner.redis_queue.websocket_tokens import RedisWebSocketTokens
-from beacon_runner.wiring.api import ApiParts
+from beacon_runner.wiring.api import ApiParts, ApiRouter
 from beacon_telemetry import new_registry
 from tests.integration.runner_store.harness import StoreHarness
 
@@ -57,6 +58,7 @@ class RouterStandIn:
     known: dict[str, InferenceView] = field(default_factory=dict)
     statuses: list[RouterStatus] = field(default_factory=list)
     schedulers: list[SchedulerStatus] = field(default_factory=list)
+    interactive: list[InteractiveEvent] = field(default_factory=list)
 
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
         return self.known.get(request_id)
@@ -73,6 +75,11 @@ class RouterStandIn:
 
     async def scheduler(self) -> list[SchedulerStatus]:
         return self.schedulers
+
+    async def stream(self, request: InferenceRequest) -> AsyncGenerator[InteractiveEvent]:
+        for state in self.interactive:
+            yield state
+        raise RouterUnreachable("there is no router", tries=1)
 
 
 @dataclass
@@ -186,6 +193,7 @@ async def api_harness(
     config: BeaconConfig = CONFIG,
     *,
     priorities: Priorities | None = None,
+    routers: ApiRouter | None = None,
 ) -> AsyncIterator[ApiHarness]:
     database, redis = Database(database_url, size=5), RedisAddress(redis_url).open()
     await database.open()
@@ -200,7 +208,7 @@ async def api_harness(
         config,
         database,
         RedisQueueAdmin(redis, layout),
-        router,
+        routers or router,
         clock,
         watchers=watchers,
         tokens=RedisWebSocketTokens(redis),

@@ -57,10 +57,9 @@ def test_a_backend_of_another_machine_in_the_configuration_is_not_simulated() ->
     assert "ASIA" not in simulated_backends(load_config(CONFIG, changed), {})
 
 
-def test_runner_and_router_have_each_others_address(config: BeaconConfig) -> None:
+def test_the_runner_finds_the_router(config: BeaconConfig) -> None:
     plan = plan_for(config)
     assert plan.runner.environment["BEACON_ROUTER_URLS"] == plan.router.url == "http://127.0.0.1:18100"
-    assert plan.router.environment["BEACON_RUNNER_URL"] == plan.runner.url == "http://127.0.0.1:18000"
     tokens = {process.environment["BEACON_SERVICE_TOKEN"] for process in (plan.runner, plan.router)}
     assert tokens == {SECRETS.service_token}
 

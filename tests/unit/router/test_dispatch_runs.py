@@ -279,10 +279,10 @@ async def test_a_client_that_stops_reading_does_not_keep_its_slot() -> None:
         stalled = harness.submit("stalled", sink=sink)
         await harness.settle()
         (call,) = harness.backends["us"].open
-        for _ in range(3):
+        for _ in range(4):
             call.write(b"x" * 200_000)
         await harness.clock.advance(READER_S - 1)
-        await sink.read()  # it reads a piece, but the next one fills the buffer again
+        await sink.read()  # it reads, but the next pieces fill the buffer again
         await harness.settle()
         await harness.clock.advance(READER_S - 1)
         assert stalled.state is InferenceState.RUNNING

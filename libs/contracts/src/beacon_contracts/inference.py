@@ -52,7 +52,7 @@ class InferenceRequest(RequestModel):
 
     request_id: Annotated[Text, Field(min_length=1, max_length=120)]
     model: Name
-    region: Name
+    region: Name | None = Field(default=None, description="Left out: where the estimated wait is shortest")
     input: dict[str, Any]
     params: dict[str, Any] = Field(default_factory=dict)
     context: dict[str, Any] = Field(default_factory=dict)
@@ -81,6 +81,10 @@ class InferenceRequest(RequestModel):
         | None
     ) = None
     front: Annotated[bool, Field(strict=True)] = False
+    stream: Annotated[
+        bool,
+        Field(strict=True, description="With `Accept: text/event-stream`: the backend streams, if it can"),
+    ] = False
     meta: StepMeta | None = None
 
 
@@ -119,6 +123,10 @@ class InferenceView(ResponseModel):
     backend: str | None = None
     fence: int
     output: Any = None
+    response: dict[str, Any] | None = Field(
+        default=None, description="The complete response of an OpenAI-compatible backend"
+    )
+    usage: dict[str, int] | None = Field(default=None, description="Tokens, where the backend counts them")
     failure: Failure | None = None
     position: int | None = None
     eta: EtaView | None = None

@@ -78,7 +78,6 @@ def make_plan(
                 "REDIS_URL": redis_url,
                 "BEACON_ROUTER_HOST": settings.host,
                 "BEACON_ROUTER_PORT": str(ports.router),
-                "BEACON_RUNNER_URL": runner_url,
             },
             url=router_url,
         ),

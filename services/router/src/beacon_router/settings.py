@@ -23,7 +23,6 @@ class Settings(BaseSettings):
         ),
     ] = None
     service_token: Annotated[SecretStr, Field(min_length=8, validation_alias="BEACON_SERVICE_TOKEN")]
-    runner_url: Annotated[str | None, Field(validation_alias="BEACON_RUNNER_URL")] = None
     redis_url: Annotated[str | None, Field(validation_alias="REDIS_URL")] = None
     redis_cluster: Annotated[bool, Field(validation_alias="REDIS_CLUSTER")] = False
     log_format: Annotated[Literal["console", "json"], Field(validation_alias="BEACON_LOG_FORMAT")] = "console"

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 
-import httpx
-from httpx_aiohttp import AiohttpTransport
 from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig
@@ -18,10 +16,6 @@ from beacon_router.http.app import create_app
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.batch_handler import BatchHandler
 from beacon_router.http.bodies import BodyReader
-from beacon_router.http.callers import CallerCache
-from beacon_router.http.chat_handler import ChatHandler
-from beacon_router.http.chat_parser import ChatParser
-from beacon_router.http.chat_routes import chat_routes
 from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_parser import InferenceParser
@@ -30,14 +24,14 @@ from beacon_router.http.status import StatusReader
 from beacon_router.http.status_routes import health_routes, status_routes
 from beacon_router.limits import RedisLimiter
 from beacon_router.metrics import RouterMetrics, StateCollector
-from beacon_router.resources import ClosedAtStop
 from beacon_router.scheduler_config import policy_of, run_timeouts_of, topology_of
-from beacon_router.scheduling import Scheduler
+from beacon_router.scheduling import Scheduler, Topology
 from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import BreakerRules
 from beacon_router.service.dispatch_service import DispatchRules, DispatchService
 from beacon_router.service.health import HealthChecks, RecheckOnTransportError, RecheckTimer, health_urls
 from beacon_router.service.inference_store import StoreLimits
+from beacon_router.service.region_choice import RegionChoice
 from beacon_router.service.run_controller import RunRules
 from beacon_router.service.run_events import RunEvents
 from beacon_router.service.shared_capacity import SharedCapacity
@@ -93,16 +87,12 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
         report=lambda name, up: dispatch.breakers.checked(name, up=up),
         recheck=RecheckTimer(dispatch.timers, recheck.set).plan,
     )
-    runner_client = _runner_client(settings)
-    chat = _chat(settings, config, dispatch, runner_client)
     # Stopped from the last to the first: running work ends while the server still answers.
     services: list[Service] = [
         client,
-        *([ClosedAtStop("runner_client", runner_client.aclose)] if runner_client else []),
         *([limiter] if limiter else []),
         *(capacity.services if capacity else []),
-        ClosedAtStop("chat", chat.close),
-        _server(settings, config, dispatch, chat, registry=registry),
+        _server(settings, config, dispatch, topology, registry=registry),
         Loop("health", checks.run_once, interval_s=config.router.health_every_s, clock=clock, wakeup=recheck),
         dispatch,
     ]
@@ -141,47 +131,24 @@ def dispatch_rules(router: RouterConfig, timeouts: RunTimeouts) -> DispatchRules
     )
 
 
-def _runner_client(settings: Settings) -> httpx.AsyncClient | None:
-    """For user keys; without a runner only the service token is accepted."""
-    if settings.runner_url is None:
-        return None
-    return httpx.AsyncClient(base_url=settings.runner_url, transport=AiohttpTransport())
-
-
-def _chat(
-    settings: Settings,
-    config: BeaconConfig,
-    dispatch: DispatchService,
-    runner_client: httpx.AsyncClient | None,
-) -> ChatHandler:
-    return ChatHandler(
-        dispatch,
-        ChatParser(config, scheduler=dispatch.scheduler, breakers=dispatch.breakers, clock=dispatch.clock),
-        ServiceAuth(settings.service_token.get_secret_value()),
-        None if runner_client is None else CallerCache(runner_client, dispatch.clock),
-        BodyReader(dispatch.store, config.router.body_bytes),
-        clock=dispatch.clock,
-    )
-
-
 def _server(
     settings: Settings,
     config: BeaconConfig,
     dispatch: DispatchService,
-    chat: ChatHandler,
+    topology: Topology,
     *,
     registry: CollectorRegistry,
 ) -> HttpServer:
     auth = ServiceAuth(settings.service_token.get_secret_value())
     router = config.router
+    nearest = RegionChoice(topology, dispatch.scheduler, dispatch.breakers, dispatch.clock)
     load_s = {name: model.expected_load_s for name, model in config.models.items()}
-    parser = InferenceParser(config, dispatch.clock)
+    parser = InferenceParser(config, dispatch.clock, nearest)
     answers = InferenceAnswers(InferencePresenter(dispatch.scheduler, dispatch.clock, load_s))
     reader = BodyReader(dispatch.store, router.body_bytes)
     inference = InferenceHandler(dispatch, parser, answers, auth, reader)
     batches = BatchHandler(dispatch, parser, answers, auth, reader)
     others = [
-        chat_routes(chat),
         status_routes(StatusReader(config, dispatch), auth),
         health_routes(registry, lambda: _unready(dispatch)),
     ]

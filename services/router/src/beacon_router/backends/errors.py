@@ -1,12 +1,17 @@
 """Classifies failures: which are retryable, and which count against the backend."""
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
 
 from beacon_contracts.failures import FailureStage
 from beacon_router.backends.types import BackendError
 
+REFUSED_CREDENTIALS = frozenset({401, 403, 407})
 RETRYABLE_STATUS = frozenset({408, 425, 429, 502, 503, 504})
 
 _CODES = {
@@ -17,12 +22,25 @@ _CODES = {
     503: "backend_unavailable",
     504: "backend_timeout",
 }
+_ERROR_FIELDS = ("message", "type", "param", "code")
+MAX_ERROR_OBJECT_BYTES = 65_536
 MAX_TEXT_LENGTH = 300
 MAX_RETRY_AFTER_S = 86_400.0
 
 
-def status_error(status: int, text: str, retry_after: str | None, now: datetime) -> BackendError:
-    """A response with an error status. 4xx does not count against the backend."""
+def status_error(
+    status: int,
+    text: str,
+    retry_after: str | None,
+    now: datetime,
+    *,
+    error: Mapping[str, Any] | None = None,
+) -> BackendError:
+    """A response with an error status. 4xx does not count against the backend, except that it does not accept
+    the router's credentials: its text is for operators, not for users."""
+    if status in REFUSED_CREDENTIALS:
+        message = f"the backend does not accept the credentials of the router (status {status})"
+        return BackendError("backend_unauthorized", FailureStage.TRANSPORT, True, message, status=status)
     default = "backend_refused" if 400 <= status < 500 else "backend_error"
     return BackendError(
         code=_CODES.get(status, default),
@@ -32,7 +50,28 @@ def status_error(status: int, text: str, retry_after: str | None, now: datetime)
         counts_as_failure=status >= 500 or status < 400,
         status=status,
         retry_after_s=parse_retry_after(retry_after, now),
+        error=error,
     )
+
+
+def error_object(body: bytes) -> dict[str, Any] | None:
+    """The error of an OpenAI-compatible response: `{"error": {…}}`, or with the same fields at the top."""
+    if len(body) > MAX_ERROR_OBJECT_BYTES:
+        return None
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(document, dict):
+        return None
+    error = document if document.get("object") == "error" else document.get("error")
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return None
+    return {name: value for name, value in error.items() if name in _ERROR_FIELDS and _is_plain(value)}
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
 
 
 def unreachable(error: BaseException) -> BackendError:

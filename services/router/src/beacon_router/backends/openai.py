@@ -8,7 +8,7 @@ import orjson
 from yarl import URL
 
 from beacon_router.backends.errors import bad_payload, unusable_input
-from beacon_router.backends.http_backend import json_object
+from beacon_router.backends.http_backend import json_object, token_usage
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 
 
@@ -32,11 +32,12 @@ class OpenAiDialect:
 
     def result(self, response: WireResponse) -> BackendResult:
         document = json_object(response)
-        usage = document.get("usage")
+        body = response.body
+        if document.get("usage", body) is None:  # clients that read it expect an object
+            del document["usage"]
+            body = orjson.dumps(document)
         return BackendResult(
-            output=orjson.dumps(_text(document)),
-            metrics={"usage": usage} if isinstance(usage, dict) else {},
-            document=response.body,
+            orjson.dumps(_text(document)), usage=token_usage(document.get("usage")), response=body
         )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from yarl import URL
@@ -36,9 +35,10 @@ class BackendResult(NamedTuple):
     output: bytes
     load_s: float | None = None
     run_s: float | None = None
-    metrics: Mapping[str, Any] = MappingProxyType({})
-    document: bytes | None = None
-    """The whole chat completion, from OpenAI-compatible backends."""
+    usage: Mapping[str, int] | None = None
+    """Tokens, where the backend counts them."""
+    response: bytes | None = None
+    """The complete JSON response of an OpenAI-compatible backend."""
 
 
 @dataclass(slots=True)
@@ -52,6 +52,8 @@ class BackendError(Exception):
     counts_as_failure: bool = True
     status: int | None = None
     retry_after_s: float | None = None
+    error: Mapping[str, Any] | None = None
+    """The error object of the response, as OpenAI-compatible servers send it."""
     model_state_unknown: bool = False
     """The backend may have lost the model: the next run there counts as a cold start."""
 

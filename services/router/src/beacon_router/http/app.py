@@ -10,7 +10,6 @@ from starlette.types import ASGIApp
 from beacon_http.openapi import document_api
 from beacon_http.request_body import BodyLimits, RequestBodyMiddleware
 from beacon_router.http.batch_handler import BatchHandler
-from beacon_router.http.chat_errors import CHAT_PREFIX, chat_refusal
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_routes import inference_routes
 from beacon_router.http.openapi import KEYS, RAW_BODIES
@@ -44,7 +43,4 @@ def create_app(
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """Every error in the format of the API that was called."""
-    path = request.url.path
-    refuse = chat_refusal if path.startswith(f"{CHAT_PREFIX}/") else refusal
-    return refuse(error, path).response()
+    return refusal(error, request.url.path).response()

@@ -30,5 +30,6 @@ class InferenceAnswers:
         location = f"/inference/{quote(inference.id, safe='')}"
         return Reply(202, self.render(inference), ((b"location", location.encode()),))
 
-    def render(self, inference: Inference) -> bytes:
-        return self._presenter.render(inference)
+    def render(self, inference: Inference, *, response: bool = True) -> bytes:
+        """`response` false: without the backend's complete response."""
+        return self._presenter.render(inference, response=response)

@@ -10,6 +10,7 @@ from beacon_http.replies import JSON
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.bodies import BodyReader
 from beacon_router.http.inference_answers import InferenceAnswers
+from beacon_router.http.inference_events import InferenceEvents, accepts_events
 from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.prefer import IMMEDIATELY, UNTIL_DONE, Preference, preference_of
 from beacon_router.scheduling import RequestId
@@ -33,9 +34,12 @@ class InferenceHandler:
         self._bodies = bodies
 
     async def submit(self, request: Request) -> Response:
-        """Queue or join; responds when it has ended or the preferred wait has passed."""
+        """Queue or join; responds when it has ended or the preferred wait has passed, or streams events."""
         self._auth.check(request.scope)
         body = await self._bodies.read(request)
+        if accepts_events(request.scope):
+            spec = self._parser.parse(body, streams=True)
+            return InferenceEvents(self._dispatch.submit_alone(spec), self._dispatch, self._answers)
         inference = self._dispatch.submit(self._parser.parse(body))
         return await self._wait(inference, preference_of(request.scope, UNTIL_DONE), request.receive)
 

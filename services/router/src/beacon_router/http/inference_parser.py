@@ -11,31 +11,31 @@ from beacon_router.http.bodies import json_object, json_text
 from beacon_router.http.work_size import WorkSizes
 from beacon_router.scheduling import RequestId
 from beacon_router.service.inference import InferenceSpec
+from beacon_router.service.region_choice import RegionChoice
+from beacon_router.service.streams import StreamSink
 
 
 class InferenceParser:
-    def __init__(self, config: BeaconConfig, clock: Clock) -> None:
+    def __init__(self, config: BeaconConfig, clock: Clock, nearest: RegionChoice) -> None:
+        self._nearest = nearest
         self._regions = config.region_names
         self._models = config.models
         self._sizes = WorkSizes(config.models)
         self._clock = clock
 
-    def parse(self, body: bytes) -> InferenceSpec:
-        return self.parse_document(json_object(body))
+    def parse(self, body: bytes, *, streams: bool = False) -> InferenceSpec:
+        """`streams`: the response may be streamed from the backend, if the request wants that."""
+        return self.parse_document(json_object(body), streams=streams)
 
-    def parse_document(self, document: Any) -> InferenceSpec:
+    def parse_document(self, document: Any, *, streams: bool = False) -> InferenceSpec:
         request = InferenceRequest.model_validate(document)
         if request.model not in self._models:
             known = ", ".join(self._models)
             raise HttpProblemError(422, "unknown_model", f"model: {request.model!r} is not one of {known}")
-        region = self._regions.get(request.region.casefold())
-        if region is None:
-            known = ", ".join(sorted(set(self._regions.values())))
-            raise HttpProblemError(422, "unknown_region", f"region: {request.region!r} is not one of {known}")
         return InferenceSpec(
             id=RequestId(request.request_id),
             model=request.model,
-            region=region,
+            region=self._region(request),
             tier=request.tier,
             input=json_text("input", request.input),
             params=json_text("params", request.params) if request.params else EMPTY_OBJECT,
@@ -48,8 +48,18 @@ class InferenceParser:
             fence=request.fence,
             start_by=None if request.start_by is None else self._monotonic(request.start_by),
             timeout_s=request.timeout_s,
+            sink=StreamSink() if streams and request.stream else None,
             work_size=self._sizes.of(request.model, request.params, request.input),
         )
+
+    def _region(self, request: InferenceRequest) -> str:
+        if request.region is None:
+            return self._nearest.shortest_wait(request.model, request.tier.rank)
+        region = self._regions.get(request.region.casefold())
+        if region is None:
+            known = ", ".join(sorted(set(self._regions.values())))
+            raise HttpProblemError(422, "unknown_region", f"region: {request.region!r} is not one of {known}")
+        return region
 
     def _monotonic(self, unix_s: float) -> float:
         """A wall-clock time on the router's monotonic clock."""

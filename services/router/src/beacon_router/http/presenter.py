@@ -21,9 +21,11 @@ class InferencePresenter:
         self._clock = clock
         self._load_s = load_s
 
-    def render(self, inference: Inference) -> bytes:
+    def render(self, inference: Inference, *, response: bool = True) -> bytes:
+        """`response` false: without the backend's complete response."""
         now = self._clock.now()
         output = inference.output
+        complete = inference.response if response else None
         document = {
             "request_id": inference.id,
             "state": inference.state if inference.run is None else self._state(inference.run, now),
@@ -33,6 +35,8 @@ class InferencePresenter:
             "backend": inference.backend,
             "fence": inference.fence,
             "output": None if output is None else orjson.Fragment(output),
+            "response": None if complete is None else orjson.Fragment(complete),
+            "usage": inference.usage,
             "failure": None if inference.failure is None else inference.failure.model_dump(mode="json"),
             **(_NOT_QUEUED if inference.done else self._queue_fields(inference, now)),
             "timing": timing_document(inference, now),

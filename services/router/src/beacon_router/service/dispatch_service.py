@@ -116,6 +116,12 @@ class DispatchService:
         self.runs.enqueue(inference, now)
         return inference
 
+    def submit_alone(self, spec: InferenceSpec) -> Inference:
+        """Queue it for one client, which reads its stream; an id that is in use is refused."""
+        if spec.id in self.store:
+            raise RequestIdReusedError(f"{spec.id} is already used")
+        return self.submit(spec)
+
     def get(self, request: RequestId) -> Inference:
         inference = self.store.get(request)
         if inference is None:

@@ -1,5 +1,7 @@
 """Failures that the router itself causes, not a backend."""
 
+from typing import Any
+
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_router.backends import BackendError
 
@@ -59,5 +61,10 @@ def failure_of(error: BackendError) -> Failure:
         stage=error.stage,
         retryable=error.retryable,
         message=error.message,
-        details=None if error.status is None else {"status": error.status},
+        details=_details(error) or None,
     )
+
+
+def _details(error: BackendError) -> dict[str, Any]:
+    given = {"status": error.status, "error": error.error, "retry_after_s": error.retry_after_s}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,6 +1,7 @@
 """The state of one inference: its request, its runs and its result."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -87,7 +88,8 @@ class Inference:
     backend: str | None = None
     """The backend of the last run."""
     output: bytes | None = None
-    document: bytes | None = None
+    response: bytes | None = None
+    usage: Mapping[str, int] | None = None
     last_error: BackendError | None = None
     failure: Failure | None = None
     ended_at: float | None = None

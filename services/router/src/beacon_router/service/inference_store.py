@@ -35,6 +35,9 @@ class InferenceStore:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def __contains__(self, request: RequestId) -> bool:
+        return request in self._by_id
+
     @property
     def results(self) -> int:
         return len(self._results)
@@ -105,4 +108,4 @@ class InferenceStore:
 
 
 def _result_bytes(inference: Inference) -> int:
-    return RESULT_OVERHEAD_BYTES + len(inference.output or b"") + len(inference.document or b"")
+    return RESULT_OVERHEAD_BYTES + len(inference.output or b"") + len(inference.response or b"")

@@ -247,7 +247,8 @@ class RunController:
         inference.run = None
         inference.waiting_since = now
         if not isinstance(result, BackendError):
-            inference.output, inference.document = result.output, result.document
+            inference.output, inference.response = result.output, result.response
+            inference.usage = result.usage
             self._end(inference, InferenceState.COMPLETED, None)
             return
         inference.last_error = result

@@ -1,7 +1,6 @@
 """Buffers a streamed response between the backend and a client that may read more slowly."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 
 MAX_BUFFERED_BYTES = 262_144
@@ -12,7 +11,7 @@ class StreamSink:
     """One writer (the run) and one reader (the client)."""
 
     def __init__(self) -> None:
-        self._pieces: deque[bytes] = deque()
+        self._pieces: list[bytes] = []
         self._bytes = 0
         self._readable = asyncio.Event()
         self._writable = asyncio.Event()
@@ -25,7 +24,7 @@ class StreamSink:
         """The writer had to wait for the reader at least once."""
 
     def on_stall(self, callback: Callable[[bool], None]) -> None:
-        """Called with true while the writer waits, at each read again; with false when it continues."""
+        """Called with true when the writer begins to wait, and with false when it continues."""
         self._on_stall = callback
 
     async def write(self, piece: bytes) -> None:
@@ -46,17 +45,19 @@ class StreamSink:
         self._on_stall = lambda _: None
         self._readable.set()
 
-    async def read(self) -> bytes | None:
-        while not self._pieces:
-            if self._ended:
-                return None
+    async def readable(self) -> None:
+        """Until there is something to read, or the end."""
+        while not (self._pieces or self._ended):
             self._readable.clear()
             await self._readable.wait()
-        piece = self._pieces.popleft()
-        self._bytes -= len(piece) + PIECE_OVERHEAD_BYTES
+
+    async def read(self) -> bytes | None:
+        """All that was written since the last read; None at the end."""
+        await self.readable()
+        if not self._pieces:
+            return None
+        pieces, self._pieces, self._bytes = self._pieces, [], 0
         if not self._writable.is_set():
-            stalled = self._bytes > MAX_BUFFERED_BYTES
-            if not stalled:
-                self._writable.set()
-            self._on_stall(stalled)
-        return piece
+            self._writable.set()
+            self._on_stall(False)
+        return b"".join(pieces)

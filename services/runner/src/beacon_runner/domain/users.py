@@ -19,6 +19,7 @@ class Principal:
     key: KeyId
     scopes: frozenset[Scope]
     credit: int
+    weight: float = 1.0
 
     @property
     def owner(self) -> UserId | None:

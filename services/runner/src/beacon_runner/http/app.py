@@ -4,14 +4,18 @@ from collections.abc import Iterable
 
 from fastapi import APIRouter
 from fastapi_offline import FastAPIOffline
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from beacon_http.head import HeadMiddleware
 from beacon_http.openapi import document_api
 from beacon_http.request_body import BodyLimits, RequestBodyMiddleware
+from beacon_runner.http.openai.errors import EXPECTED_ERRORS as OPENAI_ERRORS
+from beacon_runner.http.openai.errors import PREFIX, error_reply
 from beacon_runner.http.openapi import KEYS, RAW_BODIES
-from beacon_runner.http.problems import EXPECTED_ERRORS, on_error
+from beacon_runner.http.problems import EXPECTED_ERRORS, problem_response
 from beacon_telemetry import HttpMetrics, TelemetryMiddleware
 
 
@@ -36,8 +40,15 @@ def create_app(
     for router in routers:
         app.router.routes.extend(router.routes)  # `include_router` adds a level of dispatch to every request
     app.router.routes.extend(pages)
-    for error in (*EXPECTED_ERRORS, Exception):
-        app.add_exception_handler(error, on_error)
+    for error in (*EXPECTED_ERRORS, *OPENAI_ERRORS, Exception):
+        app.add_exception_handler(error, _on_error)
     document_api(app, RAW_BODIES, KEYS)
     limited = RequestBodyMiddleware(HeadMiddleware(app), bodies)
     return TelemetryMiddleware(limited, metrics, access_log=access_log)
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    """Every error in the format of the API that was called."""
+    path = request.url.path
+    reply = error_reply if path.startswith(f"{PREFIX}/") else problem_response
+    return reply(error, path).response()

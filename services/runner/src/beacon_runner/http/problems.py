@@ -6,8 +6,7 @@ import structlog
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect
 
 from beacon_contracts.ids import InvalidIdError, encode_job_id
 from beacon_contracts.problem import FieldProblem, Problem
@@ -125,11 +124,6 @@ def problem_response(error: Exception, path: str) -> Reply:
     elif isinstance(error, errors.StoreOutdatedError):
         log.warning("database_outdated", path=path, error=str(error))
     return problem_reply(problem, headers)
-
-
-async def on_error(request: Request, error: Exception) -> Response:
-    """The framework's handler of exceptions of every type."""
-    return problem_response(error, request.url.path).response()
 
 
 def _invalid_fields(fields: list[FieldProblem]) -> Problem:

@@ -132,6 +132,7 @@ def _principal(row: Any) -> Principal:
         KeyId(row["key_id"]),
         _scopes(row["scopes"]),
         row["credit"],
+        row["weight"],
     )
 
 

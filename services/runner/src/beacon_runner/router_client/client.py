@@ -1,7 +1,7 @@
 """Client of one or more routers: runs an inference to a terminal state over lost connections and restarts."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -15,12 +15,14 @@ from beacon_contracts.inference import BatchAnswer, InferenceRequest, InferenceS
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 from beacon_lifecycle import Clock, SystemClock, TaskSet
+from beacon_runner.ports.interactive import InteractiveEvent
 from beacon_runner.ports.router import CancelResult, RouterRefused, RouterStatus
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES, RouterBatches
 from beacon_runner.router_client.cancel_replies import combine_cancel_replies
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
 from beacon_runner.router_client.replies import FinishedReply, RouterReply, parse_reply
 from beacon_runner.router_client.router_call import NoReply, RouterCall
+from beacon_runner.router_client.stream import MEDIA_TYPE, InferenceStreams
 from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
 from beacon_telemetry import outgoing_headers
 
@@ -41,7 +43,7 @@ class RouterTimeouts:
 
 
 class RouterClient:
-    """Implements `InferencePort` and `RouterPort`. Safe for any number of concurrent callers."""
+    """Implements `InferencePort`, `InteractivePort` and `RouterPort`; its calls may run concurrently."""
 
     def __init__(
         self,
@@ -66,6 +68,14 @@ class RouterClient:
         self._max_batch_bytes = max_batch_bytes
         self._runs = self._batches(wait_s=self._timeouts.wait_s, timeout_s=self._timeouts.exchange_s)
         self._lookups = self._batches(wait_s=0, timeout_s=self._timeouts.short_s)
+        self._stream_headers = {**self._headers, "accept": MEDIA_TYPE}
+        self._streams = InferenceStreams(
+            self._endpoints,
+            self._transport,
+            self._clock,
+            max_tries=self._timeouts.max_tries,
+            timeout_s=self._timeouts.exchange_s,
+        )
 
     async def infer(
         self,
@@ -92,6 +102,10 @@ class RouterClient:
                 return reply.view
             if pause_s > 0:
                 await self._clock.sleep(pause_s)
+
+    def stream(self, request: InferenceRequest) -> AsyncGenerator[InteractiveEvent]:
+        """States and parts of the response, up to the terminal state; closing it cancels the inference."""
+        return self._streams.run(request, _with_ids(self._stream_headers))
 
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
         """The request's state at the router that holds it; None when no router knows it."""

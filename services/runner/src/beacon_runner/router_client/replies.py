@@ -132,7 +132,7 @@ def _not_started(request: InferenceRequest, problem: Problem) -> InferenceView:
         request_id=request.request_id,
         state=InferenceState.FAILED,
         model=request.model,
-        requested_region=request.region,
+        requested_region=request.region or "",
         fence=request.fence,
         failure=failure,
     )

@@ -39,7 +39,7 @@ class RouterCall:
     `assigned` is the router that may be running the request; `accepted`: it confirmed that it holds it.
     """
 
-    region: str
+    region: str | None
     max_tries: int
     assigned: RouterEndpoint | None = None
     accepted: bool = False

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -35,7 +35,7 @@ class RouterTransport:
     """Pooled connections without a limit: the callers bound the exchanges in flight."""
 
     def __init__(self, *, connect_s: float) -> None:
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
+        self._connect_s = connect_s
         self._session: aiohttp.ClientSession | None = None
 
     async def exchange(
@@ -82,15 +82,31 @@ class RouterTransport:
                     on_piece(piece)
                 return None
 
+    @asynccontextmanager
+    async def open(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, timeout_s: float
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """POST; the response is read inside, with at most `timeout_s` between two parts of it."""
+        with _exchange_errors(timeout_s):
+            async with self._request("POST", url, headers, body, idle_s=timeout_s) as response:
+                yield response
+
     async def aclose(self) -> None:
         if self._session is not None:
             await self._session.close()
 
     def _request(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        idle_s: float | None = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s, sock_read=idle_s)
         return self._opened().request(
-            method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
+            method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False, timeout=timeout
         )
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -101,7 +117,6 @@ class RouterTransport:
                     limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=DNS_CACHE_S
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=self._timeout,
             )
         return self._session
 

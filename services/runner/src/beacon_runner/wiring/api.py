@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -12,6 +13,7 @@ from beacon_lifecycle import Clock, Loop, Service
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
 from beacon_runner.application.events import JobEventService
+from beacon_runner.application.interactive import InteractiveService
 from beacon_runner.application.jobs import CommandRules, JobService
 from beacon_runner.application.position_events import PositionEvents
 from beacon_runner.application.public_queue import PublicQueueService
@@ -32,6 +34,7 @@ from beacon_runner.http.event_routes import event_routes, socket_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.http.job_routes import execution_routes, job_routes, submission_routes
 from beacon_runner.http.ledger_routes import ledger_routes
+from beacon_runner.http.openai.routes import openai_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
 from beacon_runner.http.user_streams import UserStreams
@@ -40,6 +43,7 @@ from beacon_runner.maintenance.inline_publisher import InlinePublisher
 from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.migrations import head
 from beacon_runner.ports.events import WebSocketTokenStore
+from beacon_runner.ports.interactive import InteractivePort
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.ports.request_limits import RequestLimits
@@ -68,6 +72,10 @@ from beacon_telemetry import HttpMetrics
 POOL_SIZE = 8
 
 
+class ApiRouter(RouterPort, InteractivePort, Protocol):
+    """The routers, as the API uses them."""
+
+
 class ApiParts:
     """The application, and the resources that it must close."""
 
@@ -76,7 +84,7 @@ class ApiParts:
         config: BeaconConfig,
         database: Database,
         queue: QueueAdmin,
-        router: RouterPort,
+        router: ApiRouter,
         clock: Clock,
         *,
         watchers: Watchers,
@@ -135,6 +143,7 @@ class ApiParts:
                 *ledger_routes(credit, users, keys),
                 key_routes(users, keys),
                 user_routes(users, credit, keys, notify_outbox),
+                openai_routes(InteractiveService(config, router), keys, clock),
                 health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
             ],
             portal_routes(),
@@ -189,6 +198,7 @@ def build_api(
         host=settings.host,
         port=settings.port,
         ready_file=settings.ready_file,
+        stop_grace_s=config.runner.stop_grace_s,
         on_stop=parts.bodies.stop,
         on_refused=parts.metrics.connection_refused,
         limits=ServerLimits(limits.connections, limits.head_timeout_s, limits.reader_timeout_s),

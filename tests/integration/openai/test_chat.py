@@ -1,8 +1,7 @@
-"""The OpenAI-compatible API, through OpenAI's client."""
+"""Chat completions of the runner, through OpenAI's client."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from typing import Any
 
 import httpx
 import openai
@@ -10,17 +9,11 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.fixtures.gpusim import Gpusim
-from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
-from tests.fixtures.waiting import PATIENCE_S, until
-from tests.integration.router.raw_server import OK, Connection, server_that
+from tests.fixtures.router import Router
+from tests.fixtures.waiting import until
+from tests.integration.openai.harness import ChatApi, openai_client
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why is the sky blue?"}]
-
-
-@pytest.fixture
-async def client(router: Router) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key=TOKEN, max_retries=0) as made:
-        yield made
 
 
 async def test_a_plain_completion(client: openai.AsyncOpenAI) -> None:
@@ -52,65 +45,7 @@ async def test_a_model_behind_another_dialect_can_chat(client: openai.AsyncOpenA
     assert "Why is the sky blue?" in "".join(pieces)
 
 
-async def test_a_client_that_stops_reading_frees_its_slot() -> None:
-    async def endless(connection: Connection) -> None:
-        line = await connection.request()
-        if line is None or not line.startswith("post"):  # a health check
-            await connection.send(OK)
-            return
-        await connection.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
-        try:
-            while True:
-                await connection.send(b"data: " + b"x" * 60_000 + b"\n\n")
-        except ConnectionError:
-            left.set()
-
-    left = asyncio.Event()
-    async with server_that(endless) as gpu:
-        config = router_config(
-            {"us-1": backend("US", gpu.url, dialect="openai", models=("chat",), slots=1)},
-            reader_timeout_s=0.2,
-        )
-        async with start_router(config) as router:
-            body = {"model": "chat", "messages": MESSAGES, "stream": True}
-            async with router.http.stream("POST", "/v1/chat/completions", json=body):
-                async with asyncio.timeout(PATIENCE_S):
-                    await left.wait()
-                queues = await router.queues()
-                (us,) = queues["regions"]["US"]["backends"]
-                assert (queues["running"], us["busy"], us["breaker"]["state"]) == (0, 0, "closed")
-
-
-async def test_a_client_that_stops_reading_loses_its_connection() -> None:
-    async def long(connection: Connection) -> None:
-        line = await connection.request()
-        if line is None or not line.startswith("post"):  # a health check
-            await connection.send(OK)
-            return
-        await connection.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
-        with suppress(ConnectionError):
-            while True:
-                await connection.send(b"data: " + b"x" * 60_000 + b"\n\n")
-
-    async with server_that(long) as gpu:
-        config = router_config(
-            {"us-1": backend("US", gpu.url, dialect="openai", models=("chat",), slots=1)},
-            reader_timeout_s=0.2,
-        )
-        async with start_router(config) as router:
-            body = {"model": "chat", "messages": MESSAGES, "stream": True}
-            async with router.http.stream("POST", "/v1/chat/completions", json=body) as answer:
-
-                async def over() -> bool:
-                    return 'route="/v1/chat/completions"' in (await router.http.get("/metrics")).text
-
-                await until(over, "the router is done with the answer")
-                with pytest.raises(httpx.ReadError):
-                    async for _ in answer.aiter_bytes():
-                        pass
-
-
-async def test_the_region_can_be_chosen(client: openai.AsyncOpenAI, router: Router) -> None:
+async def test_the_region_can_be_chosen(client: openai.AsyncOpenAI) -> None:
     chosen = await client.chat.completions.with_raw_response.create(
         model="m", messages=MESSAGES, extra_headers={"X-Beacon-Region": "eu"}
     )
@@ -120,7 +55,7 @@ async def test_the_region_can_be_chosen(client: openai.AsyncOpenAI, router: Rout
 
 
 async def test_the_models(client: openai.AsyncOpenAI) -> None:
-    assert {model.id async for model in client.models.list()} == {"m", "slow", "chat"}
+    assert {model.id async for model in client.models.list()} == {"m", "chat"}
 
 
 async def test_one_model(client: openai.AsyncOpenAI) -> None:
@@ -136,6 +71,7 @@ async def test_unknown_routes_answer_in_openais_format(client: openai.AsyncOpenA
         await client.embeddings.create(model="chat", input="Why?")
 
     assert (refused.value.code, refused.value.type) == ("unknown_path", "invalid_request_error")
+    assert "POST /v1/chat/completions" in refused.value.message
 
 
 async def test_an_unknown_model(client: openai.AsyncOpenAI) -> None:
@@ -161,11 +97,48 @@ async def test_bad_input(client: openai.AsyncOpenAI) -> None:
     assert refused.value.code == "unknown_region"
 
 
-async def test_a_refusal_of_the_backend_is_the_clients_error(client: openai.AsyncOpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as refused:
-        await client.chat.completions.create(model="chat", messages=MESSAGES, max_tokens=-5)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_refusal_of_the_backend_keeps_its_status_and_error(
+    client: openai.AsyncOpenAI, gpu: Gpusim, stream: bool
+) -> None:
+    with pytest.raises(openai.UnprocessableEntityError) as refused:
+        await client.chat.completions.create(model="chat", messages=MESSAGES, max_tokens=-5, stream=stream)
 
-    assert refused.value.code == "backend_refused"
+    async with httpx.AsyncClient(base_url=gpu.url) as direct:
+        body = {"model": "chat", "messages": MESSAGES, "max_tokens": -5}
+        answer = await direct.post("/v1/chat/completions", json=body)
+    assert refused.value.body == answer.json()["error"]
+
+
+async def test_a_queued_stream_reports_its_position(
+    api: ChatApi, client: openai.AsyncOpenAI, gpu: Gpusim
+) -> None:
+    await gpu.hold()
+    busy = [
+        asyncio.ensure_future(client.chat.completions.create(model="chat", messages=MESSAGES))
+        for _ in range(2)
+    ]
+    await gpu.wait_running(2)
+    body = {"model": "chat", "messages": MESSAGES, "stream": True}
+    async with api.http() as http, http.stream("POST", "/v1/chat/completions", json=body) as answer:
+        lines = answer.aiter_lines()
+        assert (await anext(lines)).startswith(": queued position=1")
+        await gpu.release()
+        rest = [line async for line in lines if line]
+
+    assert answer.headers["x-beacon-position"] == "1"
+    assert answer.headers["x-accel-buffering"] == "no"
+    assert "x-beacon-eta" in answer.headers
+    assert "x-request-id" in answer.headers
+    assert rest[-1] == "data: [DONE]"
+    await asyncio.gather(*busy)
+
+
+async def test_the_response_is_the_backends_own(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+    async with openai.AsyncOpenAI(base_url=f"{gpu.url}/v1", api_key="none") as direct:
+        for options in ({}, {"stream_options": {"include_usage": True}}):
+            seen = [await _shape(each, **options) for each in (client, direct)]
+            assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -175,13 +148,12 @@ async def test_a_failing_backend(client: openai.AsyncOpenAI, gpu: Gpusim, stream
     with pytest.raises(openai.InternalServerError) as failed:
         await client.chat.completions.create(model="chat", messages=MESSAGES, stream=stream)
 
-    assert failed.value.code == "backend_error"
+    assert (failed.value.status_code, failed.value.code) == (500, "simulated_fault")
+    assert failed.value.response.headers["x-should-retry"] == "false"
 
 
-async def test_an_unknown_key(router: Router) -> None:
-    async with openai.AsyncOpenAI(
-        base_url=f"{router.url}/v1", api_key="sk-unknown", max_retries=0
-    ) as stranger:
+async def test_an_unknown_key(api: ChatApi) -> None:
+    async with openai_client(api, key="sk-unknown") as stranger:
         with pytest.raises(openai.AuthenticationError) as refused:
             await stranger.chat.completions.create(model="chat", messages=MESSAGES)
 
@@ -189,7 +161,6 @@ async def test_an_unknown_key(router: Router) -> None:
 
 
 async def test_a_disconnect_cancels_the_run(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
-    await gpu.clear_ledger()
     await gpu.add_fault(kind="hang", next=1)
     call = asyncio.ensure_future(client.chat.completions.create(model="chat", messages=MESSAGES))
     await gpu.wait_running(1)
@@ -201,7 +172,6 @@ async def test_a_disconnect_cancels_the_run(client: openai.AsyncOpenAI, gpu: Gpu
 
 
 async def test_a_disconnect_during_a_stream_cancels_the_run(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
-    await gpu.clear_ledger()
     await gpu.add_fault(kind="hang", next=1)
     stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
     await anext(stream)
@@ -214,7 +184,6 @@ async def test_a_disconnect_during_a_stream_cancels_the_run(client: openai.Async
 async def test_a_disconnect_while_queued_prevents_the_run(
     client: openai.AsyncOpenAI, router: Router, gpu: Gpusim
 ) -> None:
-    await gpu.clear_ledger()
     await gpu.add_fault(kind="hang", next=2)
     hogs = [
         asyncio.ensure_future(client.chat.completions.create(model="chat", messages=MESSAGES))
@@ -240,10 +209,11 @@ async def test_a_disconnect_while_queued_prevents_the_run(
     assert len(await gpu.ledger(model="chat")) == 2
 
 
-async def test_a_run_that_an_operator_cancels_is_not_retried(router: Router, gpu: Gpusim) -> None:
-    await gpu.clear_ledger()
+async def test_a_run_that_an_operator_cancels_is_not_retried(
+    api: ChatApi, router: Router, gpu: Gpusim
+) -> None:
     await gpu.add_fault(kind="hang", next=1)
-    async with openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key=TOKEN, max_retries=1) as eager:
+    async with openai_client(api, retries=1) as eager:
         call = asyncio.ensure_future(eager.chat.completions.create(model="chat", messages=MESSAGES))
         await gpu.wait_running(1)
         (running,) = (await router.queues())["regions"]["US"]["running"]
@@ -270,3 +240,11 @@ async def aborted(gpu: Gpusim) -> None:
         return [entry["outcome"] for entry in await gpu.ledger(model="chat")] == ["aborted"]
 
     await until(seen, "the run is aborted")
+
+
+async def _shape(client: openai.AsyncOpenAI, **options: Any) -> Any:
+    """A response without its ids and times."""
+    create: Any = client.chat.completions.create
+    answer = await create(model="chat", messages=MESSAGES, stream=bool(options), **options)
+    parts = [part async for part in answer] if options else [answer]
+    return [part.model_dump(exclude={"id", "created"}) for part in parts]

@@ -1,16 +1,22 @@
 """`/v1/chat/completions` and `/v1/models`, as OpenAI's clients call them."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
-from beacon_http.replies import Headers
-from beacon_router.http.chat_errors import CHAT_PREFIX
-from beacon_router.http.chat_handler import ChatHandler, Streamed
+from beacon_contracts.accounts import Scope
+from beacon_http.problems import HttpProblemError
+from beacon_http.replies import Reply
+from beacon_lifecycle import Clock
+from beacon_runner.application.interactive import InteractiveService
+from beacon_runner.domain.chat import parse_chat
+from beacon_runner.http.auth import ApiKeyCache
+from beacon_runner.http.openai.answers import model_document, model_list
+from beacon_runner.http.openai.chat_response import ChatResponse
+from beacon_runner.http.openai.errors import PREFIX
 
 _COMPLETION: dict[str, Any] = {
     "description": "A completion, or server-sent events",
@@ -80,55 +86,50 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def chat_routes(handler: ChatHandler) -> APIRouter:
-    routes = APIRouter(prefix=CHAT_PREFIX, tags=["openai"])
+def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) -> APIRouter:
+    routes = APIRouter(prefix=PREFIX, tags=["openai"])
 
     @routes.post(
         "/chat/completions",
         summary="A chat completion, complete or streamed",
+        operation_id="create_chat_completion",
         responses={200: _COMPLETION, **_ERRORS},
         openapi_extra={"requestBody": _REQUEST, "parameters": [_REGION]},
     )
-    async def complete(request: Request) -> Response:
-        answer = await handler.complete(request)
-        if isinstance(answer, Streamed):
-            return ChatStream(answer.pieces, answer.headers)
-        return answer.response()
+    async def create_chat_completion(request: Request) -> Response:
+        principal = await keys.require(request.scope, Scope.USER)
+        chat = parse_chat(_json_object(await request.body()))
+        run = service.start(principal, chat, request.headers.get("x-beacon-region"))
+        return ChatResponse(run, chat, clock)
 
-    @routes.get("/models", summary="List the models", responses={401: _ERRORS[401]})
-    async def models(request: Request) -> Response:
-        return (await handler.models(request.scope)).response()
+    @routes.get(
+        "/models",
+        summary="List the models",
+        operation_id="list_chat_models",
+        responses={401: _ERRORS[401]},
+    )
+    async def list_chat_models(request: Request) -> Response:
+        await keys.require(request.scope, Scope.USER)
+        return Reply(200, model_list(service.models)).response()
 
     @routes.get(
         "/models/{name:path}",
         summary="One model",
+        operation_id="get_chat_model",
         responses={401: _ERRORS[401], 404: _ERRORS[404]},
     )
-    async def model(request: Request, name: str) -> Response:
-        return (await handler.model(request.scope, name)).response()
+    async def get_chat_model(request: Request, name: str) -> Response:
+        await keys.require(request.scope, Scope.USER)
+        return Reply(200, model_document(service.known_model(name))).response()
 
     return routes
 
 
-class ChatStream(Response):
-    """Sends pieces as they arrive; always closes the generator, which ends the inference."""
-
-    def __init__(self, pieces: AsyncIterator[bytes], headers: Headers) -> None:
-        super().__init__(
-            headers={name.decode(): value.decode() for name, value in headers}
-            | {"cache-control": "no-store"},
-            media_type="text/event-stream",
-        )
-        del self.headers["content-length"]
-        self._pieces = pieces
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        try:
-            async for piece in self._pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            close = getattr(self._pieces, "aclose", None)
-            if close is not None:
-                await close()
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise HttpProblemError(400, "invalid_json", f"the body is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise HttpProblemError(400, "invalid_json", "the body must be a JSON object")
+    return document

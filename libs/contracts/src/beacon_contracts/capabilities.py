@@ -1,0 +1,12 @@
+"""What a chat request may need of a backend."""
+
+from enum import StrEnum
+
+
+class Capability(StrEnum):
+    TOOLS = "tools"
+    JSON_SCHEMA = "json_schema"
+    LOGPROBS = "logprobs"
+    N = "n"
+    IMAGES = "images"
+    AUDIO = "audio"

@@ -1,0 +1,27 @@
+"""The region of a request that names none."""
+
+from math import inf
+
+from beacon_lifecycle import Clock
+from beacon_router.scheduling import Health, Scheduler, Topology
+from beacon_router.service.breakers import Breakers
+
+
+class RegionChoice:
+    def __init__(self, topology: Topology, scheduler: Scheduler, breakers: Breakers, clock: Clock) -> None:
+        self._backends = topology.backends
+        self._scheduler = scheduler
+        self._breakers = breakers
+        self._clock = clock
+
+    def shortest_wait(self, model: str, rank: int) -> str:
+        """Of the regions that serve the model, of those with a healthy backend if there are any."""
+        serving = [backend for backend in self._backends if model in backend.models]
+        up = [backend for backend in serving if self._breakers.health(backend.name) is not Health.OPEN]
+        now = self._clock.now()
+
+        def wait_s(region: str) -> float:
+            eta = self._scheduler.eta_of_new(now, model, region, rank)
+            return inf if eta is None else eta.p50_s
+
+        return min(dict.fromkeys(backend.region for backend in up or serving), key=wait_s)

@@ -1,0 +1,23 @@
+"""The routers, as interactive requests use them."""
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from beacon_contracts.inference import InferenceRequest, InferenceView
+from beacon_runner.ports.router import RouterError
+
+InteractiveEvent = InferenceView | bytes
+"""A state while it waits, a part of the backend's own response, or the terminal state, which is the last."""
+
+
+class ResponseLost(RouterError):  # noqa: N818 - a state of the router, not a fault
+    """The router was lost after it had sent a part of the response."""
+
+
+class InteractivePort(Protocol):
+    def stream(self, request: InferenceRequest) -> AsyncGenerator[InteractiveEvent]:
+        """Run it to a terminal state; closing the generator cancels it.
+
+        Raises `RouterBusy`, `RouterUnreachable`, `RouterRefused` or `ResponseLost` instead.
+        """
+        ...

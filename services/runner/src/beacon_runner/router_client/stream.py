@@ -1,0 +1,132 @@
+"""Runs one interactive request over an event stream of a router, over busy and lost routers."""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from beacon_contracts.inference import InferenceRequest, InferenceView
+from beacon_lifecycle import Clock
+from beacon_runner.ports.interactive import InteractiveEvent, ResponseLost
+from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
+from beacon_runner.router_client.replies import (
+    BusyReply,
+    FinishedReply,
+    RouterReply,
+    answer_to_all,
+    parse_reply,
+)
+from beacon_runner.router_client.router_call import NoReply, RouterCall
+from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
+
+ROUTER_STOPPING = "router_stopping"  # the router's failure code: returned before it ran
+RESTART_S = 1.0
+MEDIA_TYPE = "text/event-stream"
+_DATA = b"event: data\ndata: "
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceStreams:
+    """Each attempt has its own request id: a router cancels the run of a lost connection."""
+
+    endpoints: RouterEndpoints
+    transport: RouterTransport
+    clock: Clock
+    max_tries: int
+    timeout_s: float
+
+    async def run(
+        self, request: InferenceRequest, headers: Mapping[str, str]
+    ) -> AsyncGenerator[InteractiveEvent]:
+        """Until the terminal state; another router is tried until a part of the response has arrived."""
+        call = RouterCall(request.region, self.max_tries)
+        attempts = 0
+        while True:
+            attempts += 1
+            sent_id = request.request_id if attempts == 1 else f"{request.request_id}.{attempts}"
+            endpoint = call.choose_router(self.endpoints, self.clock.now())
+            exchange = Exchange(endpoint, request.model_copy(update={"request_id": sent_id}))
+            async with aclosing(exchange.events(self.transport, headers, timeout_s=self.timeout_s)) as events:
+                async for event in events:
+                    yield event
+            if isinstance(exchange.reply, FinishedReply):
+                endpoint.record_success()
+                yield exchange.reply.view
+                return
+            if exchange.begun:
+                raise ResponseLost(f"{endpoint.url}: {exchange.reply}")
+            pause_s = call.apply(endpoint, exchange.reply, now=self.clock.now(), took_s=0.0)
+            if pause_s > 0:
+                await self.clock.sleep(pause_s)
+
+
+class Exchange:
+    """One attempt at one router; `reply` is its result after the last event."""
+
+    def __init__(self, endpoint: RouterEndpoint, request: InferenceRequest) -> None:
+        self._endpoint = endpoint
+        self._request = request
+        self.begun = False
+        """A part of the response has arrived."""
+        self.reply: RouterReply | NoReply = NoReply("the event stream ended early", sent=False)
+
+    async def events(
+        self, transport: RouterTransport, headers: Mapping[str, str], *, timeout_s: float
+    ) -> AsyncGenerator[InteractiveEvent]:
+        """All but the terminal state."""
+        body = self._request.model_dump_json(exclude_defaults=True).encode()
+        url = f"{self._endpoint.url}/inference"
+        self._endpoint.in_flight += 1
+        try:
+            async with transport.open(url, headers, body, timeout_s=timeout_s) as response:
+                if response.status != 200:
+                    answer = HttpAnswer(response.status, response.headers, await response.read())
+                    self.reply = parse_reply(answer_to_all(answer), self._request)
+                    return
+                decoder = EventDecoder()
+                async for piece in response.content.iter_any():
+                    for event in decoder.feed(piece):
+                        if isinstance(event, bytes) or not event.state.terminal:
+                            self.begun = self.begun or isinstance(event, bytes)
+                            yield event
+                        else:  # read on to the end, so that the connection can be used again
+                            self.reply = _final_reply(event)
+        except RouterExchangeError as error:
+            self.reply = NoReply(str(error), sent=False)
+        finally:
+            self._endpoint.in_flight -= 1
+
+
+class EventDecoder:
+    """From the bytes of an event stream to its events; comments are dropped."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[InteractiveEvent]:
+        buffer = self._buffer
+        searched = max(0, len(buffer) - 1)
+        buffer += piece
+        while (end := buffer.find(b"\n\n", searched)) >= 0:
+            frame = bytes(buffer[:end])
+            del buffer[: end + 2]
+            searched = 0
+            if frame.startswith(_DATA):
+                yield frame[len(_DATA) :].replace(b"\ndata: ", b"\n")
+            elif not frame.startswith(b":"):
+                yield _view(frame)
+
+
+def _view(frame: bytes) -> InferenceView:
+    try:
+        return InferenceView.model_validate_json(frame.partition(b"\ndata: ")[2])
+    except ValidationError as error:
+        raise RouterExchangeError(f"an event is not an inference: {error}", sent=True) from error
+
+
+def _final_reply(view: InferenceView) -> RouterReply:
+    """A router that stops returns what has not run."""
+    if view.failure is not None and view.failure.code == ROUTER_STOPPING and not view.tries:
+        return BusyReply(RESTART_S, "the router is stopping")
+    return FinishedReply(view)
