@@ -57,10 +57,10 @@ class Person:
 
         return await until(so, f"{job_id} has {wanted}")
 
-    async def place_of(self, job_id: str) -> int | None:
-        """Its place in the runner's queue."""
+    async def waits_at_router(self, job_id: str) -> Any:
+        """The job, while it waits there."""
         job = await self.job(job_id)
-        return job["position"] if job["status"] == "queued" else None
+        return job if job["status"] == "processing" and job["position"] is not None else None
 
     async def runs(self, job_id: str, stage: int = 0) -> Any:
         """The job when something of that stage is on a GPU."""

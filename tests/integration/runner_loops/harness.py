@@ -1,7 +1,7 @@
 """Real Postgres and Redis, the loops on top of them, and an executor that ends executions on command."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,11 +40,16 @@ CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
 ALL_CLASSES = list(JobClass)
 
 
-def configured(**changes: Any) -> BeaconConfig:
+ONE_POOL = {"all": PoolConfig(slots=50, classes=ALL_CLASSES)}
+
+
+def configured(pools: Mapping[str, PoolConfig] = ONE_POOL, **changes: Any) -> BeaconConfig:
     """The shipped configuration with one pool of 50 slots; keyword arguments change [runner]."""
-    pools = {"all": PoolConfig(slots=50, classes=ALL_CLASSES)}
     return CONFIG.model_copy(
-        update={"pools": pools, "runner": CONFIG.runner.model_copy(update={"stop_grace_s": 0.2, **changes})}
+        update={
+            "pools": dict(pools),
+            "runner": CONFIG.runner.model_copy(update={"stop_grace_s": 0.2, **changes}),
+        }
     )
 
 
@@ -71,6 +76,7 @@ class Running:
     job: ClaimedJob
     due: PendingExecution
     done: Callable[[Outcome], None]
+    accepted: Callable[[], None]
     given_up: bool = False
 
     def cancel(self) -> None:
@@ -79,17 +85,27 @@ class Running:
 
 @dataclass
 class ScriptedExecutor:
-    """Keeps what was started until the test ends it; `at_once` answers immediately instead."""
+    """Keeps what was started until the test ends it; `at_once` answers immediately instead.
+
+    With `accepts` false the test calls `accepted` of each run.
+    """
 
     at_once: Callable[[ClaimedJob, PendingExecution], Outcome] | None = None
+    accepts: bool = True
     runs: list[Running] = field(default_factory=list)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def start(
-        self, job: ClaimedJob, started: PendingExecution, done: Callable[[Outcome], None]
+        self,
+        job: ClaimedJob,
+        started: PendingExecution,
+        done: Callable[[Outcome], None],
+        accepted: Callable[[], None],
     ) -> Running | None:
-        run = Running(job, started, done)
+        run = Running(job, started, done, accepted)
         self.runs.append(run)
+        if self.accepts:
+            accepted()
         if self.at_once is not None:
             done(self.at_once(job, started))
             return None

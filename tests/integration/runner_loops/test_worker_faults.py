@@ -277,11 +277,15 @@ async def test_a_job_that_cannot_start_does_not_affect_others(harness: LoopHarne
 async def test_an_execution_that_cannot_start_does_not_affect_others(harness: LoopHarness) -> None:
     class Stumbling(ScriptedExecutor):
         def start(
-            self, job: ClaimedJob, started: PendingExecution, done: Callable[[Outcome], None]
+            self,
+            job: ClaimedJob,
+            started: PendingExecution,
+            done: Callable[[Outcome], None],
+            accepted: Callable[[], None],
         ) -> Running | None:
             if started.execution.ordinal == 1 and started.attempt == 1:
                 raise ValueError("what is this?")
-            return super().start(job, started, done)
+            return super().start(job, started, done, accepted)
 
     (job,) = await harness.queued(body=matrix(questions=3))
     async with harness.worker(Stumbling(at_once=lambda *_: completed())):

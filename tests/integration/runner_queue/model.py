@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from beacon_contracts.tiers import JobClass
@@ -51,12 +52,15 @@ class QueueModel:
         self._wait(target, front=front or was_front)
         return True
 
-    def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> list[Message]:
+    def claim(
+        self, classes: Sequence[JobClass], limit: int, worker: str, skipped: AbstractSet[str] = frozenset()
+    ) -> list[Message]:
         taken: list[str] = []
         serving = [job_class for job_class in classes if job_class not in self.paused]
-        for take in (self._take_front, self._take_in_turn):
-            for job_class in serving:
-                taken += take(job_class, limit - len(taken))
+        for job_class in serving:
+            taken += self._take_front(job_class, limit - len(taken))
+        for job_class in serving:
+            taken += self._take_in_turn(job_class, limit - len(taken), skipped)
         for message_id in taken:
             known = self.known[message_id]
             known.paid = known.place == "front"
@@ -122,15 +126,20 @@ class QueueModel:
         front = self.fronts[job_class]
         return [front.popleft() for _ in range(min(limit, len(front)))]
 
-    def _take_in_turn(self, job_class: JobClass, limit: int) -> list[str]:
+    def _take_in_turn(self, job_class: JobClass, limit: int, skipped: AbstractSet[str]) -> list[str]:
         taken: list[str] = []
+        passed: list[str] = []
         ring = self.rings[job_class]
         while len(taken) < limit and ring:
             lane = ring.popleft()
+            if lane in skipped:
+                passed.append(lane)
+                continue
             waiting = self.lanes[job_class, lane]
             taken.append(waiting.popleft())
             if waiting:
                 ring.append(lane)
+        ring.extend(passed)
         return taken
 
     def _wait(self, message: Message, *, front: bool, first: bool = False) -> None:

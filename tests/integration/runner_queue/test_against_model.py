@@ -79,10 +79,15 @@ class QueueMachine(RuleBasedStateMachine):
         assert self._do(self._queue.promote_due_retries(limit)) == len(due)
         self._model.promote_due_retries(due)
 
-    @rule(classes=st.permutations(list(JobClass)), limit=st.integers(1, 8), worker=workers)
-    def claim(self, classes: list[JobClass], limit: int, worker: str) -> None:
-        claimed = self._do(self._queue.claim(classes, limit, worker))
-        assert list(claimed) == self._model.claim(classes, limit, worker)
+    @rule(
+        classes=st.permutations(list(JobClass)),
+        limit=st.integers(1, 8),
+        worker=workers,
+        skipped=st.sets(st.sampled_from(LANES)),
+    )
+    def claim(self, classes: list[JobClass], limit: int, worker: str, skipped: set[str]) -> None:
+        claimed = self._do(self._queue.claim(classes, limit, worker, skipped))
+        assert list(claimed) == self._model.claim(classes, limit, worker, skipped)
 
     @rule(chosen=some_messages)
     def ack(self, chosen: list[Message]) -> None:

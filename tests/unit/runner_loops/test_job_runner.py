@@ -10,6 +10,7 @@ from beacon_runner.domain.messages import Message
 from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.worker.executor import RouterExecutor
+from beacon_runner.worker.in_flight import InFlight
 from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.pending_reports import PendingReports
 from beacon_runner.worker.run import build_run
@@ -19,8 +20,15 @@ from tests.unit.runner_loops.test_job_run import AT, claimed
 async def test_lost_leases_are_released_and_not_counted_as_fence_conflicts() -> None:
     registry = CollectorRegistry()
     executor = create_autospec(RouterExecutor, instance=True)
+    in_flight = InFlight(max_jobs=10)
     runner = JobRunner(
-        executor, PendingReports(), SystemClock(), LoopMetrics(registry), policy=RetryPolicy(), parallelism=2
+        executor,
+        PendingReports(),
+        in_flight,
+        SystemClock(),
+        LoopMetrics(registry),
+        policy=RetryPolicy(),
+        parallelism=2,
     )
     job, freed = claimed(), list[str]()
     message = Message(job.id, 1, 0, 1, JobClass.LOW, "lane")
@@ -28,6 +36,6 @@ async def test_lost_leases_are_released_and_not_counted_as_fence_conflicts() -> 
 
     assert runner.release_lost([message.id, "unknown:1"]) == [message]
 
-    assert (len(runner), freed) == (0, ["slot"])
+    assert (len(runner), in_flight.jobs, freed) == (0, 0, ["slot"])
     assert registry.get_sample_value("beacon_runner_leases_lost_total") == 1
     assert registry.get_sample_value("beacon_runner_fence_conflicts_total") == 0

@@ -49,7 +49,9 @@ async def outcome_of(router: ScriptedRouter, **changes: Any) -> Any:
     outcomes: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     executor = RouterExecutor(router, timeout_s=60)
     job = claimed(**changes)
-    executor.start(job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.set_result)
+    executor.start(
+        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.set_result, lambda: None
+    )
     try:
         return await asyncio.wait_for(outcomes, PATIENCE_S)
     finally:
@@ -115,7 +117,9 @@ async def test_a_cancelled_wait_leaves_the_run_at_the_router() -> None:
     executor = RouterExecutor(router, timeout_s=60)
     job = claimed()
     outcomes: list[Outcome] = []
-    handle = executor.start(job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append)
+    handle = executor.start(
+        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append, lambda: None
+    )
     await called.wait()
     handle.cancel()
     await executor.close()

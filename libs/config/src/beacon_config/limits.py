@@ -29,6 +29,9 @@ class RunnerConfig(Section):
     heartbeat_s: PositiveSeconds = 2.5
     max_deliveries: Count = 5
     claim_batch: Annotated[int, Field(ge=1, le=10_000)] = 200
+    in_flight_jobs: Annotated[int, Field(ge=1, le=100_000)] = 8_192
+    in_flight_jobs_per_lane: Annotated[int, Field(ge=1, le=100_000)] = 1_000
+    in_flight_bytes: Count = 268_435_456
     stop_grace_s: PositiveSeconds = 20.0
     execution_timeout_s: PositiveSeconds = 900.0
 

@@ -137,3 +137,8 @@ class BeaconConfig(Section):
                 f"runner.heartbeat_s {self.runner.heartbeat_s} must be at most half of runner.lease_s "
                 f"{self.runner.lease_s}: one lost heartbeat must not end a lease"
             )
+        if self.runner.in_flight_bytes < self.limits.body_bytes:
+            yield (
+                f"runner.in_flight_bytes {self.runner.in_flight_bytes} must be at least limits.body_bytes "
+                f"{self.limits.body_bytes}: a worker would not have room for one job"
+            )

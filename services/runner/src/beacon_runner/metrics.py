@@ -29,7 +29,9 @@ class LoopMetrics:
         self.verdicts = counter("verdicts", "Verdicts on jobs by kind", "verdict")
         self.fence_conflicts = counter("fence_conflicts", "Reports refused: the job has a newer fence")
         self.leases_lost = counter("leases_lost", "Running jobs whose message another worker has leased")
-        self.running = gauge("jobs_running", "Jobs that occupy a slot of this process", "pool")
+        self.slots_used = gauge("slots_used", "Slots in use: jobs that are claimed and sent", "pool")
+        self.jobs_in_flight = gauge("jobs_in_flight", "Jobs of this process, also those that wait at routers")
+        self.in_flight_bytes = gauge("in_flight_bytes", "Inputs of the jobs of this process")
         self.heartbeat_failures = counter("heartbeat_failures", "Failed heartbeats")
         self.result_batch_size = Histogram(
             "beacon_runner_result_batch_size",

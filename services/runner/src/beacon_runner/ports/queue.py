@@ -1,6 +1,6 @@
 """The message queue between the outbox and the workers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import JobId
@@ -14,7 +14,9 @@ class MessageQueue(Protocol):
         """Add messages by topic in one round trip; messages that Redis holds already change nothing."""
         ...
 
-    async def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> Sequence[Message]:
+    async def claim(
+        self, classes: Sequence[JobClass], limit: int, worker: str, skipped_lanes: Collection[str] = ()
+    ) -> Sequence[Message]:
         """Lease up to `limit`: front first, then the lanes round-robin, class by class in the order given."""
         ...
 

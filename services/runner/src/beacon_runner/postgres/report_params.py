@@ -7,9 +7,8 @@ from typing import Any, assert_never
 import orjson
 
 from beacon_contracts.failures import Failure
-from beacon_contracts.jobs import JobState
+from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.events import events_of
-from beacon_runner.domain.plan import ended
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -48,7 +47,7 @@ def _job_row(report: StageReport) -> dict[str, Any]:
         "id": report.claimed.id,
         "fence": report.claimed.fence,
         "attempt": report.claimed.attempt,
-        "progressed": any(ended(run.state) for run in report.executions),
+        "progressed": any(run.state is not ExecutionState.PENDING for run in report.executions),
         "completed": counts.completed,
         "failed": counts.failed,
         "cancelled": counts.cancelled,

@@ -1,6 +1,6 @@
 """The message queue on Redis: one atomic Lua script per operation."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -39,10 +39,11 @@ class RedisQueue:
             changed += int(await self._run(Operation.PUSH, lanes, values, keys=keys))
         return changed
 
-    async def claim(self, classes: Sequence[JobClass], limit: int, worker: str) -> Sequence[Message]:
-        text = await self._run(
-            Operation.CLAIM, self._lease_ms, worker, min(limit, MAX_SCRIPT_MESSAGES), *classes
-        )
+    async def claim(
+        self, classes: Sequence[JobClass], limit: int, worker: str, skipped_lanes: Collection[str] = ()
+    ) -> Sequence[Message]:
+        limit, skipped = min(limit, MAX_SCRIPT_MESSAGES), pack_args(skipped_lanes)
+        text = await self._run(Operation.CLAIM, self._lease_ms, worker, limit, skipped, *classes)
         return [_message(line) for line in str(text).splitlines()]
 
     async def ack(self, messages: Sequence[Message]) -> int:

@@ -37,6 +37,7 @@ from beacon_runner.redis_queue.lease_renewal import RedisLeaseRenewal
 from beacon_runner.redis_queue.outbox_notifier import OutboxNotifier
 from beacon_runner.worker.executor import Executor
 from beacon_runner.worker.heartbeat import Heartbeat
+from beacon_runner.worker.in_flight import InFlight
 from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.pending_reports import PendingReports
 from beacon_runner.worker.pool import ClaimDependencies, Pool
@@ -91,9 +92,18 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
     config, clock, metrics = transport.config.runner, transport.clock, transport.metrics
     name = worker_name()
     reports = PendingReports()
+    in_flight = InFlight(
+        config.in_flight_jobs,
+        config.in_flight_bytes,
+        max_job_bytes=transport.config.limits.body_bytes,
+        lane_jobs=config.in_flight_jobs_per_lane,
+    )
+    metrics.jobs_in_flight.set_function(lambda: in_flight.jobs)
+    metrics.in_flight_bytes.set_function(lambda: in_flight.bytes)
     runner = JobRunner(
         executor,
         reports,
+        in_flight,
         clock,
         metrics,
         policy=RetryPolicy(
@@ -120,6 +130,7 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
         transport.queue,
         store,
         runner,
+        in_flight,
         heartbeat,
         name,
         clock,

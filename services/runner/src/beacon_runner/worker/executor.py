@@ -20,6 +20,7 @@ STALE_FENCE = "stale_fence"  # the router's problem code
 UNREACHABLE = "no router answers"
 
 Done = Callable[[Outcome], None]
+Accepted = Callable[[], None]
 
 
 class Handle(Protocol):
@@ -34,15 +35,20 @@ class Executor(Protocol):
         """Set when an execution was lost by a programming error: its job would wait forever."""
         ...
 
-    def start(self, job: ClaimedJob, pending: PendingExecution, done: Done) -> Handle | None:
-        """Calls `done` once, now or later, on the event loop; None if it was called already."""
+    def start(
+        self, job: ClaimedJob, pending: PendingExecution, done: Done, accepted: Accepted
+    ) -> Handle | None:
+        """Calls `done` once, now or later, on the event loop; None if it was called already.
+
+        Before, it calls `accepted` when the execution waits or runs outside of this process.
+        """
         ...
 
     async def close(self) -> None: ...
 
 
 class RouterExecutor:
-    """One task and one request per execution. A cancelled handle leaves the run at the router."""
+    """One task per execution. A cancelled handle leaves the run at the router."""
 
     def __init__(self, router: InferencePort, *, timeout_s: float) -> None:
         self._router = router
@@ -53,17 +59,20 @@ class RouterExecutor:
     def failed(self) -> asyncio.Event:
         return self._tasks.failed
 
-    def start(self, job: ClaimedJob, pending: PendingExecution, done: Done) -> asyncio.Task[None]:
+    def start(
+        self, job: ClaimedJob, pending: PendingExecution, done: Done, accepted: Accepted
+    ) -> asyncio.Task[None]:
         request = request_of(job, pending, self._timeout_s)
-        return self._tasks.spawn(request.request_id, self._run(request, done, again=job.may_be_running))
+        run = self._run(request, done, accepted, again=job.may_be_running)
+        return self._tasks.spawn(request.request_id, run)
 
     async def close(self) -> None:
         await self._tasks.close()
 
-    async def _run(self, request: InferenceRequest, done: Done, *, again: bool) -> None:
+    async def _run(self, request: InferenceRequest, done: Done, accepted: Accepted, *, again: bool) -> None:
         outcome: Outcome
         try:
-            outcome = await self._router.infer(request, again=again)
+            outcome = await self._router.infer(request, again=again, on_accepted=accepted)
         except RouterBusy as busy:
             outcome = NotAccepted(busy.retry_after_s, busy.reason)
         except RouterUnreachable as unreachable:

@@ -13,9 +13,10 @@ from beacon_lifecycle import Clock
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.stage_result import Returned
+from beacon_runner.domain.stage_result import ClaimedJob, Returned
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.worker.executor import Executor, Handle
+from beacon_runner.worker.in_flight import InFlight
 from beacon_runner.worker.pending_reports import PendingReports
 from beacon_runner.worker.run import JobRun, Outcome, worker_error
 
@@ -24,12 +25,22 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class ActiveRun:
-    """A run, the pool slot that it occupies, and its executions in flight."""
+    """A run, its executions in flight, and the pool slot that it occupies until `free_slot` is called.
+
+    `unsent`: executions that no router has accepted yet.
+    """
 
     run: JobRun
-    free: Callable[[], None]
+    free_slot: Callable[[], None] | None
+    keep_slot: bool
     handles: dict[int, Handle] = field(default_factory=dict)
+    unsent: set[int] = field(default_factory=set)
     starting: bool = False
+
+    def release_slot(self) -> None:
+        free, self.free_slot = self.free_slot, None
+        if free is not None:
+            free()
 
 
 class JobRunner:
@@ -37,6 +48,7 @@ class JobRunner:
         self,
         executor: Executor,
         reports: PendingReports,
+        in_flight: InFlight,
         clock: Clock,
         metrics: LoopMetrics,
         *,
@@ -46,6 +58,7 @@ class JobRunner:
     ) -> None:
         self._executor = executor
         self._reports = reports
+        self._in_flight = in_flight
         self._clock = clock
         self._metrics = metrics
         self._policy = policy
@@ -58,10 +71,15 @@ class JobRunner:
     def __len__(self) -> int:
         return len(self._active)
 
-    def begin(self, run: JobRun, free_slot: Callable[[], None]) -> JobRun | None:
-        """Work on it. An older delivery of the same job has lost its fence: it is released and returned."""
+    def begin(self, run: JobRun, free_slot: Callable[[], None], *, keep_slot: bool = False) -> JobRun | None:
+        """Work on it. An older delivery of the same job has lost its fence: it is released and returned.
+
+        The slot is free when a router has accepted what was started; with `keep_slot`, when the job is
+        recorded.
+        """
         older = self.release(run.job.id)
-        self._active[run.job.id] = active = ActiveRun(run, free_slot)
+        self._active[run.job.id] = active = ActiveRun(run, free_slot, keep_slot)
+        self._in_flight.add(run.job.id, run.message.lane, _input_bytes(run.job))
         self._empty.clear()
         self._advance(active)
         return older
@@ -74,7 +92,8 @@ class JobRunner:
         self._cancel_handles(active)
         active.run.released = True
         self._reports.discard(active.run)
-        active.free()
+        active.release_slot()
+        self._in_flight.remove(job)
         if not self._active:
             self._empty.set()
         return active.run
@@ -114,6 +133,7 @@ class JobRunner:
         while (pending := run.start_next(self._parallelism)) is not None:
             self._start(active, pending)
         active.starting = False
+        self._release_slot_if_sent(active)
         if run.verdict is None and run.is_settled:
             run.verdict = run.decide(self._policy, self._random.random())
         if run.verdict is not None or run.has_results:
@@ -123,20 +143,33 @@ class JobRunner:
 
     def _start(self, active: ActiveRun, pending: PendingExecution) -> None:
         run, at = active.run, self._clock.unix()
+        ordinal = pending.execution.ordinal
+        active.unsent.add(ordinal)
+        finish, accept = partial(self._finish, active, pending, at), partial(self._accept, active, ordinal)
         try:
-            handle = self._executor.start(run.job, pending, partial(self._finish, active, pending, at))
+            handle = self._executor.start(run.job, pending, finish, accept)
         except Exception as error:
+            active.unsent.discard(ordinal)
             log.exception("execution_start_failed", job=encode_job_id(run.job.id))
             run.finish(pending, worker_error(error), at, at)
             return
         if handle is not None:
-            active.handles[pending.execution.ordinal] = handle
+            active.handles[ordinal] = handle
             run.mark_running(pending, at)
+
+    def _accept(self, active: ActiveRun, ordinal: int) -> None:
+        active.unsent.discard(ordinal)
+        self._release_slot_if_sent(active)
+
+    def _release_slot_if_sent(self, active: ActiveRun) -> None:
+        if not (active.unsent or active.starting or active.keep_slot):
+            active.release_slot()
 
     def _finish(
         self, active: ActiveRun, pending: PendingExecution, started_at: float, outcome: Outcome
     ) -> None:
         active.handles.pop(pending.execution.ordinal, None)
+        active.unsent.discard(pending.execution.ordinal)
         if active.run.released:
             return
         active.run.finish(pending, outcome, started_at, self._clock.unix())
@@ -147,3 +180,7 @@ class JobRunner:
         for handle in active.handles.values():
             handle.cancel()
         active.handles.clear()
+
+
+def _input_bytes(job: ClaimedJob) -> int:
+    return len(str(job.spec)) + len(str(job.context))

@@ -1,4 +1,7 @@
-"""A number of slots and the classes that they serve: claims as many jobs as fit and starts them."""
+"""A number of slots and the classes that they serve: claims as many jobs as fit and starts them.
+
+A job holds a slot until a router has accepted it; in a strict pool until it is recorded.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +19,7 @@ from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
 from beacon_runner.ports.queue import MessageQueue
 from beacon_runner.worker.heartbeat import Heartbeat
+from beacon_runner.worker.in_flight import InFlight
 from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.run import build_run
 
@@ -29,6 +33,7 @@ class ClaimDependencies:
     queue: MessageQueue
     store: ClaimStore
     runner: JobRunner
+    in_flight: InFlight
     heartbeat: Heartbeat
     worker: str
     clock: Clock
@@ -44,10 +49,12 @@ class Pool:
         self.wakeup = WakeEvent()
         self._free = config.slots
         self.classes: Sequence[JobClass] = config.served
+        self._strict = config.strict
         self.may_have_work = True  # something may be waiting that the last claim has not returned
         self._dependencies = dependencies
         self._claiming = False
-        dependencies.metrics.running.labels(name).set_function(lambda: config.slots - self._free)
+        dependencies.in_flight.on_room.append(self._claim_if_more_waits)
+        dependencies.metrics.slots_used.labels(name).set_function(lambda: config.slots - self._free)
 
     @property
     def is_ready(self) -> bool:
@@ -60,15 +67,25 @@ class Pool:
         self.wakeup.set()
 
     async def run_once(self) -> RunResult:
-        """Lease as many messages as there are free slots, claim their jobs and start them."""
+        """Lease as many messages as there are free slots and room, claim their jobs and start them."""
         given = self._dependencies
-        limit = min(self._free, given.batch)
-        if limit <= 0 or not given.heartbeat.alive:
+        if self._free <= 0 or not given.heartbeat.alive:
             return RunResult(0)
+        limit = given.in_flight.reserve(min(self._free, given.batch))
+        try:
+            return await self._claim(limit) if limit else RunResult(0)
+        finally:
+            given.in_flight.end_reservation(limit)
+
+    async def _claim(self, limit: int) -> RunResult:
+        given, full_lanes = self._dependencies, self._dependencies.in_flight.full_lanes()
         self._claiming, self.may_have_work = True, False
         try:
             asked_at = given.clock.now()
-            messages = await given.queue.claim(self.classes, limit, given.worker)
+            messages = await given.queue.claim(self.classes, limit, given.worker, full_lanes)
+            more = len(messages) == limit
+            if more or full_lanes:
+                self.may_have_work = True
             if not messages:
                 return RunResult(0)
             if given.clock.now() - asked_at > given.lease_s / 2:
@@ -77,10 +94,8 @@ class Pool:
                 log.warning("claim_too_late", count=len(messages))
                 await given.queue.nack(messages, given.worker)
                 return RunResult(0)
-            if len(messages) == limit:
-                self.may_have_work = True
             await self._claim_and_start(messages)
-            return RunResult(len(messages), more=self.may_have_work and self._free > 0)
+            return RunResult(len(messages), more=more and self._free > 0)
         finally:
             self._claiming = False
 
@@ -101,7 +116,7 @@ class Pool:
             given.metrics.jobs_claimed.labels(job_class).inc(count)
         for job in jobs:
             run = build_run(by_job[job.id], job, now, max_deliveries=given.max_deliveries)
-            older = given.runner.begin(run, self._free_slot)
+            older = given.runner.begin(run, self._free_slot, keep_slot=self._strict)
             if older is not None and older.message.id != run.message.id:
                 given.heartbeat.drop([older.message])  # its lease expires
         if len(jobs) < len(messages):
@@ -121,5 +136,8 @@ class Pool:
 
     def _free_slot(self) -> None:
         self._free += 1
+        self._claim_if_more_waits()
+
+    def _claim_if_more_waits(self) -> None:
         if self.may_have_work:
             self.wakeup.set()

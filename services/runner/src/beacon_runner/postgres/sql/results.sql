@@ -10,7 +10,7 @@ WITH changed AS (
         stage = j.stage + coalesce(r.advance, 0),
         attempt = r.attempt,
         generation = j.generation + CASE WHEN r.requeue THEN 1 ELSE 0 END,
-        deliveries = CASE -- claims in a row without a finished execution
+        deliveries = CASE -- claims in a row in which nothing started or ended
             WHEN r.requeue OR r.returned AND r.progressed THEN 0
             WHEN r.returned THEN greatest(j.deliveries - 1, 0)
             WHEN r.progressed AND r.state = 'processing' THEN least(j.deliveries, 1)

@@ -1,11 +1,14 @@
 -- Leases up to `limit` messages: front lists of all given classes first, then class by class the lanes round-robin.
 -- Returns nothing after Redis was emptied, until the paused classes are restored (`jobs:open`, `jobs:epoch`).
 -- KEYS 1-5 as in layout.inc.lua
--- ARGV 1-3 as in layout.inc.lua, 4 lease in ms, 5 holder, 6 limit, then the classes in order
+-- ARGV 1-3 as in layout.inc.lua, 4 lease in ms, 5 holder, 6 limit, 7 lanes to skip (args.inc.lua), then the classes in
+--      order
 -- Returns one text: `id:stage:attempt:class:lane` and a line break for each message.
 -- include layout.inc.lua
+-- include args.inc.lua
 if redis.call('EXISTS', prefix .. 'jobs:open', prefix .. 'jobs:epoch') == 0 then return '' end
-local left, ids, places = tonumber(ARGV[6]), {}, {}
+local left, ids, places, skipped = tonumber(ARGV[6]), {}, {}, {}
+for _, lane in ipairs(unpack_args(ARGV[7])) do skipped[lane] = true end
 
 local function take(id, place)
   left = left - 1
@@ -18,10 +21,22 @@ local function pop(list, limit)
   return length > 0 and redis.call('RPOP', list, limit) or {}, length
 end
 
+-- Pops lanes until `left` of them are not skipped; adds the others to `passed`.
+local function pop_lanes(ring, passed)
+  local lanes = {}
+  repeat
+    local popped = pop(ring, left - #lanes)
+    for _, lane in ipairs(popped) do
+      if skipped[lane] then passed[#passed + 1] = lane else lanes[#lanes + 1] = lane end
+    end
+  until #popped == 0 or #lanes == left
+  return lanes
+end
+
 -- Takes from each lane of the ring the same number of messages, in the order of single turns, and puts lanes that
 -- still have messages behind the others.
-local function take_round_robin(class, ring)
-  local lanes, again, taken = pop(ring, left), {}, {}
+local function take_round_robin(class, ring, passed)
+  local lanes, again, taken = pop_lanes(ring, passed), {}, {}
   local turns, longest = math.floor(left / math.max(#lanes, 1)), 0
   for i, lane in ipairs(lanes) do
     local from_lane, length = pop(list_of(class, lane), turns) -- empty when the list was deleted
@@ -38,7 +53,7 @@ local function take_round_robin(class, ring)
 end
 
 local open = {}
-for i = 7, #ARGV do
+for i = 8, #ARGV do
   if redis.call('SISMEMBER', paused, ARGV[i]) == 0 then open[#open + 1] = ARGV[i] end
 end
 for _, class in ipairs(open) do
@@ -47,7 +62,11 @@ for _, class in ipairs(open) do
   end
 end
 for _, class in ipairs(open) do
-  while left > 0 and take_round_robin(class, ring_of(class)) do end
+  local ring, passed = ring_of(class), {}
+  while left > 0 and take_round_robin(class, ring, passed) do end
+  for first = 1, #passed, 1000 do
+    redis.call('LPUSH', ring, unpack(passed, first, math.min(first + 999, #passed)))
+  end
 end
 if #ids == 0 then return '' end
 
