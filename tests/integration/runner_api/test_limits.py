@@ -13,6 +13,7 @@ from beacon_runner.domain.quotas import QuotaLimit
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 from tests.integration.runner_store.statements import AGE_JOB
 
+REQUEST_LIMITS = ("requests_per_minute", "concurrent_requests", "streams")
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
 
@@ -29,6 +30,8 @@ async def test_a_finished_job_frees_a_pending_place(api: ApiHarness) -> None:
     assert (answer.status_code, problem["code"]) == (429, "pending_jobs_limit")
     assert (problem["limit_name"], problem["limit"], problem["used"]) == ("pending_jobs", 2, 2)
     assert int(answer.headers["retry-after"]) >= 1
+    assert answer.headers["x-ratelimit-limit-pending-jobs"] == "2"
+    assert answer.headers["x-ratelimit-remaining-pending-jobs"] == "0"
     assert len((await anna.get("/api/v1/jobs"))["jobs"]) == 2
 
     await api.run("done")
@@ -231,3 +234,52 @@ async def _age(api: ApiHarness, *, minutes: int) -> None:
     """As if all jobs had been submitted earlier."""
     for job in await api.store.queries.page(None, after=None, states=None, kind=None, limit=100):
         await api.store.database.execute(AGE_JOB, job.id, timedelta(minutes=minutes))
+
+
+async def test_a_matrix_and_a_duration_above_the_tier_are_refused_and_count_nothing(api: ApiHarness) -> None:
+    anna = await api.user(tier=Tier.FREE)
+    questions = [{"id": f"q{number}", "prompt": "why?"} for number in range(3_000)]
+    models = ["llama3.2-1b", "qwen2.5-1.5b", "mistral-7b"]
+    matrix = {"kind": "matrix", "questions": questions, "models": models, "regions": ["US"]}
+    problem = await anna.post("/api/v1/jobs", matrix, 422)
+    assert problem["code"] == "executions_per_job_limit"
+    assert "9000" in problem["detail"]
+    assert "100" in problem["detail"]
+    hidden = SONG | {"duration": 1, "params": {"duration": 600}}
+    problem = await anna.post("/api/v1/jobs", hidden, 422)
+    assert [error["field"] for error in problem["errors"]] == ["params.duration"] * 2
+    problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION, matrix]}, 422)
+    assert (problem["code"], problem["errors"][0]["field"]) == (
+        "executions_per_job_limit",
+        "jobs[1].questions",
+    )
+    me = await anna.get("/api/v1/me")
+    assert (me["limits"]["pending_jobs"]["used"], me["limits"]["jobs_per_hour"]["used"]) == (0, 0)
+    assert (me["executions_per_job"], me["max_duration_s"], me["models"]) == (100, 30, [])
+
+
+async def test_a_skip_costs_as_much_for_a_duration_in_params(api: ApiHarness) -> None:
+    anna = await api.user(tier=Tier.CREATOR)
+    for body in (SONG | {"duration": 100}, SONG | {"duration": 1, "params": {"duration": 100}}):
+        assert (await anna.job(await anna.submit(body)))["skip_price"] == 10
+
+
+async def test_a_tier_uses_only_its_models(database_url: str, redis_url: str) -> None:
+    free = CONFIG.tiers[Tier.FREE].model_copy(update={"models": ["flux"]})
+    config = CONFIG.model_copy(update={"tiers": CONFIG.tiers | {Tier.FREE: free}})
+    async with api_harness(database_url, redis_url, config) as api:
+        anna = await api.user(tier=Tier.FREE)
+        problem = await anna.post("/api/v1/jobs", SONG, 422)
+        assert (problem["code"], problem["errors"][0]["field"]) == ("model_not_allowed", "model")
+        assert (await anna.get("/api/v1/me"))["models"] == ["flux"]
+        await anna.submit(GENERATION)
+
+
+async def test_requests_and_streams_are_shown_with_what_is_left(api: ApiHarness) -> None:
+    anna = await api.user(tier=Tier.FREE)
+    limits = (await anna.get("/api/v1/me"))["limits"]
+    shown = {name: (limits[name]["limit"], limits[name]["left"]) for name in REQUEST_LIMITS}
+    assert shown == {"requests_per_minute": (20, 20), "concurrent_requests": (4, 4), "streams": (8, 8)}
+    root = await api.admin()
+    unlimited = (await root.get("/api/v1/me"))["limits"]["streams"]
+    assert unlimited == {"limit": None, "used": None, "left": None, "resets_in_s": None}

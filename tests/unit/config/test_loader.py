@@ -144,6 +144,36 @@ def test_region_names_are_case_insensitive_and_have_aliases() -> None:
             "tiers.creator.pending_jobs: should be greater than or equal to 1, not 0",
         ),
         (
+            "executions_per_job = 10_000",
+            "executions_per_job = 0",
+            "tiers.creator.executions_per_job: should be greater than or equal to 1, not 0",
+        ),
+        (
+            "requests_per_minute = 300",
+            "requests_per_minute = -1",
+            "tiers.creator.requests_per_minute: should be greater than or equal to 1, not -1",
+        ),
+        (
+            "concurrent_requests = 32",
+            "concurrent_requests = 0",
+            "tiers.creator.concurrent_requests: should be greater than or equal to 1, not 0",
+        ),
+        (
+            "streams = 64",
+            "streams = 0",
+            "tiers.creator.streams: should be greater than or equal to 1, not 0",
+        ),
+        (
+            "streams = 64",
+            'models = ["nope"]',
+            "tiers.creator.models has 'nope', which is not in [models]",
+        ),
+        (
+            "openai_body_bytes = 20_971_520",
+            "openai_body_bytes = 30_000_000",
+            "router.body_bytes 25165824 must be at least 30000000, the larger of limits.body_bytes and ",
+        ),
+        (
             "{{ prompt_enhancer.enhanced_prompt }}",
             "{{ image_gen.image_url }}",
             "feature full_pipeline: step fast_chat_llm refers to 'image_gen', but only input, ",

@@ -41,8 +41,9 @@ def test_any_value_is_a_size_or_unknown(value: object) -> None:
 
 def test_the_size_is_read_from_params_before_input() -> None:
     assert SIZES.of("audio", {}, {"duration": 8}) == 8.0
-    assert SIZES.of("audio", {"duration": 5}, {"duration": 8}) == 5.0
-    assert SIZES.of("audio", {"duration": None}, {"duration": 8}) is None
+    assert SIZES.of("audio", {"duration": 5}, {"duration": 8}) == 8.0
+    assert SIZES.of("audio", {"duration": 600}, {"duration": 1}) == 600.0
+    assert SIZES.of("audio", {"duration": None}, {"duration": 8}) == 8.0
     assert SIZES.of("audio", {}, {"prompt": "a bell"}) is None
 
 

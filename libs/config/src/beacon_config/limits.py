@@ -52,7 +52,7 @@ class RouterConfig(Section):
     result_retention_s: PositiveSeconds = 600.0
     queue_size: Count = 100_000
     held_bytes: Count = 268_435_456
-    body_bytes: Count = 1_048_576
+    body_bytes: Count = 25_165_824
     connections: Count = 4_096
     head_timeout_s: PositiveSeconds = 10.0
     body_timeout_s: PositiveSeconds = 30.0

@@ -132,6 +132,12 @@ class BeaconConfig(Section):
             yield "[[skip_prices]] must be sorted by up_to_s, each longer than the one before"
 
     def _runner_errors(self) -> Iterator[str]:
+        largest = max(self.limits.body_bytes, self.limits.openai_body_bytes)
+        if self.router.body_bytes < largest:
+            yield (
+                f"router.body_bytes {self.router.body_bytes} must be at least {largest}, the larger of "
+                "limits.body_bytes and limits.openai_body_bytes: the router receives what the runner accepts"
+            )
         if self.runner.heartbeat_s * 2 > self.runner.lease_s:
             yield (
                 f"runner.heartbeat_s {self.runner.heartbeat_s} must be at most half of runner.lease_s "

@@ -1,6 +1,7 @@
 """Limits on request bodies, in bytes and in time, for every route of an application."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 
 from starlette.exceptions import HTTPException
@@ -13,10 +14,16 @@ _RESTART_S = 5
 
 
 class BodyLimits:
-    """The limits of one process, and the requests whose bodies are incomplete."""
+    """The limits of one process, and the requests whose bodies are incomplete.
 
-    def __init__(self, max_bytes: int, timeout_s: float) -> None:
+    `max_bytes_below` has other sizes for the paths below a prefix.
+    """
+
+    def __init__(
+        self, max_bytes: int, timeout_s: float, max_bytes_below: Mapping[str, int] | None = None
+    ) -> None:
         self.max_bytes = max_bytes
+        self._max_bytes_below = dict(max_bytes_below or {})
         self.timeout_s = timeout_s
         self.receiving: set[asyncio.Timeout] = set()
         self.stopping = False
@@ -27,8 +34,12 @@ class BodyLimits:
         for timeout in self.receiving:
             timeout.reschedule(0.0)
 
-    def too_large(self) -> HTTPException:
-        return HTTPException(413, f"the body is larger than {self.max_bytes} bytes, the limit", _CLOSE)
+    def max_bytes_of(self, path: str) -> int:
+        below = (size for prefix, size in self._max_bytes_below.items() if path.startswith(prefix))
+        return next(below, self.max_bytes)
+
+    def too_large(self, max_bytes: int) -> HTTPException:
+        return HTTPException(413, f"the body is larger than {max_bytes} bytes, the limit", _CLOSE)
 
     def incomplete(self) -> HTTPException:
         if self.stopping:
@@ -64,6 +75,7 @@ class _LimitedBody:
         self._scope = scope
         self._receive = receive
         self._limits = limits
+        self._max_bytes = limits.max_bytes_of(scope["path"])
         self._deadline: float | None = None
         self._received = 0
         self._complete = False
@@ -73,10 +85,10 @@ class _LimitedBody:
             return await self._receive()
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
-            if (content_length(self._scope) or 0) > self._limits.max_bytes:
+            if (content_length(self._scope) or 0) > self._max_bytes:
                 await self._refuse()
         message = await self._next(self._deadline)
-        if self._received > self._limits.max_bytes:
+        if self._received > self._max_bytes:
             await self._refuse()
         return message
 
@@ -100,11 +112,11 @@ class _LimitedBody:
         """A client that waits for `100 Continue` gets the refusal instead; others have to send first."""
         if not _expects_continue(self._scope):
             await self._discard()
-        raise self._limits.too_large()
+        raise self._limits.too_large(self._max_bytes)
 
     async def _discard(self) -> None:
         deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
-        while not self._complete and self._received < self._limits.max_bytes * _DISCARD_FACTOR:
+        while not self._complete and self._received < self._max_bytes * _DISCARD_FACTOR:
             await self._next(deadline)
 
 

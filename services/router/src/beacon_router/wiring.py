@@ -39,8 +39,7 @@ from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.settings import Settings
 from beacon_telemetry import HttpMetrics, new_registry
 
-# The largest response of a backend, in multiples of the largest request body.
-RESPONSE_BODIES = 32
+MAX_RESPONSE_BYTES = 33_554_432  # of a backend
 STOP_MARGIN_S = 10.0
 
 
@@ -74,7 +73,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
             client,
             clock,
             environ,
-            max_response_bytes=config.router.body_bytes * RESPONSE_BODIES,
+            max_response_bytes=MAX_RESPONSE_BYTES,
         ),
         clock=clock,
         events=_events(RouterMetrics(registry), RecheckOnTransportError(recheck.set), capacity),

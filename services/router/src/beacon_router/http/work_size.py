@@ -14,11 +14,12 @@ class WorkSizes:
         self._fields = {name: model.size for name, model in models.items() if model.size is not None}
 
     def of(self, model: str, params: Mapping[str, object], given: Mapping[str, object]) -> float | None:
-        """The size in the params or the input of a request; None if there is none."""
+        """The larger of the sizes in the params and the input of a request; None if there is none."""
         field = self._fields.get(model)
         if field is None:
             return None
-        return size_of(params[field] if field in params else given.get(field))
+        sizes = (size_of(params.get(field)), size_of(given.get(field)))
+        return max((size for size in sizes if size is not None), default=None)
 
 
 def size_of(value: object) -> float | None:

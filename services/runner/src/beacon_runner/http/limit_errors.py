@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from beacon_contracts.problem import FieldProblem, Problem
 from beacon_contracts.tiers import Tier
 from beacon_http.problems import make_problem
+from beacon_http.replies import Headers
 from beacon_runner.domain.errors import BatchExceedsLimitError, LimitReachedError
 from beacon_runner.domain.quotas import LimitReached, QuotaLimit
+from beacon_runner.domain.request_quota import LimitState
+from beacon_runner.http.rate_limit_headers import rate_limit_headers
 
 _CODES: Mapping[QuotaLimit, str] = {
     QuotaLimit.PENDING_JOBS: "pending_jobs_limit",
@@ -45,6 +48,16 @@ def limit_reached(error: LimitReachedError) -> Problem:
         used=first.used,
         tier=tier,
     )
+
+
+def limit_reached_headers(error: LimitReachedError) -> Headers:
+    """Of the user's limits; the size of the queue is none of them."""
+    states = {
+        limit.limit.replace("_", "-"): LimitState(limit.allowed, max(0, limit.allowed - limit.used))
+        for limit in error.reached.values()
+        if limit.limit is not QuotaLimit.QUEUE_SIZE
+    }
+    return rate_limit_headers(states)
 
 
 def batch_exceeds_limit(error: BatchExceedsLimitError) -> Problem:

@@ -14,7 +14,7 @@ from beacon_http.problems import HttpProblemError, field_problems, framework_pro
 from beacon_http.replies import Headers, Reply, problem_reply
 from beacon_runner.domain import errors
 from beacon_runner.domain.tier_rules import DURATION_TOO_LONG, MODEL_NOT_ALLOWED, TOO_MANY_EXECUTIONS
-from beacon_runner.http.limit_errors import batch_exceeds_limit, limit_reached
+from beacon_runner.http.limit_errors import batch_exceeds_limit, limit_reached, limit_reached_headers
 
 log = structlog.get_logger(__name__)
 
@@ -82,7 +82,8 @@ def problem_of(error: Exception) -> tuple[Problem, Headers]:
         status, code, detail = simple
         members = {name: getattr(error, name) for name in _MEMBERS.get(type(error), ())}
         return make_problem(status, code, detail or str(error), **members), ()
-    return _refused(error) or _failed(error), ()
+    headers = limit_reached_headers(error) if isinstance(error, errors.LimitReachedError) else ()
+    return _refused(error) or _failed(error), headers
 
 
 def _refused(error: Exception) -> Problem | None:

@@ -129,7 +129,8 @@ class ApiParts:
         )
         self.metrics = HttpMetrics(registry, "beacon_runner")
         streams = UserStreams(stream_limits, config)
-        self.bodies = BodyLimits(config.limits.body_bytes, config.limits.body_timeout_s)
+        limits = config.limits
+        self.bodies = BodyLimits(limits.body_bytes, limits.body_timeout_s, {"/v1/": limits.openai_body_bytes})
         self.app = create_app(
             [
                 submission_routes(submissions, keys),

@@ -14,6 +14,7 @@ from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile
 from beacon_runner.postgres.retention import PostgresRetention
 from beacon_runner.router_client import RouterClient
+from beacon_runner.router_client.batches import MAX_BATCH_BYTES
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker
@@ -82,5 +83,5 @@ def _router_client(settings: RunnerSettings, transport: Transport) -> RouterClie
         settings.router_urls,
         settings.service_token.get_secret_value(),
         transport.clock,
-        max_batch_bytes=transport.config.router.body_bytes // 2,
+        max_batch_bytes=min(MAX_BATCH_BYTES, transport.config.router.body_bytes // 2),
     )
