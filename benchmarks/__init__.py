@@ -1,1 +1,1 @@
-"""Measurements: each part runs by itself with `python -m benchmarks.<part>`."""
+"""Measurements: `python -m benchmarks.<part>` runs one part."""

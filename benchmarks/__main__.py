@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: every benchmark, one after another, each in a process of its own."""
+"""`python -m benchmarks`: all benchmarks in sequence, each in its own process."""
 
 import subprocess
 import sys

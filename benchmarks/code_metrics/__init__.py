@@ -1,1 +1,1 @@
-"""Code metrics of goals.md: how much code one job and one inference pass through, and how much there is."""
+"""Code metrics: functions and modules of one job and one inference, and the size of the code."""

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 PRODUCT = {".py", ".sql", ".lua", ".js"}
-# The policy: which request runs next on a free slot. First the files of today, then those that they replaced.
+# The policy: which request runs next on a free slot. First the current files, then those that they replaced.
 POLICY = (
     ("services/router/src/beacon_router/scheduling", "policy placement fair_share stride"),
     (

@@ -1,4 +1,4 @@
-"""A running system of some checkout with the tracer loaded: `make up` on free ports, with short GPU runs."""
+"""A running system of a checkout with the tracer: `make up` on free ports, with short GPU runs."""
 
 import asyncio
 import json

@@ -75,7 +75,7 @@ class Measurement:
             yield run_jobs, system.pid
 
     async def _measure(self, run_jobs: RunJobs, pids: dict[str, int], jobs: int) -> Measured:
-        await run_jobs(max(jobs // 10, 50))  # warms everything up
+        await run_jobs(max(jobs // 10, 50))  # warm-up
         meter = CpuMeter({**pids, **self._servers.pids})
         seconds = await run_jobs(jobs)
         return Measured(jobs / seconds, sum(meter.used().values()) / jobs * 1e6)

@@ -36,7 +36,7 @@ task = app.task(name="generate")(generate)
 
 
 class CeleryWithLiteLlm:
-    """The worker is Celery's own command, as it is run by its users."""
+    """The worker is Celery's command, as users start it."""
 
     def __init__(self) -> None:
         self._redis: Any = Redis.from_url(os.environ["REDIS_URL"])

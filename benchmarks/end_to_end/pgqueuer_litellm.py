@@ -25,7 +25,7 @@ class PgQueuerWithLiteLlm:
         self._queries = Queries(AsyncpgPoolDriver(self._pool))
         await self._queries.install()
         await self._pool.execute("CREATE TABLE results (job bigint PRIMARY KEY, output json NOT NULL)")
-        litellm: Any = importlib.import_module("litellm")  # only its own environment has it
+        litellm: Any = importlib.import_module("litellm")  # installed only in its own environment
         litellm.suppress_debug_info = True
         deployment = {"model": "openai/m", "api_base": f"{options()['backend']}/v1", "api_key": "none"}
         model: Any = {"model_name": "m", "litellm_params": deployment}

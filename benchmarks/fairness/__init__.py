@@ -1,1 +1,1 @@
-"""What one user's bulk does to the others, under each lane strategy."""
+"""The effect of one user's bulk submission on other users, under each lane strategy."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fairness`: what others do to one's wait; written to `benchmarks/results/fairness.md`.
+"""`python -m benchmarks.fairness`: waits beside other users; written to `benchmarks/results/fairness.md`.
 
 First a user's bulk under every lane strategy, then users of one tier at a router, then a priority service
 that hangs.
@@ -95,7 +95,7 @@ async def _waits(servers: SharedServers, strategy: str) -> Waits:
         ) as system,
     ):
         await system.ask("prepare", within_s=READY_S)
-        await system.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)  # warms everything up
+        await system.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)  # warm-up
         alone = await system.ask("alone", within_s=WORK_S, newcomers=NEWCOMERS)
         crowded = await system.ask("crowded", within_s=WORK_S, bulk=BULK, newcomers=NEWCOMERS)
         await system.ask("close", within_s=READY_S)

@@ -28,7 +28,7 @@ SERVICE_HEADER = ("priority service", "p50, ms", "p99, ms", "p99 over that witho
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Of the users with one job each, in one round: amid the bulk, and before it in the empty system."""
+    """Waits of users with one job each, in one round: during the bulk, and before it in the empty system."""
 
     jobs: Sequence[float]
     seconds: Sequence[float]

@@ -1,4 +1,4 @@
-"""The API beside an external priority service: none at all, one that answers, one that hangs."""
+"""The API without an external priority service, with one that answers, and with one that hangs."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ class Submitter:
         await load(self._url, self._requests(self._keys[:1], WARM_UP), 8)
 
     async def submit(self, count: int, in_flight: int) -> list[float]:
-        """The seconds that each submission took; the users, all of them new, submit in turn."""
+        """The seconds that each submission took; new users submit round-robin."""
         took: list[float] = []
         await load(self._url, self._requests(self._keys[1:], count), in_flight, took)
         return took
@@ -58,7 +58,7 @@ class Submitter:
         try:
             while await reader.readuntil(b"\r\n\r\n"):
                 if self._hangs:
-                    await reader.read()  # until the one who asks has gone away
+                    await reader.read()  # until the client disconnects
                     return
                 writer.write(REPLY % (len(ANSWER), ANSWER))
         except (asyncio.IncompleteReadError, ConnectionError):

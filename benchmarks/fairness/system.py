@@ -22,11 +22,11 @@ from benchmarks.runner.systems.shipped import (
 )
 
 BULK, NEWCOMERS = "bulk", "newcomer"
-STARTED_FIRST = 50  # of the bulk, before the others come
+STARTED_FIRST = 50  # jobs of the bulk before other users submit
 
 
 class SlowRouter(InstantRouter):
-    """Takes its time, and notes which jobs were started when."""
+    """A slow router that records when each job started."""
 
     def __init__(self, service_s: float) -> None:
         super().__init__(self._start)
@@ -82,7 +82,7 @@ class Fairness:
         return await self._newcomers(new_users(newcomers))
 
     async def crowded(self, bulk: int, newcomers: int) -> dict[str, list[float]]:
-        """The waits of those that come while a user's bulk is being served."""
+        """The waits of users who submit while a user's bulk is served."""
         before = len(self._router.starts)
         await self._filler.submit_batch(bulk, new_users(1)[0], BULK)
         await self._filler.publish()

@@ -52,7 +52,7 @@ class _TenantLoad:
         self._waits: list[float] = []
 
     async def keep_sending(self, user: str, place: int) -> None:
-        """One request after the other; what ends after the time is over is not counted."""
+        """Send requests in sequence; those that end after the measured time are not counted."""
         number = 0
         while time.monotonic() < self._ends_at:
             body = {

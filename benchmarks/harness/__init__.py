@@ -1,1 +1,1 @@
-"""What every measurement needs: fresh servers, systems in processes, fair rounds, honest statistics."""
+"""Shared parts of all measurements: servers, systems in processes, shuffled rounds, statistics."""

@@ -1,4 +1,4 @@
-"""Horizontal bars on a logarithmic scale, as an SVG that stands on its own in light and dark."""
+"""Horizontal bars on a logarithmic scale, as an SVG for light and dark themes."""
 
 import math
 from collections.abc import Sequence

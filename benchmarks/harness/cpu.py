@@ -1,4 +1,4 @@
-"""CPU seconds of process trees: steadier than the clock when the machine has other things to do."""
+"""CPU seconds of process trees, which vary less than wall time on a busy machine."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -7,7 +7,7 @@ import psutil
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process and all its children have used so far, those that ended included."""
+    """CPU seconds of a process and all its children, ended ones included."""
     total = 0.0
     with suppress(psutil.Error):
         process = psutil.Process(pid)

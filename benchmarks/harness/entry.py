@@ -1,4 +1,4 @@
-"""A system on the list: what to start, and how much to give it."""
+"""A measured system: its program and its number of jobs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from benchmarks.harness.process import Program
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`jobs` is what it drains in a second or two; of `variants` the best is found before the rounds."""
+    """`jobs`: how many it drains in one to two seconds. The best of `variants` is found before the rounds."""
 
     name: str
     python: Path

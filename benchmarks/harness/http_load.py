@@ -1,4 +1,4 @@
-"""A load of HTTP requests that costs little itself: the machine's time is for what is measured."""
+"""A load of HTTP requests with little CPU cost of its own."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ LENGTH = b"content-length: "
 
 
 def post(url: str, path: str, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> bytes:
-    """A whole request, ready to be written."""
+    """A complete request as bytes."""
     lines = [
         f"POST {path} HTTP/1.1",
         f"host: {urlsplit(url).netloc}",
@@ -23,7 +23,7 @@ def post(url: str, path: str, body: bytes, headers: Sequence[tuple[str, str]] = 
 
 
 async def load(url: str, requests: Iterator[bytes], in_flight: int, took: list[float] | None = None) -> float:
-    """Send all of them over so many connections, each with one request at a time; the seconds it took.
+    """Send all requests over so many connections, one request at a time on each; returns the seconds.
 
     `took` gets the seconds of each request.
     """
@@ -44,7 +44,7 @@ async def load(url: str, requests: Iterator[bytes], in_flight: int, took: list[f
 
 
 class KeptConnection:
-    """One connection for requests that come now and then, as a client library would keep it."""
+    """One kept-alive connection for occasional requests."""
 
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
@@ -69,7 +69,7 @@ class KeptConnection:
 
 
 class _Caller(asyncio.Protocol):
-    """One connection: the next request goes out when the last one is answered."""
+    """One connection: the next request is sent after the last response."""
 
     transport: asyncio.Transport
 
@@ -118,7 +118,7 @@ class _Caller(asyncio.Protocol):
 
 
 def answer_size(received: bytes) -> int | None:
-    """How long the whole answer is; None while its head is not complete."""
+    """The length of the whole response; None while its head is incomplete."""
     head = received.find(END)
     if head < 0:
         return None

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine of a measurement."""
 
 import os
 import platform

@@ -1,6 +1,6 @@
 """Measures how soon a job's body runs on an idle system. Standard library only, as system.py.
 
-The worker is another process. A job carries the moment it was sent; its body writes how long ago that was
+The worker is another process. A job contains the time when it was sent; its body writes its age
 to a file that the sender follows. The clock is the machine's monotonic one, the same in all processes.
 """
 
@@ -21,7 +21,7 @@ READY_WITHIN_S = 30.0
 NEXT_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.002
 SECOND_WORKER_READY_S = 4.0
-HEARTBEAT_PHASE_S = 5.0  # the kill must not always come at the same moment between two heartbeats
+HEARTBEAT_PHASE_S = 5.0  # varies the time of the kill between two heartbeats
 RECOVERED_WITHIN_S = 90.0
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.1
 
@@ -34,7 +34,7 @@ def arrived(sent: float) -> None:
 
 
 async def measure(count: int, send: Send, *worker: str, seed: int = 1) -> list[float]:
-    """Start the worker (a module with arguments), then send one job at a time, never in step with a poll."""
+    """Start the worker (a module with arguments), then send single jobs at random intervals."""
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", *worker) if worker else None
     random, log = Random(seed), _Follower(_path())
     try:
@@ -54,7 +54,7 @@ async def measure(count: int, send: Send, *worker: str, seed: int = 1) -> list[f
 async def recover(send: Send, *worker: str, seed: int = 1) -> float:
     """Kill -9 the worker that runs a job; the seconds until another one, which was idle, runs it again.
 
-    The worker is one whose bodies never end.
+    The bodies of this worker never end.
     """
     log, processes = _Follower(_path()), []
     try:

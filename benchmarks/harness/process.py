@@ -1,4 +1,4 @@
-"""A system as seen from outside: a process group that answers commands in time, or is ended."""
+"""A measured system as a process group that answers commands within a timeout."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ LAST_WORDS = 2_000
 
 
 class MeasurementError(Exception):
-    """A system failed, or took longer than it may."""
+    """A system failed or exceeded its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SystemProcess:
 async def running(
     program: Program, *, database_url: str, redis_url: str, log: Path
 ) -> AsyncIterator[SystemProcess]:
-    """Start it; at the end of the block nothing of its group is left."""
+    """Start it; at the end of the block its process group is ended."""
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
             str(program.python),

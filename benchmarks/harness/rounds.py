@@ -1,4 +1,4 @@
-"""The order of measurements: everyone once a round, in an order that no one can profit from."""
+"""The order of measurements: each system once per round, shuffled."""
 
 from collections.abc import Iterator, Sequence
 from random import Random

@@ -1,4 +1,4 @@
-"""One measurement of one system: its own process, its own database, a bound in time."""
+"""One measurement of one system: its own process and database, within a timeout."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from benchmarks.harness.process import running
 from benchmarks.harness.servers import SharedServers
 
 READY_S, FILL_S, WORK_S = 60.0, 180.0, 60.0
-DRAIN_S = 30.0  # it is given what takes it a second or two
+DRAIN_S = 30.0  # its jobs take one to two seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The Postgres and the Redis that all systems share: durable settings, a fresh database for each run."""
+"""Postgres and Valkey, shared by all systems: durable settings, a fresh database for each run."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -17,14 +17,14 @@ from beacon_devstack.servers.redis import DURABLE as DURABLE_REDIS
 from beacon_devstack.servers.redis import EmbeddedRedis
 from beacon_runner.migrations import migrate
 
-PLACE = Path(".beacon/benchmarks")  # on the disk of the project: a commit must reach a real one
+PLACE = Path(".beacon/benchmarks")  # on a real disk, because commits are measured
 TEMPLATE = "beacon_migrated"
 _SQL = Path(__file__).with_name("sql")
 
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """Where one run of one system works."""
+    """The databases and the log of one run."""
 
     database_url: str
     redis_url: str
@@ -32,7 +32,7 @@ class RunTarget:
 
 
 class SharedServers:
-    """Hands out fresh databases on servers that nothing else uses, and settles them before each run."""
+    """Creates fresh databases on dedicated servers, and prepares them before each run."""
 
     def __init__(self, home: Home, postgres: EmbeddedPostgres, redis: EmbeddedRedis) -> None:
         self.postgres = postgres
@@ -45,7 +45,7 @@ class SharedServers:
         return {"postgres": self.postgres.child.pid, "redis": self.redis.child.pid}
 
     async def prepare(self) -> None:
-        """Migrate once; Beacon's runs work on copies of it."""
+        """Migrate one database; Beacon's runs use copies of it."""
         await self._administer("create_database", TEMPLATE, "template0")
         await migrate.upgrade(self.postgres.url_of(TEMPLATE))
 
@@ -53,7 +53,7 @@ class SharedServers:
     async def target(
         self, name: str, *, migrated: bool = False, redis_database: int = 0
     ) -> AsyncIterator[RunTarget]:
-        """A database and a Redis database of one's own, both empty; `migrated` has Beacon's tables."""
+        """An empty database and an empty Redis database; `migrated`: with Beacon's tables."""
         database = f"bench_{next(self._numbers)}"
         await self._administer("create_database", database, TEMPLATE if migrated else "template0")
         redis_url = self.redis.url_of(redis_database)
@@ -87,7 +87,7 @@ class SharedServers:
 
 @asynccontextmanager
 async def shared_servers() -> AsyncIterator[SharedServers]:
-    """Fresh servers, gone with all their data at the end of the block."""
+    """Fresh servers, removed with their data at the end of the block."""
     async with AsyncExitStack() as running:
         home = Home.at(PLACE)
         running.enter_context(home.held({}))

@@ -35,7 +35,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def paired_ratios(rounds: Sequence[Round], of: str, to: str) -> list[float]:
-    """`of` over `to` inside each round that has both: what slowed one round slowed both of them."""
+    """`of` over `to` in each round that has both, because a slow round slows both."""
     return [values[of] / values[to] for values in rounds if of in values and to in values and values[to] > 0]
 
 

@@ -1,4 +1,4 @@
-"""A system as seen from inside its own process. Standard library only, for all environments."""
+"""The interface of a measured system, inside its process. Standard library only, for all environments."""
 
 import asyncio
 import importlib
@@ -18,16 +18,16 @@ LOOK_EVERY_S = 0.01
 
 
 class MeasuredSystem(Protocol):
-    """Times are seconds. Each method is called once, in this order; those that do not apply are left out."""
+    """Times are seconds. Each method is called once, in this order; inapplicable ones are left out."""
 
     async def prepare(self) -> None:
-        """Make what is needed before jobs can be queued."""
+        """Prepare the system before jobs are queued."""
 
     async def fill(self, count: int) -> None:
-        """Queue that many jobs that do nothing; no worker runs yet."""
+        """Queue that many empty jobs; no worker runs yet."""
 
     async def drain(self, count: int) -> float:
-        """Work on all of them: from the start of the first until the last result is recorded."""
+        """Run all of them: from the start of the first until the last result is recorded."""
 
     async def pickup(self, count: int) -> list[float]:
         """Queue one job at a time on an idle system: from the call that queues it until its body runs."""
@@ -65,7 +65,7 @@ _started = False
 
 
 def note_start() -> None:
-    """Called by bodies that may run in other processes: notes when the first of each process started."""
+    """Called by job bodies in any process: records when the first of each process started."""
     global _started  # noqa: PLW0603 - once a process, at the price of one comparison
     if not _started:
         _started = True
@@ -74,7 +74,7 @@ def note_start() -> None:
 
 
 async def until_recorded(count: int, results: Callable[[], int | Awaitable[int]]) -> float:
-    """The seconds of a drain whose bodies call `note_start`, by looking at what is recorded so far."""
+    """The seconds of a drain whose bodies call `note_start`, by polling the recorded results."""
 
     async def complete() -> bool:
         found = results()
@@ -85,7 +85,7 @@ async def until_recorded(count: int, results: Callable[[], int | Awaitable[int]]
 
 
 async def until(condition: Callable[[], Awaitable[bool]], every_s: float) -> None:
-    """Look again and again: what is awaited happens in another process, which cannot tell us."""
+    """Poll, because the condition changes in another process that sends no signal."""
     while not await condition():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(every_s)
 
@@ -113,12 +113,12 @@ def run(system: Callable[[], object], work: Callable[[], object]) -> None:
 def serve(system: object) -> None:
     """Answer one command a line until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever libraries print must not be taken for an answer
+    os.dup2(2, 1)  # output of libraries is no answer
     _loop_run(_serve(system, answers.write))
 
 
 def _loop_run(main: Coroutine[Any, Any, Any]) -> None:
-    """On uvloop, which every asyncio system gets: Beacon runs on it too."""
+    """On uvloop, for all asyncio systems."""
     uvloop: Any = importlib.import_module("uvloop")
     uvloop.run(main)
 
@@ -139,7 +139,7 @@ async def _serve(system: object, write: Any) -> None:
 
 
 def _listen(loop: asyncio.AbstractEventLoop, commands: "asyncio.Queue[str]") -> None:
-    """In a thread, because a command may keep the loop busy; when the parent is gone, the group ends."""
+    """In a thread, because a command can block the loop; when the parent has ended, the group ends."""
 
     def read() -> None:
         for line in sys.stdin:

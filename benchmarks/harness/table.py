@@ -9,13 +9,13 @@ TIMES = " \N{MULTIPLICATION SIGN}"
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The first column is text; numbers stand at the right."""
+    """The first column is text; numbers are right-aligned."""
     marks = [":--", *("--:" for _ in header[1:])]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, marks, *rows))
 
 
 def number(value: float) -> str:
-    """Three digits that mean something, with thousands set apart."""
+    """Three significant digits, with thousands separators."""
     size = abs(value)
     if size >= 1000:
         return f"{round(value, 2 - len(str(int(size))) + 1):,.0f}"
@@ -29,7 +29,7 @@ def number(value: float) -> str:
 
 
 def spread(value: Spread | None) -> str:
-    """`median (low to high)`; a dash where nothing was measured."""
+    """`median (low to high)`; a dash without a measurement."""
     if value is None:
         return DASH
     return f"{number(value.median)} ({number(value.low)} to {number(value.high)})"

@@ -1,4 +1,4 @@
-"""On SIGTERM and SIGINT a measurement stops its servers and systems first."""
+"""On SIGTERM and SIGINT a measurement stops its servers and systems before it exits."""
 
 import asyncio
 import signal
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def run_until_terminated(measuring: Coroutine[Any, Any, None]) -> None:
-    """As `asyncio.run`, and SIGTERM ends it as Ctrl-C does: by cancelling, so that all clean up."""
+    """As `asyncio.run`; SIGTERM cancels the main task as Ctrl-C does."""
 
     async def main() -> None:
         task = asyncio.ensure_future(measuring)

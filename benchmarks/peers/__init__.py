@@ -1,1 +1,1 @@
-"""Other queues, each in its usual durable setting, measured beside Beacon."""
+"""Other queues, each in its usual durable setting."""

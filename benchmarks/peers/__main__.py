@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers`: install the other queues, then measure the runner beside them."""
+"""`python -m benchmarks.peers`: install the other queues, then measure the runner and them."""
 
 import sys
 

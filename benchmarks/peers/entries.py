@@ -1,4 +1,4 @@
-"""The peers: where each is installed, which settings it may choose from, how much it has to do."""
+"""The peers: environment, variants of settings, number of jobs."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.harness.entry import Entry
 from benchmarks.harness.process import ROOT
 
-# arq wants an old client of Redis, the others a new one: two environments.
+# arq needs an old client of Redis, the others a new one: two environments.
 ENVIRONMENTS = {ROOT / ".venv-peers": "requirements.txt", ROOT / ".venv-peers-arq": "requirements-arq.txt"}
 NEW, OLD = ENVIRONMENTS
 STAMP = ".installed"
@@ -49,7 +49,7 @@ def installed() -> list[Entry]:
 
 
 def install() -> None:
-    """Make the environments; one that is complete is left as it is."""
+    """Create the environments; a complete one is kept."""
     for place, requirements in ENVIRONMENTS.items():
         wanted = Path(__file__).with_name(requirements)
         stamp = place / STAMP

@@ -14,7 +14,7 @@ from benchmarks.router.report import write_report
 
 
 async def measure_all(sizes: Sizes, *, with_peers: bool) -> Findings:
-    """A SIGTERM ends the measurement like Ctrl-C does: the servers are gone when it returns."""
+    """SIGTERM ends the measurement as Ctrl-C does; the servers have ended when it returns."""
     measuring = asyncio.current_task()
     if measuring is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)

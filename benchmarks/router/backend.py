@@ -1,4 +1,4 @@
-"""A backend that costs next to nothing: raw connections, fixed answers, each after the same delay.
+"""A backend with negligible cost: raw connections, fixed responses, each after the same delay.
 
 python -m benchmarks.router.backend <port> <delay in seconds>
 """

@@ -1,4 +1,4 @@
-"""The limit: a FastAPI app that checks the same body and answers at once."""
+"""The limit: a FastAPI app that validates the same body and responds at once."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""A load of requests in a process of its own, over raw connections: it must not be what is measured.
+"""A load of requests from a separate process, over raw connections, so that its cost is not measured.
 
     python -m benchmarks.router.generator <url> <shape> <requests> <in flight> [token]
 
@@ -27,7 +27,7 @@ PROMPT = "Why is the sky blue, and what would change if it were not?"
 
 
 def body(shape: str, number: int) -> bytes:
-    """The same question in the words of each server."""
+    """The same prompt in the format of each server."""
     name = f"bench-{time.monotonic_ns()}-{number}"
     shapes: dict[str, dict[str, object]] = {
         "inference": {"request_id": name, "model": "m", "region": "US", "input": {"prompt": PROMPT}},
@@ -51,7 +51,7 @@ def request(url: str, shape: str, number: int, token: str) -> bytes:
 
 
 class Count:
-    """Answers so far; those before the first `uncounted` ones only warm everything up."""
+    """Responses so far; the first `uncounted` ones are the warm-up."""
 
     def __init__(self, uncounted: int) -> None:
         self._uncounted = uncounted
@@ -70,7 +70,7 @@ class Count:
 
 
 class Caller(asyncio.Protocol):
-    """One connection: the next request goes out when the last one is answered."""
+    """One connection: the next request is sent after the last response."""
 
     transport: asyncio.Transport
 

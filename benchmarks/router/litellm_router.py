@@ -31,7 +31,7 @@ async def drive(router: Any, numbers: Iterator[int], in_flight: int) -> list[flo
 
 
 async def main() -> dict[str, object]:
-    litellm: Any = importlib.import_module("litellm")  # only its own environment has it
+    litellm: Any = importlib.import_module("litellm")  # installed only in its own environment
     url, count, in_flight = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     litellm.suppress_debug_info = True
     deployment = {"model": "openai/m", "api_base": f"{url}/v1", "api_key": "none"}

@@ -24,7 +24,7 @@ def installed() -> bool:
 
 
 def install() -> None:
-    """Make the environment; one that is complete is left as it is."""
+    """Create the environment; a complete one is kept."""
     if installed():
         return
     print(f"==> installing {REQUIREMENTS.name} into {PLACE.name}", flush=True)
@@ -43,7 +43,7 @@ def version() -> str:
 
 
 async def measure_router_class(gpu: Server, requests: int, in_flight: int) -> Measured:
-    """LiteLLM's Router has no server around it: the caller and the router are one process."""
+    """LiteLLM's Router class runs inside the caller's process."""
     process = await asyncio.create_subprocess_exec(
         str(PYTHON),
         str(PROGRAM),

@@ -21,7 +21,7 @@ Round = dict[str, Measured]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Requests of one measurement; the peers get fewer, because they take their time."""
+    """Requests of one measurement; the peers get fewer, because they are slower."""
 
     rounds: int
     requests: int

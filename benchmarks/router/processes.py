@@ -1,4 +1,4 @@
-"""The servers of a measurement: each a process, each ready before the next step."""
+"""The server processes of a measurement."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ class Server:
 async def serving(
     name: str, command: Sequence[str], *, port: int, env: Mapping[str, str], log: Path
 ) -> AsyncIterator[Server]:
-    """A server on this port; at the end of the block it is gone."""
+    """A server on this port, stopped at the end of the block."""
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *command, env=_environment(env), stdout=output, stderr=output, start_new_session=True
@@ -145,7 +145,7 @@ class Environment:
     async def router(
         self, name: str, us: Server, eu: Server | None = None, *, slots: int = 1000, fairness: str = "fair"
     ) -> Server:
-        """One router over two regions; without a GPU of its own the second shares the first's."""
+        """One router over two regions, which share a GPU if the second has none."""
         port = free_port()
         tiers = "".join(
             f'[tiers.{tier}]\nclass = "{job_class}"\n'

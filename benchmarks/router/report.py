@@ -1,4 +1,4 @@
-"""Writes what was found as a page of tables."""
+"""Writes the results as a page of tables."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How soon an idle region starts a retry that became due after it had failed elsewhere."""
+"""The delay until an idle region starts a due retry of another region."""
 
 import asyncio
 

@@ -1,1 +1,1 @@
-"""The runner beside its peers and the physical limits."""
+"""The runner compared with its peers and the physical limits."""

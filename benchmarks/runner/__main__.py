@@ -1,4 +1,4 @@
-"""`python -m benchmarks.runner`: measure, and write the table and the picture to `benchmarks/results/`."""
+"""`python -m benchmarks.runner`: measure, and write the table and the chart to `benchmarks/results/`."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Beacon itself, in the settings that it is measured in."""
+"""Beacon in the measured settings."""
 
 import sys
 from pathlib import Path
@@ -27,5 +27,5 @@ PICKUPS = (
 
 
 def of_beacon(module: str, **options: object) -> Entry:
-    """A system of ours by its module."""
+    """One of Beacon's systems by its module."""
     return Entry(module, _PYTHON, f"benchmarks.runner.systems.{module}", (options,))

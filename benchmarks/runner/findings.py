@@ -1,4 +1,4 @@
-"""What was measured, kept as it was measured: the report can be written again from it."""
+"""The raw measurements, from which the report can be written again."""
 
 import json
 from dataclasses import dataclass, field

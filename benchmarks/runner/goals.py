@@ -1,4 +1,4 @@
-"""Which ratios and figures are promised, and whether they were reached."""
+"""The goals for ratios and figures, and whether they are reached."""
 
 from dataclasses import dataclass
 

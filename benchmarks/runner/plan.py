@@ -1,4 +1,4 @@
-"""How much is measured: enough to trust a median, little enough to wait for."""
+"""The amount of measurements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Rounds = list[dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`scale` shrinks every count, for a quick look or a test of the benchmark itself.
+    """`scale` reduces every count, for a short run or a test of the benchmark.
 
     `peers` names the other queues that take part; None: all that are installed.
     """
@@ -35,7 +35,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Section:
-    """What one measurement found: by round and name, with what is to be said about it."""
+    """The results of one measurement by round and name, with its notes."""
 
     name: str
     rounds: Rounds = field(default_factory=list)

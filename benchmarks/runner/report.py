@@ -1,4 +1,4 @@
-"""Writes the table and the picture."""
+"""Writes the table and the chart."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The lines of the table, from what was measured."""
+"""The rows of the table."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

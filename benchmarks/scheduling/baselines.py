@@ -54,7 +54,7 @@ class Baseline(ABC):
         return None
 
     def eta(self, now: float, request: RequestId) -> Eta | None:
-        """These have no estimates."""
+        """Baselines have no estimates."""
         del now, request
         return None
 

@@ -131,7 +131,7 @@ class WarmWaitBench(DecisionBench):
         self._next()
 
     def _requested_models(self, random: Random) -> Iterator[str]:
-        """As many of each as are served, so that every GPU has work."""
+        """As many requests of each model as start, so that every GPU has work."""
         del random
         return cycle(_models())
 

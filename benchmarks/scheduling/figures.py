@@ -65,7 +65,7 @@ def offered_load(records: Sequence[RequestRecord], gpus: int) -> float:
 
 
 def jain(shares: Sequence[float]) -> float:
-    """Jain's index: 1 when all have the same, 1/n when one has everything."""
+    """Jain's index: 1 when all are equal, 1/n when one has all."""
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
 

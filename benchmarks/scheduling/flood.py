@@ -1,4 +1,4 @@
-"""One user floods a tier: what the other users of the tier get."""
+"""One user floods a tier: waits and GPU time of the other users."""
 
 from collections import defaultdict
 from collections.abc import Sequence

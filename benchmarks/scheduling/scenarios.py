@@ -1,4 +1,4 @@
-"""What is simulated: three regions of GPUs, and arrivals that keep them as busy as required."""
+"""The scenarios: three regions of GPUs, and arrivals with the required load."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Scenario:
     arrivals: list[Arrival]
 
     def at_load(self, load: float, make: Callable[[Topology], PolicyUnderTest]) -> "Scenario":
-        """The same requests, arriving so fast that this policy uses this share of the GPU time."""
+        """The same requests at a rate at which this policy uses this share of the GPU time."""
         arrivals = self.arrivals
         for _ in range(_ROUNDS):
             records = Simulator(self.topology, make(self.topology)).run(arrivals)

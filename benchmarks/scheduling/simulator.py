@@ -52,7 +52,7 @@ class Simulator:
         self._started: list[RequestRecord] = []
 
     def run(self, arrivals: Sequence[Arrival]) -> list[RequestRecord]:
-        """Everything arrives, everything runs to its end; in the order of the starts."""
+        """Run all arrivals to their end; returns them in the order of the starts."""
         for number, arrival in enumerate(arrivals, start=1):
             self._run_until(arrival.arrival_s)
             self._arrive(RequestId(f"r{number}"), arrival)

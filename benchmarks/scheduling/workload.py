@@ -77,7 +77,7 @@ def poisson(rate: float, seconds: float, seed: int) -> Iterator[float]:
 
 
 def bursty(rate: float, seconds: float, seed: int) -> Iterator[float]:
-    """Quiet at a third of the rate for about three minutes, then four times as much for about one."""
+    """A third of the rate for about three minutes, then four times as much for about one."""
     generator = random.Random(seed)
     now, quiet, until = 0.0, True, generator.expovariate(1 / 165)
     while now < seconds:

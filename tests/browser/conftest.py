@@ -138,7 +138,7 @@ def key(stack_admin: StackAdmin, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def portal_alone() -> Iterator[str]:
-    """The address of the portal's files without any API admin them."""
+    """The address of the portal without an API behind it."""
     server = uvicorn.Server(uvicorn.Config(portal_app(), port=0, log_level="warning", lifespan="off"))
     with _serving(server):
         port = server.servers[0].sockets[0].getsockname()[1]

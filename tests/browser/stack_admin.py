@@ -1,4 +1,4 @@
-"""The stack admin the portal, used by tests: users, simulated GPUs, jobs over HTTP."""
+"""Administration of the stack under test: users, simulated GPUs, jobs over HTTP."""
 
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ def matrix(*models: str, regions: tuple[str, ...] = ("US",), name: str = "a comp
 
 
 class StackAdmin:
-    """The stack from admin: users, simulated GPUs, jobs by HTTP."""
+    """Users, simulated GPUs and jobs of a running stack, over HTTP."""
 
     def __init__(self, stack: RunningStack) -> None:
         self.stack = stack

@@ -1,4 +1,4 @@
-"""Accounts for every job and every run on a GPU after the dust has settled."""
+"""Accounts for every job and every GPU run when nothing is live any more."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from tests.fixtures.waiting import until
 
 
 async def settle(system: System) -> None:
-    """Wait until nothing is live any more, in Postgres and in Redis: as long as it goes on, we wait."""
+    """Wait until no job is live in Postgres and no message is in Redis, while there is progress."""
     while live := await _live_jobs(system):
         await until(partial(_fewer_live, system, live), f"one of {live} live jobs ends")
     await until(lambda: _redis_is_empty(system), "Redis holds no message and no counter")
 
 
 async def check(system: System, load: Load) -> None:
-    """Submitted = completed + cancelled, each once; no counter is left over; no result without its run."""
+    """Submitted = completed + cancelled, each once; all counters are zero; every result has its run."""
     states = await _states(system, load)
     accepted = [decode_job_id(job) for job in load.accepted]
     assert len(set(accepted)) == len(accepted) == len(states), "a submission was lost, or stored twice"
@@ -91,7 +91,7 @@ async def _limits_were_kept(system: System) -> None:
 
 
 def _overlap(call: Call, other: Call) -> bool:
-    """Whether the other one had a slot of the same GPU when this one came."""
+    """Whether the other call had a slot of the same GPU when this one arrived."""
     ended = other["ended"]
     return bool(
         call["pid"] == other["pid"]

@@ -1,4 +1,4 @@
-"""Says how to see the same chaos again."""
+"""Prints how to repeat a run."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What can go wrong, each as it happens in life: something dies or stands still, and comes back."""
+"""Faults: a process dies or freezes, and is restored."""
 
 import asyncio
 import random
@@ -21,12 +21,12 @@ def kill(*names: str) -> Fault:
 
 
 def _needs_others(name: str) -> bool:
-    """A part is started when it is ready, which it is when its servers are."""
+    """A process is ready only when its servers are."""
     return name not in ("postgres", "redis")
 
 
-def stand_still(name: str, seconds: float) -> Fault:
-    """The moment of a fault is part of it: these pauses are what happens, not a wait for something."""
+def frozen_for(name: str, seconds: float) -> Fault:
+    """The duration of the fault itself, not a wait for a condition."""
 
     async def fault(system: System) -> None:
         system.freeze(name)
@@ -75,12 +75,12 @@ SCENARIOS: dict[str, Fault] = {
     "redis killed": kill("redis"),
     "redis flushed": flush_redis,
     "redis restarted": restart_redis,
-    "redis stands still": stand_still("redis", 10.0),
+    "redis stands still": frozen_for("redis", 10.0),
     "postgres restarted": restart_postgres,
     "postgres killed": kill("postgres"),
-    "postgres stands still": stand_still("postgres", 8.0),
-    "worker frozen past its lease": stand_still("worker-1", LEASE_S * 2),
-    "router frozen past its lease": stand_still("router", SLOT_LEASE_S * 2),
+    "postgres stands still": frozen_for("postgres", 8.0),
+    "worker frozen past its lease": frozen_for("worker-1", LEASE_S * 2),
+    "router frozen past its lease": frozen_for("router", SLOT_LEASE_S * 2),
     "router without redis": router_without_redis,
 }
 
@@ -90,7 +90,7 @@ def any_two_parts(rng: random.Random) -> Fault:
 
 
 async def strike(system: System, faults: list[Fault], rng: random.Random, *, within_s: float) -> None:
-    """One fault after another, at random moments."""
+    """Faults in sequence at random times."""
     for fault in faults:
         await asyncio.sleep(rng.uniform(0.2, within_s))
         await fault(system)

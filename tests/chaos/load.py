@@ -1,4 +1,4 @@
-"""Users who submit jobs of every kind and do not give up while the system is away."""
+"""Users who submit jobs of every kind and retry while the system is unavailable."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ class Load:
     keys: list[str] = field(default_factory=list)
 
     async def enroll(self) -> None:
-        """Users of a tier without limits: this is about durability."""
+        """Users of a tier without limits."""
         async with self._http() as http:
             for number in range(USERS):
                 new = {"name": f"{self.name}-{number}", "tier": "admin"}
@@ -36,7 +36,7 @@ class Load:
                 self.keys.append(made.raise_for_status().json()["key"])
 
     async def submit(self, count: int) -> None:
-        """All of them, a few at a time; returns when each has been accepted."""
+        """Submit all, a few concurrently; returns when each has been accepted."""
         rng = random.Random(self.seed)
         bodies = [_job(rng, number) for number in range(count)]
         async with self._http() as http, asyncio.TaskGroup() as group:
@@ -65,7 +65,7 @@ class Load:
             return
 
     async def _cancel(self, http: httpx.AsyncClient, key: str, job_id: str) -> None:
-        """Once: whether it was heard is known only when the answer says so."""
+        """Sent once: only a response shows whether it was received."""
         try:
             answer = await http.post(
                 f"/api/v1/jobs/{job_id}/cancel", headers={"Authorization": f"Bearer {key}"}

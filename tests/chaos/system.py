@@ -1,4 +1,4 @@
-"""The whole system with two routers and every role in a process of its own, so that each can die alone."""
+"""The whole system with two routers and one process per role, so that each can be killed alone."""
 
 import os
 import signal
@@ -63,7 +63,7 @@ class System:
         return process.url
 
     async def spread(self) -> None:
-        """A second router, and one process a role in the place of the runner that plays all of them."""
+        """A second router, and one process per role instead of the runner with all roles."""
         runner, router = self._stack.processes.pop("runner"), self._stack.processes["router"]
         del self.processes["runner"]
         await runner.stop()
@@ -80,7 +80,7 @@ class System:
     async def _add(
         self, name: str, module: str, like: ServiceProcess, port_setting: str, *role: str, **more: str
     ) -> ServiceProcess:
-        """One more process with the environment of another, on a port of its own."""
+        """Another process with the same environment and its own port."""
         port = choose_port(0, component=name, setting="")
         environment = {**like.child.spec.environment, port_setting: str(port), **more}
         spec = ProcessSpec(name, module, environment, role, f"http://127.0.0.1:{port}")
@@ -109,7 +109,7 @@ class System:
         await self.processes[name].start()
 
     def freeze(self, name: str) -> None:
-        """With all its children: a Postgres whose backends go on does not stand still."""
+        """With all its children, because backends of Postgres are processes."""
         self._frozen_at[name] = time.monotonic()
         self._signal(name, signal.SIGSTOP)
 
@@ -140,7 +140,7 @@ class System:
         return Redis.from_url(self._stack.servers.redis_url, decode_responses=True)
 
     def begin(self) -> None:
-        """What happened before is not to be accounted for again."""
+        """Earlier events are not accounted for again."""
         self.killed.clear()
         self._disturbed = 0
 

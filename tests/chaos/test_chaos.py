@@ -1,4 +1,4 @@
-"""Parts die at random moments under load, and every job is accounted for."""
+"""Processes die at random times under load, and every job is accounted for."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ async def survive(
 @pytest.mark.stack
 @pytest.mark.timeout(480)
 async def test_no_job_is_lost_or_run_twice_when_any_process_dies(system: System) -> None:
-    """The short version, in one load: everything but the routers, whose memory may be lost, dies once."""
+    """The short version: under one load each process except the routers is killed once."""
     chosen = ["worker killed", "relay killed", "redis flushed", "api killed", "postgres killed"]
     rng = random.Random(SEED)
     rng.shuffle(chosen)
@@ -62,7 +62,7 @@ async def test_no_job_is_lost_when_the_router_forgets_and_a_worker_freezes(syste
 @pytest.mark.stack
 @pytest.mark.timeout(480)
 async def test_no_job_is_lost_when_one_of_two_routers_is_killed(system: System) -> None:
-    """The other goes on with its own runs and takes what the dead one had; their cap holds throughout."""
+    """The other router continues its runs and takes over the requests; the cap holds throughout."""
     await survive(system, [SCENARIOS["one of two routers killed"]], jobs=50, seed=SEED + 2)
 
 

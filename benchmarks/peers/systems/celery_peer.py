@@ -39,7 +39,7 @@ def command(pool: str, concurrency: int) -> list[str]:
 
 
 class CeleryPeer:
-    """The worker is Celery's own command, as it is run by its users."""
+    """The worker is Celery's command, as users start it."""
 
     def __init__(self) -> None:
         self._redis: Any = Redis.from_url(os.environ["REDIS_URL"])

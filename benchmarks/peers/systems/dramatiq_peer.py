@@ -33,7 +33,7 @@ noop = dramatiq.actor(body, actor_name="noop", broker=broker, store_results=True
 
 
 class DramatiqPeer:
-    """The worker is Dramatiq's own command, as it is run by its users."""
+    """The worker is Dramatiq's command, as users start it."""
 
     def __init__(self) -> None:
         self._redis = Redis.from_url(os.environ["REDIS_URL"])

@@ -19,7 +19,7 @@ def noop(sent: float = 0.0) -> None:
 
 
 class NotingWorker(rq.SimpleWorker):
-    """Runs jobs in its own process, and notes when the first one starts."""
+    """Runs jobs in its own process, and records when the first one starts."""
 
     def perform_job(self, *arguments: object, **named: object) -> bool:
         progress.body()

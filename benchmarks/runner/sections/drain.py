@@ -1,4 +1,4 @@
-"""How fast a filled queue is worked off when the work itself takes no time."""
+"""The rate of draining a filled queue of empty jobs."""
 
 from collections.abc import Mapping
 from random import Random
@@ -80,7 +80,7 @@ async def _best(
 async def _try(
     servers: SharedServers, plan: Plan, entry: Entry, variant: Mapping[str, Any], section: Section
 ) -> Drained | None:
-    """A peer that fails is left out of the round, and the report says so."""
+    """A peer that fails is left out of the round and named in the report."""
     try:
         return await drain(servers, entry, variant, plan.jobs(entry.jobs))
     except MeasurementError as error:

@@ -1,4 +1,4 @@
-"""What a claim costs with little and with much waiting, and what a waiting job costs."""
+"""The cost of a claim by the depth of the queue, and the memory of a waiting job."""
 
 from contextlib import AsyncExitStack
 

@@ -1,4 +1,4 @@
-"""How soon a job's body runs on an idle system."""
+"""The delay until a job's body runs on an idle system."""
 
 from benchmarks.harness.entry import Entry
 from benchmarks.harness.process import MeasurementError

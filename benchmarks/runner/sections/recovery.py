@@ -1,4 +1,4 @@
-"""How long Redis emptied, or a worker killed, is felt."""
+"""The time to recover from an emptied Redis and from a killed worker."""
 
 import asyncio
 
@@ -53,7 +53,7 @@ async def _flush(servers: SharedServers, live: int) -> float:
 
 
 async def _kill(servers: SharedServers, plan: Plan, seed: int, section: Section) -> dict[str, float]:
-    """All at once: they mostly wait, and so all of them meet the same moment."""
+    """All systems concurrently, because they mostly wait."""
     entries = {BEACON: of_beacon("recovery")}
     entries |= {peer.name: peer for peer in plan.others() if peer.name == "pgqueuer"}
     found = await asyncio.gather(

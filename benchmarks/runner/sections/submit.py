@@ -1,4 +1,4 @@
-"""Submission over HTTP against the app that only echoes, and in batches against bare inserts."""
+"""Submission over HTTP compared with the echo app, and in batches with bare inserts."""
 
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.harness.servers import SharedServers

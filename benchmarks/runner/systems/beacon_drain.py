@@ -1,4 +1,4 @@
-"""Beacon's worker on a filled queue: real queue, real store, real loops; only the router answers at once."""
+"""Beacon's worker on a filled queue: everything is real except a router that answers at once."""
 
 import asyncio
 import os
@@ -19,13 +19,13 @@ from benchmarks.harness.system import Progress, options, run
 from benchmarks.runner.systems.instant import InstantRouter
 from benchmarks.runner.systems.shipped import Filler, new_users, open_database, open_transport, wide_config
 
-CONNECTIONS = 4  # open before the drain begins, as pgqueuer's are
+CONNECTIONS = 4  # opened before the drain, as pgqueuer's are
 NOTHING = "SELECT 1"
 COMPLETED = "SELECT count(*) FROM jobs j JOIN executions e ON e.job_id = j.id WHERE j.state = 'completed'"
 
 
 class CountingClaims:
-    """The store, and a count of what it has recorded."""
+    """The store, with a count of its recorded jobs."""
 
     def __init__(self, claims: PostgresClaims, progress: Progress) -> None:
         self._claims = claims
@@ -100,5 +100,5 @@ class BeaconDrain:
 
 if __name__ == "__main__":
     os.environ.setdefault("BEACON_LOG_LEVEL", "warning")
-    tune_gc()  # as the runner's own process does
+    tune_gc()  # as the runner's process does
     run(BeaconDrain, lambda: None)

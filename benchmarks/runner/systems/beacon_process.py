@@ -29,7 +29,7 @@ from benchmarks.runner.systems.shipped import shipped_config, wide_config
 
 
 def body(prompt: str) -> None:
-    """A prompt that is a number is the moment it was sent."""
+    """A numeric prompt is the time when it was sent."""
     if prompt[0].isdigit():
         arrived(float(prompt))
 

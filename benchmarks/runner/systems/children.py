@@ -1,4 +1,4 @@
-"""Server processes of a system: they live in its process group and end with it."""
+"""Server processes of a system, which end with its process group."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The limit of HTTP: a FastAPI app on the same server that only validates a submission and echoes it."""
+"""The limit of HTTP: a FastAPI app on the same server that validates a submission and echoes it."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How claims and memory grow with what waits: a queue of a given depth, held at it."""
+"""The cost of claims and memory by the depth of the queue, which is kept constant."""
 
 import time
 from typing import Any
@@ -42,7 +42,7 @@ class Growth:
         await self._filler.publish()
 
     async def claim(self, rounds: int) -> dict[str, float]:
-        """The seconds that one claim takes in Redis and in Postgres; the depth is then what it was before."""
+        """The seconds of one claim in Redis and in Postgres; the depth is restored."""
         taken: list[Message] = []
         redis_s = postgres_s = 0.0
         for _ in range(rounds):
@@ -62,7 +62,7 @@ class Growth:
         return {"redis": redis_s / rounds, "postgres": postgres_s / rounds}
 
     async def memory(self, count: int) -> dict[str, Any]:
-        """Bytes per waiting job, besides what the user sent."""
+        """Bytes per waiting job, without the user's input."""
         await self._database.execute("VACUUM outbox")
         sizes = await self._database.fetchrow(SIZES)
         if sizes is None:

@@ -1,4 +1,4 @@
-"""Submission over HTTP: to Beacon's API, or to the app that only echoes."""
+"""Submission over HTTP: to Beacon's API, or to the echo app."""
 
 import json
 import time
@@ -45,17 +45,17 @@ class Http:
         await self._load(repeat(json.dumps(job("x")).encode(), WARM_UP), 8)
 
     async def submit(self, count: int, in_flight: int) -> float:
-        """Requests a second, one job each."""
+        """Requests per second, one job each."""
         return count / await self._load(repeat(json.dumps(job("x")).encode(), count), in_flight)
 
     async def submit_batches(self, count: int, in_flight: int, size: int) -> float:
-        """Jobs a second, so many in each request."""
+        """Jobs per second, so many in each request."""
         body = json.dumps({"jobs": [job("x")] * size}).encode()
         seconds = await self._load(repeat(body, count // size), in_flight, f"{PATH}/batch")
         return count / seconds
 
     async def submit_recorded(self, count: int, in_flight: int) -> float:
-        """Jobs a second, from the first request until the last result is recorded."""
+        """Jobs per second, from the first request until the last result is recorded."""
         started = time.monotonic()
         await self._load(repeat(json.dumps(job("x")).encode(), count), in_flight)
         await until(self._nothing_left, 0.005)
@@ -69,7 +69,7 @@ class Http:
         return not await self._database.fetchval(UNFINISHED)
 
     async def pickup(self, count: int) -> list[float]:
-        """Over one connection that stays open, as those of the peers to their servers do."""
+        """Over one kept-alive connection, as the peers use for their servers."""
 
         async def send(sent: float) -> None:
             body = json.dumps(job(repr(sent))).encode()

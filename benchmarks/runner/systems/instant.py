@@ -1,4 +1,4 @@
-"""A router that answers at once: what remains is the runner's own cost."""
+"""A router that answers at once, so that only the runner's cost is measured."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ OUTPUT = {"text": "done"}
 
 
 class InstantRouter:
-    """The `Router` port without network and GPU; `body` is called with the prompt of each execution."""
+    """The port `InferencePort` without network and GPU; `body` is called with each prompt."""
 
     def __init__(self, body: Callable[[str], None]) -> None:
         self._body = body
@@ -34,11 +34,11 @@ class InstantRouter:
         )
 
     async def cancel(self, request_id: str, region: str) -> None:
-        """Nothing ever runs long enough."""
+        """No run is long enough to be cancelled."""
 
 
 class HangingRouter:
-    """The `Router` port with executions that never end, so that a worker can be killed during one."""
+    """The port `InferencePort` with executions that never end, so that a worker can be killed during one."""
 
     def __init__(self, body: Callable[[str], None]) -> None:
         self._body = body

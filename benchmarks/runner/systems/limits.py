@@ -1,4 +1,4 @@
-"""The bare resources: what Postgres and Redis give to a loop that does nothing else."""
+"""The bare resources: Postgres and Redis in a loop that does nothing else."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ def statements() -> dict[str, str]:
 
 
 class Limits:
-    """Each method answers with operations a second."""
+    """Each method returns operations per second."""
 
     def __init__(self) -> None:
         self._sql = statements()
@@ -41,7 +41,7 @@ class Limits:
         await self._pool.execute(self._sql["tables"])
 
     async def insert_one(self, count: int, connections: int) -> float:
-        """One job a statement."""
+        """One job per statement."""
         statement = self._sql["insert_one"]
 
         async def insert(connection: Any) -> None:
@@ -50,7 +50,7 @@ class Limits:
         return await self._rate(count, connections, insert)
 
     async def insert_many(self, count: int, connections: int) -> float:
-        """A hundred jobs a statement."""
+        """A hundred jobs per statement."""
 
         async def insert(connection: Any) -> None:
             await self._insert(connection, [new_uuid() for _ in range(BATCH)])
@@ -58,7 +58,7 @@ class Limits:
         return BATCH * await self._rate(count // BATCH, connections, insert)
 
     async def record_many(self, count: int, connections: int) -> float:
-        """A hundred results a statement."""
+        """A hundred results per statement."""
         ids = [new_uuid() for _ in range(count)]
         batches = [ids[start : start + BATCH] for start in range(0, count, BATCH)]
         async with self._pool.acquire() as connection:
@@ -72,7 +72,7 @@ class Limits:
         return BATCH * await self._rate(len(batches), connections, record)
 
     async def redis_queue(self, count: int) -> float:
-        """A hundred messages a step: push, claim by a script, acknowledge."""
+        """A hundred messages per step: push, claim by a script, acknowledge."""
         claim = self._redis.register_script((_HERE / "lua" / "bare_claim.lua").read_text(encoding="utf-8"))
         messages = [[new_uuid().hex for _ in range(BATCH)] for _ in range(count // BATCH)]
         started = time.monotonic()

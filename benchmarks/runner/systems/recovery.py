@@ -1,4 +1,4 @@
-"""What an outage costs: Redis emptied under many live jobs, and a worker killed in the middle of one."""
+"""Recovery: Redis emptied with many live jobs, and a worker killed during a job."""
 
 import time
 
@@ -24,7 +24,7 @@ ACCOUNT = (
 
 
 class Recovery:
-    """With the shipped settings: relay and workers are processes of their own."""
+    """With the shipped settings; relay and workers are separate processes."""
 
     _database: Database
     _transport: Transport
@@ -43,14 +43,14 @@ class Recovery:
         await self._until_live(count)
 
     async def flushed(self, count: int) -> float:
-        """Empty Redis; the seconds until every live job is back."""
+        """Empty Redis; the seconds until every live job is restored."""
         emptied = time.monotonic()
         await self._transport.redis.flushdb()
         await self._until_live(count)
         return time.monotonic() - emptied
 
     async def account(self, count: int) -> dict[str, int]:
-        """Let a worker run all of it: nothing may be lost, nothing claimed or recorded twice."""
+        """Let a worker run all jobs: none may be lost, claimed twice or recorded twice."""
         await start(PROCESS, "worker", "wide")
         await until(lambda: self._completed(count), 0.2)
         row = await self._database.fetchrow(ACCOUNT)

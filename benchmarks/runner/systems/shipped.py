@@ -1,4 +1,4 @@
-"""What Beacon's systems share: configuration, users, and a filled queue made by Beacon's own parts."""
+"""Shared by Beacon's systems: configuration, users, and a queue filled by Beacon's code."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def shipped_config(changes: dict[str, dict[str, Any]] | None = None) -> BeaconCo
 
 
 def wide_config(slots: int, claim_batch: int) -> BeaconConfig:
-    """Three pools, as shipped, with many slots: the shipped 13 are for work that takes seconds."""
+    """Three pools as shipped, with many slots: the shipped 13 are for jobs of seconds."""
     config = shipped_config({"runner": {"claim_batch": claim_batch}})
     wide = {"slots": slots // len(config.pools), "classes": list(JobClass)}
     pools = {name: pool.model_copy(update=wide) for name, pool in config.pools.items()}
@@ -54,7 +54,7 @@ def open_database(size: int = 6) -> Database:
 
 
 class Filler:
-    """Puts jobs where the API and the publisher put them, by the same code."""
+    """Submits and publishes jobs by the code of the API and the publisher."""
 
     def __init__(self, config: BeaconConfig, database: Database, transport: Transport) -> None:
         self._config = config
@@ -64,7 +64,7 @@ class Filler:
         self._admin = transport.queue_admin
 
     async def submit(self, count: int, users: Sequence[UserId], prompt: str = "x") -> None:
-        """So many jobs, the users in turn."""
+        """Submit so many jobs, users round-robin."""
         for start in range(0, count, CHUNK):
             size = min(CHUNK, count - start)
             await self._submissions.submit(
@@ -72,17 +72,17 @@ class Filler:
             )
 
     async def submit_batch(self, count: int, user: UserId, prompt: str) -> None:
-        """So many jobs of one user as one batch, which stays in one lane."""
+        """Submit so many jobs of one user as one batch, which stays in one lane."""
         jobs = [self.job(user, prompt)._replace(id=job_id, batch=True) for job_id in new_job_ids(count)]
         for start in range(0, count, CHUNK):
             await self._submissions.submit(jobs[start : start + CHUNK])
 
     async def submit_each(self, prompts: Mapping[UserId, str]) -> None:
-        """One job of each user, all at the same moment."""
+        """Submit one job of each user concurrently."""
         await self._submissions.submit([self.job(user, prompt) for user, prompt in prompts.items()])
 
     async def publish(self) -> None:
-        """Everything in the outbox goes to Redis, which a relay has opened before."""
+        """Publish the whole outbox to Redis, as a relay does."""
         await self._admin.open()
         while (await self._publisher.run_once()).count:
             pass

@@ -1,4 +1,4 @@
-"""The README's first steps, word by word: what it tells people to type works."""
+"""The commands of the README's first steps work as written."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ STARTS_IT = "make up"
 
 
 def blocks() -> list[tuple[str, str]]:
-    """The code under «A first job», in order, without the line that starts the system."""
+    """The code blocks under «A first job», without the line that starts the system."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme.split("## A first job")[1].split("\n## ")[0]
     return [(kind, code) for kind, code in BLOCK.findall(section) if not code.startswith(STARTS_IT)]
@@ -42,7 +42,7 @@ def test_the_first_steps_work(stack: RunningStack, tmp_path: Path) -> None:
 
 
 def here(code: str, stack: RunningStack) -> str:
-    """The same on this test's ports and home."""
+    """The block with the ports and the home of this test."""
     found = stack.credentials
     places = {
         "http://127.0.0.1:8000": found.runner_url,

@@ -1,4 +1,4 @@
-"""`make up` and `make demo` as the person at the terminal meets them."""
+"""`make up` and `make demo` on a terminal."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ class Up:
         return {file.stem: int(file.read_text(encoding="ascii")) for file in files}
 
     async def ready(self) -> None:
-        """By the lock file: credentials may be those of a run that was killed."""
+        """By the lock file, because the credentials can be those of a killed run."""
         await until(lambda: self._serves() or self.process.returncode is not None, "it serves")
         assert self.process.returncode is None, await self.output() + self._logs()
 

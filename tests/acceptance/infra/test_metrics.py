@@ -1,4 +1,4 @@
-"""What dashboards, alarms and scaling ask for is what the running system tells."""
+"""Dashboards, alerts and scaling query metrics that the running system exposes."""
 
 import json
 import re

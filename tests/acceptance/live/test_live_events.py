@@ -1,4 +1,4 @@
-"""Events as they happen, over both doors, on the whole system: who comes late misses nothing."""
+"""Live events over server-sent events and WebSockets on the whole system, replayed for late clients."""
 
 import asyncio
 import json
@@ -49,8 +49,8 @@ def socket_url(stack: RunningStack, job: str, query: str) -> str:
 async def receive_all(url: str) -> tuple[list[dict[str, Any]], int | None, str | None]:
     """All events until the server closes, and how it closed."""
     async with asyncio.timeout(PATIENCE_S), connect(url) as socket:
-        heard = [json.loads(message) async for message in socket]
-        return heard, socket.close_code, socket.close_reason
+        events = [json.loads(message) async for message in socket]
+        return events, socket.close_code, socket.close_reason
 
 
 async def test_a_websocket_receives_all_events_of_a_job(stack: RunningStack, http: httpx.AsyncClient) -> None:
@@ -118,7 +118,7 @@ async def test_a_ticket_is_for_one_job(stack: RunningStack, http: httpx.AsyncCli
 
 
 async def test_a_ticket_expires_within_half_a_minute(stack: RunningStack, http: httpx.AsyncClient) -> None:
-    """Redis forgets it by itself; here its time is made to pass at once."""
+    """Redis expires it; here its lifetime is shortened."""
     job = await submit(http)
     late = await ticket(http, job)
     async with Redis.from_url(stack.redis_url) as redis:

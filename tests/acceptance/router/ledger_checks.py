@@ -1,4 +1,4 @@
-"""What the ledgers of simulated GPUs prove when they are laid side by side."""
+"""Checks over the ledgers of several simulated GPUs."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ Call = dict[str, Any]
 
 
 async def merged(*gpus: Gpusim) -> list[Call]:
-    """All calls that held a slot, by the moment they came."""
+    """All calls that held a slot, by arrival."""
     calls = [call for gpu in gpus for call in await gpu.ledger() if call["outcome"] != "refused"]
     return sorted(calls, key=lambda call: call["arrived"])
 

@@ -1,4 +1,4 @@
-"""Regions that die and come back, retries that move, cancellations that free a slot at once."""
+"""Regions that die and are restored, retries in other regions, cancellations that free a slot at once."""
 
 import asyncio
 from contextlib import AsyncExitStack

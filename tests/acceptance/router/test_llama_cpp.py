@@ -1,4 +1,4 @@
-"""Beacon in front of a backend that is not ours: a llama.cpp server, through OpenAI's own client."""
+"""Beacon in front of a llama.cpp server, through OpenAI's client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

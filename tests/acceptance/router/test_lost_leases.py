@@ -32,7 +32,7 @@ class Pair:
         self.proxy = proxy
 
     async def fill(self) -> None:
-        """The first router uses the whole cap; the other has as much work waiting."""
+        """The first router uses the whole cap; the other router has as many waiting requests."""
         for number in range(CAP):
             await self.proxied.ask(f"first-{number}", prefer="respond-async")
         await self.gpu.wait_running(CAP)
@@ -140,7 +140,7 @@ async def test_runs_longer_than_the_lease_keep_their_capacity(pair: Pair) -> Non
 
 
 async def test_an_emptied_redis_grants_nothing_that_is_in_use(pair: Pair, redis_url: str) -> None:
-    """The holder is silent for most of its lease after the flush, which is no reason to lose it."""
+    """The holder sends nothing for most of its lease after the flush and keeps its slots."""
     await pair.fill()
 
     pair.proxied.process.send(signal.SIGSTOP)

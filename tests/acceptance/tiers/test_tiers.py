@@ -17,7 +17,7 @@ STEPS = {"prompt_enhancer": 5, "fast_chat_llm": 4, "image_gen": 1, "model_3d_gen
 
 
 async def test_pipelines_run_step_by_step_within_the_limit_of_each_step(users: UserFactory) -> None:
-    """Limits 5, 4, 1, 1 hold, each step sees the results before it, and waiting is no failure."""
+    """Limits 5, 4, 1, 1 hold, each step gets earlier results, and waiting is no failure."""
     john = await users.new("creator")
     jobs = [await john.submit(CITY) for _ in range(8)]
     done = await asyncio.gather(*(john.done(job) for job in jobs))
@@ -139,7 +139,7 @@ async def test_a_cancel_is_refunded_at_the_router_and_not_on_the_gpu(
 
 
 async def test_a_bulk_submission_does_not_block_other_users(users: UserFactory) -> None:
-    """With two hundred waiting jobs of one user, the job of another user starts second."""
+    """With 200 waiting jobs of one user, the job of another user starts second."""
     bulk, anna = await users.new("admin"), await users.new("admin")
     await users.hold("music")
     sent = (await bulk.ask("POST", "/api/v1/jobs/batch", {"jobs": [SONG] * 200})).json()["jobs"]
@@ -184,7 +184,7 @@ async def test_flux_and_sdxl_run_concurrently_and_each_in_order(users: UserFacto
 async def test_a_failed_job_is_retried_three_times_and_then_by_its_user(
     users: UserFactory,
 ) -> None:
-    """Main queue, retry queue, dead dead_letters; then the retry button."""
+    """Main queue, retry queue, dead letters; then the retry by the user."""
     john, operator = await users.new("creator"), users.operator
     await users.fault(kind="error", model="audio", status=503, next=4)
     job_id = await john.submit(picture("audio"))
@@ -208,7 +208,7 @@ async def test_a_failed_job_is_retried_three_times_and_then_by_its_user(
 
 
 async def test_a_step_without_capacity_reports_that_it_waits(users: UserFactory) -> None:
-    """Image generation has a limit of one: the second job reports that it waits, and nothing fails."""
+    """Image generation has a limit of one: the second job reports that it waits and does not fail."""
     john = await users.new("creator")
     await users.hold("image_gen")
     first = await john.submit(CITY)

@@ -1,4 +1,4 @@
-"""The timelines of the documents that Beacon comes from, second by second, in virtual time."""
+"""The timelines of the systems that Beacon replaces, second by second, in virtual time."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ FREE, ADMIN = TIERS.index("free"), TIERS.index("admin")
 
 
 def image_service() -> Topology:
-    """Flux and SDXL beside each other, each one at a time."""
+    """Flux and SDXL run concurrently, one request each."""
     names = ("flux", "sdxl")
     models = tuple(ModelSpec(name, expected_load_s=0, expected_run_s=15, exclusive=True) for name in names)
     backends = tuple(BackendSpec(f"{name}-gpu", "US", frozenset({name}), slots=10) for name in names)
@@ -43,14 +43,14 @@ def arrivals(model: str, *moments: float, tier: str = "free", run_s: float = 15.
 
 
 def starts(topology: Topology, *arrivals: Arrival) -> list[float]:
-    """When each began, in the order of the arrivals given."""
+    """The start of each arrival, in the given order."""
     records = Simulator(topology, Scheduler(topology)).run(sorted(arrivals, key=lambda one: one.arrival_s))
     began = {id(record.arrival): record.started_s for record in records}
     return [began[id(arrival)] for arrival in arrivals]
 
 
 class SchedulerDriver:
-    """A scheduler whose runs end when the test says so."""
+    """A scheduler whose runs end when the test ends them."""
 
     def __init__(self, topology: Topology) -> None:
         self.scheduler = Scheduler(topology)
@@ -76,7 +76,7 @@ class SchedulerDriver:
         ]
 
     def over(self, name: str, outcome: Outcome = Outcome.COMPLETED) -> list[tuple[str, Reason]]:
-        """A run ends; what begins then."""
+        """End a run; returns what starts then."""
         self.scheduler.finished(self.now, RequestId(name), outcome, load_s=None, run_s=10.0)
         return self.started()
 
@@ -89,7 +89,7 @@ def test_requests_of_a_model_run_in_order_of_arrival() -> None:
 
 
 def test_exclusive_models_do_not_wait_for_each_other() -> None:
-    """Flux-A, SDXL-B, Flux-C, SDXL-D: C waits for A and never for B."""
+    """Flux-A, SDXL-B, Flux-C, SDXL-D: C waits for A, not for B."""
     flux, sdxl = arrivals("flux", 0, 2, run_s=10), arrivals("sdxl", 1, 3, run_s=15)
     assert starts(image_service(), *flux, *sdxl) == [0, 10, 1, 16]
 

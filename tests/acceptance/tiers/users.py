@@ -1,4 +1,4 @@
-"""Users of every tier, and what they do over HTTP."""
+"""Users of every tier and their requests."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,7 +40,7 @@ class Person:
         return [event["type"] for event in page["events"]]
 
     async def done(self, job_id: str) -> Any:
-        """The job when it has ended."""
+        """Wait until the job has ended."""
 
         async def over() -> Any:
             job = await self.job(job_id)
@@ -49,7 +49,7 @@ class Person:
         return await until(over, f"{job_id} is over")
 
     async def when(self, job_id: str, **wanted: Any) -> Any:
-        """The job when these fields of it are so."""
+        """Wait until the job has these fields."""
 
         async def so() -> Any:
             job = await self.job(job_id)
@@ -58,16 +58,16 @@ class Person:
         return await until(so, f"{job_id} has {wanted}")
 
     async def waits_at_router(self, job_id: str) -> Any:
-        """The job, while it waits there."""
+        """The job if it waits at the router."""
         job = await self.job(job_id)
         return job if job["status"] == "processing" and job["position"] is not None else None
 
     async def runs(self, job_id: str, stage: int = 0) -> Any:
-        """The job when something of that stage is on a GPU."""
+        """Wait until an execution of the stage is on a GPU."""
         return await self.when(job_id, status="processing", stage=stage, position=None, estimated_wait_s=0.0)
 
     async def stands_at(self, job_id: str, position: int, stage: int = 0) -> Any:
-        """The job when it waits at the router, in that place."""
+        """Wait until it is at this position of the router."""
         return await self.when(job_id, status="processing", stage=stage, position=position)
 
 
@@ -93,11 +93,11 @@ class UserFactory:
         answer.raise_for_status()
 
     async def hold(self, model: str) -> None:
-        """Runs of the model in US go on until they are released."""
+        """Runs of the model in US do not end until they are released."""
         await self.fault(kind="hold", model=model)
 
     async def release(self, most: int | None = None) -> None:
-        """Held runs end well: the oldest few, or all of them and those to come."""
+        """Held runs complete: the oldest few, or all, also later ones."""
         params = {} if most is None else {"most": most}
         answer = await self.http.post(f"{self.stack.url('gpusim-us')}/control/release", params=params)
         answer.raise_for_status()
@@ -119,6 +119,6 @@ class UserFactory:
         await until(so, f"the workers have {jobs} jobs")
 
     async def calls(self, **filters: Any) -> list[dict[str, Any]]:
-        """What the GPUs of US have seen, without what they refused."""
+        """The calls that the GPUs of US accepted."""
         answer = await self.http.get(f"{self.stack.url('gpusim-us')}/control/ledger", params=filters)
         return [call for call in answer.json()["calls"] if call["outcome"] != "refused"]

@@ -78,7 +78,7 @@ async def redis_harness(url: str) -> AsyncIterator[RedisHarness]:
 
 
 class Inbox:
-    """The events that one process received."""
+    """Records the events of one process."""
 
     def __init__(self) -> None:
         self.news: list[LimitEvent] = []
@@ -103,5 +103,5 @@ async def _connected(limiter: RedisLimiter) -> bool:
 
 
 async def status_of(limiter: SlotLimiter, token: Token, limit: SharedLimit = GPU) -> TokenStatus:
-    """A look that renews nothing but this waiting token."""
+    """The state, by a renewal of this waiting token only."""
     return await limiter.renew(limit, [], [token])

@@ -1,4 +1,4 @@
-"""Many processes that fight for one slot of a limit in Redis; a counter beside it is the witness.
+"""Many processes that compete for one slot of a limit in Redis; a separate counter checks them.
 
     python -m tests.conformance.router.slot_contenders <redis url> <processes> <rounds>
 

@@ -1,4 +1,4 @@
-"""A process's lease of a limit: as much as it has work for, and no more than its turn when others wait."""
+"""A process's lease of a limit follows its demand, and is shared when others wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +15,7 @@ LIMIT = SharedLimit(GPU.name, CAP)
 
 
 class Worker:
-    """A router in small: starts a run whenever the lease allows, up to its demand."""
+    """A minimal router: starts a run whenever the lease allows, up to its demand."""
 
     def __init__(self, demand: int = 0) -> None:
         self.lease: CapacityLease | None = None

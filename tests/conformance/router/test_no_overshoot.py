@@ -1,4 +1,4 @@
-"""Fifty fight for one slot, and a counter outside of the limit watches."""
+"""Fifty processes compete for one slot; a counter outside of the limit checks them."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Every test of this folder runs on one Valkey, on one Redis and on a cluster of Valkey."""
+"""Every test of this folder runs on Valkey, on Redis and on a cluster of Valkey."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

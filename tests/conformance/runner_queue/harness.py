@@ -45,7 +45,7 @@ class QueueHarness:
             yield made
 
     def with_layout(self, *, lease_s: float = 60, **changes: Any) -> Self:
-        """The same Redis, laid out or leased in another way."""
+        """The same Redis with another layout or lease."""
         layout = replace(self.layout, **changes)
         queue = RedisQueue(self.redis, layout, lease_s=lease_s)
         return replace(self, layout=layout, queue=queue, admin=RedisQueueAdmin(self.redis, layout))
@@ -57,7 +57,7 @@ class QueueHarness:
         return await self.queue.claim(tuple(JobClass), limit, worker)
 
     async def extend(self, worker: str, *messages: Message) -> list[str]:
-        """As the heartbeat does; the ids of the messages that another worker has leased."""
+        """Renew as the heartbeat does; returns the ids of messages that another worker has leased."""
         pairs = [value for one in messages for value in (one.id, payload_of(one))]
         arguments: list[str | int] = [*self.layout.arguments, 60_000, worker, *pairs]
         lost, *_ = await scripts.run(self.redis, Operation.EXTEND, self.layout.shared, arguments)

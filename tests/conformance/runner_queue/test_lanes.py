@@ -50,7 +50,7 @@ async def test_one_class_and_one_lane_use_the_list_jobs(harness: QueueHarness) -
 
 
 async def test_long_lanes_are_served_round_robin_and_in_order(harness: QueueHarness) -> None:
-    """What is popped one by one, because of many, and what is popped at once."""
+    """Lanes with many messages are popped singly, others at once."""
     lanes = {lane: [message(lane) for _ in range(2_100)] for lane in ("anna", "bea")}
     await harness.add(*lanes["anna"], *lanes["bea"])
     taken = [one for size in (1, 2, 4, 6, 3) for one in await harness.claim(size)]

@@ -1,4 +1,4 @@
-"""What is taken comes back or is done with: leases, their holders, and what a crash leaves behind."""
+"""Leases: acknowledgement, return, expiry, holders, and what remains after a crash."""
 
 from dataclasses import replace
 

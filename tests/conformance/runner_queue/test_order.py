@@ -1,4 +1,4 @@
-"""Who is served first: front, then lanes in turn, arrival inside a lane, classes in the pool's order."""
+"""Order of service: front, lanes round-robin, arrival inside a lane, classes in the pool's order."""
 
 from beacon_contracts.tiers import JobClass
 from tests.conformance.runner_queue.harness import QueueHarness, message

@@ -6,7 +6,7 @@ from tests.conformance.runner_queue.harness import QueueHarness, message
 
 
 async def served_before(harness: QueueHarness, wanted: str) -> int:
-    """How many are claimed before it: the truth that a place is held against."""
+    """How many messages are claimed before it: the expected position."""
     served = 0
     while (await harness.claim(1))[0].id != wanted:
         served += 1

@@ -1,4 +1,4 @@
-"""`beacon doctor`: what it finds, what it advises, how it ends."""
+"""`beacon doctor`: findings, advice, exit codes."""
 
 import json
 import re

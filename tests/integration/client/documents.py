@@ -1,4 +1,4 @@
-"""Answers of the runner, as small as the shapes allow."""
+"""Minimal valid responses of the runner."""
 
 from typing import Any
 

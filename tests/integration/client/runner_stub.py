@@ -61,7 +61,7 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Answer:
 
 
 def page(status: int, text: str, **headers: str) -> Answer:
-    """What a proxy says."""
+    """An HTML page, as a proxy sends it."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

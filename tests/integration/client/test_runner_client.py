@@ -1,4 +1,4 @@
-"""The runner's client over real sockets: what is repeated, what is not, and what an error says."""
+"""The runner's client over real sockets: retries and errors."""
 
 import asyncio
 import signal

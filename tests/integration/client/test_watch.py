@@ -1,4 +1,4 @@
-"""Watching a job over connections that break: every event once, in order, to the end."""
+"""Watching a job over lost connections: every event once, in order, to the end."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -99,7 +99,7 @@ async def test_heartbeats_and_unknown_events_are_ignored(runner: RunnerStub, cli
     assert await numbers(client) == [2]
 
 
-def farewell(reason: str) -> str:
+def stream_end(reason: str) -> str:
     return f'event: STREAM_END\ndata: {{"reason":"{reason}","message":"..."}}\n\n'
 
 
@@ -108,17 +108,17 @@ async def test_a_stream_that_the_server_ends_is_reopened_at_once(
 ) -> None:
     runner.on(
         ROUTE,
-        stream(event(1, "JOB_QUEUED"), farewell("server_stopping")),
-        stream(event(2, "EXECUTION_START"), farewell("too_slow")),
+        stream(event(1, "JOB_QUEUED"), stream_end("server_stopping")),
+        stream(event(2, "EXECUTION_START"), stream_end("too_slow")),
         stream("event: STREAM_END\ndata: nonsense\n\n"),
-        stream(event(3, "JOB_COMPLETE"), farewell("job_over")),
+        stream(event(3, "JOB_COMPLETE"), stream_end("job_over")),
     )
     assert await numbers(client) == [1, 2, 3]
     assert [call.headers["last-event-id"] for call in runner.calls] == ["0", "1", "2", "2"]
 
 
 async def test_watching_a_job_without_further_events_ends(runner: RunnerStub, client: RunnerClient) -> None:
-    runner.on(ROUTE, stream(farewell("job_over")))
+    runner.on(ROUTE, stream(stream_end("job_over")))
     assert await numbers(client, after=9) == []
     assert len(runner.calls) == 1
 

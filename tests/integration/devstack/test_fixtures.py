@@ -1,4 +1,4 @@
-"""What every other test relies on: databases of its own, empty or migrated, on real servers."""
+"""The fixtures of all tests: separate databases, empty or migrated, on real servers."""
 
 import asyncpg
 import pytest

@@ -1,4 +1,4 @@
-"""One process of the system, from its start to its end: the simulated GPU, the quickest to start."""
+"""The life of one process of the system, shown with the simulated GPU."""
 
 import os
 import socket

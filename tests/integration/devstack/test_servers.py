@@ -1,4 +1,4 @@
-"""The embedded servers under the conditions they will meet: odd paths, crashes, neighbours, strangers."""
+"""The embedded servers: special paths, crashes, concurrent servers, foreign processes."""
 
 import asyncio
 import json

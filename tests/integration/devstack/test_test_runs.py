@@ -1,4 +1,4 @@
-"""A run of tests as the person at the terminal sees it."""
+"""The output of a test run."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Calls over real HTTP: the dialects, the slots, the clients that leave, and the ledger that saw it all."""
+"""Calls over real HTTP: dialects, slots, disconnects and the ledger."""
 
 import asyncio
 import signal
@@ -33,7 +33,7 @@ async def test_a_modal_call_is_answered_and_in_the_ledger(gpu: Gpusim) -> None:
 
 
 async def test_the_ledger_uses_the_monotonic_clock_of_the_machine(gpu: Gpusim) -> None:
-    """No tolerance: a ledger that is off by a millisecond shows slots in use together that were not."""
+    """Without tolerance, because an offset of a millisecond shows calls as concurrent that were not."""
     before = time.monotonic()
     await gpu.http.post("/modal", json=modal("steady"))
     after = time.monotonic()

@@ -1,4 +1,4 @@
-"""Faults on the wire: what a client of a broken GPU really sees."""
+"""Faults as clients receive them."""
 
 import asyncio
 import json

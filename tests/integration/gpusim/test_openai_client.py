@@ -1,4 +1,4 @@
-"""The official OpenAI client talks to the simulated GPU as it would to vLLM."""
+"""OpenAI's client with the simulated GPU."""
 
 import asyncio
 from collections.abc import AsyncIterator

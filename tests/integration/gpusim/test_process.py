@@ -1,4 +1,4 @@
-"""The process itself: settings, bad input, health, crash, kill -9, and a stop that does not hang."""
+"""The process: settings, invalid input, health, crash, kill -9, bounded stop."""
 
 import asyncio
 import signal
@@ -140,7 +140,7 @@ async def test_an_invalid_setting_prevents_the_start() -> None:
 async def test_an_abandoned_connection_does_not_keep_a_slot(
     shared_process: GpusimProcess, gpu: Gpusim
 ) -> None:
-    """A client that dies without a word: its kernel closes the connection, and that is enough."""
+    """A client that is killed: its kernel closes the connection."""
     host, port = shared_process.url.removeprefix("http://").split(":")
     _, writer = await asyncio.open_connection(host, int(port))
     body = b'{"meta": {"service_name": "slow"}, "payload": {}}'

@@ -60,7 +60,7 @@ class StalledClient:
         return False
 
     async def read_until(self, *last: bytes) -> bytes:
-        """All that comes, up to one of these last words; then the connection is closed."""
+        """Everything received up to one of these terminators; then the connection is closed."""
         loop = asyncio.get_running_loop()
         read = bytearray()
         async with patience(f"the server says {last!r}"):
@@ -77,7 +77,7 @@ class StalledClient:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came over one connection: the numbers of the events, and the last word."""
+    """What one connection received: the numbers of the events, and the end."""
 
     numbers: list[int]
     last: tuple[str, Any]

@@ -1,4 +1,4 @@
-"""The router's own connections to backends, against a server that says exactly what a test tells it to."""
+"""The router's connections to backends, against a server with scripted bytes."""
 
 import asyncio
 import shutil
@@ -197,7 +197,7 @@ async def test_a_post_lost_on_a_reused_connection_is_not_repeated(
 
 
 async def test_a_get_lost_on_a_reused_connection_is_repeated(client: BackendClient) -> None:
-    """Modal redirects to where the result will be: looking twice there does no harm."""
+    """Modal redirects to the address of the result, which can be read twice."""
     looks: list[int] = []
 
     async def handler(connection: Connection) -> None:
@@ -317,7 +317,7 @@ async def test_a_refused_stream_has_an_error_status(client: BackendClient) -> No
 
 
 async def test_a_connect_timeout_is_an_unreachable_backend() -> None:
-    """A TLS handshake that never comes is a connection that never was."""
+    """A missing TLS handshake counts as a failed connection."""
 
     async def silent(connection: Connection) -> None:
         await connection.reader.read()

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request: a clear 4xx with a code, nothing queued, no slot used."""
+"""Invalid requests: a 4xx with a code, nothing queued, no slot used."""
 
 from typing import Any
 
@@ -149,7 +149,7 @@ async def test_a_reused_id(router: Router) -> None:
 
 
 async def test_of_many_wrong_fields_the_first_are_reported(router: Router) -> None:
-    """Each of a body's thousands would cost time that all others wait for."""
+    """Reporting thousands of fields would delay other requests."""
     wrong = {"x" * 1_000: 0} | {f"unknown-{number}": 0 for number in range(2_000)}
 
     answer = await router.http.post("/inference", json=GOOD | wrong)

@@ -30,7 +30,7 @@ async def router() -> AsyncIterator[Router]:
 
 @pytest.fixture
 async def guests(router: Router) -> AsyncIterator[list[Wire]]:
-    """Connections that were served and take all places."""
+    """Served connections, as many as the limit allows."""
     async with AsyncExitStack() as stack:
         guests = [await stack.enter_async_context(wire_to(router.url)) for _ in range(MAX_CONNECTIONS)]
         for wire in guests:

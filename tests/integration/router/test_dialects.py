@@ -1,4 +1,4 @@
-"""The adapters against a real server: what is sent, what comes back, and what each failure is called."""
+"""The dialects against a real server: requests, responses, error codes."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the router cannot take now: which status, which reason, when to come back."""
+"""Refused requests: status, reason, Retry-After."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -78,7 +78,7 @@ async def test_an_unreachable_backend_is_detected_at_once() -> None:
 
 @asynccontextmanager
 async def failing(*, breaker_open_s: float) -> AsyncIterator[Router]:
-    """A router whose one backend has just failed too often; from now on it works."""
+    """A router whose only backend has an open breaker and works again."""
     async with start_gpusim(region="US", slots=2, **INSTANT) as gpu:
         config = router_config(
             {"us-1": backend("US", gpu.url, slots=2)},

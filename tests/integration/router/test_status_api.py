@@ -1,4 +1,4 @@
-"""What the router says of itself: queues, scheduler, health, metrics, its own documentation."""
+"""Status routes: queues, scheduler, health, metrics, documentation."""
 
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -1,4 +1,4 @@
-"""The API on real servers, called without a network; a worker and a publisher that move by hand."""
+"""The API on real servers, called without a network; worker and publisher are called by the test."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -125,7 +125,7 @@ class ApiHarness:
         return await self.store.claims.claim(messages, "w1")
 
     async def run(self, *outcomes: str) -> JobId:
-        """Claim the next job and bring its stage to an end."""
+        """Claim the next job and complete its stage."""
         (claimed,) = await self.claim()
         await self.store.run(claimed, *outcomes)
         return claimed.id

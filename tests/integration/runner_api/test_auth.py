@@ -13,7 +13,7 @@ from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller
 OPEN = {"/healthz", "/readyz", "/metrics", "/queue-status", "/status", "/api/queue"}
 
 
-async def doors(api: ApiHarness) -> list[tuple[str, str]]:
+async def operations_with_key(api: ApiHarness) -> list[tuple[str, str]]:
     """Every operation of the API that needs a key, with parameters that are wrong."""
     paths: dict[str, dict[str, Any]] = (await api.caller(None).http.get("/openapi.json")).json()["paths"]
     return [
@@ -25,7 +25,7 @@ async def doors(api: ApiHarness) -> list[tuple[str, str]]:
 
 
 async def test_every_route_checks_the_key_before_the_request(api: ApiHarness) -> None:
-    found = await doors(api)
+    found = await operations_with_key(api)
     assert len(found) > 30
     for method, path in found:
         for key, code in ((None, "missing_key"), ("bk_wrong", "unknown_key"), ("x" * 5_000, "unknown_key")):
@@ -35,7 +35,9 @@ async def test_every_route_checks_the_key_before_the_request(api: ApiHarness) ->
 
 
 async def test_admin_routes_check_the_scope_before_the_request(api: ApiHarness, anna: Caller) -> None:
-    operators = [(method, path) for method, path in await doors(api) if path.startswith("/admin/")]
+    operators = [
+        (method, path) for method, path in await operations_with_key(api) if path.startswith("/admin/")
+    ]
     assert len(operators) > 10
     for method, path in operators:
         answer = await anna.http.request(method, path, content=b"{")

@@ -1,4 +1,4 @@
-"""Reading and steering jobs over HTTP."""
+"""Jobs over HTTP: read, cancel, resume, retry."""
 
 from itertools import combinations
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a tier may ask for, counted where the job is stored."""
+"""Limits of tiers, counted in the storing transaction."""
 
 import asyncio
 from collections import Counter
@@ -70,7 +70,7 @@ async def test_one_of_fifty_concurrent_submissions_gets_the_last_place(api: ApiH
 async def test_two_processes_never_exceed_a_limit_together(
     database_url: str, redis_url: str, limit: QuotaLimit
 ) -> None:
-    """Fifty at once over two API processes: exactly one passes, whatever the limit is."""
+    """Fifty concurrent requests to two API processes: exactly one is accepted."""
     config = limited_to_ten(limit)
     async with (
         api_harness(database_url, redis_url, config) as api,
@@ -231,7 +231,7 @@ async def test_me_shows_the_remaining_limits(api: ApiHarness) -> None:
 
 
 async def _age(api: ApiHarness, *, minutes: int) -> None:
-    """As if all jobs had been submitted earlier."""
+    """Move the submission of all jobs into the past."""
     for job in await api.store.queries.page(None, after=None, states=None, kind=None, limit=100):
         await api.store.database.execute(AGE_JOB, job.id, timedelta(minutes=minutes))
 

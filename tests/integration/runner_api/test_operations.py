@@ -1,4 +1,4 @@
-"""What operators see and do, and what orchestrators ask."""
+"""Routes for operators and orchestrators."""
 
 import pytest
 
@@ -98,7 +98,7 @@ async def test_without_postgres_requests_get_a_503_with_retry_after(redis_url: s
 
 
 async def test_without_redis_jobs_are_still_accepted(database_url: str) -> None:
-    """Postgres is the truth; a queue that is away delays a job but does not refuse it."""
+    """Postgres is the source of record: without Redis jobs are delayed, not refused."""
     async with api_harness(database_url, "redis://127.0.0.1:1/0") as alone:
         anna, admin = await alone.user("anna"), await alone.admin()
         accepted = await anna.post("/api/v1/jobs", MATRIX, 202)

@@ -1,4 +1,4 @@
-"""A priority service that answers, fails, lies or hangs: submissions go on all the same."""
+"""A priority service that answers, fails, answers nonsense or hangs: submissions continue."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,14 +23,14 @@ GARBAGE = [b"", b"high", b"{}", b'{"priority": "urgent"}', b'{"priority": 1}', b
 
 @dataclass
 class SmallService:
-    """Answers with `status` and `body`, or never while `hangs` is clear of being set free."""
+    """Answers with `status` and `body`; while it hangs, not before it is released."""
 
     port: int = 0
     status: int = 200
     body: bytes = b'{"priority": "high"}'
     requested: list[str] = field(default_factory=list)
     free: asyncio.Event = field(default_factory=asyncio.Event)
-    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def url(self) -> str:
@@ -40,7 +40,7 @@ class SmallService:
         try:
             request = await reader.readuntil(b"\r\n\r\n")
             self.requested.append(request.split()[1].decode())
-            self.heard.set()
+            self.asked.set()
             await self.free.wait()
             head = (
                 f"HTTP/1.1 {self.status} x\r\ncontent-length: {len(self.body)}\r\nconnection: close\r\n\r\n"
@@ -94,7 +94,7 @@ async def becomes(priorities: PriorityService, user: UserId, wanted: JobClass) -
 
 
 async def answers_after_a_wait(priorities: PriorityService) -> bool:
-    """Whether a submission has to wait for the service, which one turn of the loop tells."""
+    """Whether a submission waits for the service, after one turn of the loop."""
     lookup = asyncio.ensure_future(priorities.class_of(new_user(), HIGH))
     await asyncio.sleep(0)
     waits = not lookup.done()
@@ -126,9 +126,9 @@ async def test_an_old_answer_is_used_while_it_is_refreshed(small: SmallService) 
         assert await priorities.class_of(user, MEDIUM) is HIGH
         await clock.advance(61)
         small.body = b'{"priority": "low"}'
-        small.heard.clear()
+        small.asked.clear()
         assert await priorities.class_of(user, MEDIUM) is HIGH
-        await small.heard.wait()
+        await small.asked.wait()
         await becomes(priorities, user, LOW)
 
 
@@ -177,7 +177,7 @@ async def test_after_a_timeout_no_submission_waits_for_the_service(small: SmallS
         assert set(classes) == {MEDIUM}
         assert not await answers_after_a_wait(priorities)
         assert failures(registry) == 3
-        # On a busy machine a question may be given up before the service has heard it.
+        # On a busy machine a question may be given up before the service has asked it.
         assert len(small.requested) <= 3, "the breaker is open"
 
 

@@ -1,4 +1,4 @@
-"""The API as a process: started, stopped, and killed in the middle of its work."""
+"""The API as a process: start, stop, kill during its work."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The routes that earlier clients know: their shapes, and what they keep to themselves."""
+"""The public routes of the queue: their format, and no private data."""
 
 from typing import Any
 
@@ -147,7 +147,7 @@ async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiHarn
 
 
 async def test_the_list_is_in_the_order_of_service(api: ApiHarness) -> None:
-    """Classes, then lanes in turn: a bulk does not fill the first places; who paid comes first."""
+    """Paid jobs, then classes, then lanes round-robin: a bulk does not fill the first positions."""
     bulk, other, best = (
         await api.user("bulk", Tier.PREMIUM),
         await api.user("other", Tier.SUPPORTER),

@@ -1,4 +1,4 @@
-"""One place and one wait for every live job, wherever it waits; and the events that tell how they change."""
+"""Position and wait of every live job in each queue, and the events of their changes."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -55,7 +55,7 @@ async def numbers(caller: Caller, job_id: str) -> tuple[Any, Any]:
 
 
 async def shown(caller: Caller, job_id: str, position: int | None, wait_s: float | None) -> None:
-    """Pictures of the queues are taken in the background: what is new shows with one of the next looks."""
+    """Snapshots are refreshed in the background, so a change is visible a little later."""
 
     async def reported() -> bool:
         looks = await caller.job(job_id), await caller.get(f"/api/v1/jobs/{job_id}/why")

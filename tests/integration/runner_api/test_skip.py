@@ -1,4 +1,4 @@
-"""Paying to go first: what it costs, what it does, and when the money comes back by itself."""
+"""Paid skips: price, effect, automatic refund."""
 
 import asyncio
 from collections import Counter
@@ -231,7 +231,7 @@ async def test_a_refund_waits_for_an_unavailable_router_within_bounds(
 
 
 async def test_a_run_before_the_payment_does_not_prevent_the_refund(api: ApiHarness) -> None:
-    """The router still tells of the first try, which failed; the second had not come there yet."""
+    """The router reports the failed first attempt; the second had not arrived yet."""
     anna = await rich(api)
     job_id = await anna.submit(GENERATION)
     (claimed,) = await api.claim()
@@ -245,7 +245,7 @@ async def test_a_run_before_the_payment_does_not_prevent_the_refund(api: ApiHarn
 
 
 async def paid_and_claimed(api: ApiHarness, caller: Caller, *, backend: str | None) -> str:
-    """A worker has brought it to the router, where a backend has it or none yet."""
+    """A worker has sent it to the router; a backend runs it or not yet."""
     job_id = await caller.submit(GENERATION)
     await skip(caller, job_id)
     (claimed,) = await api.claim()
@@ -270,7 +270,7 @@ def cancel_notifier(api: ApiHarness) -> CancelNotifier:
 
 
 async def all_told(api: ApiHarness) -> None:
-    """What the relay does when the next try is due."""
+    """Run the relay's cancel notifier when the next try is due."""
     await api.store.database.execute(TRY_NOW)
     await cancel_notifier(api).run_once()
 
@@ -313,7 +313,7 @@ async def test_a_poison_job_without_a_run_is_refunded(api: ApiHarness) -> None:
 
 
 async def test_only_runs_after_the_payment_count(api: ApiHarness) -> None:
-    """It ran and failed, was resumed, paid for, and cancelled before its turn came: that bought nothing."""
+    """A job ran and failed, was resumed, paid for, and cancelled before it ran again: refunded."""
     anna = await rich(api)
     job_id = await anna.submit(MATRIX)
     await api.run("an answer", "later", "later", "later")
@@ -355,7 +355,7 @@ async def test_a_queued_retry_can_be_paid_for(api: ApiHarness) -> None:
 
 
 async def test_concurrent_ends_of_a_job_refund_once(api: ApiHarness) -> None:
-    """Cancelled by its user while a worker reports that it died without having run."""
+    """Cancelled by its user while a worker reports a failure without a run."""
     anna = await rich(api)
     for _ in range(10):
         job_id = await anna.submit(GENERATION)

@@ -71,7 +71,7 @@ async def test_every_form_of_request_is_accepted(key: str, address: str, request
 
 
 async def test_an_offer_of_http2_is_ignored(key: str, address: str) -> None:
-    """Java's client offers HTTP/2 with every request until it is taken up, with bodies too."""
+    """Java's client offers HTTP/2 with every request, also with bodies."""
     offer = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABk")
     async with wire_to(address) as wire:
         await wire.send(post(key, *offer))

@@ -1,4 +1,4 @@
-"""What the tests of workers look at, and how they bring a retry forward."""
+"""Assertions of the worker tests."""
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
@@ -18,6 +18,6 @@ async def is_in(harness: LoopHarness, job: JobId, state: JobState) -> bool:
     return bool((await harness.job(job))["state"] == state)
 
 
-async def told_of(harness: LoopHarness, job: JobId) -> list[str]:
+async def event_types_of(harness: LoopHarness, job: JobId) -> list[str]:
     rows = await harness.database.fetch("SELECT events FROM job_events WHERE job_id = $1 ORDER BY seq", job)
     return [event["type"] for row in rows for event in row["events"]]

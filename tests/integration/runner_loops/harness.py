@@ -85,7 +85,7 @@ class Running:
 
 @dataclass
 class ScriptedExecutor:
-    """Keeps what was started until the test ends it; `at_once` answers immediately instead.
+    """Holds executions until the test ends them; `at_once` answers immediately instead.
 
     With `accepts` false the test calls `accepted` of each run.
     """
@@ -226,7 +226,7 @@ class LoopHarness:
         return await until(all_ended, "all jobs are terminal")
 
     async def nothing_left(self) -> None:
-        """Redis holds no message, and no counter that is not zero."""
+        """Redis holds no message, and all counters are zero."""
 
         async def empty() -> bool:
             keys = {key async for key in self.transport.redis.scan_iter()}

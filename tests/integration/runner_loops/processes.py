@@ -48,7 +48,7 @@ class Process:
         return await asyncio.to_thread(self.popen.wait, PATIENCE_S)
 
     def end(self) -> None:
-        """Leave nothing behind, frozen or not."""
+        """Leave no process behind."""
         if self.popen.poll() is None:
             self.popen.kill()
         self.popen.wait()
@@ -56,7 +56,7 @@ class Process:
 
 @dataclass
 class Stage:
-    """Where the processes of one test play: their servers, their files, and the simulated GPU."""
+    """The servers, files and simulated GPU of the processes of one test."""
 
     folder: Path
     environment: dict[str, str]
@@ -121,7 +121,7 @@ def _content(file: Path) -> str:
 
 @asynccontextmanager
 async def stage(database_url: str, redis_url: str, folder: Path) -> AsyncIterator[Stage]:
-    """A GPU and a router that run; relays and workers are for the test to start."""
+    """A running GPU and router; the test starts relays and workers."""
     shutil.copy(CONFIG, folder / "beacon.toml")
     async with AsyncExitStack() as running:
         gpu = await running.enter_async_context(

@@ -1,4 +1,4 @@
-"""Leases are kept by a thread of their own; a process that cannot keep them takes nothing new."""
+"""Leases are renewed by a separate thread; a process that cannot renew them claims nothing."""
 
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -52,7 +52,7 @@ async def heart(harness: LoopHarness) -> AsyncIterator[Heart]:
 
 @pytest.fixture
 async def message(harness: LoopHarness) -> Message:
-    """Leased to `w` for a moment that has passed when anybody looks."""
+    """Leased to `w`; the lease has expired already."""
     await harness.queued()
     hasty = RedisQueue(harness.transport.redis, harness.transport.layout, lease_s=0.001)
     (claimed,) = await hasty.claim(ALL_CLASSES, 1, "w")

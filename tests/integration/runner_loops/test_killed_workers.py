@@ -1,4 +1,4 @@
-"""Workers that die or freeze in the middle of a job, as real processes with a real router and GPU behind."""
+"""Workers that die or freeze during a job, as processes with a real router and simulated GPU."""
 
 import signal
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncItera
 
 
 async def delivered(harness: LoopHarness, job: JobId, times: int) -> None:
-    """At least so often: a worker that this machine stops for longer than a lease loses the job once more."""
+    """A lower bound: a worker that the machine stops for longer than a lease loses the job again."""
 
     async def so_often() -> bool:
         return bool((await harness.job(job))["deliveries"] >= times)
@@ -29,7 +29,7 @@ async def delivered(harness: LoopHarness, job: JobId, times: int) -> None:
 
 
 async def holder(harness: LoopHarness, job: JobId, *workers: Process) -> Process:
-    """The one of the workers that has the job."""
+    """The worker that has the job."""
     name = (await harness.job(job))["worker"]
     (found,) = [worker for worker in workers if f"-{worker.popen.pid}-" in name]
     return found

@@ -1,4 +1,4 @@
-"""Processes that start before the servers they need wait for them, say so, and go on."""
+"""Processes that start before their servers wait for them, log it and continue."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Waiting long raises a job's class. There is one live message before and after."""
+"""A long wait raises a job's class; there is always one live message."""
 
 import asyncio
 
@@ -89,7 +89,7 @@ async def test_a_claimed_job_is_not_promoted(harness: LoopHarness) -> None:
 
 
 async def test_a_relay_that_dies_between_push_and_commit_leaves_one_message(harness: LoopHarness) -> None:
-    """The order has reached Redis, the outbox still holds it: the next relay carries it again."""
+    """The row was pushed and is still in the outbox: the next relay pushes it again."""
     (job,) = await harness.queued()
     await age(harness, job, 1_900)
     await promoter(harness).run_once()

@@ -1,4 +1,4 @@
-"""Outbox to Redis: everything arrives, once, however often and by whomever it is carried."""
+"""Outbox to Redis: every message arrives once, however often it is published."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Leases that ended and retries that came due find their way back into a lane."""
+"""Expired leases and due retries return to their lanes."""
 
 from beacon_lifecycle import RunResult
 from beacon_runner.maintenance.reaper import LeaseReaper

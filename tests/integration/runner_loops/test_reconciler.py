@@ -1,4 +1,4 @@
-"""Redis can be lost at any time: what is live comes back from Postgres, by itself and soon."""
+"""Redis can be lost at any time: live jobs are restored from Postgres."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def reconciler(harness: LoopHarness, clock: ManualClock) -> Reconciler:
-    """One that has seen everything in order."""
+    """A reconciler after a first complete sweep."""
     made = Reconciler(harness.live, harness.queue, harness.mirror, harness.transport.metrics, clock, page=2)
     await sweep(made)
     return made
@@ -61,7 +61,7 @@ async def test_an_emptied_redis_is_rebuilt(harness: LoopHarness, reconciler: Rec
 async def test_a_rebuilt_lane_is_in_the_order_of_arrival(
     harness: LoopHarness, reconciler: Reconciler, strategy: LaneStrategy
 ) -> None:
-    """Users in turn; one whose job was tried again has waited since then, and not since it was submitted."""
+    """Users round-robin; a retried job waits since its retry, not since its submission."""
     lanes = harness.config.lanes.model_copy(update={"strategy": strategy, "count": 1})
     shared = replace(harness, config=harness.config.model_copy(update={"lanes": lanes}))
     users = [UserId(new_uuid()) for _ in range(4)]
@@ -169,7 +169,7 @@ async def test_dead_letters_are_mirrored_again(harness: LoopHarness, reconciler:
 async def test_the_mirror_of_dead_letters_is_compared_with_the_table(
     harness: LoopHarness, reconciler: Reconciler, clock: ManualClock
 ) -> None:
-    """A purge whose word did not reach Redis, and a letter that Redis lost."""
+    """A purge that did not reach Redis, and a dead letter that Redis lost."""
     jobs = await harness.queued(5)
     async with harness.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
         await harness.ended(*jobs)
@@ -203,7 +203,7 @@ async def test_a_paused_class_stays_paused_when_redis_was_emptied(
 async def test_nothing_is_claimed_before_pauses_are_restored(
     harness: LoopHarness, reconciler: Reconciler
 ) -> None:
-    """Between FLUSHALL and the next look at it, new messages of a paused class were handed out."""
+    """Messages of a paused class were claimed between FLUSHALL and the next sweep."""
     await harness.pauses.pause(JobClass.LOW)
     await harness.transport.queue_admin.pause(JobClass.LOW)
     await flush(harness)

@@ -1,4 +1,4 @@
-"""Redis behind Sentinel: the primary dies under load, the replica takes over, and no job notices."""
+"""Redis behind Sentinel: the primary dies under load, the replica takes over, no job is lost."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -42,7 +42,7 @@ async def published(harness: LoopHarness) -> None:
 async def test_every_job_completes_once_after_a_failover(
     harness: LoopHarness, scene: Stage, watched: SentinelGroup
 ) -> None:
-    """Replication is not waited for, so that what was written last is lost: the truth is in Postgres."""
+    """Replication is asynchronous, so the last writes are lost and restored from Postgres."""
     await scene.worker("one")
     await scene.worker("two")
     done = await harness.submit(20)

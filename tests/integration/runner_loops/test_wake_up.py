@@ -64,7 +64,7 @@ async def test_a_subscriber_reconnects_after_a_lost_connection(redis_url: str) -
 
 
 async def test_a_job_is_processed_by_wake_ups_without_polls(database_url: str, redis_url: str) -> None:
-    """The clock stands still, so no poll ever comes."""
+    """The clock does not advance, so nothing polls."""
     async with LoopHarness.on(database_url, redis_url, clock=ManualClock()) as harness:
         store = RelayStore(
             harness.outbox, harness.live, harness.live, PostgresRetention(harness.database), harness.pauses

@@ -1,4 +1,4 @@
-"""From a message to a recorded verdict: what a worker does with jobs, failures and waits."""
+"""A worker from message to recorded verdict: jobs, failures, waits."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,7 +10,7 @@ from beacon_contracts.jobs import JobState
 from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.worker.run import NotAccepted, Outcome
 from tests.fixtures.waiting import until
-from tests.integration.runner_loops.assertions import is_in, make_due, told_of
+from tests.integration.runner_loops.assertions import event_types_of, is_in, make_due
 from tests.integration.runner_loops.harness import (
     LoopHarness,
     ScriptedExecutor,
@@ -118,7 +118,7 @@ async def test_a_router_that_is_busy_costs_no_attempt(harness: LoopHarness) -> N
 
 
 async def test_a_long_busy_router_is_recorded_once(harness: LoopHarness) -> None:
-    """Thousands of jobs that wrote it down at every look filled the disk while the router was away."""
+    """Thousands of jobs that recorded every retry filled the disk while the router was unavailable."""
     executor = ScriptedExecutor()
     (job,) = await harness.queued()
     delays = []
@@ -133,7 +133,7 @@ async def test_a_long_busy_router_is_recorded_once(harness: LoopHarness) -> None
         (*_, last) = await executor.started(6)
         last.done(completed())
         assert await harness.ended(job) == ["completed"]
-    assert await told_of(harness, job) == [
+    assert await event_types_of(harness, job) == [
         "JOB_QUEUED",
         "EXECUTION_START",
         "WAITING",

@@ -1,4 +1,4 @@
-"""What a worker makes of lost fences, poison, unstorable results, servers that are away, and a stop."""
+"""A worker with lost fences, poison jobs, unstorable results, unavailable servers, and a stop."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from beacon_runner.domain.stage_result import ClaimedJob, Deferred, StageReport
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.worker.run import Outcome, build_run
 from tests.fixtures.waiting import PATIENCE_S, until
-from tests.integration.runner_loops.assertions import is_in, make_due, told_of
+from tests.integration.runner_loops.assertions import event_types_of, is_in, make_due
 from tests.integration.runner_loops.harness import (
     ALL_CLASSES,
     LoopHarness,
@@ -69,7 +69,7 @@ async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(harness: L
 
 
 async def test_a_replaced_delivery_is_not_renewed(database_url: str, redis_url: str) -> None:
-    """A worker stood still, another brought its job further, and the next message came to the first one."""
+    """A worker froze, another continued its job, and the first one got the next message."""
     executor = ScriptedExecutor()
     async with LoopHarness.on(database_url, redis_url, lease_s=2.0, heartbeat_s=0.05) as harness:
         (job,) = await harness.queued()
@@ -112,7 +112,7 @@ class Noticing(PostgresClaims):
 
 
 async def test_results_wait_while_the_schema_is_outdated(harness: LoopHarness) -> None:
-    """Nothing is wrong with the job: it is neither ended as one that cannot be recorded, nor run again."""
+    """The job is neither ended as not recordable nor run again."""
     executor, claims = ScriptedExecutor(), Noticing(harness)
     (job,) = await harness.queued(body=pipeline())
     async with harness.worker(executor, claims):
@@ -145,7 +145,7 @@ async def test_a_job_that_kills_its_workers_is_ended_as_poison(harness: LoopHarn
 
 
 class LosingAnswers:
-    """Postgres whose responses are lost while it flaps; the statements are executed."""
+    """Postgres whose responses are lost although the statements are executed."""
 
     def __init__(self, database: Any) -> None:
         self._database = database
@@ -192,7 +192,11 @@ async def test_a_pipeline_that_ends_after_a_completed_step_is_partial(
         await harness.queue.nack(messages, f"victim-{number}")
     async with harness.worker(ScriptedExecutor(at_once=lambda *_: failed(retryable=False))):
         assert await harness.ended(failing, killing) == ["partial", "partial"]
-    assert (await told_of(harness, failing))[-1] == (await told_of(harness, killing))[-1] == "JOB_PARTIAL"
+    assert (
+        (await event_types_of(harness, failing))[-1]
+        == (await event_types_of(harness, killing))[-1]
+        == "JOB_PARTIAL"
+    )
     assert (await harness.job(failing))["context"] == {
         "prompt_enhancer": {"enhanced_prompt": "a bright city"}
     }
@@ -300,7 +304,7 @@ async def test_an_execution_that_cannot_start_does_not_affect_others(harness: Lo
 
 
 async def test_a_worker_frozen_after_its_lease_does_not_claim(database_url: str, redis_url: str) -> None:
-    """Its lease may be over: fencing the job now would take it from the worker that has it."""
+    """Its lease may have expired: a claim now would take the job from the worker that has it."""
     clock = ManualClock()
     async with LoopHarness.on(database_url, redis_url, clock=clock) as harness:
         (job,) = await harness.queued()

@@ -1,4 +1,4 @@
-"""The queue as simple as it can be said: lists and dictionaries, no Redis."""
+"""A model of the queue: lists and dictionaries, no Redis."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -78,7 +78,7 @@ class QueueModel:
         return self.forget([one for one in ids if one in self.known and self.known[one].place != "leased"])
 
     def nack(self, ids: Sequence[str], holder: str | None) -> int:
-        """The last one first, each before what is there: the first ends up in front."""
+        """The last one first, each at the head, so that the first one is in front."""
         back = [one for one in ids if one in self.known and self.known[one].place == "leased"]
         back = [one for one in back if holder in (None, self.known[one].holder)]
         for message_id in reversed(back):

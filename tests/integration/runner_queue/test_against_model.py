@@ -1,4 +1,4 @@
-"""Any sequence of operations leaves real Redis and a model of a few lists in the same state."""
+"""Any sequence of operations leaves Redis and the model in the same state."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""What a waiting job costs in Redis."""
+"""The memory of a waiting job in Redis."""
 
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass

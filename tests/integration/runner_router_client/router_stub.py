@@ -176,7 +176,7 @@ def problem_answer(status: int, code: str, detail: str, **headers: str) -> web.R
 
 
 async def cut(request: web.Request) -> web.StreamResponse:
-    """Read the request, then close the connection without a word."""
+    """Read the request, then close the connection without a response."""
     await request.read()
     assert request.transport is not None
     request.transport.abort()

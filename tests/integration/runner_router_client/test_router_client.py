@@ -103,7 +103,7 @@ async def test_a_router_that_dies_is_replaced_by_the_other(router: RouterStub, o
 async def test_a_run_of_an_earlier_worker_is_joined(
     router: RouterStub, other: RouterStub, state: str
 ) -> None:
-    """Its first worker died: the next one must not start it a second time at another router."""
+    """Its first worker died: the next one must not start a second run at another router."""
     for _ in range(2):
         async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
             other.known["exe_a.0.0"] = view_of(request().model_dump(mode="json")) | {"state": state}
@@ -276,7 +276,7 @@ async def test_many_callers_share_the_routers_evenly(router: RouterStub, other: 
 
 
 async def first_called(*routers: RouterStub) -> RouterStub:
-    """Whichever of them is called first."""
+    """The router that is called first."""
     waits = [
         asyncio.ensure_future(router.until(lambda: any(one.calls for one in routers))) for router in routers
     ]

@@ -1,4 +1,4 @@
-"""A store on a database of its own, with short ways to bring jobs into every state."""
+"""A store on its own database, with functions that bring jobs into every state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,7 +137,7 @@ class StoreHarness:
         return job.id
 
     async def published(self, limit: int = 1000) -> list[OutboxEntry]:
-        """What the publisher would push now; the outbox is empty afterwards."""
+        """The entries that the publisher would push now; the outbox is empty afterwards."""
         async with self.outbox.take(limit) as entries:
             return list(entries)
 
@@ -160,13 +160,13 @@ class StoreHarness:
         return [str(event.type) for event in await self.queries.events(await self.job(job), 0, 1000)]
 
     async def run(self, claimed: ClaimedJob, *outcomes: str) -> StageReport:
-        """Run what is due with these outcomes, decide, and record all in one report."""
+        """Run pending executions with these outcomes, decide, and record all in one report."""
         report = judged(claimed, *outcomes)
         assert await self.claims.record([report]) == {claimed.id}
         return report
 
     async def dead(self, admitted: AdmittedJob = MATRIX, *outcomes: str) -> JobId:
-        """A job that has died with these outcomes, its retries used up where it had any."""
+        """A dead job with these outcomes, after its retries."""
         job = await self.submit(admitted)
         for _ in range(POLICY.retries + 1):
             claimed = await self.claim()
@@ -201,7 +201,7 @@ def failure(*, retryable: bool) -> Failure:
 
 
 def report_of(execution: Any, attempt: int, outcome: str) -> ExecutionReport:
-    """An outcome is `later`, `never`, or what the model answered."""
+    """An outcome is `later`, `never`, or the output of the model."""
     if outcome in ("later", "never"):
         found = failure(retryable=outcome == "later")
         return ExecutionReport(

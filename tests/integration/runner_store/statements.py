@@ -1,4 +1,4 @@
-"""What tests do to the database that no part of Beacon does."""
+"""Statements that only tests use."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ AGE_JOB = (_SQL / "age_job.sql").read_text(encoding="utf-8")
 DUE_NOW = (_SQL / "due_now.sql").read_text(encoding="utf-8")
 EXPLAIN = (_SQL / "explain.sql").read_text(encoding="utf-8").strip()
 FORCE_GENERIC = (_SQL / "force_generic.sql").read_text(encoding="utf-8")
-ROOM = (_SQL / "room.sql").read_text(encoding="utf-8")
+TABLE_SIZES = (_SQL / "table_sizes.sql").read_text(encoding="utf-8")
 LATE_MESSAGE = (_SQL / "late_message.sql").read_text(encoding="utf-8")
 MANY_EVENTS = (_SQL / "many_events.sql").read_text(encoding="utf-8")
 TRY_NOW = (_SQL / "try_now.sql").read_text(encoding="utf-8")

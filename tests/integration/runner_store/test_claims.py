@@ -1,4 +1,4 @@
-"""Claims: who holds a job, and what the others can no longer do."""
+"""Claims: the holder of a job, and refused writes of others."""
 
 import asyncio
 

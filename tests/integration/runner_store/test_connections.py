@@ -1,4 +1,4 @@
-"""Connections stay at hand after use, and are never the worse for it."""
+"""Connections are reused and always clean."""
 
 import asyncio
 
@@ -102,7 +102,7 @@ async def test_closing_waits_for_connections_in_use(database_url: str) -> None:
 
 
 async def test_a_statement_is_prepared_again_after_a_change_of_its_table(database_url: str) -> None:
-    """As when a migration runs beside: inside a transaction the driver cannot prepare it again by itself."""
+    """As during a migration: inside a transaction the driver cannot prepare it again."""
     database = Database(database_url, size=1)
     await database.open()
     await database.execute("CREATE TABLE changing (word text)")

@@ -1,4 +1,4 @@
-"""Pages of a user's jobs, while these go on."""
+"""Pages of a user's jobs while these change."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import combinations

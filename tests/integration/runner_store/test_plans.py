@@ -1,4 +1,4 @@
-"""The hot statements look rows up by key, on an empty table and on a full one."""
+"""Frequent statements find rows by key, in empty and in full tables."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ BIG = {"jobs", "executions", "job_events", "outbox", "api_keys", "dead_letters",
 
 
 def scans(plan: dict[str, Any]) -> list[str]:
-    """Tables that the plan reads from end to end, by themselves or along an index."""
+    """Tables that the plan scans completely, directly or along an index."""
     kind = plan["Node Type"]
     if kind == "Limit":
         return []  # it walks along an index, and only as far as it needs
@@ -96,7 +96,7 @@ async def test_the_oldest_waiting_job_is_found_by_index(harness: StoreHarness, n
 async def test_a_page_of_a_users_jobs_merges_two_index_scans(
     harness: StoreHarness, file: str, name: str, history: int
 ) -> None:
-    """No index has them all: those that live and those that ended are merged, each from its newest on."""
+    """Live and ended jobs have an index each; both are merged, newest first."""
     await live_and_end(harness, history)
     arms = merged_arms(await generic_plan(harness, statements(file)[name]))
     assert [scan["Index Name"] for scan in arms] == ["jobs_live", "jobs_ended"]
@@ -116,7 +116,7 @@ async def test_rare_states_do_not_scan_a_long_history(harness: StoreHarness, his
 
 
 def merged_arms(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """The scans of a plan that merges what comes along indexes, each from the page on and no further."""
+    """The index scans that the plan merges; each is limited to the page."""
     (merged,) = nodes(plan, "Merge Append")
     arms = [scan for arm in merged["Plans"] for scan in nodes(arm, "Index Scan")]
     assert all("user_id = " in scan["Index Cond"] and "(id " in scan["Index Cond"] for scan in arms)
@@ -132,7 +132,7 @@ async def live_and_end(harness: StoreHarness, count: int) -> None:
 
 
 async def end(harness: StoreHarness, count: int) -> None:
-    """Bring so many jobs to their end."""
+    """Complete so many jobs."""
     await harness.submissions.submit([new_job() for _ in range(count)])
     claimed = await harness.claims.claim(await harness.messages(), "w1")
     await harness.claims.record([judged(one, "done") for one in claimed])
@@ -148,7 +148,7 @@ def nodes(plan: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 async def test_a_claim_updates_no_index(harness: StoreHarness) -> None:
     """No index may name a column that a claim changes, not even in its condition.
 
-    And every page must have room for the second version of all its rows, which has the name of a worker.
+    Every page must have room for a second version of its rows, which has the name of a worker.
     """
     await harness.submissions.submit([new_job(user=new_uuid()) for _ in range(200)])
     await harness.claims.claim(await harness.messages(), "worker-5d8f7c9b64-x2x7q-4711-0123456789abcdef")

@@ -1,4 +1,4 @@
-"""Forward and back, by many at once, and in line with what the code believes."""
+"""Migrations: forward and back, concurrent, and consistent with the code."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ CHECKS = (Path(__file__).parent / "sql" / "checks.sql").read_text(encoding="utf-
 
 
 async def catalogue(url: str) -> list[tuple[str, ...]]:
-    """Every column, index, constraint and function, in words."""
+    """Every column, index, constraint and function as text."""
     connection = await asyncpg.connect(url)
     try:
         return [tuple(row) for row in await connection.fetch(CATALOGUE)]
@@ -81,7 +81,7 @@ async def test_a_newer_version_is_reported_and_unchanged(empty_database_url: str
 
 
 async def test_every_statement_of_the_store_fits_the_newest_version(database_url: str) -> None:
-    """No drift: a column that a statement needs and no migration makes fails here."""
+    """A column that a statement needs and no migration creates fails here."""
     database = Database(database_url, size=1)
     await database.open()
     try:

@@ -1,4 +1,4 @@
-"""The load generator understands answers however they are cut into pieces."""
+"""The load generator parses responses in pieces of any size."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ def test_the_size_counts_head_and_body() -> None:
 
 
 class Server:
-    """Answers each request with the same bytes, in pieces, and keeps what it was sent."""
+    """Answers each request with the same bytes, in pieces, and records requests."""
 
     def __init__(self, answer: bytes) -> None:
         self.seen: list[bytes] = []

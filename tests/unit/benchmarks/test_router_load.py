@@ -1,4 +1,4 @@
-"""The router's load generator is heard to the end, whatever happens to it while it speaks."""
+"""The output of the router's load generator is complete, also when it is signalled."""
 
 import asyncio
 import fcntl

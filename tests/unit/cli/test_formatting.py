@@ -1,4 +1,4 @@
-"""Numbers, moments and outputs as people read them."""
+"""Text of numbers, times and outputs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where Beacon is and who asks: the environment first, then what `beacon up` wrote."""
+"""Address and key: from the environment, then from the file that `beacon up` wrote."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A wrong configuration is refused with sentences that name the key and the reason."""
+"""An invalid configuration is refused with the key and the reason."""
 
 from pathlib import Path
 

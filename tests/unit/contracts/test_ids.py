@@ -1,4 +1,4 @@
-"""Identifiers go out as readable text and come back the same; nothing else comes back at all."""
+"""Identifiers are encoded as text and decoded to the same value; other texts are refused."""
 
 import string
 from uuid import UUID

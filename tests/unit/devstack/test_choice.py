@@ -1,4 +1,4 @@
-"""Which servers a test run works on."""
+"""The choice of the servers of a test run."""
 
 import pytest
 

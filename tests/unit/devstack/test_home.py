@@ -1,4 +1,4 @@
-"""The home directory and what is kept in it."""
+"""The home directory and its files."""
 
 import json
 import stat

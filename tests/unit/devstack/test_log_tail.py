@@ -1,4 +1,4 @@
-"""Logs as the terminal shows them."""
+"""Log lines in the terminal."""
 
 from pathlib import Path
 

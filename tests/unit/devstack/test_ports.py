@@ -1,4 +1,4 @@
-"""Ports for servers that start a little later than their port is chosen."""
+"""Ports for servers that start after their port was chosen."""
 
 import socket
 

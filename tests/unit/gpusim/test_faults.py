@@ -1,4 +1,4 @@
-"""Faults on demand: which rule spoils which call."""
+"""Fault rules: which rule applies to which call."""
 
 from random import Random
 

@@ -20,7 +20,7 @@ MODELS = ["a", "b", "c"]
 
 
 class GpuMachine(RuleBasedStateMachine):
-    """Calls come, end and are aborted while the clock goes from event to event."""
+    """Calls arrive, end and are aborted while the clock moves from event to event."""
 
     @initialize(
         slots=st.integers(1, 5),
@@ -118,7 +118,7 @@ class GpuMachine(RuleBasedStateMachine):
         assert self.gpu.stats.max_concurrent <= 5
 
     def teardown(self) -> None:
-        """With the hung ones gone, everybody else comes to an end."""
+        """After hung calls are aborted, all others end."""
         if not hasattr(self, "gpu"):
             return
         while self.gpu.held:

@@ -1,4 +1,4 @@
-"""The deployment files are sound, and the checks see it when they are not."""
+"""The deployment files are valid, and the checks find errors in them."""
 
 import copy
 import json

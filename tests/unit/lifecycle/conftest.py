@@ -1,4 +1,4 @@
-"""Loggers of this test's own: one that was used before keeps the configuration of that moment."""
+"""New loggers per test: a used logger keeps its configuration."""
 
 import pytest
 import structlog

@@ -1,4 +1,4 @@
-"""The manual clock: it stands still, wakes sleepers in due order, and never goes back."""
+"""The manual clock: moves only on request, wakes sleepers in due order, never goes back."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

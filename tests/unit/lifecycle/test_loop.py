@@ -1,4 +1,4 @@
-"""The ticker: interval, wake-up, more, backoff, and a stop that can come at any moment."""
+"""The ticker: interval, wake-up, more, backoff, and a stop at any time."""
 
 import asyncio
 
@@ -232,7 +232,7 @@ def test_an_interval_of_zero_is_refused(clock: ManualClock, work: Work) -> None:
 
 
 async def test_stop_at_any_moment_leaves_nothing_running() -> None:
-    """Start, wake and stop in all sorts of interleavings: every stop returns and no run overlaps another."""
+    """Start, wake and stop in any interleaving: every stop returns and runs do not overlap."""
     running = most = 0
 
     async def run_once() -> RunResult:

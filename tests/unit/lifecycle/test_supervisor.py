@@ -15,7 +15,7 @@ from tests.fixtures.waiting import PATIENCE_S
 
 
 class Part:
-    """A service that writes down what happens to it."""
+    """A service that records its calls."""
 
     def __init__(self, name: str, story: list[str]) -> None:
         self.name = name
@@ -47,7 +47,7 @@ class FailedStart(Part):
 
 
 class Stuck(Part):
-    """Its stop never ends; with `stubborn` it does not even listen to being cancelled."""
+    """Its stop never ends; with `stubborn` it also ignores cancellation."""
 
     stubborn = False
 

@@ -1,4 +1,4 @@
-"""Owned tasks: none is lost, none dies unnoticed, all end with their owner."""
+"""Task sets: no task is lost or dies unnoticed, all end with their owner."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Which leases cancels have broken: remembered for a while, and never more than so many."""
+"""Fences of cancelled requests are kept for a limited time and number."""
 
 from beacon_router.scheduling import RequestId
 from beacon_router.service import cancelled_fences

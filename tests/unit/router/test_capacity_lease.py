@@ -1,4 +1,4 @@
-"""One process's part of a shared limit when the memory of the limit does not answer."""
+"""A process's share of a limit while the limiter is unavailable."""
 
 import asyncio
 from collections.abc import Sequence
@@ -113,7 +113,7 @@ class Counting(MemoryLimiter):
 
 
 async def test_an_unusable_token_is_exchanged_at_a_bounded_rate() -> None:
-    """Both want the one slot, and wait for a second token that a run needs: each gets its moment with it."""
+    """Two processes request the one slot and need a second token: each holds the slot for a time."""
     clock = ManualClock()
     limiter = Counting(clock, lease_s=LEASE_S)
     first, second = (
@@ -148,7 +148,7 @@ class SlowToTakeBack(MemoryLimiter):
 
 
 async def test_capacity_drops_before_a_token_is_released() -> None:
-    """The other router may have it before we hear that it has arrived."""
+    """The other router may have the token before the reply arrives here."""
     clock = ManualClock()
     limiter = SlowToTakeBack(clock)
     capacities: list[int] = []

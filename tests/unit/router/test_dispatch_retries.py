@@ -1,4 +1,4 @@
-"""Failed attempts: what is tried again, when, where, and what it does to the breaker."""
+"""Failed attempts: retries, delays, regions, breaker."""
 
 import pytest
 
@@ -119,7 +119,7 @@ async def test_retry_after_of_a_backend_is_honoured() -> None:
 
 
 async def test_a_long_retry_after_pauses_only_its_backend() -> None:
-    """Movable work waited with it, though another region was free."""
+    """Movable work waited although another region was free."""
     async with dispatch_harness() as harness:
         harness.submit("a", region="US")
         await harness.fail("us", busy(retry_after_s=7_200.0))

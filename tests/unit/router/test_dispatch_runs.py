@@ -1,4 +1,4 @@
-"""Runs: slots, time limits, cancellation. A slot always comes back."""
+"""Runs: slots, timeouts, cancellation. A slot is always released."""
 
 import gc
 import weakref
@@ -33,7 +33,7 @@ async def test_a_finished_run_frees_its_slot() -> None:
 
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_a_finished_run_is_freed_without_the_collector(cancelled: bool) -> None:
-    """Without the collector, whose pauses all others would wait for."""
+    """Without the garbage collector, whose pauses delay other requests."""
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a")
         await harness.settle()

@@ -1,4 +1,4 @@
-"""The same request twice, fences, results that are kept, and what is refused."""
+"""Repeated requests, fences, kept results, refusals."""
 
 import asyncio
 
@@ -105,7 +105,7 @@ async def test_a_cancelled_inference_runs_again_after_its_run_ended() -> None:
 
 
 async def test_a_request_that_arrives_after_its_cancel_is_refused() -> None:
-    """The cancel overtakes the question of the lease that it breaks, which would run to its end."""
+    """The cancel arrives before the request of the same fence, which would run otherwise."""
     async with dispatch_harness(ONE_SLOT) as harness:
         with pytest.raises(UnknownInferenceError):
             harness.service.cancel(RequestId("a"), fence=6)
@@ -118,9 +118,11 @@ async def test_a_cancelled_fence_does_not_rerun_an_earlier_failure() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a", fence=1)
         await harness.fail("us", REFUSED)
-        told = harness.service.cancel(RequestId("a"), fence=3)
+        cancelled = harness.service.cancel(RequestId("a"), fence=3)
 
-        assert (told.state, told.fence) == (InferenceState.FAILED, 1), "the story of the first lease"
+        assert (cancelled.state, cancelled.fence) == (InferenceState.FAILED, 1), (
+            "the result of the first fence"
+        )
         with pytest.raises(StaleFenceError):
             harness.submit("a", fence=2)
 

@@ -1,4 +1,4 @@
-"""Processes that lease a limit use no more of it together than there is, though answers about it get lost."""
+"""Processes that lease a limit never exceed it together, even if replies are lost."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -21,15 +21,15 @@ T = TypeVar("T")
 
 
 class Forgetful:
-    """Does what it is asked for; while it `loses` answers, nobody hears of it: they ask again."""
+    """Executes requests; while it `loses` replies, callers repeat them."""
 
     def __init__(self, limiter: MemoryLimiter) -> None:
         self.lease_s = limiter.lease_s
         self.loses = 0
         self._limiter = limiter
 
-    def watch(self, name: str, told: Callable[[LimitEvent], None]) -> None:
-        self._limiter.watch(name, told)
+    def watch(self, name: str, callback: Callable[[LimitEvent], None]) -> None:
+        self._limiter.watch(name, callback)
 
     async def acquire(self, limit: SharedLimit, tokens: Sequence[Token]) -> TokenStatus:
         return self._answer(await self._limiter.acquire(limit, tokens))
@@ -48,7 +48,7 @@ class Forgetful:
 
 
 class Process:
-    """Starts what it has work for as soon as its lease allows it, as a router does."""
+    """Starts its work as soon as its lease allows, as a router does."""
 
     def __init__(self, limiter: MemoryLimiter, clock: ManualClock) -> None:
         self.limiter = Forgetful(limiter)
@@ -112,7 +112,7 @@ class Sharing(RuleBasedStateMachine):
 
     @rule(who=WHO)
     def lose_work(self, who: int) -> None:
-        """Those that wait are cancelled, or others took them."""
+        """Waiting work is cancelled or taken by others."""
         process = self.processes[who]
         process.work = process.used
         process.pump()

@@ -1,4 +1,4 @@
-"""From the configuration to what the scheduler knows."""
+"""From the configuration to the scheduler's topology and policy."""
 
 from pathlib import Path
 

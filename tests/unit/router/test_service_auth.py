@@ -1,4 +1,4 @@
-"""The service token opens the door, whatever letters it has."""
+"""The service token is accepted, whatever characters it has."""
 
 import pytest
 

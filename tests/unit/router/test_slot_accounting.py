@@ -52,7 +52,7 @@ class Dispatching(RuleBasedStateMachine):
 
     @property
     def calls(self) -> list[HeldCall]:
-        """All there ever were, those that are over too."""
+        """All calls, also ended ones."""
         return [call for backend in self.harness.backends.values() for call in backend.calls]
 
     @property
@@ -113,7 +113,7 @@ class Dispatching(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 2.0, 100.0]))
     def wait(self, seconds: float) -> None:
-        """Run timeouts and the ends of backoffs happen in between."""
+        """Run timeouts and backoffs end in between."""
         self.do(self.harness.clock.advance(seconds))
 
     @invariant()

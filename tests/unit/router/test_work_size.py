@@ -1,4 +1,4 @@
-"""What a request says of its size, and what is no size."""
+"""The size of a request, and values that are no size."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What must be true of every decision: for tests and for deliberately broken schedulers."""
+"""Invariants of every decision, for tests and for deliberately broken schedulers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class Violation(AssertionError):  # noqa: N818 - the name of the concept
 
 
 class InvariantChecker:
-    """Receives every fact and every decision, and raises `Violation` at the first that must not be."""
+    """Receives every fact and every decision, and raises `Violation` at the first broken rule."""
 
     def __init__(self, topology: Topology, policy: Policy) -> None:
         self.state = ReferenceState(topology, policy)

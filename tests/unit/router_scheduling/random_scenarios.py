@@ -61,7 +61,7 @@ class RandomScenario:
             self._harness.finish(request, load_s=load_s, run_s=self._sized(request, run_s))
 
     def _sized(self, request: RequestId, run_s: float | None) -> float | None:
-        """Most runs take about as long as their size says, others whatever they do."""
+        """Most run times follow the size, others do not."""
         size = self._harness.checker.state.running[request].request.size
         return run_s if size is None or self._chance.random() < 0.2 else size * self._chance.uniform(0.6, 1.2)
 

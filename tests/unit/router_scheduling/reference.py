@@ -78,7 +78,7 @@ class Reference:
         return decisions
 
     def _start(self, now: float, region: str) -> Start | None:
-        """Of the set of the region that has gone longest without a dispatch, and has something to start."""
+        """Of the region's set that has gone longest without a dispatch, of those that can start a request."""
         sets = [key for key in self._sets if key[0] == region]
         for key in sorted(sets, key=lambda one: self._sets[one].served):
             question = self._question(key, now)

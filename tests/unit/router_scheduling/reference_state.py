@@ -212,7 +212,7 @@ class ReferenceState:
         )
 
     def shut(self, region: str, model: str) -> bool:
-        """The model is exclusive and runs there, or its own limit is used up."""
+        """The model is exclusive and runs there, or its limit is used up."""
         names = (exclusive_limit(region, model), model_limit(model))
         return any(self.used(name) >= self.held[name] for name in names if name in self.caps)
 

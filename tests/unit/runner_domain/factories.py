@@ -1,4 +1,4 @@
-"""Jobs, plans and reports as the tests of the domain need them."""
+"""Jobs, plans and reports for the tests of the domain."""
 
 from datetime import UTC, datetime
 from pathlib import Path

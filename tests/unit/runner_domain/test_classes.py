@@ -1,4 +1,4 @@
-"""Where payment and patience move a job."""
+"""The class of a job after a payment or a long wait."""
 
 from pathlib import Path
 

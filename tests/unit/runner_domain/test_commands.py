@@ -1,4 +1,4 @@
-"""What may be done to a job in which state, decided without a database."""
+"""Commands by the state of the job, decided without a database."""
 
 from datetime import UTC, datetime
 from typing import Any

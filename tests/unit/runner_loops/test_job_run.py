@@ -1,4 +1,4 @@
-"""One delivery of a job, decided without I/O: what starts, what is written together, what the verdict is."""
+"""One delivery of a job without I/O: started executions, reports, verdict."""
 
 from typing import Any
 
@@ -251,7 +251,7 @@ def test_the_longest_requested_delay_counts_within_the_bounds() -> None:
 
 
 def test_after_a_cancel_at_the_router_no_execution_is_started() -> None:
-    """Most often the whole job was cancelled, and what the worker starts then would run to its end."""
+    """Usually the whole job was cancelled; executions that the worker started would run to their end."""
     run = opened()
     first = run.start_next(1)
     assert first is not None

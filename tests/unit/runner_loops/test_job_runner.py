@@ -1,4 +1,4 @@
-"""The jobs of a process: what is released, and how that is counted."""
+"""The jobs of a process: release and metrics."""
 
 from unittest.mock import create_autospec
 

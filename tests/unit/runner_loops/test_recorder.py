@@ -67,7 +67,7 @@ def recorder(store: GatedStore) -> Recorder:
 
 @pytest.fixture
 async def pending(recorder: Recorder) -> AsyncIterator[PendingReports]:
-    """With one writer."""
+    """The pending reports of a recorder with one writer."""
     task = asyncio.ensure_future(recorder.run())
     yield recorder.pending
     task.cancel()

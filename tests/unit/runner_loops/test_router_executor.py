@@ -1,4 +1,4 @@
-"""What the router's answers, refusals and silences mean for an execution."""
+"""The effect of the router's replies, refusals and timeouts on an execution."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -101,7 +101,7 @@ async def test_an_unexpected_error_is_a_retryable_failure() -> None:
 
 
 async def test_a_lost_fence_is_no_failure_of_the_execution() -> None:
-    """Another worker has the job, or its user has cancelled it: the record will tell."""
+    """Another worker has the job, or it was cancelled: the next record shows which."""
     stale = Problem(title="Conflict", status=409, code="stale_fence", detail="fence 1 is behind 2")
     assert isinstance(await outcome_of(raising(RouterRefused(stale))), NotAccepted)
 

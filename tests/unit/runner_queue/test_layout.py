@@ -1,4 +1,4 @@
-"""Names of keys and addresses of servers, as far as they follow from settings alone."""
+"""Names of keys by the settings."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_every_script_documents_its_keys_arguments_and_result(operation: Operati
     assert "-- include" not in text
 
 
-def standing(**changes: object) -> PositionReply:
+def position_reply(**changes: object) -> PositionReply:
     usual = {
         "place": "w",
         "job_class": "low",
@@ -86,23 +86,23 @@ MIDDLE = Message(JobId(UUID(int=0x7FFFFFFFFFFF << 80)), 1, 0, 1, JobClass.LOW, "
 
 
 def test_lanes_that_were_not_read_are_extrapolated() -> None:
-    place = queue_place(MIDDLE, standing(lanes=1_000, lanes_read=200, others_before=600))
+    place = queue_place(MIDDLE, position_reply(lanes=1_000, lanes_read=200, others_before=600))
     assert place is not None
     assert place.ahead == 3 + 3_000
 
 
 def test_a_position_deep_in_a_lane_follows_from_the_age() -> None:
-    place = queue_place(MIDDLE, standing(ahead_in_lane=-1, length=100_001))
+    place = queue_place(MIDDLE, position_reply(ahead_in_lane=-1, length=100_001))
     assert place is not None
     assert place.ahead_in_lane == pytest.approx(50_000, abs=1)
 
 
 def test_a_message_whose_lane_is_empty_has_no_position() -> None:
     """Its list was deleted: the script found neither the message nor a first and last one."""
-    reply = standing(ahead_in_lane=-1, length=0, first="", last="")
+    reply = position_reply(ahead_in_lane=-1, length=0, first="", last="")
     assert queue_place(MIDDLE, reply) is None
 
 
 @pytest.mark.parametrize("place", ["l", "k", "r"])
 def test_a_message_outside_of_lanes_has_no_position(place: str) -> None:
-    assert queue_place(MIDDLE, standing(place=place)) is None
+    assert queue_place(MIDDLE, position_reply(place=place)) is None

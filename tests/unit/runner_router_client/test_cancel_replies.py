@@ -1,4 +1,4 @@
-"""What several routers say of one cancelled request, taken together."""
+"""The combined replies of several routers to one cancel."""
 
 import httpx
 

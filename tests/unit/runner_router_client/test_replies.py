@@ -1,4 +1,4 @@
-"""What each answer of the router means to the caller."""
+"""The meaning of each reply of the router."""
 
 from typing import Any
 

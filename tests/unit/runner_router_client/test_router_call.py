@@ -1,4 +1,4 @@
-"""What a request does when routers restart, fill up and go away."""
+"""A request while routers restart, are full or are unavailable."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ WAITING = PendingReply(
 
 
 class Trip:
-    """A call and its routers, with the clock standing still."""
+    """A call and its routers, with a stopped clock."""
 
     def __init__(self, *addresses: str, max_tries: int = 5) -> None:
         self.routers = RouterEndpoints(addresses or ("http://a", "http://b"))
@@ -168,7 +168,7 @@ def test_a_router_without_free_connections_gets_no_new_request() -> None:
 
 @pytest.mark.parametrize("before", [WAITING, CUT])
 def test_a_possible_run_stays_at_a_router_without_free_connections(before: Any) -> None:
-    """It was not heard: that says nothing of the run, and elsewhere there would be a second one."""
+    """The refusal says nothing about the run, and another router would start a second one."""
     trip = Trip()
     home = trip.next()
     trip.learn(home, before)

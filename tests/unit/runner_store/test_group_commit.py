@@ -1,4 +1,4 @@
-"""Natural batching: shared when busy, immediate when idle, each caller with an answer of its own."""
+"""Group commit: shared when busy, immediate when idle, one result per caller."""
 
 import asyncio
 from collections.abc import Sequence

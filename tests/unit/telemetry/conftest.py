@@ -1,4 +1,4 @@
-"""Logs go to a captured stdout, and the process-wide configuration is put back afterwards."""
+"""Logs go to a captured stdout; the process-wide configuration is restored afterwards."""
 
 import json
 import logging

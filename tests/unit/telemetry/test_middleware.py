@@ -150,7 +150,7 @@ async def test_a_failed_request_is_logged_as_500_with_its_id(json_lines: Lines) 
 
 
 async def test_nothing_of_a_request_is_left_for_the_next_in_the_same_context(json_lines: Lines) -> None:
-    """A pipelined request starts inside the context of the one before it."""
+    """A pipelined request starts in the context of the previous one."""
     seen: list[dict[str, str]] = []
 
     async def inner(_scope: Scope, _receive: Receive, _send: Send) -> None:

@@ -1,4 +1,4 @@
-"""No secret reaches a log line, whatever it is called and wherever it hides."""
+"""No secret reaches a log line, under any field name or nesting."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
--- A job as if it had been submitted, and had ended, that much earlier; its id tells its time too.
+-- Moves the submission and the end of a job into the past. Its id follows, because it contains the time.
 WITH aged AS (
     SELECT
         id,
@@ -15,7 +15,7 @@ WITH aged AS (
     UPDATE job_events v SET job_id = a.older, at = v.at - $2::interval FROM aged a WHERE v.job_id = a.id
 ), executions AS (
     UPDATE executions e SET job_id = a.older FROM aged a WHERE e.job_id = a.id
-), letters AS (
+), aged_dead_letters AS (
     UPDATE dead_letters d SET job_id = a.older FROM aged a WHERE d.job_id = a.id
 )
 UPDATE jobs j

@@ -35,9 +35,9 @@ class RedisMirror:
         mirrored = dict(await self.admin.dead())
         missing: list[JobId] = []
         after: JobId | None = None
-        while letters := await self.live.dead_page(after, self.page):
-            missing += [job for job, generation in letters if mirrored.pop(job, None) != generation]
-            after = letters[-1][0]
+        while page := await self.live.dead_page(after, self.page):
+            missing += [job for job, generation in page if mirrored.pop(job, None) != generation]
+            after = page[-1][0]
         extra = list(mirrored)
         if missing:
             await self.live.republish_dead(missing)

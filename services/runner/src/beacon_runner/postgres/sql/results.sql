@@ -94,7 +94,7 @@ WITH changed AS (
     SELECT 'jobs:dead', id, user_id, generation, stage, attempt, class, lane
     FROM changed
     WHERE reason IS NOT NULL
-), letters AS (
+), new_dead_letters AS (
     INSERT INTO dead_letters (job_id, stage, attempt, reason, failure)
     SELECT id, stage, attempt, reason, failure
     FROM changed
@@ -106,7 +106,7 @@ WITH changed AS (
         attempt = EXCLUDED.attempt,
         reason = EXCLUDED.reason,
         failure = EXCLUDED.failure
-), noted AS (
+), new_events AS (
     INSERT INTO job_events (job_id, seq, events)
     SELECT id, event_seq, events
     FROM changed

@@ -1,4 +1,4 @@
-"""Ids of a batch: unlike any others, in its order, and after those that were made before."""
+"""Ids of a batch: unique, in its order, and after earlier ids."""
 
 from uuid import UUID
 

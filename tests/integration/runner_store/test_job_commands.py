@@ -1,4 +1,4 @@
-"""What users and operators do to jobs: cancel, resume, retry one, requeue, purge."""
+"""Commands of users and operators: cancel, resume, retry one execution, requeue, purge."""
 
 import asyncio
 from collections.abc import Sequence
@@ -275,13 +275,13 @@ async def test_the_list_continues_after_removed_dead_letters(harness: StoreHarne
 
 async def test_requeueing_all_ends_although_jobs_die_again(harness: StoreHarness) -> None:
     jobs = [await harness.dead(GENERATION, "never") for _ in range(3)]
-    hasty = HastyLetters(harness)
+    hasty = ConcurrentWorker(harness)
     assert sorted(await hasty.requeue(None)) == sorted(jobs)
     assert await harness.dead_letters.count() == 3
 
 
-class HastyLetters(PostgresDeadLetters):
-    """As if a worker ran what is put back, and failed, before the next step."""
+class ConcurrentWorker(PostgresDeadLetters):
+    """A worker that runs requeued jobs, and fails, before the next step."""
 
     def __init__(self, harness: StoreHarness) -> None:
         super().__init__(harness.database)

@@ -1,4 +1,4 @@
-"""`POST /api/v1/jobs` and `/batch`: what is taken, what is refused, and that refusals change nothing."""
+"""`POST /api/v1/jobs` and `/batch`: accepted and refused submissions."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the maintenance loops use: the outbox, live jobs, promotion, retention."""
+"""Stores of the maintenance loops: outbox, live jobs, promotion, retention."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tables, numbers, pictures and the report as they are read."""
+"""Tables, numbers, charts and the report."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET

@@ -1,4 +1,4 @@
-"""A release that starts before its migration has run: it says so on every route, and goes on by itself."""
+"""A release that starts before its migration reports it on every route and continues after it."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from beacon_runner.migrations import head, migrate
 from tests.integration.runner_api.harness import GENERATION, api_harness
-from tests.integration.runner_api.test_auth import doors
+from tests.integration.runner_api.test_auth import operations_with_key
 
 JOB = "job_" + "0" * 26
 MAKE_OUTDATED = """
@@ -63,7 +63,7 @@ async def test_every_route_with_a_key_reports_the_missing_migration(
     empty_database_url: str, redis_url: str
 ) -> None:
     async with api_harness(empty_database_url, redis_url) as api:
-        for method, path in await doors(api):
+        for method, path in await operations_with_key(api):
             must_say_so(await api.caller("bk_any").http.request(method, path, content=b"{"))
 
 

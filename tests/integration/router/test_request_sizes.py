@@ -1,4 +1,4 @@
-"""A model that says which field tells the size of a request, through HTTP."""
+"""A model whose configuration names the field of the request size, over HTTP."""
 
 from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
@@ -25,15 +25,15 @@ async def test_a_longer_wait_is_predicted_behind_larger_requests(gpu: Gpusim) ->
                 )
 
         await gpu.hold(model="sized")
-        behind_large = await _foretold_behind(router, LARGE, "US")
-        behind_small = await _foretold_behind(router, SMALL, "EU")
+        behind_large = await _estimate_behind(router, LARGE, "US")
+        behind_small = await _estimate_behind(router, SMALL, "EU")
 
         assert behind_large > 2 * behind_small
         await gpu.clear_faults()
         await gpu.release()
 
 
-async def _foretold_behind(router: Router, tokens: int, region: str) -> float:
+async def _estimate_behind(router: Router, tokens: int, region: str) -> float:
     """The estimate for the last of five requests of this size."""
     for number in range(5):
         await router.ask(

@@ -1,4 +1,4 @@
-"""What comes in is closed and bounded; what goes out may grow."""
+"""Request models refuse unknown fields and are bounded; response models ignore unknown fields."""
 
 from typing import Any
 
