@@ -32,10 +32,9 @@ def _without(rule: Rule) -> Patch:
     return lambda patch: patch.setattr(policy, "RULES", rules)
 
 
-def _swapped(first: Rule, second: Rule) -> Patch:
-    order = {first: second, second: first}
-    rules = tuple(order.get(each, each) for each in policy.RULES)
-    return lambda patch: patch.setattr(policy, "RULES", rules)
+def _bypass_order(*places: int) -> Patch:
+    """Rules 1 to 3 in another order, or fewer of them."""
+    return _setattr(policy, "BYPASS", tuple(policy.BYPASS[place] for place in places))
 
 
 def _with(rule: Rule, broken: Rule) -> Patch:
@@ -50,7 +49,7 @@ def _setattr(owner: Any, name: str, value: Any) -> Patch:
 def _returns_at_once(situation: Situation) -> Choice | None:
     for queue in situation.view.bypass[QueueKind.GLOBAL_RETRY]:
         queue.elsewhere = False
-    return policy.global_retry(situation)
+    return policy.bypass(situation)
 
 
 def _starvation_of_starving_tiers_only(situation: Situation) -> Choice | None:
@@ -110,11 +109,11 @@ _started, _ended, _head = FairShares.started, FairShares.ended, RequestQueue.hea
 _record, _start = policy.record, Dispatcher._start
 
 MUTANTS = (
-    Mutant("1 a retry returns to its region at once", _with(policy.global_retry, _returns_at_once)),
-    Mutant("1 no global retry", _without(policy.global_retry)),
-    Mutant("2 no region retry", _without(policy.region_retry)),
-    Mutant("2 paid front before region retry", _swapped(policy.region_retry, policy.paid_front)),
-    Mutant("3 no paid front", _without(policy.paid_front)),
+    Mutant("1 a retry returns to its region at once", _with(policy.bypass, _returns_at_once)),
+    Mutant("1 no global retry", _bypass_order(1, 2)),
+    Mutant("2 no region retry", _bypass_order(0, 2)),
+    Mutant("2 paid front before region retry", _bypass_order(0, 2, 1)),
+    Mutant("3 no paid front", _bypass_order(0, 1)),
     Mutant("4 no starvation rule", _without(policy.starvation)),
     Mutant("4 higher tiers take no turns", _with(policy.starvation, _starvation_of_starving_tiers_only)),
     Mutant("4 turns are not taken", _setattr(StrideScheduler, "take", lambda self, rank: None)),

@@ -100,7 +100,8 @@ class CapacityLease:
         if demand != self._demand:
             self._demand = demand
             self._peak = max(self._peak, demand)
-            if self._plan_differs():
+            missing = demand - len(self._held) - len(self._waiting)
+            if missing > 0 or (missing < 0 and (self._waiting or self._contended)):
                 self._wakeup.set()
 
     def acquired(self) -> None:
@@ -112,7 +113,7 @@ class CapacityLease:
         if self._contended:
             self._release(1)
             self._release_idle()
-        self._reported = self.capacity
+            self._reported = self.capacity
         return self._reported
 
     # The service contract
@@ -175,10 +176,6 @@ class CapacityLease:
     @property
     def _missing(self) -> int:
         return self._demand - len(self._held) - len(self._waiting)
-
-    def _plan_differs(self) -> bool:
-        missing = self._missing
-        return missing > 0 or (missing < 0 and (bool(self._waiting) or self._contended))
 
     def _release_idle(self) -> None:
         """Release slots without demand, and those with demand that stay unused for too long."""

@@ -43,14 +43,16 @@ class Dispatcher:
 
     def next(self, now: float) -> list[Decision]:
         decisions: list[Decision] = []
-        for queued in self._queues.expired(now):
-            self.remove(queued)
-            decisions.append(Expired(queued.request.id))
-        for each in self._sets:
-            if each.wake_at <= now:
-                self._dirty[each.region] = None
-        regions = self._dirty_regions() if len(self._dirty) > 1 else list(self._dirty)
-        while regions:
+        waiting = self._queues.waiting
+        if waiting:
+            for queued in self._queues.expired(now):
+                self.remove(queued)
+                decisions.append(Expired(queued.request.id))
+            for each in self._sets:
+                if each.wake_at <= now:
+                    self._dirty[each.region] = None
+        regions = self._dirty_regions() if waiting else []
+        while regions and waiting:
             region = regions.pop(0)
             choice = choose_among(region.sets, now)
             if choice is not None:

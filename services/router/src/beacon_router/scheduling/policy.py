@@ -100,6 +100,8 @@ class Situation:
         """The first in order whose model is loaded on a free backend."""
         by_model = self.view.by_model
         models = {model for backend in self.free for model in backend.loaded}
+        if self.first is not None and self.first.queue.model in models:
+            return self.first
         return _first(self.view, [queue for model in models for queue in by_model.get(model, ())])
 
     def first_jump(self) -> Candidate | None:
@@ -120,30 +122,20 @@ class Situation:
 # The rules
 
 
-def global_retry(situation: Situation) -> Choice | None:
+def bypass(situation: Situation) -> Choice | None:
     """1. Global retry: a movable request that failed, the oldest first. For `retry_elsewhere_s` it does not
-    return to a region where it failed while a healthy backend of another region serves its model."""
+       return to a region where it failed while a healthy backend of another region serves its model.
+    2. Region retry: a pinned request that failed here, the oldest first.
+    3. Paid front: in the order of payment, whatever model is loaded."""
     view = situation.view
-    queues = []
-    for queue in view.bypass[QueueKind.GLOBAL_RETRY]:
-        head = queue.head()
-        if queue.elsewhere and view.region.name in queue.avoided and head is not None:
-            returns_at = head.arrived + view.policy.retry_elsewhere_s
-            if situation.now < returns_at:
-                situation.wake_at(returns_at)
-                continue
-        queues.append(queue)
-    return _bypass(situation, queues, Reason.GLOBAL_RETRY)
-
-
-def region_retry(situation: Situation) -> Choice | None:
-    """2. Region retry: a pinned request that failed here, the oldest first."""
-    return _bypass(situation, situation.view.bypass[QueueKind.REGION_RETRY], Reason.REGION_RETRY)
-
-
-def paid_front(situation: Situation) -> Choice | None:
-    """3. Paid front: in the order of payment, whatever model is loaded."""
-    return _bypass(situation, situation.view.bypass[QueueKind.FRONT], Reason.FRONT)
+    if situation.starving and view.bypass_run >= view.policy.bypass_limit:
+        return None
+    for kind, reason in BYPASS:
+        queues = [queue for queue in view.bypass[kind] if not _stays_away(situation, queue)]
+        first = _first(view, queues) if queues else None
+        if first is not None:
+            return situation.start(first, reason)
+    return None
 
 
 def starvation(situation: Situation) -> Choice | None:
@@ -187,26 +179,27 @@ def order(situation: Situation) -> Choice | None:
     return _next_in_order(situation)
 
 
-RULES: Final[tuple[Callable[[Situation], Choice | None], ...]] = (
-    global_retry,
-    region_retry,
-    paid_front,
-    starvation,
-    affinity,
-    order,
+RULES: Final[tuple[Callable[[Situation], Choice | None], ...]] = (bypass, starvation, affinity, order)
+BYPASS: Final = (
+    (QueueKind.GLOBAL_RETRY, Reason.GLOBAL_RETRY),
+    (QueueKind.REGION_RETRY, Reason.REGION_RETRY),
+    (QueueKind.FRONT, Reason.FRONT),
 )
 
 
 # What the rules use
 
 
-def _bypass(situation: Situation, queues: Collection[RequestQueue], reason: Reason) -> Choice | None:
-    """While a tier starves, at most `bypass_limit` starts in a row are retries or paid."""
+def _stays_away(situation: Situation, queue: RequestQueue) -> bool:
+    """A global retry does not return to this region yet."""
     view = situation.view
-    if not queues or (situation.starving and view.bypass_run >= view.policy.bypass_limit):
-        return None
-    first = _first(view, queues)
-    return None if first is None else situation.start(first, reason)
+    head = queue.head() if queue.elsewhere and view.region.name in queue.avoided else None
+    if head is None:
+        return False
+    returns_at = head.arrived + view.policy.retry_elsewhere_s
+    if situation.now < returns_at:
+        situation.wake_at(returns_at)
+    return situation.now < returns_at
 
 
 def _waits_for_warm(situation: Situation, candidate: Candidate, *, idle: bool) -> bool:

@@ -145,10 +145,10 @@ class Scheduler:
         if not 0 <= held <= known.cap:
             raise ValueError(f"{limit} has a cap of {known.cap}: {held} cannot be held")
         if held != known.held:
+            known.held = held
             self._estimator.forget()
             self._dispatcher.mark_regions_dirty(known.regions)
-        known.held = held
-        self._dispatcher.token_freed(known)
+            self._dispatcher.token_freed(known)
 
     def demand(self) -> dict[LimitName, int]:
         """For each limit, how many tokens could be in use now: those used, and those that work waits for."""
@@ -162,6 +162,8 @@ class Scheduler:
 
     def next_wakeup(self) -> float | None:
         """Call `next` then, even without a new fact: a `start_by` comes, or a wait of the policy ends."""
+        if not self._queues.waiting:
+            return None
         wakeup = self._dispatcher.next_wakeup()
         deadline = self._queues.next_deadline()
         if deadline is not None:

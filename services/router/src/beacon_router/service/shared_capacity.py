@@ -59,12 +59,12 @@ class SharedCapacity:
         return list(self._leases.values())
 
     def run_started(self, run: Run) -> None:
-        for name in self._names(run):
+        for name in self._limits_of[run.start.backend, run.inference.spec.model]:
             self._leases[name].acquired()
             self._runs[name][run] = None
 
     def run_ended(self, run: Run, outcome: RunOutcome) -> None:  # noqa: ARG002
-        for name in self._names(run):
+        for name in self._limits_of[run.start.backend, run.inference.spec.model]:
             self._runs[name].pop(run, None)
             self._scheduler.set_capacity(name, self._leases[name].released())
 
@@ -82,9 +82,6 @@ class SharedCapacity:
             if tokens != self._demand.get(name):
                 self._leases[name].set_demand(tokens)
         self._demand = demand
-
-    def _names(self, run: Run) -> tuple[LimitName, ...]:
-        return self._limits_of[run.start.backend, run.inference.spec.model]
 
     def _capacity_changed(self, name: LimitName, capacity: int) -> None:
         self._scheduler.set_capacity(name, capacity)
