@@ -12,21 +12,12 @@ from playwright.async_api import Browser, async_playwright
 from beacon_devstack.home import Home
 from beacon_devstack.settings import ROUTER_PORT, RUNNER_PORT, StackSettings
 from beacon_devstack.stack import Stack
+from infra.screenshots import CHROMIUM_FLAGS
 from infra.screenshots.portal import capture_matrix
 from infra.screenshots.terminal import capture_terminal
 
 IMAGES = Path("docs/images")
 MAX_BYTES = 300_000
-CHROMIUM_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 async def main() -> None:

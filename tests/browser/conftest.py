@@ -5,28 +5,18 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from beacon_portal import portal_app
+from infra.screenshots import CHROMIUM_FLAGS
 from tests.browser.portal_page import PortalPage
 from tests.browser.stack_admin import StackAdmin
-from tests.fixtures.stack import RunningStack, running_stack
+from tests.fixtures.stack import RunningStack, changed_config, running_stack
 from tests.fixtures.waiting import PATIENCE_S
 
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PATIENCE_MS = PATIENCE_S * 1000
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -49,12 +39,7 @@ SHORT_DELAYS = {
 @pytest.fixture(scope="module")
 def stack(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """The whole system with short delays; not started where Chromium is missing."""
-    text = Path("config/beacon.toml").read_text(encoding="utf-8")
-    for default, short in SHORT_DELAYS.items():
-        assert text.count(default) == 1, default
-        text = text.replace(default, short)
-    config = tmp_path_factory.mktemp("config") / "beacon.toml"
-    config.write_text(text, encoding="utf-8")
+    config = changed_config(tmp_path_factory.mktemp("config"), SHORT_DELAYS)
     with running_stack(BEACON_CONFIG=str(config)) as running:
         yield running
 
@@ -75,7 +60,7 @@ def chromium() -> str:
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        launched = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         yield launched
         launched.close()
 

@@ -20,7 +20,7 @@ from beacon_devstack.settings import StackSettings
 from beacon_devstack.stack import Stack
 from beacon_lifecycle import SystemClock
 from tests.fixtures.gpusim import read_ledger_file
-from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK
+from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK, changed_config
 from tests.fixtures.tcp_proxy import TcpProxy
 
 ROLES = {"api": "api", "relay": "relay", "worker-1": "worker", "worker-2": "worker"}
@@ -31,7 +31,7 @@ RESUMED_S = 1.0  # how long after it resumes a frozen router may take to abort i
 CAP = 5  # of the group that the routers share: fewer than the slots of its backends
 
 # Leases and pauses short enough for a test; nothing that changes what is promised.
-HASTE = {
+SHORT_DELAYS = {
     "lease_s = 10\nheartbeat_s = 2.5": f"lease_s = {LEASE_S}\nheartbeat_s = 1",
     "job_retry_delays_s = [60, 120, 180]": "job_retry_delays_s = [1, 1, 1]",
     "slot_lease_s = 10": f"slot_lease_s = {SLOT_LEASE_S}",
@@ -163,7 +163,7 @@ def _family(pid: int) -> list[int]:
 
 @asynccontextmanager
 async def running_system(home: Path) -> AsyncIterator[System]:
-    config, ledger = hasty_config(home), home / "gpu-ledger.jsonl"
+    config, ledger = changed_config(home, SHORT_DELAYS), home / "gpu-ledger.jsonl"
     kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_A_STACK}
     settings = StackSettings.from_environment(
         {**kept, **ANY_FREE, "BEACON_CONFIG": str(config), "GPUSIM_LEDGER_FILE": str(ledger)}
@@ -175,14 +175,3 @@ async def running_system(home: Path) -> AsyncIterator[System]:
             yield system
         finally:
             await system.stop_added()
-
-
-def hasty_config(home: Path) -> Path:
-    text = Path("config/beacon.toml").read_text(encoding="utf-8")
-    for usual, hasty in HASTE.items():
-        assert text.count(usual) == 1, usual
-        text = text.replace(usual, hasty)
-    home.mkdir(exist_ok=True)
-    config = home / "hasty.toml"
-    config.write_text(text, encoding="utf-8")
-    return config

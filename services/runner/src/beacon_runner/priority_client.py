@@ -1,12 +1,12 @@
 """The class of a user's jobs: that of the tier, or the answer of an external priority service."""
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass
 from urllib.parse import quote
 
 import httpx
 import structlog
+from cachetools import TTLCache
 from prometheus_client import CollectorRegistry, Counter
 from pydantic import BaseModel, ValidationError
 from tenacity import (
@@ -70,8 +70,9 @@ class PriorityService:
         self._http = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=self._timeouts.request_s)
         self._clock = clock
         self._usable = usable
-        self._max_users = max_users
-        self._known: OrderedDict[UserId, _Known] = OrderedDict()
+        self._known: TTLCache[UserId, _Known] = TTLCache(
+            max_users, ttl=self._timeouts.max_age_s, timer=clock.now
+        )
         self._requests: dict[UserId, asyncio.Task[None]] = {}
         self._overdue: set[UserId] = set()
         self._tasks = TaskSet("priorities")
@@ -92,7 +93,7 @@ class PriorityService:
                 known = self._known.get(user)
                 if self._requests.get(user) is request:
                     self._overdue.add(user)
-        if known is None or self._age_s(known) > self._timeouts.max_age_s:
+        if known is None:
             return DEFAULT_CLASS
         return known.job_class if known.job_class in self._usable else tier_class
 
@@ -115,7 +116,7 @@ class PriorityService:
     async def _refresh(self, user: UserId) -> None:
         try:
             async with asyncio.timeout(2 * self._timeouts.request_s):
-                self._remember(user, await self._fetch(user))
+                self._known[user] = _Known(await self._fetch(user), self._clock.now())
         except (*_FAILURES, TimeoutError) as error:
             self._breaker.record_failure(self._clock.now())
             self._lookups.labels("failed").inc()
@@ -140,9 +141,3 @@ class PriorityService:
                 response.raise_for_status()
                 return _Answer.model_validate_json(response.content).priority
         raise AssertionError("unreachable: the last attempt raises or returns")
-
-    def _remember(self, user: UserId, job_class: JobClass) -> None:
-        self._known[user] = _Known(job_class, self._clock.now())
-        self._known.move_to_end(user)
-        while len(self._known) > self._max_users:
-            self._known.popitem(last=False)
