@@ -27,6 +27,7 @@ PAGES = {
     "Submit a job": "/submit",
     "Queue": "/queue",
     "Regions": "/regions",
+    "Limits": "/limits",
     "Runtime": "/admin",
     "Dead letters": "/admin/dead",
     "Users": "/admin/users",

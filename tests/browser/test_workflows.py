@@ -232,6 +232,13 @@ def test_limits_are_shown_and_explained(
     expect(page.get_by_text("Try again in")).to_be_visible()
     expect(estimate).to_contain_text("Jobs left this hour0 of 3")
     expect(page.get_by_label("Question", exact=True)).to_have_value("One more?")
+    page.get_by_role("button", name="poor").click()
+    page.get_by_role("link", name="Limits").click()
+    expect(page.get_by_role("row", name="Jobs per hour").get_by_role("cell")).to_have_text(
+        ["3", "3", "0", re.compile("min|h")]
+    )
+    expect(page.get_by_role("row", name="Open event streams").get_by_role("cell").nth(1)).to_have_text("8")
+    expect(page.get_by_role("definition").filter(has_text="100")).to_be_visible()
 
 
 def test_administration_needs_an_administrator(portal: PortalPage, key: str, stack: RunningStack) -> None:

@@ -1,6 +1,7 @@
 """The command line against a stub of the runner: requests, output and exit codes."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -390,13 +391,16 @@ def test_catalogue(served: RunnerStub, beacon: Beacon) -> None:
         "priority": "low",
         "scopes": ["user"],
         "credit": 2,
+        "executions_per_job": 100,
     }
     served.on("GET /api/v1/me", me | {"limits": {"pending_jobs": {"limit": 2, "used": 1, "left": 1}}})
     assert "US, EU" in ok(beacon("models")).stdout
     assert "a → b" in ok(beacon("features")).stdout
     assert "no router responds" in ok(beacon("regions")).stdout
     assert "longer" in ok(beacon("prices")).stdout
-    assert "1 of 2 left" in ok(beacon("me")).stdout
+    limits = ok(beacon("me")).stdout
+    assert "1 of 2 left" in limits
+    assert re.search(r"executions per job +100", limits)
 
 
 def test_an_invalid_credentials_file_is_named(beacon: Beacon, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…
 ExecutionId = Annotated[str, typer.Argument(metavar="EXECUTION", help="The execution's id: exe_….0.3")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Maximum number.")]
 
+NO_LIMIT = "no limit"
+
 
 def jobs(
     status: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
@@ -164,8 +166,13 @@ def me(_json: AsJson = False) -> None:
     """Show your key's user: tier, limits with what is left, credit."""
     found = ask(lambda client: client.me())
     limits = [
-        (name, "no limit" if use.limit is None else f"{use.left} of {use.limit} left")
-        for name, use in found.limits.items()
+        ("longest duration", NO_LIMIT if found.max_duration_s is None else seconds(found.max_duration_s)),
+        ("executions per job", NO_LIMIT if found.executions_per_job is None else found.executions_per_job),
+        ("models", ", ".join(found.models) or "all"),
+        *(
+            (name.replace("_", " "), NO_LIMIT if use.limit is None else f"{use.left} of {use.limit} left")
+            for name, use in found.limits.items()
+        ),
     ]
     scopes = ", ".join(found.scopes)
     pairs = [("name", found.name), ("user", found.user_id), ("tier", found.tier), ("class", found.priority)]

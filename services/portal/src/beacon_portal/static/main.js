@@ -7,6 +7,7 @@ import { Shell } from "./shell.js";
 import { adminView } from "./views/admin.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
+import { limitsView } from "./views/limits.js";
 import { notFoundView } from "./views/not-found.js";
 import { queueView } from "./views/queue.js";
 import { regionsView } from "./views/regions.js";
@@ -26,6 +27,7 @@ route("/jobs", jobsView);
 route("/jobs/:id", jobView);
 route("/queue", queueView);
 route("/regions", regionsView);
+route("/limits", limitsView);
 route("/admin", adminView);
 route("/admin/:part", adminView);
 

@@ -65,6 +65,7 @@ export class Shell {
       el("p", {}, el("strong", {}, me.name ?? "Signed in")),
       el("p", { class: "muted" }, `${sentenceCase(me.tier)} tier`),
       credit,
+      el("a", { href: "#/limits", onclick: () => byId("account").hidePopover() }, "Limits"),
       themeChoice(),
       button("Sign out", () => { byId("account").hidePopover(); this.#signOut(); }, { class: "quiet" }),
     ];
