@@ -7,7 +7,6 @@ from itertools import cycle, islice
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
-from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.users import PostgresUsers
 from benchmarks.harness.http_load import load, post
 from benchmarks.harness.system import options, serve
@@ -73,7 +72,7 @@ async def _new_keys(count: int) -> list[str]:
     try:
         users, keys = PostgresUsers(database), [new_api_key() for _ in range(count)]
         for number, key in enumerate(keys):
-            user, _ = await users.ensure(f"bench-{number}", Tier.ADMIN)
+            user, _ = await users.ensure(f"bench-{number}", "admin")
             await users.add_key(user.id, key, [Scope.USER], name="bench")
         return keys
     finally:

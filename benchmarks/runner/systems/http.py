@@ -8,7 +8,6 @@ from typing import Any
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
-from beacon_contracts.tiers import Tier
 from beacon_runner.postgres.users import PostgresUsers
 from benchmarks.harness.http_load import KeptConnection, load, post
 from benchmarks.harness.pickup import measure
@@ -89,7 +88,7 @@ class Http:
 
     async def _new_key(self) -> str:
         users, key = PostgresUsers(self._database), new_api_key()
-        user, _ = await users.ensure("bench", Tier.ADMIN)
+        user, _ = await users.ensure("bench", "admin")
         await users.add_key(user.id, key, [Scope.USER], name="bench")
         return key
 

@@ -8,7 +8,7 @@ from typing import Any
 from beacon_config import BeaconConfig, load_config
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import GenerationJob
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.admission import Admission
@@ -89,7 +89,7 @@ class Filler:
 
     def job(self, user: UserId, prompt: str) -> NewJob:
         job_id = new_uuid()
-        tier = Tier.ADMIN  # no limits
+        tier = "admin"  # no limits
         return NewJob(
             id=JobId(job_id),
             user=user,

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from beacon_contracts.tiers import Tier
 from beacon_router.scheduling import (
     BackendSpec,
     ModelSpec,
@@ -125,8 +124,8 @@ def test_tiers_are_served_by_rank_and_inside_a_tier_by_arrival() -> None:
     driver = SchedulerDriver(sound_service())
     driver.submit("running", "audio")
     driver.started()
-    wanted = [f"{tier}-{number}" for tier in Tier for number in (1, 2)]
-    for tier in reversed(list(Tier)):
+    wanted = [f"{tier}-{number}" for tier in TIERS for number in (1, 2)]
+    for tier in reversed(TIERS):
         for number in (1, 2):
             driver.submit(f"{tier}-{number}", "audio", TIERS.index(tier))
     served, ended = [], "running"

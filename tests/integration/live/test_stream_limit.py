@@ -6,14 +6,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from beacon_contracts.tiers import Tier
 from tests.fixtures.waiting import patience, until
 from tests.fixtures.wire import Wire, wire_to
 from tests.integration.live.stalled import StalledClient, socket_request, stream_request
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 
-PREMIUM = CONFIG.tiers[Tier.PREMIUM].model_copy(update={"streams": 2})
-TWO_STREAMS = CONFIG.model_copy(update={"tiers": CONFIG.tiers | {Tier.PREMIUM: PREMIUM}})
+PREMIUM = CONFIG.tiers["premium"].model_copy(update={"streams": 2})
+TWO_STREAMS = CONFIG.model_copy(update={"tiers": CONFIG.tiers | {"premium": PREMIUM}})
 
 
 @pytest.fixture

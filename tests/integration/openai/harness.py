@@ -11,7 +11,6 @@ import openai
 from beacon_config import load_config
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
-from beacon_contracts.tiers import Tier
 from beacon_runner.router_client import RouterClient, RouterTimeouts
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.router import TOKEN
@@ -43,7 +42,7 @@ async def chat_api(
         served(harness, harness.transport.app, folder) as url,
     ):
         key = new_api_key()
-        await harness.users.add("anna", Tier.PREMIUM, key, [Scope.USER])
+        await harness.users.add("anna", "premium", key, [Scope.USER])
         yield ChatApi(harness, url, key)
 
 

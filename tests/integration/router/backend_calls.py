@@ -7,7 +7,6 @@ from yarl import URL
 
 from beacon_config.topology import Dialect
 from beacon_contracts.inference import StepMeta
-from beacon_contracts.tiers import Tier
 from beacon_lifecycle import SystemClock
 from beacon_router.backends import Backend, BackendClient
 from beacon_router.backends.http_backend import HttpBackend
@@ -28,7 +27,7 @@ def spec_of(
     meta: StepMeta | None = None,
 ) -> InferenceSpec:
     return InferenceSpec(
-        RequestId(request_id), model, "EU", Tier.FREE, given, params=params, context=context, meta=meta
+        RequestId(request_id), model, "EU", 4, given, params=params, context=context, meta=meta
     )
 
 

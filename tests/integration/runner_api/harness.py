@@ -16,7 +16,6 @@ from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.router_status import SchedulerStatus
-from beacon_contracts.tiers import Tier
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import DEFAULT_LIMITS, HttpServer, ServerLimits
 from beacon_lifecycle import ManualClock, SystemClock
@@ -98,13 +97,13 @@ class ApiHarness:
     address: str | None = None  # where callers find it over a network
     clients: list[httpx.AsyncClient] = field(default_factory=list)
 
-    async def user(self, name: str = "anna", tier: Tier = Tier.PREMIUM, *scopes: Scope) -> "Caller":
+    async def user(self, name: str = "anna", tier: str = "premium", *scopes: Scope) -> "Caller":
         key = new_api_key()
         await self.users.add(name, tier, key, scopes or [Scope.USER])
         return self.caller(key)
 
     async def admin(self) -> "Caller":
-        return await self.user("root", Tier.ADMIN, Scope.USER, Scope.ADMIN)
+        return await self.user("root", "admin", Scope.USER, Scope.ADMIN)
 
     def caller(self, key: str | None) -> "Caller":
         headers = {} if key is None else {"authorization": f"Bearer {key}"}

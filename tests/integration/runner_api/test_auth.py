@@ -6,7 +6,6 @@ from typing import Any
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import public_prefix
-from beacon_contracts.tiers import Tier
 from tests.fixtures.waiting import until
 from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller
 
@@ -55,7 +54,7 @@ async def test_admin_routes_need_the_admin_scope(api: ApiHarness, anna: Caller) 
     for path in ("/admin/runtime/stats", "/admin/queue-dead", "/admin/users", "/api/v1/jobs?all_users=true"):
         answer = await anna.http.get(path)
         assert (answer.status_code, answer.json()["code"]) == (403, "missing_scope")
-    service = await api.user("svc", Tier.FREE, Scope.SERVICE)
+    service = await api.user("svc", "free", Scope.SERVICE)
     assert (await service.http.get("/api/v1/jobs")).status_code == 403
 
 

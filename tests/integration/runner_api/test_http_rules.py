@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from beacon_contracts.api_keys import new_api_key
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.errors import ApiKeyTakenError
 from beacon_runner.http.auth import MAX_WRONG_KEYS, WRONG_KEYS_WINDOW_S
 from tests.integration.runner_api.harness import GENERATION, ApiHarness
@@ -71,7 +70,7 @@ async def test_a_repeated_wrong_key_counts_once(api: ApiHarness) -> None:
 
 async def test_a_user_whose_first_key_cannot_be_stored_is_not_stored(api: ApiHarness) -> None:
     key = new_api_key()
-    await api.users.add("anna", Tier.FREE, key)
+    await api.users.add("anna", "free", key)
     with pytest.raises(ApiKeyTakenError):
-        await api.users.add("bert", Tier.FREE, key)
+        await api.users.add("bert", "free", key)
     assert [user.name for user in await api.users.page(None, 10)] == ["anna"]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from beacon_config import BeaconConfig
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.quotas import QuotaLimit
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 from tests.integration.runner_store.statements import AGE_JOB
@@ -22,7 +21,7 @@ async def submit(caller: Caller, body: Any = GENERATION, **headers: str) -> Any:
 
 
 async def test_a_finished_job_frees_a_pending_place(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.FREE)
+    anna = await api.user(tier="free")
     await anna.submit(GENERATION)
     await anna.submit(GENERATION)
     answer = await submit(anna)
@@ -41,7 +40,7 @@ async def test_a_finished_job_frees_a_pending_place(api: ApiHarness) -> None:
 async def test_the_hourly_limit_reports_when_it_frees(
     api: ApiHarness,
 ) -> None:
-    anna = await api.user(tier=Tier.FREE)
+    anna = await api.user(tier="free")
     for _ in range(2):
         await anna.submit(GENERATION)
         await api.run("done")
@@ -58,7 +57,7 @@ async def test_the_hourly_limit_reports_when_it_frees(
 
 
 async def test_one_of_fifty_concurrent_submissions_gets_the_last_place(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.PREMIUM)
+    anna = await api.user(tier="premium")
     for _ in range(9):
         await anna.submit(GENERATION)
     answers = await asyncio.gather(*(submit(anna) for _ in range(50)))
@@ -76,7 +75,7 @@ async def test_two_processes_never_exceed_a_limit_together(
         api_harness(database_url, redis_url, config) as api,
         api_harness(database_url, redis_url, config) as other,
     ):
-        anna = await api.user(tier=Tier.PREMIUM)
+        anna = await api.user(tier="premium")
         there = other.caller(anna.http.headers["authorization"].removeprefix("Bearer "))
         for _ in range(9):
             await anna.submit(GENERATION)
@@ -94,13 +93,13 @@ def limited_to_ten(limit: QuotaLimit) -> BeaconConfig:
     bounds = {
         str(one): 10 if one is limit else None for one in (QuotaLimit.PENDING_JOBS, QuotaLimit.JOBS_PER_HOUR)
     }
-    premium = CONFIG.tiers[Tier.PREMIUM].model_copy(update=bounds)
+    premium = CONFIG.tiers["premium"].model_copy(update=bounds)
     limits = CONFIG.limits.model_copy(update={"queue_size": 10} if limit is QuotaLimit.QUEUE_SIZE else {})
-    return CONFIG.model_copy(update={"tiers": {**CONFIG.tiers, Tier.PREMIUM: premium}, "limits": limits})
+    return CONFIG.model_copy(update={"tiers": {**CONFIG.tiers, "premium": premium}, "limits": limits})
 
 
 async def test_limits_of_users_are_independent(api: ApiHarness) -> None:
-    anna, bert = await api.user("anna", Tier.FREE), await api.user("bert", Tier.FREE)
+    anna, bert = await api.user("anna", "free"), await api.user("bert", "free")
     callers = [anna] * 5 + [bert] * 2
     answers = await asyncio.gather(*(submit(caller) for caller in callers))
     assert Counter(answer.status_code for answer in answers[:5]) == {202: 2, 429: 3}
@@ -108,7 +107,7 @@ async def test_limits_of_users_are_independent(api: ApiHarness) -> None:
 
 
 async def test_a_repeated_request_does_not_count_again(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.FREE)
+    anna = await api.user(tier="free")
     keyed = {"idempotency-key": "once"}
     await anna.submit(GENERATION)
     answers = await asyncio.gather(*(submit(anna, **keyed) for _ in range(10)))
@@ -119,7 +118,7 @@ async def test_a_repeated_request_does_not_count_again(api: ApiHarness) -> None:
 
 
 async def test_a_batch_is_stored_whole_or_refused_with_an_error_per_job(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.SUPPORTER)
+    anna = await api.user(tier="supporter")
     await anna.submit(GENERATION)
     problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 5}, 429)
     assert problem["code"] == "pending_jobs_limit"
@@ -136,7 +135,7 @@ async def test_a_batch_is_stored_whole_or_refused_with_an_error_per_job(api: Api
 @pytest.mark.parametrize("key", [{}, {"idempotency-key": "bulk"}])
 async def test_a_batch_above_a_limit_is_refused_permanently(api: ApiHarness, key: dict[str, str]) -> None:
     """Of the two limits that thirty jobs exceed, the lower one is reported."""
-    anna = await api.user(tier=Tier.SUPPORTER)
+    anna = await api.user(tier="supporter")
     answer = await anna.http.post("/api/v1/jobs/batch", json={"jobs": [GENERATION] * 30}, headers=key)
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (422, "batch_exceeds_limit")
@@ -157,7 +156,7 @@ async def test_each_limit_can_refuse_a_batch_permanently(
     database_url: str, redis_url: str, limit: QuotaLimit
 ) -> None:
     async with api_harness(database_url, redis_url, limited_to_ten(limit)) as api:
-        anna = await api.user(tier=Tier.PREMIUM)
+        anna = await api.user(tier="premium")
         problem = await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 11}, 422)
         assert (problem["code"], problem["limit_name"]) == ("batch_exceeds_limit", limit)
         assert (problem["limit"], problem["batch_size"]) == (10, 11)
@@ -166,7 +165,7 @@ async def test_each_limit_can_refuse_a_batch_permanently(
 
 
 async def test_a_batch_from_before_the_tier_was_lowered_is_found_by_its_key(api: ApiHarness) -> None:
-    anna, root = await api.user(tier=Tier.PREMIUM), await api.admin()
+    anna, root = await api.user(tier="premium"), await api.admin()
     body, key = {"jobs": [GENERATION] * 8}, {"idempotency-key": "bulk"}
     first = await anna.post("/api/v1/jobs/batch", body, 202, **key)
     (user,) = [one for one in (await root.get("/admin/users"))["users"] if one["name"] == "anna"]
@@ -177,7 +176,7 @@ async def test_a_batch_from_before_the_tier_was_lowered_is_found_by_its_key(api:
 
 
 async def test_a_batch_under_a_key_is_counted_once(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.SUPPORTER)
+    anna = await api.user(tier="supporter")
     body, key = {"jobs": [GENERATION] * 5}, {"idempotency-key": "bulk"}
     first = await anna.post("/api/v1/jobs/batch", body, 202, **key)
     again = await anna.post("/api/v1/jobs/batch", body, 200, **key)
@@ -186,7 +185,7 @@ async def test_a_batch_under_a_key_is_counted_once(api: ApiHarness) -> None:
 
 
 async def test_a_duration_over_the_tiers_maximum_is_named(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.FREE)
+    anna = await api.user(tier="free")
     problem = await anna.post("/api/v1/jobs", SONG | {"duration": 31}, 422)
     assert problem["code"] == "duration_too_long"
     assert "free" in problem["detail"]
@@ -207,7 +206,7 @@ async def test_a_full_queue_refuses_all_users(database_url: str, redis_url: str)
 
 
 async def test_me_shows_the_remaining_limits(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.FREE)
+    anna = await api.user(tier="free")
     await anna.submit(GENERATION)
     await api.run("done")
     await anna.submit(GENERATION)

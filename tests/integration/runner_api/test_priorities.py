@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from beacon_contracts.ids import UserId, new_uuid
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.priority_client import PriorityService, PriorityTimeouts
 from beacon_telemetry import new_registry
@@ -199,7 +199,7 @@ async def test_an_invalid_submission_causes_no_lookup(
     too_long = {**GENERATION, "duration": 31}  # for the free tier
     priorities = PriorityService(small.url, ManualClock(), new_registry(), timeouts=NO_HURRY)
     async with api_harness(database_url, redis_url, priorities=priorities) as api:
-        anna = await api.user(tier=Tier.FREE)
+        anna = await api.user(tier="free")
         for body in (unknown, too_long):
             await anna.post("/api/v1/jobs", body, 422)
             await anna.post("/api/v1/jobs/batch", {"jobs": [GENERATION, body]}, 422)
@@ -213,11 +213,11 @@ async def test_submissions_get_the_class_of_the_service(
     unhurried = PriorityTimeouts(submission_s=3, request_s=PATIENCE_S)
     priorities = PriorityService(small.url, ManualClock(), new_registry(), timeouts=unhurried)
     async with api_harness(database_url, redis_url, priorities=priorities) as api:
-        anna = await api.user(tier=Tier.FREE)
+        anna = await api.user(tier="free")
         job = await anna.job(await anna.submit(GENERATION))
         assert (job["tier"], job["priority"]) == ("free", "high")
         assert (await anna.get("/api/v1/me"))["priority"] == "high"
         small.free.clear()
-        bert = await api.user("bert", Tier.FREE)
+        bert = await api.user("bert", "free")
         job_id = await bert.submit(GENERATION)
         assert (await bert.job(job_id))["priority"] == "medium"

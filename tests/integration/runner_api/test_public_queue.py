@@ -10,7 +10,6 @@ from beacon_contracts.router_status import (
     SchedulerStatus,
     SchedulerView,
 )
-from beacon_contracts.tiers import Tier
 from beacon_runner.ports.router import RouterStatus
 from beacon_runner.postgres.credit import PostgresCredit
 from tests.integration.runner_api.harness import GENERATION, PIPELINE, ApiHarness, Caller
@@ -26,7 +25,7 @@ async def look(api: ApiHarness, caller: Caller, path: str) -> Any:
 
 
 async def test_generate_is_a_generation(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.PREMIUM)
+    anna = await api.user(tier="premium")
     accepted = await anna.post("/generate", SONG, 202)
     assert (accepted["status"], accepted["tier"], accepted["priority"]) == ("queued", "premium", "medium")
     job = await anna.job(accepted["job_id"])
@@ -35,7 +34,7 @@ async def test_generate_is_a_generation(api: ApiHarness) -> None:
 
 
 async def test_generate_is_idempotent_and_validated(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.FREE)
+    anna = await api.user(tier="free")
     key = {"idempotency-key": "song"}
     first = await anna.post("/generate", SONG, 202, **key)
     assert (await anna.post("/generate", SONG, 200, **key))["job_id"] == first["job_id"]
@@ -48,7 +47,7 @@ async def test_generate_is_idempotent_and_validated(api: ApiHarness) -> None:
 
 
 async def test_the_public_status_shows_no_private_data(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.PREMIUM)
+    anna = await api.user(tier="premium")
     first = (await anna.post("/generate", SONG, 202))["job_id"]
     second = (await anna.post("/generate", SONG, 202))["job_id"]
     await api.claim()
@@ -64,7 +63,7 @@ async def test_the_public_status_shows_no_private_data(api: ApiHarness) -> None:
 
 
 async def test_processing_means_running_on_a_gpu(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.PREMIUM)
+    anna = await api.user(tier="premium")
     jobs = [(await anna.post("/generate", SONG, 202))["job_id"] for _ in range(3)]
     await api.claim(3)
     runs = encode_execution_id(decode_job_id(jobs[1]), 0, 0)
@@ -82,7 +81,7 @@ async def test_processing_means_running_on_a_gpu(api: ApiHarness) -> None:
 
 def queues_with_runs(*request_ids: str) -> QueueStatus:
     runs = [
-        RunningInference(request_id=one, model="music", backend="us-1", tier=Tier.FREE, running_s=1.0)
+        RunningInference(request_id=one, model="music", backend="us-1", tier="free", running_s=1.0)
         for one in request_ids
     ]
     region = RegionStatus(
@@ -110,7 +109,7 @@ async def test_the_status_of_an_empty_queue(api: ApiHarness) -> None:
 
 
 async def test_the_explorer_names_only_jobs_of_the_key(api: ApiHarness) -> None:
-    anna, bert = await api.user("anna", Tier.PREMIUM), await api.user("bert", Tier.FREE)
+    anna, bert = await api.user("anna", "premium"), await api.user("bert", "free")
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.claim()
     await bert.submit(PIPELINE | {"name": "mine"})
@@ -127,7 +126,7 @@ async def test_the_explorer_names_only_jobs_of_the_key(api: ApiHarness) -> None:
 
 
 async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiHarness) -> None:
-    anna = await api.user("anna", Tier.PREMIUM)
+    anna = await api.user("anna", "premium")
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.claim()
     queue = await look(api, api.caller(None), "/api/queue")
@@ -149,9 +148,9 @@ async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiHarn
 async def test_the_list_is_in_the_order_of_service(api: ApiHarness) -> None:
     """Paid jobs, then classes, then lanes round-robin: a bulk does not fill the first positions."""
     bulk, other, best = (
-        await api.user("bulk", Tier.PREMIUM),
-        await api.user("other", Tier.SUPPORTER),
-        await api.user("best", Tier.ADMIN),
+        await api.user("bulk", "premium"),
+        await api.user("other", "supporter"),
+        await api.user("best", "admin"),
     )
     batch = await bulk.post("/api/v1/jobs/batch", {"jobs": [GENERATION] * 4}, 202)
     a, b, c, d = (job["job_id"] for job in batch["jobs"])
@@ -167,7 +166,7 @@ async def test_the_list_is_in_the_order_of_service(api: ApiHarness) -> None:
 
 
 async def test_a_paid_job_is_first_in_the_list(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     user = (await api.users.page(None, 1))[0]
     await PostgresCredit(api.store.database).change(user.id, 5, "")
     first, second = await anna.submit(GENERATION), await anna.submit(GENERATION)
@@ -201,7 +200,7 @@ async def test_status_has_the_scheduler_and_the_wait_for_each_model(api: ApiHarn
     api.router.schedulers = [
         SchedulerStatus(status="ok", scheduler=scheduler, estimated_wait=waits, waiting=3, running=1)
     ]
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     for _ in range(4):
         await anna.post("/generate", SONG, 202)
     status = await look(api, anonymous, "/status")

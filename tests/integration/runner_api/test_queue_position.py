@@ -8,7 +8,6 @@ import pytest
 from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import EtaView, InferenceState, InferenceView
 from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
-from beacon_contracts.tiers import Tier
 from beacon_redis import RedisAddress
 from beacon_runner.application.position_events import PositionEvents
 from beacon_runner.application.queue_position import PositionService
@@ -31,7 +30,7 @@ def says(model: str, wait_s: float) -> RouterStatus:
         completed=0,
         failed=0,
         cancelled=0,
-        forecast={model: ModelForecast(wait_s=dict.fromkeys(Tier, wait_s), pace_s=0.5)},
+        forecast={model: ModelForecast(wait_s=dict.fromkeys(CONFIG.tiers, wait_s), pace_s=0.5)},
         slots=4,
         busy=4,
         healthy=True,
@@ -65,7 +64,7 @@ async def shown(caller: Caller, job_id: str, position: int | None, wait_s: float
 
 
 async def test_the_wait_covers_the_lane_and_the_router(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     jobs = [await anna.submit(SONG) for _ in range(5)]
     await api.publish()
     await api.clock.advance(3)
@@ -82,7 +81,7 @@ async def test_the_wait_covers_the_lane_and_the_router(api: ApiHarness) -> None:
 
 
 async def test_the_response_to_a_submission_has_the_same_wait(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     api.router.statuses = [says("music", 7.5)]
     for _ in range(5):
         await anna.submit(SONG)
@@ -93,7 +92,7 @@ async def test_the_response_to_a_submission_has_the_same_wait(api: ApiHarness) -
 
 
 async def test_quick_submissions_have_different_positions(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     api.router.statuses = [says("music", 7.5)]
     answers = [await anna.post("/api/v1/jobs", SONG, 202) for _ in range(5)]
     assert [one["position"] for one in answers] == [1, 2, 3, 4, 5]
@@ -101,7 +100,7 @@ async def test_quick_submissions_have_different_positions(api: ApiHarness) -> No
 
 
 async def test_without_redis_there_is_no_estimate(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     job_id = await anna.submit(SONG)
     await api.publish()
     await api.redis.set("jobs:live", "not a hash")
@@ -111,7 +110,7 @@ async def test_without_redis_there_is_no_estimate(api: ApiHarness) -> None:
 
 
 async def test_the_position_at_the_router_is_the_routers(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     job_id = await anna.submit(SONG)
     await api.claim()
     eta = EtaView(p50_s=12.0, p90_s=20.0)
@@ -129,7 +128,7 @@ async def test_the_position_at_the_router_is_the_routers(api: ApiHarness) -> Non
 
 
 async def test_a_matrix_with_a_running_execution_does_not_wait(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     job_id = await anna.submit(MATRIX)
     await api.claim()
     waits = {"eta": EtaView(p50_s=9.0, p90_s=9.0)}
@@ -145,7 +144,7 @@ async def test_a_matrix_with_a_running_execution_does_not_wait(api: ApiHarness) 
 
 
 async def test_a_job_of_a_paused_class_has_a_position_but_no_wait(api: ApiHarness, admin: Caller) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     job_id = await anna.submit(SONG)
     await api.publish()
     await admin.post("/admin/queues/high/pause")
@@ -178,7 +177,7 @@ async def waiting_events(caller: Caller, job_id: str) -> list[tuple[str, Any]]:
 
 
 async def test_a_watched_job_gets_events_of_its_position(api: ApiHarness, positions: PositionEvents) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     before, job_id = await anna.submit(GENERATION), await anna.submit(SONG)
     await api.publish()
 
@@ -215,7 +214,7 @@ async def test_a_watched_job_gets_events_of_its_position(api: ApiHarness, positi
 async def test_two_watching_processes_store_one_position_event(
     api: ApiHarness, positions: PositionEvents
 ) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     job_id = await anna.submit(SONG)
     await api.publish()
     record = await api.store.job(decode_job_id(job_id))

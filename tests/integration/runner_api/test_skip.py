@@ -9,7 +9,6 @@ import pytest
 
 from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import InferenceState, InferenceView
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.stage_result import ClaimedJob, Dead
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.postgres.cancels import PostgresCancels
@@ -23,7 +22,7 @@ YEAR_S = 365 * 86_400
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
 
-async def rich(api: ApiHarness, credit: int = 20, name: str = "anna", tier: Tier = Tier.CREATOR) -> Caller:
+async def rich(api: ApiHarness, credit: int = 20, name: str = "anna", tier: str = "creator") -> Caller:
     caller = await api.user(name, tier)
     user = next(one for one in await api.users.page(None, 100) if one.name == name)
     if credit:
@@ -76,7 +75,7 @@ async def test_the_price_list_is_public_to_users(api: ApiHarness) -> None:
 
 
 async def test_a_paid_job_is_served_before_all_others_of_any_class(api: ApiHarness) -> None:
-    anna, bert = await rich(api, name="anna", tier=Tier.FREE), await rich(api, name="bert", tier=Tier.ADMIN)
+    anna, bert = await rich(api, name="anna", tier="free"), await rich(api, name="bert", tier="admin")
     for _ in range(3):
         await bert.submit(GENERATION)
     await anna.submit(GENERATION)
@@ -328,7 +327,7 @@ async def test_only_runs_after_the_payment_count(api: ApiHarness) -> None:
 
 
 async def test_a_retried_paid_job_is_first_again(api: ApiHarness) -> None:
-    anna, bert = await rich(api), await api.user("bert", Tier.ADMIN)
+    anna, bert = await rich(api), await api.user("bert", "admin")
     paid = await anna.submit(GENERATION)
     await skip(anna, paid)
     await api.run("later")
@@ -338,7 +337,7 @@ async def test_a_retried_paid_job_is_first_again(api: ApiHarness) -> None:
 
 
 async def test_a_queued_retry_can_be_paid_for(api: ApiHarness) -> None:
-    anna, bert = await rich(api), await api.user("bert", Tier.ADMIN)
+    anna, bert = await rich(api), await api.user("bert", "admin")
     job_id = await anna.submit(GENERATION)
     await api.run("later")
     await bert.submit(GENERATION)

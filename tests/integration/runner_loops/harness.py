@@ -15,7 +15,7 @@ from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView, Timing
 from beacon_contracts.jobs import GenerationJob, MatrixJob, PipelineJob
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.admission import Admission
@@ -177,7 +177,7 @@ class LoopHarness:
         self,
         count: int = 1,
         *,
-        tier: Tier = Tier.FREE,
+        tier: str = "free",
         user: UserId | None = None,
         body: Any = None,
     ) -> list[JobId]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from beacon_contracts.tiers import Tier
 from beacon_lifecycle import SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import OutboxEntry
@@ -34,7 +33,7 @@ async def test_committed_jobs_are_published_without_the_relay(harness: LoopHarne
     inline = InlinePublisher(harness.publisher, lambda: None)
     await inline.start()
     async with submitting(harness, inline.publish) as submissions:
-        jobs = [new_job(), new_job(tier=Tier.ADMIN)]
+        jobs = [new_job(), new_job(tier="admin")]
         await submissions.submit(jobs)
         await until(lambda: outbox_is_empty(harness), "the rows are published and deleted")
     await inline.stop()

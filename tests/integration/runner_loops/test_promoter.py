@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from beacon_contracts.ids import JobId
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.messages import Message
 from beacon_runner.maintenance.promoter import Promoter
@@ -60,7 +60,7 @@ async def test_a_promoted_job_that_completes_at_once_has_all_events(harness: Loo
 
 
 async def test_promoting_twice_changes_nothing(harness: LoopHarness) -> None:
-    (job,) = await harness.queued(tier=Tier.PREMIUM)
+    (job,) = await harness.queued(tier="premium")
     await age(harness, job, 3_700)
     assert (await promoter(harness).run_once()).count == 1
     assert (await promoter(harness).run_once()).count == 0

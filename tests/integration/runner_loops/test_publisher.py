@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_runner.maintenance.metrics_collector import MetricsCollector, QueueAgeCollector
 from tests.integration.runner_loops.harness import ALL_CLASSES, LoopHarness
 
@@ -82,7 +82,7 @@ async def test_lag_and_depth_are_metrics(harness: LoopHarness) -> None:
 
 async def test_the_age_of_the_oldest_waiting_job_is_a_metric_per_class(harness: LoopHarness) -> None:
     oldest, _ = await harness.submit(2)
-    (running,) = await harness.submit(tier=Tier.ADMIN)
+    (running,) = await harness.submit(tier="admin")
     await harness.publish()
     await harness.claims.claim(await harness.queue.claim([JobClass.HIGH], 1, "w"), "w")
     aged = "UPDATE jobs SET queued_at = now() - interval '1 hour' WHERE id = ANY ($1::uuid[])"

@@ -7,7 +7,7 @@ import pytest
 from beacon_config.tiers import LaneStrategy
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import JobState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.maintenance.reconciler import Reconciler
 from beacon_runner.postgres.pauses import PostgresPauses
@@ -207,8 +207,8 @@ async def test_nothing_is_claimed_before_pauses_are_restored(
     await harness.pauses.pause(JobClass.LOW)
     await harness.transport.queue_admin.pause(JobClass.LOW)
     await flush(harness)
-    await harness.queued(tier=Tier.FREE)
-    (open_one,) = await harness.queued(tier=Tier.ADMIN)
+    await harness.queued(tier="free")
+    (open_one,) = await harness.queued(tier="admin")
     assert await harness.queue.claim(ALL_CLASSES, 9, "w") == []
     executor = ScriptedExecutor(at_once=lambda *_: completed())
     async with harness.worker(executor):

@@ -7,7 +7,7 @@ from typing import Any
 
 from beacon_config.tiers import PoolConfig
 from beacon_contracts.ids import JobId
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import (
     ALL_CLASSES,
@@ -59,15 +59,15 @@ async def test_strict_pools_hold_a_slot_for_the_life_of_a_job(database_url: str,
     """Seed 004: 5 high, 5 medium, 3 low; a full class takes no slot of another one."""
     executor = ScriptedExecutor()
     async with harness_with(database_url, redis_url, pools=STRICT) as harness:
-        for tier in (Tier.ADMIN, Tier.PREMIUM, Tier.FREE):
+        for tier in ("admin", "premium", "free"):
             await harness.queued(8, tier=tier)
         async with harness.worker(executor):
             runs = await executor.started(13)
             await until(partial(_leased, harness, 13), "all slots are used")
             tiers = [run.job.tier for run in runs]
-            assert [tiers.count(tier) for tier in (Tier.ADMIN, Tier.PREMIUM, Tier.FREE)] == [5, 5, 3]
-            next(run for run in runs if run.job.tier is Tier.FREE).done(completed())
-            assert (await executor.started(14))[-1].job.tier is Tier.FREE
+            assert [tiers.count(tier) for tier in ("admin", "premium", "free")] == [5, 5, 3]
+            next(run for run in runs if run.job.tier is "free").done(completed())
+            assert (await executor.started(14))[-1].job.tier is "free"
 
 
 async def test_a_user_cannot_fill_a_process(database_url: str, redis_url: str) -> None:

@@ -9,7 +9,6 @@ import pytest
 from aiohttp import web
 
 from beacon_contracts.inference import InferenceRequest, InferenceState, StepMeta
-from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
 from beacon_runner.ports.router import RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.router_client import RouterClient, RouterTimeouts
@@ -25,7 +24,7 @@ def request(request_id: str = "exe_a.0.0", region: str = "US") -> InferenceReque
         region=region,
         input={"prompt": "a cat", "nothing": None, "deep": {"nothing": None}},
         params={"temperature": 0.1},
-        tier=Tier.PREMIUM,
+        tier="premium",
         fence=3,
         meta=StepMeta(job_id="job_a"),
     )

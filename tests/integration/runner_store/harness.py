@@ -11,7 +11,7 @@ from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.admission import AdmittedJob
@@ -183,7 +183,7 @@ def new_job(admitted: AdmittedJob = GENERATION, **more: Any) -> NewJob:
     fields: dict[str, Any] = {
         "id": JobId(new_uuid()),
         "user": USER,
-        "tier": Tier.FREE,
+        "tier": "free",
         "job_class": JobClass.LOW,
         "lane": more.get("user", USER).hex,
         "admitted": admitted,

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.stage_result import ExecutionReport, Finished, Returned, StageReport
 from beacon_runner.postgres.users import PostgresUsers
 from tests.integration.runner_store.harness import (
@@ -31,7 +30,7 @@ async def test_a_claim_returns_everything_the_worker_needs(harness: StoreHarness
 
 async def test_a_claim_has_the_current_weight_of_its_user(harness: StoreHarness) -> None:
     users = PostgresUsers(harness.database)
-    user = await users.add("anna", Tier.FREE, "bk_anna", weight=2.0)
+    user = await users.add("anna", "free", "bk_anna", weight=2.0)
     await harness.submit(user=user.id)
     await users.change(user.id, tier=None, disabled=None, weight=3.0)
     assert (await harness.claim()).weight == 3.0

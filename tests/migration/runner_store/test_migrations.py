@@ -12,7 +12,6 @@ import pytest
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.messages import Topic
 from beacon_runner.migrations import head, migrate
 from beacon_runner.postgres.database import Database
@@ -98,7 +97,6 @@ async def test_every_statement_of_the_store_fits_the_newest_version(database_url
     [
         ("jobs", "state", JobState),
         ("executions", "state", ExecutionState),
-        ("users", "tier", Tier),
         ("outbox", "topic", Topic),
         ("api_keys", "scopes", Scope),
     ],

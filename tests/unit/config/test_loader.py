@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from beacon_config import BeaconConfig, ConfigError, load_config
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 
 SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
 
@@ -50,15 +50,15 @@ def test_a_model_can_name_the_field_of_the_request_size(copy: Copy) -> None:
 
 def test_the_shipped_file_has_the_documented_values() -> None:
     config = shipped()
-    assert {tier: config.tiers[tier].job_class for tier in Tier} == {
-        Tier.ADMIN: JobClass.HIGH,
-        Tier.CREATOR: JobClass.HIGH,
-        Tier.PREMIUM: JobClass.MEDIUM,
-        Tier.SUPPORTER: JobClass.MEDIUM,
-        Tier.FREE: JobClass.LOW,
+    assert {name: tier.job_class for name, tier in config.tiers.items()} == {
+        "admin": JobClass.HIGH,
+        "creator": JobClass.HIGH,
+        "premium": JobClass.MEDIUM,
+        "supporter": JobClass.MEDIUM,
+        "free": JobClass.LOW,
     }
-    assert [config.tiers[tier].starvation_bound_s for tier in Tier] == [30, 45, 60, 90, 120]
-    assert [config.tiers[tier].starvation_weight for tier in Tier] == [16, 8, 4, 2, 1]
+    assert [tier.starvation_bound_s for tier in config.tiers.values()] == [30, 45, 60, 90, 120]
+    assert [tier.starvation_weight for tier in config.tiers.values()] == [16, 8, 4, 2, 1]
     assert [(price.up_to_s, price.price) for price in config.skip_prices] == [
         (10, 1),
         (30, 3),
@@ -183,12 +183,7 @@ def test_region_names_are_case_insensitive_and_have_aliases() -> None:
             "{{ input prompt }}",
             "feature full_pipeline: step prompt_enhancer: '{{ input prompt }}' is not of the form",
         ),
-        ('class = "high"', "", "tiers.admin.class: is missing"),
-        (
-            "[tiers.admin]",
-            "[tiers.root]",
-            "tiers.root: should be 'admin', 'creator', 'premium', 'supporter' or 'free', not 'root'",
-        ),
+        ("[tiers.admin]", '[tiers."a b"]', 'tiers."a b": is not a usable name'),
         (
             'classes = ["low", "medium", "high"]',
             'classes = ["medium"]',
@@ -236,11 +231,12 @@ def test_all_errors_are_reported_together(copy: Copy) -> None:
     assert len(errors) == 2
 
 
-def test_a_missing_tier_is_named(copy: Copy) -> None:
+def test_the_defaults_are_those_of_the_shipped_file(copy: Copy) -> None:
     text = SHIPPED.read_text(encoding="utf-8")
-    start, end = text.index("[tiers.free]"), text.index("[lanes]")
-    errors = copy.errors(text[start:end], "")
-    assert errors == ["[tiers.free] is missing: every tier needs a class and a starvation bound"]
+    start, end = text.index("[tiers.admin]"), text.index("[limits]")
+    config = load_config(copy.write(text[start:end], ""), {})
+    assert "tiers" not in config.model_fields_set
+    assert config == shipped()
 
 
 def test_a_lower_tier_cannot_have_a_shorter_bound_than_a_higher_one(copy: Copy) -> None:
@@ -272,11 +268,15 @@ def test_a_system_of_one_class_needs_one_pool(copy: Copy) -> None:
     text = SHIPPED.read_text(encoding="utf-8")
     start, end = text.index("[tiers.admin]"), text.index("[promotion]")
     tiers = "\n".join(
-        f'[tiers.{tier}]\nclass = "low"\nstarvation_bound_s = 60\nstarvation_weight = 1' for tier in Tier
+        f'[tiers.{tier}]\nclass = "low"\nstarvation_bound_s = 60\nstarvation_weight = 1'
+        for tier in ("gold", "rest")
     )
     pools = '\n[pools.only]\nslots = 5\nclasses = ["low"]\n'
     config = load_config(copy.write(text[start:end], tiers + pools), {})
     assert list(config.pools) == ["only"]
+    assert config.ranks == {"gold": 0, "rest": 1}
+    assert config.known_tier("gold") == "gold"
+    assert config.known_tier("removed") == config.known_tier(None) == "rest"
 
 
 def test_an_empty_file_is_refused_with_the_missing_sections(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_an_empty_file_is_refused_with_the_missing_sections(tmp_path: Path) -> N
     path.touch()
     with pytest.raises(ConfigError) as refused:
         load_config(path, {})
-    for key in ("regions", "backends", "models", "tiers", "pools", "skip_prices"):
+    for key in ("regions", "backends", "models"):
         assert f"{path}: {key}: is missing" in str(refused.value)
 
 

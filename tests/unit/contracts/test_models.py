@@ -13,7 +13,6 @@ from beacon_contracts.inference import InferenceRequest, InferenceState, Inferen
 from beacon_contracts.jobs import GenerationJob, MatrixJob, PipelineJob, job_submission
 from beacon_contracts.model import Name, Text
 from beacon_contracts.problem import FieldProblem, Problem
-from beacon_contracts.tiers import Tier
 
 MATRIX: dict[str, Any] = {
     "kind": "matrix",
@@ -168,16 +167,6 @@ def test_a_problem_names_the_fields_that_are_wrong() -> None:
     )
     assert problem.document()["errors"] == [
         {"field": "models[0]", "message": "there is no such model", "code": "unknown_model"}
-    ]
-
-
-def test_tiers_rank_in_the_order_of_the_table() -> None:
-    assert [(tier.value, tier.rank) for tier in Tier] == [
-        ("admin", 0),
-        ("creator", 1),
-        ("premium", 2),
-        ("supporter", 3),
-        ("free", 4),
     ]
 
 

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
-from beacon_contracts.tiers import Tier
 from beacon_lifecycle import ManualClock
 from beacon_router.backends import BackendCall, BackendError, BackendResult
 from beacon_router.backends.types import Sink
@@ -114,7 +113,6 @@ class DispatchHarness:
         model: str = "m",
         region: str = "US",
         size: int = 10,
-        tier: Tier = Tier.FREE,
         pinned: bool = False,
         front: bool = False,
         fence: int = 0,
@@ -128,7 +126,7 @@ class DispatchHarness:
             RequestId(request),
             model,
             region,
-            tier,
+            4,
             b"x" * (size - 4),
             user_id=user,
             weight=weight,

@@ -9,7 +9,6 @@ from beacon_config import BeaconConfig, load_config
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, PlannedExecution, RecordedExecution
 
 JOB = JobId(UUID(int=7))
@@ -34,7 +33,7 @@ def claimed(spec: dict[str, Any], **more: Any) -> ClaimedJob:
         "kind": kind,
         "spec": spec,
         "context": {},
-        "tier": Tier.FREE,
+        "tier": "free",
         "front": False,
     }
     return ClaimedJob(**fields | more)

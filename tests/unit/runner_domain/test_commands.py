@@ -9,7 +9,7 @@ import pytest
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.commands import decide_cancel, decide_resume, decide_retry, decide_skip
 from beacon_runner.domain.errors import (
     AlreadySkippedError,
@@ -35,7 +35,7 @@ def job(state: JobState, *, attempt: int = 1, failure: Failure | None = None, **
         "generation",
         "",
         state,
-        Tier.FREE,
+        "free",
         JobClass.LOW,
         0,
         1,

@@ -7,7 +7,6 @@ import pytest
 from beacon_config.tiers import LanesConfig, LaneStrategy
 from beacon_contracts.ids import UserId
 from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.wait_estimate import (
     EstimateTarget,
@@ -17,7 +16,7 @@ from beacon_runner.domain.wait_estimate import (
     jobs_ahead,
 )
 
-FORECAST = ModelForecast(wait_s=dict.fromkeys(Tier, 10.0), pace_s=2.0)
+FORECAST = ModelForecast(wait_s={"premium": 5.0, "free": 10.0}, pace_s=2.0)
 
 
 def queues(
@@ -29,14 +28,15 @@ def queues(
     return QueueStatus.model_validate(
         {
             "regions": {name: RegionStatus.model_validate({"region": name, **fields}) for name in regions},
-            "waiting_by_user": {"US": {Tier.FREE: users or {}}},
+            "waiting_by_user": {"US": {"free": users or {}}},
             **totals,
         }
     )
 
 
 def estimate(status: QueueStatus, here: QueueAhead | None = None, **target: object) -> WaitEstimate | None:
-    wanted = EstimateTarget(**{"model": "m", "region": "US", "tier": Tier.FREE, "user": "anna", **target})  # type: ignore[arg-type]
+    fields = {"model": "m", "region": "US", "tiers": ("premium", "free"), "user": "anna", **target}
+    wanted = EstimateTarget(**fields)  # type: ignore[arg-type]
     return RouterForecast(status).estimate(wanted, here or QueueAhead())
 
 

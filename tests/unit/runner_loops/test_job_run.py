@@ -8,7 +8,7 @@ from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.events import events_of
 from beacon_runner.domain.json_limits import MAX_RESULT_BYTES, NOT_RECORDABLE, stored_form
 from beacon_runner.domain.messages import Message
@@ -62,7 +62,7 @@ def claimed(**changes: Any) -> ClaimedJob:
         "kind": "matrix",
         "spec": MATRIX,
         "context": {},
-        "tier": Tier.FREE,
+        "tier": "free",
         "front": True,
     }
     return ClaimedJob(**{**usual, **changes})

@@ -3,7 +3,7 @@
 import orjson
 
 from beacon_contracts.ids import JobId, UserId, new_uuid
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.submissions import NewJob
 from beacon_runner.postgres.submissions import submit_params
@@ -12,7 +12,7 @@ ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)
 
 
 def new_job(name: str, user: UserId, lane: str = "queue_1") -> NewJob:
-    return NewJob(JobId(new_uuid()), user, Tier.FREE, JobClass.LOW, lane, ADMITTED._replace(name=name))
+    return NewJob(JobId(new_uuid()), user, "free", JobClass.LOW, lane, ADMITTED._replace(name=name))
 
 
 def test_each_job_has_the_index_of_its_shared_values() -> None:

@@ -90,8 +90,8 @@ class AdminClient:
             if cursor is None:
                 return
 
-    async def add_user(self, name: str, tier: Tier = Tier.FREE) -> UserCreated:
-        """Create a user with a first key, which is returned only here."""
+    async def add_user(self, name: str, tier: Tier | None = None) -> UserCreated:
+        """Create a user, by default in the lowest tier, with a first key, which is returned only here."""
         answer = await self._http.post("/admin/users", _body(NewUser(name=name, tier=tier)))
         return UserCreated.model_validate_json(answer)
 

@@ -3,14 +3,24 @@
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from beacon_config.features import INPUT, FeatureConfig, template_errors
 from beacon_config.limits import LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
-from beacon_config.tiers import LanesConfig, PoolConfig, PromotionConfig, SkipPrice, TierConfig
+from beacon_config.tiers import (
+    DEFAULT_POOLS,
+    DEFAULT_SKIP_PRICES,
+    DEFAULT_TIERS,
+    LanesConfig,
+    PoolConfig,
+    PromotionConfig,
+    SkipPrice,
+    TierConfig,
+)
 from beacon_config.topology import (
+    DEFAULT_REGION,
     BackendConfig,
     GroupConfig,
     ModelConfig,
@@ -19,7 +29,6 @@ from beacon_config.topology import (
     backend_url_variable,
 )
 from beacon_contracts.model import Name
-from beacon_contracts.tiers import Tier
 
 
 class BeaconConfig(Section):
@@ -28,11 +37,13 @@ class BeaconConfig(Section):
     backends: Annotated[dict[Name, BackendConfig], Field(min_length=1)]
     models: Annotated[dict[Name, ModelConfig], Field(min_length=1)]
     features: dict[Name, FeatureConfig] = Field(default_factory=dict)
-    tiers: dict[Tier, TierConfig]
+    tiers: Annotated[dict[Name, TierConfig], Field(min_length=1)] = Field(default_factory=DEFAULT_TIERS.copy)
     lanes: LanesConfig = LanesConfig()
-    pools: Annotated[dict[Name, PoolConfig], Field(min_length=1)]
+    pools: Annotated[dict[Name, PoolConfig], Field(min_length=1)] = Field(default_factory=DEFAULT_POOLS.copy)
     promotion: PromotionConfig = PromotionConfig()
-    skip_prices: Annotated[list[SkipPrice], Field(min_length=1)]
+    skip_prices: Annotated[list[SkipPrice], Field(min_length=1)] = Field(
+        default_factory=DEFAULT_SKIP_PRICES.copy
+    )
     limits: LimitsConfig = LimitsConfig()
     runner: RunnerConfig = RunnerConfig()
     retention: RetentionConfig = RetentionConfig()
@@ -44,6 +55,32 @@ class BeaconConfig(Section):
         names = {name.casefold(): name for name in self.regions}
         names |= {alias.casefold(): name for name, region in self.regions.items() for alias in region.aliases}
         return names
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """The rank of each tier: its place in the file. Lower ranks have priority."""
+        return {tier: rank for rank, tier in enumerate(self.tiers)}
+
+    @property
+    def lowest_tier(self) -> str:
+        return next(reversed(self.tiers))
+
+    def known_tier(self, tier: str | None) -> str:
+        """The tier itself, or the lowest one for users of a tier that was removed from the file."""
+        return tier if tier is not None and tier in self.tiers else self.lowest_tier
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derive_regions_and_models(cls, data: Any) -> Any:
+        """Without [regions] or [models], those that the backends name exist, with default settings."""
+        backends = data.get("backends") if isinstance(data, dict) else None
+        if not isinstance(backends, dict) or not all(isinstance(one, dict) for one in backends.values()):
+            return data
+        regions = [one.get("region", DEFAULT_REGION) for one in backends.values()]
+        models = [model for one in backends.values() for model in _list_of(one.get("models"))]
+        names = {"regions": regions, "models": models}
+        derived: dict[str, Any] = {key: {name: {} for name in found} for key, found in names.items() if found}
+        return derived | data
 
     @model_validator(mode="after")
     def _check_sections(self) -> Self:
@@ -99,9 +136,6 @@ class BeaconConfig(Section):
                 known.add(step.name)
 
     def _tier_errors(self) -> Iterator[str]:
-        for tier in Tier:
-            if tier not in self.tiers:
-                yield f"[tiers.{tier}] is missing: every tier needs a class and a starvation bound"
         for name, config in self.tiers.items():
             for model in config.models:
                 if model not in self.models:
@@ -114,8 +148,7 @@ class BeaconConfig(Section):
 
     def _bound_errors(self) -> Iterator[str]:
         """With a shorter bound than a higher tier, a lower tier would overtake it."""
-        known = [tier for tier in Tier if tier in self.tiers]
-        for higher, lower in pairwise(known):
+        for higher, lower in pairwise(self.tiers):
             bound_s, least_s = self.tiers[lower].starvation_bound_s, self.tiers[higher].starvation_bound_s
             if bound_s < least_s:
                 yield (
@@ -148,3 +181,7 @@ class BeaconConfig(Section):
                 f"runner.in_flight_bytes {self.runner.in_flight_bytes} must be at least limits.body_bytes "
                 f"{self.limits.body_bytes}: a worker would not have room for one job"
             )
+
+
+def _list_of(value: Any) -> list[Any]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []

@@ -11,7 +11,7 @@ from beacon_contracts.tiers import JobClass
 
 
 class TierConfig(Section):
-    job_class: JobClass = Field(alias="class")
+    job_class: JobClass = Field(default=JobClass.MEDIUM, alias="class")
     pending_jobs: Count | None = None
     jobs_per_hour: Count | None = None
     max_duration_s: PositiveSeconds | None = None
@@ -20,8 +20,8 @@ class TierConfig(Section):
     concurrent_requests: Annotated[int, Field(ge=1, le=100_000)] | None = None
     streams: Annotated[int, Field(ge=1, le=100_000)] | None = None
     models: list[Name] = Field(default_factory=list, description="Allowed models; empty: all")
-    starvation_bound_s: PositiveSeconds
-    starvation_weight: Count
+    starvation_bound_s: PositiveSeconds = 60.0
+    starvation_weight: Count = 1
 
     def allows(self, model: str) -> bool:
         return not self.models or model in self.models
@@ -61,3 +61,45 @@ class SkipPrice(Section):
 
     up_to_s: PositiveSeconds | None = None
     price: Annotated[int, Field(ge=0, le=1_000_000)]
+
+
+def _tier(job_class: JobClass, bound_s: float, weight: int, **limits: float) -> TierConfig:
+    fields = {"class": job_class, "starvation_bound_s": bound_s, "starvation_weight": weight}
+    return TierConfig.model_validate(fields | limits)
+
+
+def _limits(
+    jobs: tuple[int, int, int], executions: int, requests: tuple[int, int], streams: int
+) -> dict[str, int]:
+    pending, per_hour, duration_s = jobs
+    per_minute, concurrent = requests
+    return {
+        "pending_jobs": pending,
+        "jobs_per_hour": per_hour,
+        "max_duration_s": duration_s,
+        "executions_per_job": executions,
+        "requests_per_minute": per_minute,
+        "concurrent_requests": concurrent,
+        "streams": streams,
+    }
+
+
+DEFAULT_TIERS = {
+    "admin": _tier(JobClass.HIGH, 30, 16),
+    "creator": _tier(JobClass.HIGH, 45, 8, **_limits((20, 60, 180), 10_000, (300, 32), 64)),
+    "premium": _tier(JobClass.MEDIUM, 60, 4, **_limits((10, 30, 120), 2_000, (120, 16), 32)),
+    "supporter": _tier(JobClass.MEDIUM, 90, 2, **_limits((5, 15, 60), 500, (60, 8), 16)),
+    "free": _tier(JobClass.LOW, 120, 1, **_limits((2, 3, 30), 100, (20, 4), 8)),
+}
+DEFAULT_POOLS = {
+    "high": PoolConfig(slots=5, classes=[JobClass.HIGH]),
+    "medium": PoolConfig(slots=5, classes=[JobClass.MEDIUM, JobClass.HIGH]),
+    "low": PoolConfig(slots=3, classes=[JobClass.LOW, JobClass.MEDIUM, JobClass.HIGH]),
+}
+DEFAULT_SKIP_PRICES = [
+    SkipPrice(up_to_s=10, price=1),
+    SkipPrice(up_to_s=30, price=3),
+    SkipPrice(up_to_s=60, price=5),
+    SkipPrice(up_to_s=120, price=10),
+    SkipPrice(price=15),
+]

@@ -69,7 +69,7 @@ UserName = Annotated[Text, StringConstraints(min_length=1, max_length=100, strip
 
 class NewUser(RequestModel):
     name: UserName
-    tier: Tier = Tier.FREE
+    tier: Tier | None = Field(default=None, description="Default: the lowest tier")
     weight: ShareWeight = 1.0
 
 

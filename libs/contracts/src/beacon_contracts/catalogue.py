@@ -4,6 +4,7 @@ from pydantic import Field
 
 from beacon_contracts.model import ResponseModel
 from beacon_contracts.router_status import LimitStatus, RegionStatus
+from beacon_contracts.tiers import JobClass
 
 
 class ModelView(ResponseModel):
@@ -18,6 +19,20 @@ class ModelView(ResponseModel):
 
 class ModelList(ResponseModel):
     models: list[ModelView]
+
+
+class TierView(ResponseModel):
+    """A tier; `priority` is the class of its jobs."""
+
+    name: str
+    rank: int
+    priority: JobClass
+
+
+class TierList(ResponseModel):
+    """The highest tier first."""
+
+    tiers: list[TierView]
 
 
 class StepView(ResponseModel):

@@ -56,7 +56,9 @@ class InferenceRequest(RequestModel):
     input: dict[str, Any]
     params: dict[str, Any] = Field(default_factory=dict)
     context: dict[str, Any] = Field(default_factory=dict)
-    tier: Tier = Tier.FREE
+    tier: Tier | None = Field(
+        default=None, description="Without it, or with an unknown name, the lowest tier"
+    )
     user_id: Annotated[Text, Field(max_length=120)] = ""
     weight: ShareWeight = 1.0
     failover: Failover = Failover.ANY

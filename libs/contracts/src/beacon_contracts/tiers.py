@@ -5,22 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from beacon_contracts.model import Name
 
-class Tier(StrEnum):
-    ADMIN = "admin"
-    CREATOR = "creator"
-    PREMIUM = "premium"
-    SUPPORTER = "supporter"
-    FREE = "free"
-
-    @property
-    def rank(self) -> int:
-        """0 to 4; lower ranks have priority."""
-        return _RANKS[self]
-
-
-_RANKS = {tier: rank for rank, tier in enumerate(Tier)}
-
+# The names of tiers are configuration; their order there is their rank.
+Tier = Name
 
 ShareWeight = Annotated[
     float,

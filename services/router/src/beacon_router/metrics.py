@@ -1,6 +1,6 @@
 """Prometheus metrics of the router: events of runs, and gauges of the state at each scrape."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -18,7 +18,8 @@ _HEALTH = {Health.CLOSED: 0, Health.HALF_OPEN: 1, Health.OPEN: 2}
 class RouterMetrics:
     """Label values are names of the configuration, so the lookups are cached without a limit."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, tiers: Sequence[str]) -> None:
+        self._tiers = tiers
         starts = Counter(
             "beacon_router_starts",
             "Runs started, by the rule that chose them",
@@ -58,7 +59,7 @@ class RouterMetrics:
         start = run.start
         self._starts(start.region, start.backend, start.reason, "yes" if start.moved else "no").inc()
         waited_s = max(0.0, run.started_at - run.inference.waiting_since)
-        self._wait_s(start.region, run.inference.spec.tier).observe(waited_s)
+        self._wait_s(start.region, self._tiers[run.inference.spec.rank]).observe(waited_s)
 
     def run_ended(self, run: Run, outcome: RunOutcome) -> None:
         start, model, attempt = run.start, run.inference.spec.model, outcome.attempt

@@ -4,7 +4,6 @@ from math import inf
 
 from beacon_config import BeaconConfig
 from beacon_config.topology import BackendConfig
-from beacon_contracts.tiers import Tier
 from beacon_router.scheduling import (
     BackendSpec,
     Fairness,
@@ -53,10 +52,11 @@ def _cap_of(config: BeaconConfig, backend: BackendConfig) -> float:
 
 
 def policy_of(config: BeaconConfig) -> Policy:
-    rules = (config.tiers[tier] for tier in Tier)
     return Policy(
         batch_limit=config.router.batch_limit,
-        tiers=tuple(TierRule(rule.starvation_bound_s, rule.starvation_weight) for rule in rules),
+        tiers=tuple(
+            TierRule(rule.starvation_bound_s, rule.starvation_weight) for rule in config.tiers.values()
+        ),
         warm_wait_max_loads=config.router.warm_wait_max_loads,
         fairness=Fairness(config.router.fairness),
     )

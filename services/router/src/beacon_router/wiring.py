@@ -76,7 +76,9 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
             max_response_bytes=MAX_RESPONSE_BYTES,
         ),
         clock=clock,
-        events=_events(RouterMetrics(registry), RecheckOnTransportError(recheck.set), capacity),
+        events=_events(
+            RouterMetrics(registry, tuple(config.tiers)), RecheckOnTransportError(recheck.set), capacity
+        ),
         ready=ready,
     )
     registry.register(_state_collector(dispatch))

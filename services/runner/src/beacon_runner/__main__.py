@@ -64,7 +64,8 @@ def _bootstrap() -> int:
 
     settings = BootstrapSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
-    made = asyncio.run(bootstrap(settings.database_url, settings.user_key, settings.admin_key))
+    tiers = list(load_config(settings.config_path, os.environ).tiers)
+    made = asyncio.run(bootstrap(settings.database_url, tiers, settings.user_key, settings.admin_key))
     for user, key in made.items():
         sys.stdout.write(f"{user}: {key}\n")
     log.info("bootstrapped")

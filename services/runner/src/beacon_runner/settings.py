@@ -24,6 +24,7 @@ class DatabaseSettings(BaseSettings):
 class BootstrapSettings(DatabaseSettings):
     """The two keys of a first start; a key that is not given is generated and printed."""
 
+    config_path: Annotated[Path, Field(validation_alias="BEACON_CONFIG")] = Path("config/beacon.toml")
     user_key: Annotated[SecretStr | None, Field(validation_alias="BEACON_BOOTSTRAP_USER_KEY")] = None
     admin_key: Annotated[SecretStr | None, Field(validation_alias="BEACON_BOOTSTRAP_ADMIN_KEY")] = None
 

@@ -11,7 +11,6 @@ from beacon_cli.output.formatting import ago
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
 from beacon_contracts.accounts import DisabledJobs, KeyCreated, NewKey, Scope, UserView
-from beacon_contracts.tiers import Tier
 
 users = typer.Typer(help="Users, tiers and credit (administrators).", no_args_is_help=True)
 keys = typer.Typer(help="Keys of users (administrators).", no_args_is_help=True)
@@ -38,7 +37,9 @@ def list_users(_json: AsJson = False) -> None:
 @users.command("add")
 def add_user(
     name: str,
-    tier: Annotated[Tier, typer.Option(help="The tier of the user.")] = Tier.FREE,
+    tier: Annotated[
+        str | None, typer.Option(help="The tier of the user [default: the lowest].", show_default=False)
+    ] = None,
     _json: AsJson = False,
 ) -> None:
     """Create a user with a first key. The key is shown only now."""
@@ -49,7 +50,7 @@ def add_user(
 
 
 @users.command("tier")
-def set_tier(user: User, tier: Tier, _json: AsJson = False) -> None:
+def set_tier(user: User, tier: str, _json: AsJson = False) -> None:
     """Change a user's tier."""
     _print([ask(lambda client: _change(client, user, tier=tier), admin=True)])
 
@@ -187,7 +188,7 @@ async def find_user(client: RunnerClient, named: str) -> UserView:
 
 
 async def _change(
-    client: RunnerClient, named: str, *, tier: Tier | None = None, disabled: bool | None = None
+    client: RunnerClient, named: str, *, tier: str | None = None, disabled: bool | None = None
 ) -> UserView:
     return await client.admin.change_user((await find_user(client, named)).id, tier=tier, disabled=disabled)
 

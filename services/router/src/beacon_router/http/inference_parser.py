@@ -19,6 +19,7 @@ class InferenceParser:
     def __init__(self, config: BeaconConfig, clock: Clock, nearest: RegionChoice) -> None:
         self._nearest = nearest
         self._regions = config.region_names
+        self._config = config
         self._models = config.models
         self._sizes = WorkSizes(config.models)
         self._clock = clock
@@ -36,7 +37,7 @@ class InferenceParser:
             id=RequestId(request.request_id),
             model=request.model,
             region=self._region(request),
-            tier=request.tier,
+            rank=self._config.ranks[self._config.known_tier(request.tier)],
             input=json_text("input", request.input),
             params=json_text("params", request.params) if request.params else EMPTY_OBJECT,
             context=json_text("context", request.context) if request.context else EMPTY_OBJECT,

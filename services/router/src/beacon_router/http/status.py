@@ -13,7 +13,6 @@ from beacon_contracts.router_status import (
     SchedulerStatus,
     SchedulerView,
 )
-from beacon_contracts.tiers import Tier
 from beacon_router.scheduling import (
     BackendSnapshot,
     Health,
@@ -24,12 +23,11 @@ from beacon_router.scheduling import (
 )
 from beacon_router.service.dispatch_service import DispatchService
 
-_TIERS = tuple(Tier)
-
 
 class StatusReader:
     def __init__(self, config: BeaconConfig, dispatch: DispatchService) -> None:
         self._config = config
+        self._tiers = tuple(config.tiers)
         self._dispatch = dispatch
         self._scheduler = dispatch.scheduler
         self._runs = dispatch.runs
@@ -48,7 +46,7 @@ class StatusReader:
             groups={limit.name: limit for limit in limits if limit.kind == "group"},
             model_limits={limit.name: limit for limit in limits if limit.kind == "model"},
             waiting_by_user={
-                region.name: {_TIERS[rank]: users for rank, users in enumerate(region.by_user) if users}
+                region.name: {self._tiers[rank]: users for rank, users in enumerate(region.by_user) if users}
                 for region in snapshot.regions
             },
             held_bytes=self._dispatch.store.bytes,
@@ -67,15 +65,15 @@ class StatusReader:
     def scheduler(self) -> SchedulerStatus:
         snapshot = self._scheduler.snapshot(self._clock.now())
         last = _last_used(snapshot)
-        tiers = self._config.tiers
+        tiers = self._config.tiers.items()
         return SchedulerStatus(
             status="stopping" if self._dispatch.stopping else "ok",
             scheduler=SchedulerView(
                 last_model_used=None if last is None else last.last_model,
                 batch_count=0 if last is None else last.batch,
                 max_batch_size=self._config.router.batch_limit,
-                starvation_timeouts={tier: tiers[tier].starvation_bound_s for tier in _TIERS},
-                starvation_weights={tier: tiers[tier].starvation_weight for tier in _TIERS},
+                starvation_timeouts={name: tier.starvation_bound_s for name, tier in tiers},
+                starvation_weights={name: tier.starvation_weight for name, tier in tiers},
             ),
             estimated_wait=_shortest_waits(snapshot),
             waiting=self._runs.waiting(),
@@ -89,19 +87,19 @@ class StatusReader:
             main=region.main,
             front=region.front,
             retry=region.retry,
-            running=[_running(run, now) for run in region.running],
+            running=[self._running(run, now) for run in region.running],
             completed=region.completed,
             failed=region.failed,
             cancelled=region.cancelled,
             by_model=region.by_model,
-            by_tier={_TIERS[rank]: count for rank, count in enumerate(region.by_rank) if count},
+            by_tier={self._tiers[rank]: count for rank, count in enumerate(region.by_rank) if count},
             estimated_wait={
                 model: EtaView(p50_s=eta.p50_s, p90_s=eta.p90_s)
                 for model, eta in region.estimated_wait.items()
             },
             forecast={
                 model: ModelForecast(
-                    wait_s=dict(zip(_TIERS, forecast.waits_s, strict=False)), pace_s=forecast.pace_s
+                    wait_s=dict(zip(self._tiers, forecast.waits_s, strict=False)), pace_s=forecast.pace_s
                 )
                 for model, forecast in region.forecasts.items()
             },
@@ -124,16 +122,15 @@ class StatusReader:
             breaker=BreakerStatus.model_validate(self._dispatch.breakers.describe(backend.name)),
         )
 
-
-def _running(run: RunSnapshot, now: float) -> RunningInference:
-    return RunningInference(
-        request_id=run.id,
-        model=run.model,
-        backend=run.backend,
-        tier=_TIERS[run.rank],
-        running_s=max(0.0, now - run.started_at),
-        warming=run.loading,
-    )
+    def _running(self, run: RunSnapshot, now: float) -> RunningInference:
+        return RunningInference(
+            request_id=run.id,
+            model=run.model,
+            backend=run.backend,
+            tier=self._tiers[run.rank],
+            running_s=max(0.0, now - run.started_at),
+            warming=run.loading,
+        )
 
 
 def _limit(limit: LimitSnapshot) -> LimitStatus:

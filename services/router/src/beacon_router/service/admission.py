@@ -65,7 +65,7 @@ class InferenceAdmission:
             raise BackendsDownError(f"{', '.join(backends)} {reason}", _bounded(wait_s))
 
     def _drain_s(self, now: float, spec: InferenceSpec) -> float:
-        eta = self._scheduler.eta_of_new(now, spec.model, spec.region, spec.tier.rank)
+        eta = self._scheduler.eta_of_new(now, spec.model, spec.region, spec.rank)
         return _bounded(math.inf if eta is None else eta.p50_s * DRAIN_SHARE)
 
 

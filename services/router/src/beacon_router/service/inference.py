@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceState, StepMeta
-from beacon_contracts.tiers import Tier
 from beacon_router.backends import BackendError
 from beacon_router.backends.types import EMPTY_OBJECT
 from beacon_router.scheduling import RequestId, Start
@@ -24,7 +23,7 @@ class InferenceSpec(NamedTuple):
     id: RequestId
     model: str
     region: str
-    tier: Tier
+    rank: int
     input: bytes
     params: bytes = EMPTY_OBJECT
     context: bytes = EMPTY_OBJECT

@@ -331,7 +331,7 @@ def _request_of(inference: Inference) -> Request:
         id=spec.id,
         model=spec.model,
         region=spec.region,
-        rank=spec.tier.rank,
+        rank=spec.rank,
         pinned=spec.pinned,
         front=inference.front,
         start_by=spec.start_by,

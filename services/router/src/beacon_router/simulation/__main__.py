@@ -25,14 +25,14 @@ def main() -> int:
     options = parser.parse_args()
     try:
         config = load_config(options.config, os.environ)
-        topology = topology_of(config)
+        topology, tiers = topology_of(config), list(config.tiers)
         if options.trace:
-            arrivals = read_load(options.trace, topology, options.seed)
+            arrivals = read_load(options.trace, topology, tiers, options.seed)
         else:
             settings = GeneratedLoad(
                 options.requests, options.load, options.users, options.bursts, options.seed
             )
-            arrivals = generate(topology, settings)
+            arrivals = generate(topology, tiers, settings)
     except (ConfigError, LoadError, OSError, UnicodeDecodeError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from beacon_contracts.tiers import Tier
 from beacon_router.scheduling import BackendSpec, Topology
 
 RUN_TIME_SIGMA = 0.5
@@ -27,7 +26,8 @@ class Arrival:
 
     arrival_s: float
     user: str
-    tier: Tier
+    tier: str
+    rank: int
     model: str
     region: str
     run_s: float
@@ -45,7 +45,7 @@ class GeneratedLoad:
     seed: int = 1
 
 
-def generate(topology: Topology, settings: GeneratedLoad) -> list[Arrival]:
+def generate(topology: Topology, tiers: Sequence[str], settings: GeneratedLoad) -> list[Arrival]:
     """Requests in order of arrival. Each backend receives work in proportion to its slots."""
     draw = random.Random(settings.seed)  # noqa: S311 - not a secret
     expected_s = {model.name: max(model.expected_run_s, 0.001) for model in topology.models}
@@ -53,21 +53,22 @@ def generate(topology: Topology, settings: GeneratedLoad) -> list[Arrival]:
     if not backends:
         raise LoadError("no backend serves a model")
     weights = list(accumulate(_request_share(backend, expected_s) for backend in backends))
-    users = _users(draw, settings.users)
+    users = _users(draw, tiers, settings.users)
     activity = list(accumulate(1 / place for place in range(1, len(users) + 1)))
     drawn = []
     for _ in range(settings.requests):
         backend = draw.choices(backends, cum_weights=weights)[0]
         model = draw.choice(sorted(backend.models))
-        user, tier = draw.choices(users, cum_weights=activity)[0]
-        drawn.append((user, tier, model, backend.region, expected_s[model] * _run_time_factor(draw)))
+        user, rank = draw.choices(users, cum_weights=activity)[0]
+        run_s = expected_s[model] * _run_time_factor(draw)
+        drawn.append((user, tiers[rank], rank, model, backend.region, run_s))
     work_s = sum(run_s for *_, run_s in drawn)
     duration_s = work_s / (sum(backend.slots for backend in backends) * settings.load)
     moments = sorted(_moment(draw, bursts=settings.bursts) * duration_s for _ in drawn)
     return [Arrival(moment, *request) for moment, request in zip(moments, drawn, strict=True)]
 
 
-def read_load(path: Path, topology: Topology, seed: int = 1) -> list[Arrival]:
+def read_load(path: Path, topology: Topology, tiers: Sequence[str], seed: int = 1) -> list[Arrival]:
     """Requests of a CSV file with the columns `arrival_s, user, tier, model, run_s` and, optionally,
     `region`: without it a request goes to a random region that serves its model."""
     serving = {
@@ -80,14 +81,20 @@ def read_load(path: Path, topology: Topology, seed: int = 1) -> list[Arrival]:
         missing = {"arrival_s", "user", "tier", "model", "run_s"} - set(reader.fieldnames or ())
         if missing:
             raise LoadError(f"{path.name} has no column {', '.join(sorted(missing))}")
-        arrivals = [_arrival(row, f"{path.name}, line {reader.line_num}", serving, draw) for row in reader]
+        arrivals = [
+            _arrival(row, f"{path.name}, line {reader.line_num}", serving, tiers, draw) for row in reader
+        ]
     if not arrivals:
         raise LoadError(f"{path.name} has no requests")
     return sorted(arrivals, key=lambda arrival: arrival.arrival_s)
 
 
 def _arrival(
-    row: Mapping[str, str], where: str, serving: Mapping[str, Sequence[str]], draw: random.Random
+    row: Mapping[str, str],
+    where: str,
+    serving: Mapping[str, Sequence[str]],
+    tiers: Sequence[str],
+    draw: random.Random,
 ) -> Arrival:
     regions = serving.get(row["model"])
     if not regions:
@@ -95,12 +102,13 @@ def _arrival(
     region = row.get("region") or draw.choice(regions)
     if region not in regions:
         raise LoadError(f"{where}: no backend in the region {region!r} serves {row['model']!r}")
-    if row["tier"] not in list(Tier):
-        raise LoadError(f"{where}: no tier {row['tier']!r}; tiers are {', '.join(Tier)}")
+    if row["tier"] not in tiers:
+        raise LoadError(f"{where}: no tier {row['tier']!r}; tiers are {', '.join(tiers)}")
     return Arrival(
         _seconds(row, "arrival_s", where),
         row["user"],
-        Tier(row["tier"]),
+        row["tier"],
+        tiers.index(row["tier"]),
         row["model"],
         region,
         _seconds(row, "run_s", where),
@@ -117,10 +125,9 @@ def _seconds(row: Mapping[str, str], column: str, where: str) -> float:
     return value
 
 
-def _users(draw: random.Random, count: int) -> list[tuple[str, Tier]]:
-    shares = [2.0**tier.rank for tier in Tier]
-    tiers = draw.choices(list(Tier), shares, k=count)
-    return [(f"user-{number}", tier) for number, tier in enumerate(tiers, start=1)]
+def _users(draw: random.Random, tiers: Sequence[str], count: int) -> list[tuple[str, int]]:
+    ranks = draw.choices(range(len(tiers)), [2.0**rank for rank in range(len(tiers))], k=count)
+    return [(f"user-{number}", rank) for number, rank in enumerate(ranks, start=1)]
 
 
 def _request_share(backend: BackendSpec, expected_s: Mapping[str, float]) -> float:

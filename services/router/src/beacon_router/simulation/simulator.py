@@ -57,7 +57,7 @@ class LoadSimulation:
             self._waiting[request] = arrival
             self._scheduler.submit(
                 arrival.arrival_s,
-                Request(request, arrival.model, arrival.region, arrival.tier.rank, user=arrival.user),
+                Request(request, arrival.model, arrival.region, arrival.rank, user=arrival.user),
             )
             self._dispatch(arrival.arrival_s)
         self._run_until(inf)

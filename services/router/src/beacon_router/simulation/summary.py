@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, quantiles
 
 from beacon_contracts.simulation import SimulatedBackend, SimulatedWaits, SimulationReport
-from beacon_contracts.tiers import Tier
 from beacon_router.scheduling import BackendSpec, Topology
 from beacon_router.simulation.simulator import SimulatedRun
 
@@ -19,14 +18,14 @@ def summarise(topology: Topology, runs: Sequence[SimulatedRun]) -> SimulationRep
     by_backend: dict[str, list[SimulatedRun]] = defaultdict(list)
     for run in runs:
         by_backend[run.backend].append(run)
-    tiers = {waits.name: waits for waits in _grouped(runs, lambda run: run.arrival.tier)}
+    ranks = {run.arrival.tier: run.arrival.rank for run in runs}
     return SimulationReport(
         requests=len(runs),
         duration_s=duration_s,
         loads=sum(run.caused_load for run in runs),
         run_share=_share(sum(run.arrival.run_s for run in runs), slot_s),
         load_share=_share(sum(run.load_s for run in runs), slot_s),
-        tiers=[tiers[tier] for tier in Tier if tier in tiers],
+        tiers=sorted(_grouped(runs, lambda run: run.arrival.tier), key=lambda tier: ranks[tier.name]),
         users=sorted(_grouped(runs, lambda run: run.arrival.user), key=lambda user: -user.gpu_s),
         models=sorted(_grouped(runs, lambda run: run.arrival.model), key=lambda model: model.name),
         backends=[

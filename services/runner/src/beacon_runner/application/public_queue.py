@@ -18,7 +18,6 @@ from beacon_contracts.public_queue import (
     RunnerStatus,
 )
 from beacon_contracts.router_status import SchedulerStatus, SchedulerView
-from beacon_contracts.tiers import Tier
 from beacon_lifecycle import Clock
 from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.errors import QueueUnavailableError
@@ -124,10 +123,11 @@ class PublicQueueService:
         }
 
     def _idle_scheduler(self) -> SchedulerView:
+        tiers = self._config.tiers.items()
         return SchedulerView(
             max_batch_size=self._config.router.batch_limit,
-            starvation_timeouts={tier: self._config.tiers[tier].starvation_bound_s for tier in Tier},
-            starvation_weights={tier: self._config.tiers[tier].starvation_weight for tier in Tier},
+            starvation_timeouts={name: tier.starvation_bound_s for name, tier in tiers},
+            starvation_weights={name: tier.starvation_weight for name, tier in tiers},
         )
 
 

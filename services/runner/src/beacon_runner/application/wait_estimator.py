@@ -117,7 +117,7 @@ class WaitEstimator:
         snapshot = await self._snapshot()
         if snapshot is None:
             return WaitEstimate(ahead + 1, reason=NO_QUEUE)
-        highest = min(Tier, key=lambda tier: tier.rank)
+        highest = next(iter(self._config.tiers))
         target = self._target(job.spec, job.head.stage, highest, None)
         found = snapshot.estimate(target, job.head.job_class, QueueAhead(others=ahead))
         return WaitEstimate(ahead + 1, found.wait_s, found.reason)
@@ -147,11 +147,12 @@ class WaitEstimator:
 
     def _target(self, spec: Mapping[str, Any], stage: int, tier: Tier, user: UserId | None) -> EstimateTarget:
         model, region = first_target(spec, stage)
+        rank = self._config.ranks[self._config.known_tier(tier)]
         configured = self._config.models.get(model)
         return EstimateTarget(
             model,
             region,
-            tier,
+            tuple(self._config.tiers)[: rank + 1],
             user="" if user is None else encode_id(USER, user),
             movable=spec.get("failover") != Failover.PINNED,
             exclusive=configured is not None and configured.exclusive,

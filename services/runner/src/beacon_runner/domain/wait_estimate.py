@@ -28,11 +28,11 @@ class QueueAhead:
 
 @dataclass(frozen=True, slots=True)
 class EstimateTarget:
-    """The first execution of a job, as a router sees it."""
+    """The first execution of a job, as a router sees it. `tiers`: its own, after those of higher priority."""
 
     model: str
     region: str
-    tier: Tier
+    tiers: tuple[Tier, ...]
     user: str
     movable: bool = True
     exclusive: bool = False
@@ -73,12 +73,13 @@ class RouterForecast:
             ahead_of_new = region.by_model.get(target.model, 0)
             ahead = ahead_of_new + here.own + here.others
         else:
-            users = self._waiting_users(name, target.tier)
-            higher = sum(count for tier, count in region.by_tier.items() if tier.rank < target.tier.rank)
+            *above, tier = target.tiers
+            users = self._waiting_users(name, tier)
+            higher = sum(region.by_tier.get(tier, 0) for tier in above)
             own = here.own + users.of(target.user)
             ahead_of_new = higher + users.others_before(target.user, 0)
             ahead = higher + own + users.others_before(target.user, own) + here.others
-        wait_s = forecast.wait_s[target.tier] + forecast.pace_s * (ahead - ahead_of_new)
+        wait_s = forecast.wait_s.get(target.tiers[-1], 0.0) + forecast.pace_s * (ahead - ahead_of_new)
         return WaitEstimate(ahead + 1, round(wait_s, 2))
 
     def _waiting_users(self, region: str, tier: Tier) -> "_WaitingUsers":

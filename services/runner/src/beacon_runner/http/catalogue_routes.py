@@ -21,6 +21,8 @@ from beacon_contracts.catalogue import (
     SkipPriceView,
     SkipPricing,
     StepView,
+    TierList,
+    TierView,
 )
 from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.router_status import LimitStatus, RegionStatus
@@ -100,6 +102,14 @@ class Catalogue:
         ]
         return RegionList(regions=regions, groups=groups, global_retry=waiting)
 
+    def tiers(self) -> TierList:
+        return TierList(
+            tiers=[
+                TierView(name=name, rank=rank, priority=self.config.tiers[name].job_class)
+                for name, rank in self.config.ranks.items()
+            ]
+        )
+
     def prices(self) -> SkipPricing:
         return SkipPricing(
             prices=[SkipPriceView(up_to_s=one.up_to_s, price=one.price) for one in self.config.skip_prices]
@@ -108,7 +118,7 @@ class Catalogue:
     async def me(self, principal: Principal) -> Me:
         """Read from the database each time, because limits and credit change."""
         user = await self.users.get(principal.user)
-        tier = self.config.tiers[user.tier]
+        tier = self.config.tiers[self.config.known_tier(user.tier)]
         use = await self.submissions.use_of(user.id, Allowance.of(tier))
         priority = tier.job_class
         if self.priorities is not None:
@@ -176,6 +186,11 @@ def catalogue_routes(catalogue: Catalogue, keys: ApiKeyCache) -> APIRouter:
     async def list_regions() -> Response:
         """The regions with their live state: depth, slots, breakers."""
         return view_response(await catalogue.regions())
+
+    @routes.get("/api/v1/tiers", responses={200: {"model": TierList}, **problems(401, 403, 503)})
+    async def list_tiers() -> Response:
+        """The tiers, the highest first."""
+        return view_response(catalogue.tiers())
 
     @routes.get("/api/v1/skip-pricing", responses={200: {"model": SkipPricing}, **problems(401, 403, 503)})
     async def get_skip_pricing() -> Response:

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from beacon_config import BeaconConfig
 from beacon_contracts.accounts import (
     CreditChange,
     DisabledJobs,
@@ -62,7 +63,11 @@ def key_view(key: ApiKey) -> KeyView:
 
 
 def user_routes(
-    users: UserStore, credit: CreditStore, keys: ApiKeyCache, notify_outbox: Callable[[], None]
+    config: BeaconConfig,
+    users: UserStore,
+    credit: CreditStore,
+    keys: ApiKeyCache,
+    notify_outbox: Callable[[], None],
 ) -> APIRouter:
     routes = APIRouter(prefix="/admin/users", tags=["users"], route_class=require_scope(keys, Scope.ADMIN))
 
@@ -81,7 +86,9 @@ def user_routes(
     async def add_user(new: NewUser) -> Response:
         """A new user with a first key, which is shown only now."""
         key = new_api_key()
-        user = await users.add(new.name, new.tier, key, weight=new.weight)
+        user = await users.add(
+            new.name, _tier(config, new.tier or config.lowest_tier), key, weight=new.weight
+        )
         return view_response(UserCreated(**user_view(user).model_dump(), key=key), 201)
 
     @routes.get("/{user_id}", responses={200: {"model": UserView}, **problems(401, 403, 404, 422, 503)})
@@ -98,7 +105,7 @@ def user_routes(
             raise InvalidFieldsError.of("jobs", "is valid only with disabled: true")
         changed = await users.change(
             _user(user_id),
-            tier=change.tier,
+            tier=None if change.tier is None else _tier(config, change.tier),
             disabled=change.disabled,
             weight=change.weight,
             jobs=change.jobs or DisabledJobs.HOLD,
@@ -156,6 +163,12 @@ def key_routes(users: UserStore, keys: ApiKeyCache) -> APIRouter:
         return view_response(key_view(revoked))
 
     return routes
+
+
+def _tier(config: BeaconConfig, name: str) -> str:
+    if name not in config.tiers:
+        raise InvalidFieldsError.of("tier", f"there is no tier {name!r}; tiers are {', '.join(config.tiers)}")
+    return name
 
 
 def _user(text: str) -> UserId:

@@ -11,7 +11,6 @@ import orjson
 from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.lanes import is_numbered
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import (
@@ -112,7 +111,7 @@ def _claimed(row: Any) -> ClaimedJob:
         kind=row["kind"],
         spec=row["spec"],
         context=row["context"] or {},
-        tier=Tier(row["tier"]),
+        tier=row["tier"],
         weight=1.0 if row["weight"] is None else row["weight"],
         front=row["front"],
         deliveries=row["deliveries"],

@@ -9,7 +9,7 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.jobs import (
     AttemptRecord,
     EventRecord,
@@ -71,7 +71,7 @@ class PostgresJobQueries:
         """Those of the jobs that are live, in no order."""
         rows = await self._database.fetch(_SQL["live_jobs"], jobs)
         return [
-            LiveJob(job, user, name, JobState(state), Tier(tier), *rest)
+            LiveJob(job, user, name, JobState(state), tier, *rest)
             for job, user, name, state, tier, *rest in rows
         ]
 
@@ -96,7 +96,7 @@ def _head(row: Any) -> JobHead:
         row["kind"],
         row["name"],
         JobState(row["state"]),
-        Tier(row["tier"]),
+        row["tier"],
         JobClass(row["class"]),
         row["stage"],
         row["stages"],

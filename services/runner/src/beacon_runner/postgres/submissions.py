@@ -7,7 +7,7 @@ import orjson
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
-from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.job_ids import batch_of, ids_from
@@ -232,5 +232,5 @@ def _earlier(job: NewJob, row: Any) -> Known:
 
 def _stored(row: Any) -> Submitted:
     return Submitted(
-        JobId(row["id"]), JobState(row["state"]), Tier(row["tier"]), JobClass(row["class"]), created=False
+        JobId(row["id"]), JobState(row["state"]), row["tier"], JobClass(row["class"]), created=False
     )

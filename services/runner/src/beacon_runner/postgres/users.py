@@ -128,7 +128,7 @@ def _principal(row: Any) -> Principal:
     return Principal(
         UserId(row["user_id"]),
         row["name"],
-        Tier(row["tier"]),
+        row["tier"],
         KeyId(row["key_id"]),
         _scopes(row["scopes"]),
         row["credit"],
@@ -140,7 +140,7 @@ def _user(row: Any) -> User:
     return User(
         UserId(row["id"]),
         row["name"],
-        Tier(row["tier"]),
+        row["tier"],
         row["weight"],
         row["credit"],
         row["created_at"],

@@ -143,7 +143,7 @@ class ApiParts:
                 admin_routes(operations, keys),
                 *ledger_routes(credit, users, keys),
                 key_routes(users, keys),
-                user_routes(users, credit, keys, notify_outbox),
+                user_routes(config, users, credit, keys, notify_outbox),
                 openai_routes(InteractiveService(config, router), keys, clock),
                 health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
             ],

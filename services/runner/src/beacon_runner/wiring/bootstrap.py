@@ -1,5 +1,6 @@
 """Creates the first user and the first operator of a new installation; idempotent."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from pydantic import SecretStr
@@ -16,15 +17,18 @@ ADMIN = "admin"
 
 
 async def bootstrap(
-    database_url: str, user_key: SecretStr | None, admin_key: SecretStr | None
+    database_url: str, tiers: Sequence[str], user_key: SecretStr | None, admin_key: SecretStr | None
 ) -> dict[str, str]:
-    """The generated keys by user: for users without a key for whom none was given."""
+    """The generated keys by user: for users without a key for whom none was given.
+
+    The operator is in the highest tier, the user in the one below it.
+    """
     database = Database(database_url, size=1, name="beacon-bootstrap")
     await database.open()
     try:
         users = PostgresUsers(database)
-        made = await _ensure(users, USER, Tier.CREATOR, [Scope.USER], user_key)
-        return made | await _ensure(users, ADMIN, Tier.ADMIN, [Scope.ADMIN, Scope.USER], admin_key)
+        made = await _ensure(users, USER, tiers[:2][-1], [Scope.USER], user_key)
+        return made | await _ensure(users, ADMIN, tiers[0], [Scope.ADMIN, Scope.USER], admin_key)
     finally:
         await database.close()
 

@@ -42,8 +42,10 @@ export function openKeys({ api, session, signal }, user) {
     if (session.key?.startsWith(key.hint)) session.replaceKey(made.key);
     await remove(key);
   });
-  const scopes = user.tier === "admin" ? ["user", "admin"] : ["user"];
   const create = actionButton("New key", () => perform(async () => {
+    const { keys } = await api.get(base, { signal });
+    // A new key has the scopes that the user's keys have.
+    const scopes = keys.find((key) => !key.revoked_at)?.scopes ?? ["user"];
     const { key } = await api.post(base, { scopes });
     showKey(user.name, key);
   }), { class: "small" });

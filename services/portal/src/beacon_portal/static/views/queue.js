@@ -8,11 +8,10 @@ import { sentenceCase } from "../labels.js";
 
 const POLL_INTERVAL_S = 2;
 const MAX_ROWS = 200;
-const TIERS = ["admin", "creator", "premium", "supporter", "free"];
 
 export function queueView({ api, signal }) {
   const notice = createNotice();
-  const tier = select([["", "Any tier"], ...TIERS.map((name) => [name, sentenceCase(name)])], {});
+  const tier = select([["", "Any tier"]], {});
   const model = el("input", { type: "search", placeholder: "Any model", autocomplete: "off" });
   const totals = facts([["total", "Active jobs"], ["running", "Running"], ["waiting", "Waiting"], ["shown", "Shown"]]);
   const list = table("Queue", [["Position", "number"], "Job", "State", "Model", ["Tier", "wide-only"], ["Progress", "wide-only"]]);
@@ -32,9 +31,17 @@ export function queueView({ api, signal }) {
     setAttr(list.node, "hidden", shown.length === 0);
   }
 
+  async function load() {
+    if (tier.options.length === 1) {
+      const { tiers } = await api.get("api/v1/tiers", { signal });
+      tier.append(...tiers.map(({ name }) => new Option(sentenceCase(name), name)));
+    }
+    return api.get("api/queue", { signal });
+  }
+
   for (const control of [tier, model]) control.addEventListener("input", show);
   poll(POLL_INTERVAL_S, signal, async () => {
-    const queue = await reportErrors(notice, () => api.get("api/queue", { signal }), "The queue explorer");
+    const queue = await reportErrors(notice, load, "The queue explorer");
     jobs = queue.jobs;
     total = queue.total ?? jobs.length;
     setAttr(content, "hidden", false);

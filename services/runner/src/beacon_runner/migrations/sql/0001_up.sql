@@ -2,7 +2,7 @@
 CREATE TABLE users (
     id          uuid PRIMARY KEY,
     name        text NOT NULL UNIQUE,
-    tier        text NOT NULL CHECK (tier IN ('admin', 'creator', 'premium', 'supporter', 'free')),
+    tier        text NOT NULL, -- of the configuration; one that it does not have counts as its lowest
     credit      integer NOT NULL DEFAULT 0 CHECK (credit >= 0),
     weight      double precision NOT NULL DEFAULT 1 CHECK (weight > 0), -- of its share of GPU time in its tier
     disabled_at timestamptz,
