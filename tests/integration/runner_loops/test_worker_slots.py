@@ -66,8 +66,8 @@ async def test_strict_pools_hold_a_slot_for_the_life_of_a_job(database_url: str,
             await until(partial(_leased, harness, 13), "all slots are used")
             tiers = [run.job.tier for run in runs]
             assert [tiers.count(tier) for tier in ("admin", "premium", "free")] == [5, 5, 3]
-            next(run for run in runs if run.job.tier is "free").done(completed())
-            assert (await executor.started(14))[-1].job.tier is "free"
+            next(run for run in runs if run.job.tier == "free").done(completed())
+            assert (await executor.started(14))[-1].job.tier == "free"
 
 
 async def test_a_user_cannot_fill_a_process(database_url: str, redis_url: str) -> None:

@@ -1,10 +1,14 @@
 """Where inference runs: regions, groups, backends, models."""
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl
+import jmespath
+from jmespath.exceptions import JMESPathError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, HttpUrl, model_validator
 
 from beacon_contracts.model import Name
 
@@ -26,6 +30,7 @@ class Dialect(StrEnum):
     MODAL = "modal"
     OPENAI = "openai"
     EXECUTE = "execute"
+    HTTP = "http"
 
 
 class RegionConfig(Section):
@@ -36,26 +41,169 @@ class RegionConfig(Section):
 
 
 class GroupConfig(Section):
-    cap: Count
+    cap: Count = Field(description="Concurrent runs on all of its backends together")
+
+
+def _expression(text: str) -> str:
+    try:
+        jmespath.compile(text)
+    except JMESPathError as error:
+        raise ValueError(f"is not a JMESPath expression: {str(error).splitlines()[0]}") from error
+    return text
+
+
+def _request_mapping(mapping: dict[str, Any]) -> dict[str, Any]:
+    for key, value in mapping.items():
+        _check_request_value(value, key)
+    return mapping
+
+
+def _check_request_value(value: Any, path: str) -> None:
+    if isinstance(value, str):
+        try:
+            _expression(value)
+        except ValueError as error:
+            raise ValueError(f"{path} {error}") from None
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _check_request_value(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check_request_value(inner, f"{path}[{index}]")
+    elif not isinstance(value, bool | int | float):
+        raise ValueError(  # noqa: TRY004 - pydantic reports it with its key
+            f"{path} is neither an expression nor a number, a boolean, a list or a table"
+        )
+
+
+Expression = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_expression)]
+
+
+class HttpMapping(Section):
+    """How the dialect `http` talks to a backend. Expressions are JMESPath."""
+
+    method: Literal["POST", "PUT", "PATCH", "GET"] = Field(
+        default="POST", description="With GET, the request is sent as the query of the URL"
+    )
+    path: Annotated[str, Field(pattern=r"^/[^?#\s]*$")] | None = Field(
+        default=None, description="Appended to the url; may contain {model} and {request_id}"
+    )
+    request: Annotated[dict[str, Any], AfterValidator(_request_mapping)] | None = Field(
+        default=None,
+        description="The fields of the JSON body. Texts are expressions over request_id, model, input, "
+        "params and context; other values are constants. Default: the params and the input in one object",
+    )
+    output: Expression | None = Field(
+        default=None, description="Where a JSON answer has the output; default: the whole answer"
+    )
+    error: Expression | None = Field(
+        default=None,
+        description="Where a JSON answer with status 2xx reports an error; anything found is one",
+    )
+    usage: Expression | None = Field(
+        default=None, description="Where a JSON answer has its usage; also read for load_s and run_s"
+    )
+
+
+def _env_or_text(value: str) -> str:
+    if value.startswith(ENV) and not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", value.removeprefix(ENV)):
+        raise ValueError(f"{value.removeprefix(ENV)!r} is not the name of an environment variable")
+    return value
+
+
+def _header_names(headers: dict[str, str]) -> dict[str, str]:
+    for name in headers:
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name):
+            raise ValueError(f"{name!r} is not the name of a header")
+        if name.lower() in _RESERVED_HEADERS:
+            raise ValueError(f"{name} is set by the router")
+    return headers
+
+
+ENV = "env:"
+DEFAULT_REGION = "LOCAL"
+_RESERVED_HEADERS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
+Secret = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_env_or_text)]
 
 
 class BackendConfig(Section):
-    region: Name
-    dialect: Dialect
-    url: HttpUrl
-    models: Annotated[list[Name], Field(min_length=1)]
-    slots: Annotated[int, Field(ge=1, le=100_000)] = 1
+    region: Name = Field(default=DEFAULT_REGION, description="Where it is")
+    dialect: Dialect = Field(description="Its wire format; docs/quickstart.md describes each")
+    url: HttpUrl = Field(description="Its address; BEACON_BACKEND_<NAME>_URL overrides it")
+    models: Annotated[list[Name], Field(min_length=1)] = Field(description="The models that it serves")
+    slots: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1, description="Requests that it runs at the same time"
+    )
     loaded_models: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=1, description="Number of models that stay loaded"
     )
-    group: Name | None = None
-    health_url: HttpUrl | None = None
-    api_key_env: str | None = Field(default=None, description="The variable that holds the backend's key")
+    group: Name | None = Field(default=None, description="The group whose cap it shares")
+    simulated: bool = Field(
+        default=False,
+        description="`make up` starts a simulator in its place, unless its address is overridden",
+    )
+    health_url: HttpUrl | None = Field(
+        default=None,
+        description="Asked by the health checks; below 500 is healthy. Default: /healthz of its server",
+    )
+    api_key_env: str | None = Field(
+        default=None, description="The variable with its key, sent as `Authorization: Bearer`"
+    )
+    headers: Annotated[dict[str, Secret], AfterValidator(_header_names)] = Field(
+        default_factory=dict, description="Sent with each request; `env:NAME` is the value of a variable"
+    )
+    basic_auth: Secret | None = Field(
+        default=None, description="`user:password`, or `env:NAME` of a variable with both"
+    )
+    verify: bool = Field(default=True, description="Whether its TLS certificate is verified")
+    ca: Path | None = Field(
+        default=None, description="A PEM file with the authorities that sign its certificate"
+    )
+    proxy: Secret | None = Field(
+        default=None, description="Address of an HTTP proxy, or `env:NAME` of a variable with it"
+    )
+    connect_timeout_s: PositiveSeconds = Field(default=10.0, description="For a connection")
+    run_timeout_s: PositiveSeconds | None = Field(
+        default=None, description="Longest run on this backend; the run timeout of the model applies too"
+    )
+    http: HttpMapping | None = Field(default=None, description="The mapping of the dialect `http`")
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        credentials = [
+            self.api_key_env,
+            self.basic_auth,
+            *(h for h in self.headers if h.lower() == "authorization"),
+        ]
+        if sum(one is not None for one in credentials) > 1:
+            raise ValueError("has more than one of api_key_env, basic_auth and headers.Authorization")
+        if self.ca is not None and not self.verify:
+            raise ValueError("has a ca although verify is false")
+        if self.http is not None and self.dialect is not Dialect.HTTP:
+            raise ValueError(f"has a mapping in http, but its dialect is {self.dialect}")
+        return self
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables that it needs, by key."""
+        given = {f"headers.{name}": value for name, value in self.headers.items()}
+        given |= {"basic_auth": self.basic_auth or "", "proxy": self.proxy or ""}
+        needed = {key: value.removeprefix(ENV) for key, value in given.items() if value.startswith(ENV)}
+        return needed | ({"api_key_env": self.api_key_env} if self.api_key_env else {})
 
 
 def backend_url_variable(backend: str) -> str:
     """`us-1` is overridden by BEACON_BACKEND_US_1_URL."""
     return f"BEACON_BACKEND_{re.sub('[^A-Z0-9]', '_', backend.upper())}_URL"
+
+
+def missing_variables(backends: Mapping[str, BackendConfig], environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that is needed and not set."""
+    return [
+        f"backends.{name}.{key} needs the environment variable {variable}, which is not set"
+        for name, backend in backends.items()
+        for key, variable in backend.variables().items()
+        if not environ.get(variable)
+    ]
 
 
 class ModelConfig(Section):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from beacon_config import BeaconConfig
@@ -34,10 +33,10 @@ class Plan:
 def simulated_backends(
     config: BeaconConfig, environment: Mapping[str, str]
 ) -> dict[str, dict[str, BackendConfig]]:
-    """The backends to simulate, by region: those on loopback without an address in the environment."""
+    """The backends that are marked as simulated and have no address in the environment, by region."""
     regions: dict[str, dict[str, BackendConfig]] = {}
     for name, backend in config.backends.items():
-        if not environment.get(backend_url_variable(name)) and _on_loopback(backend.url.host or ""):
+        if backend.simulated and not environment.get(backend_url_variable(name)):
             regions.setdefault(backend.region, {})[name] = backend
     return regions
 
@@ -129,13 +128,6 @@ def _backend_urls(
         for region, backends in simulated.items()
         for name, backend in backends.items()
     }
-
-
-def _on_loopback(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _reachable(host: str) -> str:
