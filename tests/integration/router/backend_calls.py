@@ -5,16 +5,16 @@ from contextlib import asynccontextmanager
 
 from yarl import URL
 
-from beacon_config.topology import Dialect
+from beacon_config.topology import Dialect, HttpMapping
 from beacon_contracts.inference import StepMeta
 from beacon_lifecycle import SystemClock
-from beacon_router.backends import Backend, BackendClient
+from beacon_router.backends import DIRECT, Backend, BackendClient, BackendTransport
 from beacon_router.backends.http_backend import HttpBackend
 from beacon_router.backends.registry import adapter_of
 from beacon_router.scheduling import RequestId
 from beacon_router.service.inference import InferenceSpec
 
-PATHS = {Dialect.MODAL: "/modal", Dialect.OPENAI: "/v1", Dialect.EXECUTE: "/v1/execute"}
+PATHS = {Dialect.MODAL: "/modal", Dialect.OPENAI: "/v1", Dialect.EXECUTE: "/v1/execute", Dialect.HTTP: ""}
 
 
 def spec_of(
@@ -32,11 +32,24 @@ def spec_of(
 
 
 def backend_at(
-    dialect: str, url: str, client: BackendClient, *, max_response_bytes: int = 100_000
+    dialect: str,
+    url: str,
+    client: BackendClient,
+    *,
+    mapping: HttpMapping | None = None,
+    transport: BackendTransport = DIRECT,
+    run_timeout_s: float | None = None,
+    max_response_bytes: int = 100_000,
 ) -> Backend:
     name = Dialect(dialect)
-    adapter = adapter_of(name, URL(url + PATHS[name]), {})
-    return HttpBackend(adapter, client, SystemClock(), max_response_bytes=max_response_bytes)
+    return HttpBackend(
+        adapter_of(name, URL(url + PATHS[name]), {}, mapping),
+        client,
+        SystemClock(),
+        transport=transport,
+        run_timeout_s=run_timeout_s,
+        max_response_bytes=max_response_bytes,
+    )
 
 
 @asynccontextmanager

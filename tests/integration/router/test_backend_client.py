@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from beacon_contracts.failures import FailureStage
-from beacon_router.backends import BackendClient, BackendError
+from beacon_router.backends import BackendClient, BackendError, BackendTransport
 from beacon_router.service.streams import StreamSink
 from tests.fixtures.waiting import patience, until
 from tests.integration.router.backend_calls import backend_at, open_client, spec_of
@@ -322,10 +322,13 @@ async def test_a_connect_timeout_is_an_unreachable_backend() -> None:
     async def silent(connection: Connection) -> None:
         await connection.reader.read()
 
-    async with open_client(connect_timeout_s=0.1) as client, server_that(silent) as server:
+    async with open_client() as client, server_that(silent) as server:
         server.url = server.url.replace("http://", "https://")
-        error = await error_of(server, client)
+        backend = backend_at("modal", server.url, client, transport=BackendTransport(connect_timeout_s=0.1))
+        with pytest.raises(BackendError) as failed:
+            await backend.run(CALL)
 
+    error = failed.value
     assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)
 
 
@@ -345,7 +348,13 @@ async def test_tls_with_a_trusted_certificate(tmp_path: Path, monkeypatch: pytes
     tls.load_cert_chain(certificate, key)
     async with server_that(always_ok, tls) as server:
         async with open_client() as strict:
-            assert (await error_of(server, strict)).code == "backend_unreachable"
+            error = await error_of(server, strict)
+            assert (error.code, error.fault is not None) == ("tls_failed", True)
+            assert "self-signed certificate" in error.message
+            trusting = BackendTransport(ssl.create_default_context(cafile=certificate))
+            for transport in (trusting, BackendTransport(ssl=False)):
+                backend = backend_at("modal", server.url, strict, transport=transport)
+                assert (await backend.run(CALL)).output == b'"yes"'
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         async with open_client() as client:
             assert [await output_of(server, client) for _ in range(2)] == ["yes", "yes"]

@@ -18,7 +18,6 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"request_id": ""}, "invalid_field"),
     ({"request_id": "x" * 121}, "invalid_field"),
     ({"request_id": "nul\0"}, "invalid_field"),
-    ({"tier": "emperor"}, "invalid_field"),
     ({"failover": "maybe"}, "invalid_field"),
     ({"fence": -1}, "invalid_field"),
     ({"fence": 2**63}, "invalid_field"),

@@ -51,7 +51,7 @@ async def test_a_backend_that_stays_down_is_rechecked_once_a_second(client: Back
         checks = HealthChecks(
             {"us": URL(server.url)},
             client,
-            report=lambda _name, _up: None,
+            report=lambda _name, _cause: None,
             recheck=RecheckTimer(timers, recheck).plan,
         )
         for _ in range(11):  # each lost connection of a run causes a check
@@ -73,7 +73,10 @@ async def test_a_server_error_counts_as_down_when_repeated(
     reports: list[bool] = []
     async with server_that(answering(status)) as server:
         checks = HealthChecks(
-            {"us": URL(server.url)}, client, report=lambda _, up: reports.append(up), recheck=lambda: None
+            {"us": URL(server.url)},
+            client,
+            report=lambda _, cause: reports.append(cause is None),
+            recheck=lambda: None,
         )
         for _ in range(2):
             await checks.run_once()
@@ -86,7 +89,9 @@ async def test_a_refused_connection_counts_as_down_at_once(
 ) -> None:
     reports: list[bool] = []
     url = URL(f"http://127.0.0.1:{unused_tcp_port}")
-    checks = HealthChecks({"us": url}, client, report=lambda _, up: reports.append(up), recheck=lambda: None)
+    checks = HealthChecks(
+        {"us": url}, client, report=lambda _, cause: reports.append(cause is None), recheck=lambda: None
+    )
     await checks.run_once()
 
     assert reports == [False]

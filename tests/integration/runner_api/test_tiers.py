@@ -1,6 +1,7 @@
 """Tiers are configuration: their names, their number, and their rank by order."""
 
 from beacon_config.tiers import TierConfig
+from beacon_contracts.accounts import Scope
 from beacon_contracts.tiers import JobClass
 from tests.integration.runner_api.harness import CONFIG, GENERATION, api_harness
 
@@ -13,7 +14,7 @@ TWO = {
 async def test_tiers_of_any_name_work_at_the_api(database_url: str, redis_url: str) -> None:
     config = CONFIG.model_validate(CONFIG.model_dump(by_alias=True) | {"tiers": TWO})
     async with api_harness(database_url, redis_url, config) as api:
-        root = await api.user("root", "gold", "admin", "user")
+        root = await api.user("root", "gold", Scope.ADMIN, Scope.USER)
         tiers = (await root.get("/api/v1/tiers"))["tiers"]
         assert [(tier["name"], tier["rank"], tier["priority"]) for tier in tiers] == [
             ("gold", 0, "high"),

@@ -57,7 +57,10 @@ def test_a_key_that_is_not_set_is_a_warning(tmp_path: Path) -> None:
     path.write_text(text.replace("slots = 6", 'slots = 6\napi_key_env = "GPU_KEY"'), encoding="utf-8")
     result = runner.invoke(app, ["config", "check", str(path)], env={"GPU_KEY": ""})
     assert result.exit_code == 0
-    assert "backend us-steps takes its key from GPU_KEY, which is not set here" in result.stdout
+    assert (
+        "backends.us-steps.api_key_env needs the environment variable GPU_KEY, which is not set"
+        in result.stdout
+    )
     assert "warning" not in runner.invoke(app, ["config", "check", str(path)], env={"GPU_KEY": "x"}).stdout
 
 

@@ -52,9 +52,14 @@ def test_a_backend_with_an_address_of_its_own_is_not_simulated(config: BeaconCon
     assert plan.router.environment["BEACON_BACKEND_EU_1_URL"] == "https://gpu.example/run"
 
 
-def test_a_backend_of_another_machine_in_the_configuration_is_not_simulated() -> None:
-    changed = {"BEACON_BACKEND_ASIA_1_URL": "https://gpu.example/v1"}
-    assert "ASIA" not in simulated_backends(load_config(CONFIG, changed), {})
+def test_only_backends_that_are_marked_are_simulated(tmp_path: Path) -> None:
+    path = tmp_path / "beacon.toml"
+    marked = "[backends.asia-1]\nsimulated = true\n"
+    text = CONFIG.read_text(encoding="utf-8")
+    assert marked in text
+    path.write_text(text.replace(marked, "[backends.asia-1]\n"), encoding="utf-8")
+    simulated = simulated_backends(load_config(path, {}), {})
+    assert {name for backends in simulated.values() for name in backends} == {"us-1", "us-steps", "eu-1"}
 
 
 def test_the_runner_finds_the_router(config: BeaconConfig) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from beacon_contracts.inference import InferenceState
 from beacon_router.backends import BackendError
+from beacon_router.backends.errors import backend_fault
 from beacon_router.scheduling import BackendSpec, Health
 from beacon_router.service.errors import BackendsDownError
 from tests.unit.router.dispatch_harness import dispatch_harness, failure, topology
@@ -279,3 +280,41 @@ async def test_a_backend_whose_health_check_fails_gets_no_work() -> None:
         harness.service.breakers.checked("us", up=True)
         await harness.settle()
         assert harness.running("us") == ["b"]
+
+
+def refused_access() -> BackendError:
+    return backend_fault("backend_unauthorized", "it does not accept the router's credentials (401)", status=401)
+
+
+async def test_a_faulty_backend_holds_its_work_without_a_charge() -> None:
+    async with dispatch_harness(ONE_REGION) as harness:
+        first, second = harness.submit("a"), harness.submit("b")
+        await harness.fail("us", refused_access())
+
+        assert harness.running("us") == []
+        assert (first.state, first.attempts) == (InferenceState.QUEUED, ())
+        status = harness.service.breakers.describe("us")
+        assert (status["state"], status["cause_code"]) == ("open", "backend_unauthorized")
+        with pytest.raises(BackendsDownError, match="does not accept the router's credentials"):
+            harness.submit("c")
+
+        for _ in range(5):  # a probe each time, and more of them than attempts are allowed
+            await harness.clock.advance(15)
+            await harness.fail("us", refused_access())
+        assert (first.attempts, second.state) == ((), InferenceState.QUEUED)
+        await harness.clock.advance(15)
+        await harness.answer("us")
+        await harness.answer("us")
+        assert {first.state, second.state} == {InferenceState.COMPLETED}
+        assert harness.service.breakers.describe("us")["cause"] is None
+
+
+async def test_work_moves_from_a_faulty_backend_to_another_region() -> None:
+    async with dispatch_harness() as harness:
+        movable, pinned = harness.submit("a"), harness.submit("b", pinned=True)
+        await harness.fail("us", refused_access())
+
+        assert harness.running("eu") == ["a"]
+        await harness.answer("eu")
+        assert (movable.state, movable.actual_region) == (InferenceState.COMPLETED, "EU")
+        assert pinned.state is InferenceState.QUEUED

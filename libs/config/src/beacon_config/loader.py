@@ -29,10 +29,19 @@ def load_config(path: Path, environ: Mapping[str, str]) -> BeaconConfig:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}") from error
     replaced = _override_backend_urls(data, environ)
+    _resolve_files(data, path.parent)
     try:
         return BeaconConfig.model_validate(data)
     except ValidationError as error:
         raise ConfigError("\n".join(f"{path}: {line}" for line in explain(error, replaced))) from error
+
+
+def _resolve_files(data: dict[str, Any], folder: Path) -> None:
+    """Relative paths are relative to the configuration file."""
+    backends = data.get("backends")
+    for backend in backends.values() if isinstance(backends, dict) else ():
+        if isinstance(backend, dict) and isinstance(backend.get("ca"), str):
+            backend["ca"] = str(folder / backend["ca"])
 
 
 def _override_backend_urls(

@@ -14,6 +14,9 @@ class BreakerStatus(ResponseModel):
     probe_in_s: float | None = None
     health_check: str = "unknown"
     """up, down, or unknown before the first check."""
+    cause: str | None = None
+    """Why it takes no work, without text of the backend."""
+    cause_code: str | None = None
 
 
 class BackendStatus(ResponseModel):

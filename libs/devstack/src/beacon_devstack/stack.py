@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from beacon_config import BeaconConfig, ConfigError, load_config
+from beacon_config.topology import missing_variables
 from beacon_contracts.credentials import Credentials
 from beacon_devstack.credentials import write_credentials
 from beacon_devstack.errors import DevstackError
@@ -101,6 +102,7 @@ class Stack:
 
     async def _start(self) -> None:
         config = _load(self.settings)
+        self._report_backends(config)
         held = self._running.enter_context(self.home.held({"pid": os.getpid()}))
         self.home.credentials.unlink(missing_ok=True)
         if ended := await end_recorded_processes(self.home.run, marker="beacon_"):
@@ -108,6 +110,17 @@ class Stack:
         plan = await self._prepared(config)
         await self._serve(plan)
         self._publish(held)
+
+    def _report_backends(self, config: BeaconConfig) -> None:
+        regions = simulated_backends(config, self.settings.inherited)
+        simulated = [name for backends in regions.values() for name in backends]
+        used = {name: backend for name, backend in config.backends.items() if name not in simulated}
+        if missing := missing_variables(used, self.settings.inherited):
+            raise DevstackError("configuration", "\n".join(missing))
+        for name, backend in used.items():
+            self._report(f"backend {name}: {backend.dialect} at {backend.url.host}:{backend.url.port}")
+        if simulated:
+            self._report(f"simulated backends: {', '.join(simulated)}")
 
     async def _prepared(self, config: BeaconConfig) -> Plan:
         """Choose the ports first, because that fails fast; then start the servers."""
@@ -142,7 +155,7 @@ class Stack:
         gpus = [self._add(spec) for spec in plan.gpusims]
         router = self._add(plan.router)
         runner = self._add(plan.runner)
-        self._report("migrating, and starting the router and simulated GPUs")
+        self._report("migrating, and starting the router" + (" and simulated GPUs" if gpus else ""))
         await _all_of([self._migrate(plan), *(process.start() for process in (*gpus, router))])
         self._report("starting the runner")
         await runner.start()

@@ -51,9 +51,10 @@ class CircuitBreaker:
         self.failures = 0
         self.retry_at = None
 
-    def record_failure(self, now: float) -> None:
+    def record_failure(self, now: float, *, fatal: bool = False) -> None:
+        """`fatal`: it opens at once, because no call can succeed."""
         self.failures += 1
-        opens = self.state is BreakerState.HALF_OPEN or self.failures >= self._max_failures
+        opens = fatal or self.state is BreakerState.HALF_OPEN or self.failures >= self._max_failures
         if opens and self.state is not BreakerState.OPEN:
             self.state = BreakerState.OPEN
             self.retry_at = now + self._open_s

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from beacon_config import ConfigError, load_config
 from beacon_lifecycle import run_process, tune_gc
+from beacon_router.backends import BackendKeyError, check_backends
 from beacon_router.settings import Settings
 from beacon_router.wiring import build
 from beacon_telemetry import configure_logging
@@ -22,7 +23,8 @@ def main() -> int:
     try:
         settings = Settings()
         config = load_config(settings.config, os.environ)
-    except (ValidationError, ConfigError) as error:
+        check_backends(config.backends, os.environ)
+    except (ValidationError, ConfigError, BackendKeyError) as error:
         sys.stderr.write(f"the router cannot start: {error}\n")
         return 2
     configure_logging("router", settings.log_format, settings.log_level)

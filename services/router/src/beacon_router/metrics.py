@@ -74,15 +74,27 @@ class RouterMetrics:
 class StateCollector(Collector):
     """Queue depths, slots, breakers and limits at the moment of the scrape."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], gauges: Callable[[], dict[str, float]]) -> None:
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        gauges: Callable[[], dict[str, float]],
+        causes: Callable[[], dict[str, str]],
+    ) -> None:
         self._snapshot = snapshot
         self._gauges = gauges
+        self._causes = causes
 
     def collect(self) -> Iterator[Metric]:
         snapshot = self._snapshot()
         yield from _region_gauges(snapshot)
         yield from _backend_gauges(snapshot)
         yield from _limit_gauges(snapshot)
+        causes = GaugeMetricFamily(
+            "beacon_router_backend_unavailable", "1 with the cause", labels=("backend", "cause")
+        )
+        for backend, cause in self._causes().items():
+            causes.add_metric((backend, cause), 1)
+        yield causes
         for name, value in self._gauges().items():
             yield GaugeMetricFamily(f"beacon_router_{name}", name.replace("_", " "), value)
 

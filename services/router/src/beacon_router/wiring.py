@@ -11,7 +11,7 @@ from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, WakeEvent
 from beacon_redis import RedisAddress
-from beacon_router.backends import BackendClient, build_backends
+from beacon_router.backends import BackendClient, build_backends, transport_of
 from beacon_router.http.app import create_app
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.batch_handler import BatchHandler
@@ -47,6 +47,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     clock = SystemClock()
     registry = new_registry()
     client = BackendClient()
+    transports = {name: transport_of(name, backend, environ) for name, backend in config.backends.items()}
     topology = topology_of(config, replicas=settings.redis_url is not None)
     scheduler = Scheduler(topology, policy_of(config))
     ready = asyncio.Event()
@@ -73,6 +74,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
             client,
             clock,
             environ,
+            transports=transports,
             max_response_bytes=MAX_RESPONSE_BYTES,
         ),
         clock=clock,
@@ -85,7 +87,8 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     checks = HealthChecks(
         health_urls(config.backends),
         client,
-        report=lambda name, up: dispatch.breakers.checked(name, up=up),
+        transports=transports,
+        report=lambda name, cause: dispatch.breakers.checked(name, up=cause is None, cause=cause),
         recheck=RecheckTimer(dispatch.timers, recheck.set).plan,
     )
     # Stopped from the last to the first: running work ends while the server still answers.
@@ -145,7 +148,9 @@ def _server(
     nearest = RegionChoice(topology, dispatch.scheduler, dispatch.breakers, dispatch.clock)
     load_s = {name: model.expected_load_s for name, model in config.models.items()}
     parser = InferenceParser(config, dispatch.clock, nearest)
-    answers = InferenceAnswers(InferencePresenter(dispatch.scheduler, dispatch.clock, load_s))
+    answers = InferenceAnswers(
+        InferencePresenter(dispatch.scheduler, dispatch.breakers, dispatch.clock, load_s)
+    )
     reader = BodyReader(dispatch.store, router.body_bytes)
     inference = InferenceHandler(dispatch, parser, answers, auth, reader)
     batches = BatchHandler(dispatch, parser, answers, auth, reader)
@@ -185,4 +190,6 @@ def _state_collector(dispatch: DispatchService) -> StateCollector:
             "results_evicted": dispatch.store.evicted,
         }
 
-    return StateCollector(lambda: dispatch.scheduler.snapshot(dispatch.clock.now()), gauges)
+    return StateCollector(
+        lambda: dispatch.scheduler.snapshot(dispatch.clock.now()), gauges, dispatch.breakers.cause_codes
+    )

@@ -11,6 +11,7 @@ from beacon_cli.exits import Exit
 from beacon_cli.output.printing import AsJson, facts, print_error, print_json, print_result
 from beacon_cli.selection import wants_json
 from beacon_config import BeaconConfig, ConfigError, load_config
+from beacon_config.topology import missing_variables
 
 DEFAULT = Path("config/beacon.toml")
 
@@ -69,8 +70,4 @@ def _summary(path: Path, loaded: BeaconConfig) -> dict[str, Any]:
 
 
 def _warnings(loaded: BeaconConfig) -> list[str]:
-    return [
-        f"backend {name} takes its key from {backend.api_key_env}, which is not set here"
-        for name, backend in loaded.backends.items()
-        if backend.api_key_env and not os.environ.get(backend.api_key_env)
-    ]
+    return missing_variables(loaded.backends, os.environ)

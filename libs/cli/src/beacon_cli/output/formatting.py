@@ -49,9 +49,11 @@ HEALTHY = "healthy"
 def backend_health(breaker: BreakerStatus) -> str:
     """`healthy`, or why the backend receives no requests."""
     if breaker.state == "open":
-        return "unavailable: circuit breaker open"
+        return f"unavailable: {breaker.cause or 'circuit breaker open'}"
     if breaker.state == "half_open":
-        return "unavailable: being probed"
+        return (
+            f"unavailable: being probed ({breaker.cause})" if breaker.cause else "unavailable: being probed"
+        )
     return "unavailable: health check failed" if breaker.health_check == "down" else HEALTHY
 
 

@@ -1,15 +1,25 @@
 """Calls to GPU backends: one HTTP client, one adapter per dialect, one error type."""
 
-from beacon_router.backends.client import BackendClient
-from beacon_router.backends.registry import BackendKeyError, build_backends
-from beacon_router.backends.types import Backend, BackendCall, BackendError, BackendResult
+from beacon_router.backends.client import DIRECT, BackendClient, BackendTransport
+from beacon_router.backends.registry import (
+    BackendKeyError,
+    build_backends,
+    check_backends,
+    transport_of,
+)
+from beacon_router.backends.types import Backend, BackendCall, BackendError, BackendFault, BackendResult
 
 __all__ = [
+    "DIRECT",
     "Backend",
     "BackendCall",
     "BackendClient",
     "BackendError",
+    "BackendFault",
     "BackendKeyError",
     "BackendResult",
+    "BackendTransport",
     "build_backends",
+    "check_backends",
+    "transport_of",
 ]

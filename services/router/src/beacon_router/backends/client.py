@@ -1,13 +1,15 @@
 """The router's HTTP client: calls of all dialects and health checks (docs/decisions/0003)."""
 
 import asyncio
-import ssl
+from datetime import UTC, datetime
+from ssl import SSLContext, create_default_context
+from typing import Any, NamedTuple
 
 import aiohttp
 from yarl import URL
 
-from beacon_router.backends.errors import bad_payload, connection_lost, unreachable
-from beacon_router.backends.types import Sink, WireRequest, WireResponse
+from beacon_router.backends.errors import bad_payload, connection_lost, status_error, unreachable
+from beacon_router.backends.types import BackendError, Sink, WireRequest, WireResponse
 
 CONNECT_TIMEOUT_S = 10.0
 # Shorter than the keep-alive of common servers (uvicorn: 5 s), so that they rarely close a connection in use.
@@ -19,24 +21,32 @@ MAX_REDIRECTS = 1_000
 REDIRECT_STATUS = frozenset({301, 302, 303, 307, 308})
 
 
+class BackendTransport(NamedTuple):
+    """How one backend is reached. `ssl`: False verifies nothing; True trusts the machine's authorities."""
+
+    ssl: SSLContext | bool = True
+    proxy: URL | None = None
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+
+
+DIRECT = BackendTransport()
+
+
 class BackendClient:
     """A service. Each response is read in pieces and bounded; backend slots bound the connections."""
 
     name = "backend_client"
 
-    def __init__(
-        self, *, connect_timeout_s: float = CONNECT_TIMEOUT_S, keep_alive_s: float = KEEP_ALIVE_S
-    ) -> None:
+    def __init__(self, *, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         self._stopped = asyncio.Event()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=keep_alive_s, ssl=ssl.create_default_context()
+                limit=0, keepalive_timeout=keep_alive_s, ssl=create_default_context()
             ),
-            timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout_s),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
                 "user-agent": "beacon-router",
-                "accept": "application/json, text/event-stream",
+                "accept": "application/json, text/event-stream, */*",
                 "accept-encoding": "identity",
             },
             max_line_size=MAX_HEADER_BYTES,
@@ -44,35 +54,51 @@ class BackendClient:
             read_bufsize=READ_BUFFER_BYTES,
         )
 
-    async def send(self, request: WireRequest, *, max_bytes: int, sink: Sink | None = None) -> WireResponse:
+    async def send(
+        self,
+        request: WireRequest,
+        transport: BackendTransport = DIRECT,
+        *,
+        max_bytes: int,
+        sink: Sink | None = None,
+    ) -> WireResponse:
         """Send it and follow redirects on the same origin. All transport errors become BackendError.
 
-        With a sink, the body of a 200 response is written there and has no size limit.
+        With a sink, the body of a successful response is written there and has no size limit.
         """
         for _ in range(MAX_REDIRECTS + 1):
-            response = await self._send_once(request, max_bytes, sink)
+            response = await self._send_once(request, transport, max_bytes, sink)
             if response.status not in REDIRECT_STATUS:
                 return response
             request = redirect(request, response)
         raise bad_payload(f"the backend redirected more than {MAX_REDIRECTS} times")
 
-    async def status_of(self, url: URL) -> int:
+    async def status_of(self, url: URL, transport: BackendTransport = DIRECT) -> int:
         """The status of a GET, without its body and without redirects."""
         try:
-            async with self._session.get(url, allow_redirects=False) as response:
+            async with self._session.get(url, allow_redirects=False, **_options(transport)) as response:
                 return response.status
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise unreachable(error) from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise _proxy_error(error) from error
         except (aiohttp.ClientError, OSError) as error:
             raise connection_lost(error) from error
 
-    async def _send_once(self, request: WireRequest, max_bytes: int, sink: Sink | None) -> WireResponse:
+    async def _send_once(
+        self, request: WireRequest, transport: BackendTransport, max_bytes: int, sink: Sink | None
+    ) -> WireResponse:
         try:
             async with self._session.request(
-                request.method, request.url, data=request.body, headers=request.headers, allow_redirects=False
+                request.method,
+                request.url,
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=False,
+                **_options(transport),
             ) as response:
                 body = b""
-                if sink is not None and response.status == 200:
+                if sink is not None and 200 <= response.status < 300:
                     async for piece in response.content.iter_any():
                         await sink.write(piece)
                 else:
@@ -80,6 +106,12 @@ class BackendClient:
                 return WireResponse(response.status, response.headers, body)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise unreachable(error) from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise _proxy_error(error) from error
+        except aiohttp.ClientPayloadError as error:
+            if isinstance(error.__cause__, aiohttp.http_exceptions.ContentEncodingError):
+                raise bad_payload("the response cannot be decompressed") from error
+            raise connection_lost(error) from error
         except aiohttp.ClientResponseError as error:
             raise bad_payload(f"the response is not valid HTTP: {error.message}") from error
         except (aiohttp.ClientError, OSError) as error:
@@ -114,6 +146,17 @@ def redirect(request: WireRequest, response: WireResponse) -> WireRequest:
 def same_origin(first: URL, second: URL) -> bool:
     """The credentials in the headers are for one origin only."""
     return first.origin() == second.origin()
+
+
+def _options(transport: BackendTransport) -> dict[str, Any]:
+    timeout = aiohttp.ClientTimeout(total=None, connect=transport.connect_timeout_s)
+    return {"ssl": transport.ssl, "proxy": transport.proxy, "timeout": timeout}
+
+
+def _proxy_error(error: aiohttp.ClientHttpProxyError) -> BackendError:
+    if error.status == 407:
+        return status_error(407, "", None, datetime.now(UTC))
+    return unreachable(Exception(f"its proxy answered {error.status} to CONNECT"))
 
 
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+import aiohttp
 import orjson
 
 from beacon_contracts.failures import FailureStage
-from beacon_router.backends.types import BackendError
+from beacon_router.backends.types import BackendError, BackendFault
 
-REFUSED_CREDENTIALS = frozenset({401, 403, 407})
 RETRYABLE_STATUS = frozenset({408, 425, 429, 502, 503, 504})
 
 _CODES = {
@@ -24,6 +24,11 @@ _CODES = {
 }
 _ERROR_FIELDS = ("message", "type", "param", "code")
 MAX_ERROR_OBJECT_BYTES = 65_536
+_ACCESS_FAULTS = {
+    401: "it does not accept the router's credentials (401)",
+    403: "it denies the router access (403)",
+    407: "its proxy does not accept the router's credentials (407)",
+}
 MAX_TEXT_LENGTH = 300
 MAX_RETRY_AFTER_S = 86_400.0
 
@@ -36,11 +41,9 @@ def status_error(
     *,
     error: Mapping[str, Any] | None = None,
 ) -> BackendError:
-    """A response with an error status. 4xx does not count against the backend, except that it does not accept
-    the router's credentials: its text is for operators, not for users."""
-    if status in REFUSED_CREDENTIALS:
-        message = f"the backend does not accept the credentials of the router (status {status})"
-        return BackendError("backend_unauthorized", FailureStage.TRANSPORT, True, message, status=status)
+    """A response with an error status. 4xx does not count against the backend, except those about access."""
+    if status in _ACCESS_FAULTS:
+        return backend_fault("backend_unauthorized", _ACCESS_FAULTS[status], status=status)
     default = "backend_refused" if 400 <= status < 500 else "backend_error"
     return BackendError(
         code=_CODES.get(status, default),
@@ -74,7 +77,30 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
+def backend_fault(code: str, message: str, *, status: int | None = None) -> BackendError:
+    """Its message never contains text of the backend: users see it."""
+    return BackendError(
+        code,
+        FailureStage.TRANSPORT,
+        True,
+        message,
+        status=status,
+        fault=BackendFault(code, message),
+    )
+
+
 def unreachable(error: BaseException) -> BackendError:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            reason = getattr(error.certificate_error, "verify_message", "") or "the name does not match"
+            return backend_fault("tls_failed", f"its TLS certificate is not accepted: {reason}")
+        case aiohttp.ClientSSLError():
+            reason = getattr(error, "reason", None) or getattr(error.os_error, "reason", None)
+            return backend_fault(
+                "tls_failed", f"no TLS connection is possible: {reason or 'handshake failed'}"
+            )
+        case aiohttp.ClientConnectorDNSError():
+            return backend_fault("dns_failed", f"its host name {error.host} cannot be resolved")
     return BackendError(
         "backend_unreachable", FailureStage.TRANSPORT, True, _text_of(error), model_state_unknown=True
     )
@@ -82,6 +108,18 @@ def unreachable(error: BaseException) -> BackendError:
 
 def connection_lost(error: BaseException) -> BackendError:
     return BackendError("connection_lost", FailureStage.TRANSPORT, True, _text_of(error))
+
+
+def run_timeout(limit_s: float) -> BackendError:
+    message = f"not done within the {limit_s:g} s that a run may take on this backend"
+    return BackendError("run_timeout", FailureStage.RUN, True, message, model_state_unknown=True)
+
+
+def output_too_large(content_type: str, size: int, limit: int) -> BackendError:
+    message = (
+        f"the answer is {content_type} of {size} bytes; without a file store at most {limit} can be kept"
+    )
+    return BackendError("output_too_large", FailureStage.RECORD, False, message, counts_as_failure=False)
 
 
 def bad_payload(reason: str) -> BackendError:

@@ -1,17 +1,27 @@
 """One backend: a dialect over the HTTP client."""
 
+import asyncio
 import math
+import re
+from base64 import b64encode
 from typing import Protocol
 
 import orjson
 
 from beacon_lifecycle import Clock
-from beacon_router.backends.client import BackendClient
-from beacon_router.backends.errors import bad_payload, error_object, status_error
+from beacon_router.backends.client import DIRECT, BackendClient, BackendTransport
+from beacon_router.backends.errors import (
+    bad_payload,
+    error_object,
+    output_too_large,
+    run_timeout,
+    status_error,
+)
 from beacon_router.backends.types import (
     BackendCall,
     BackendError,
     BackendResult,
+    BinaryBody,
     Sink,
     WireRequest,
     WireResponse,
@@ -19,6 +29,11 @@ from beacon_router.backends.types import (
 
 MAX_ERROR_TEXT_BYTES = 2_000
 MAX_TOKENS = 10**12
+MAX_DATA_URL_BYTES = 65_536
+_PUBLIC_HEADERS = frozenset({"content-type", "x-request-id"})
+MIN_SECRET_LENGTH = 6
+_BINARY = ("image/", "audio/", "video/", "model/")
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 _NANOSECONDS = 9
 """Digits after the point; smaller values do not fit the column that stores seconds."""
 
@@ -31,26 +46,54 @@ class DialectAdapter(Protocol):
     def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest: ...
 
     def result(self, response: WireResponse) -> BackendResult:
-        """The result of a response with status 200."""
+        """The result of a response with a status of 2xx."""
         ...
 
 
 class HttpBackend:
     def __init__(
-        self, dialect: DialectAdapter, client: BackendClient, clock: Clock, *, max_response_bytes: int
+        self,
+        dialect: DialectAdapter,
+        client: BackendClient,
+        clock: Clock,
+        *,
+        transport: BackendTransport = DIRECT,
+        run_timeout_s: float | None = None,
+        max_response_bytes: int,
     ) -> None:
         self._dialect = dialect
         self._client = client
         self._clock = clock
+        self._transport = transport
+        self._run_timeout_s = run_timeout_s
         self._max_response_bytes = max_response_bytes
 
     async def run(self, call: BackendCall, *, attempt: int = 1, sink: Sink | None = None) -> BackendResult:
         sink = sink if self._dialect.streams else None
         request = self._dialect.request(call, attempt=attempt, stream=sink is not None)
-        response = await self._client.send(request, max_bytes=self._max_response_bytes, sink=sink)
-        if response.status != 200:
+        try:
+            async with asyncio.timeout(self._run_timeout_s):
+                response = await self._client.send(
+                    request, self._transport, max_bytes=self._max_response_bytes, sink=sink
+                )
+        except TimeoutError as error:
+            raise run_timeout(self._run_timeout_s or 0.0) from error
+        if not 200 <= response.status < 300:
             raise self._status_error(request, response)
-        return BackendResult(b"null") if sink is not None else self._dialect.result(response)
+        return BackendResult(b"null") if sink is not None else _kept(self._result(response))
+
+    def _result(self, response: WireResponse) -> BackendResult:
+        content_type = media_type(response)
+        if content_type.startswith(_BINARY):
+            return BackendResult(b"null", binary=BinaryBody(content_type, response.body))
+        try:
+            return self._dialect.result(response)
+        except BackendError as error:
+            if response.status == 202:
+                raise bad_payload(
+                    "the backend answered 202 (accepted) without a result; this dialect does not poll for it"
+                ) from error
+            raise
 
     def _status_error(self, request: WireRequest, response: WireResponse) -> BackendError:
         """Users see the text: it never has the address or the credentials of the backend."""
@@ -63,10 +106,31 @@ class HttpBackend:
         return status_error(response.status, text, retry_after, now, error=error_object(body))
 
 
+def _kept(result: BackendResult) -> BackendResult:
+    """Bytes as a data URL in JSON, as long as they are few: there is no store for files."""
+    if result.binary is None:
+        return result
+    content_type, data = result.binary
+    if len(data) > MAX_DATA_URL_BYTES:
+        raise output_too_large(content_type, len(data), MAX_DATA_URL_BYTES)
+    url = f"data:{content_type};base64,{b64encode(data).decode('ascii')}"
+    document = {"data_url": url, "content_type": content_type, "bytes": len(data)}
+    return result._replace(output=orjson.dumps(document), binary=None)
+
+
+def media_type(response: WireResponse) -> str:
+    """Without parameters; an unusable one is that of unknown bytes, none at all is empty."""
+    given = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return given if not given or _MEDIA_TYPE.fullmatch(given) else "application/octet-stream"
+
+
 def _secrets(request: WireRequest) -> list[bytes]:
-    authorization = request.headers.get("authorization", "")
-    texts = (authorization, authorization.partition(" ")[2], request.url.authority, request.url.host or "")
-    return [text.encode() for text in texts if text]
+    """The values of all configured headers, and the address."""
+    texts = [request.url.authority, request.url.host or ""]
+    for name, value in request.headers.items():
+        if name.lower() not in _PUBLIC_HEADERS:
+            texts += [value, value.partition(" ")[2]]
+    return [text.encode() for text in texts if len(text) >= MIN_SECRET_LENGTH]
 
 
 def json_object(response: WireResponse) -> dict[str, object]:

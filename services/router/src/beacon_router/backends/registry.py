@@ -1,22 +1,39 @@
 """Builds the backends of the configuration."""
 
+import ssl
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import assert_never
 
 from yarl import URL
 
-from beacon_config.topology import BackendConfig, Dialect
+from beacon_config.topology import ENV, BackendConfig, Dialect, HttpMapping, missing_variables
 from beacon_lifecycle import Clock
-from beacon_router.backends.client import BackendClient
+from beacon_router.backends.client import BackendClient, BackendTransport
 from beacon_router.backends.execute import ExecuteDialect
 from beacon_router.backends.http_backend import DialectAdapter, HttpBackend
+from beacon_router.backends.http_mapping import HttpDialect
 from beacon_router.backends.modal import ModalDialect
 from beacon_router.backends.openai import OpenAiDialect
 from beacon_router.backends.types import Backend
 
 
 class BackendKeyError(Exception):
-    """The API key of a backend is missing from the environment or cannot be sent."""
+    """Variables or files that backends need are missing or unusable; a line for each."""
+
+
+def check_backends(configs: Mapping[str, BackendConfig], environ: Mapping[str, str]) -> None:
+    """Raises BackendKeyError for all backends at once."""
+    errors = missing_variables(configs, environ)
+    if not errors:
+        for name, config in configs.items():
+            try:
+                headers_of(name, config, environ)
+                transport_of(name, config, environ)
+            except BackendKeyError as error:
+                errors.append(str(error))
+    if errors:
+        raise BackendKeyError("\n".join(errors))
 
 
 def build_backends(
@@ -25,31 +42,44 @@ def build_backends(
     clock: Clock,
     environ: Mapping[str, str],
     *,
+    transports: Mapping[str, BackendTransport],
     max_response_bytes: int,
 ) -> dict[str, Backend]:
     return {
         name: HttpBackend(
-            adapter_of(config.dialect, URL(str(config.url)), auth_headers(name, config, environ)),
+            adapter_of(config.dialect, URL(str(config.url)), headers_of(name, config, environ), config.http),
             client,
             clock,
+            transport=transports[name],
+            run_timeout_s=config.run_timeout_s,
             max_response_bytes=max_response_bytes,
         )
         for name, config in configs.items()
     }
 
 
-def auth_headers(name: str, config: BackendConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    if config.api_key_env is None:
-        return {}
-    key = environ.get(config.api_key_env)
-    if not key:
-        raise BackendKeyError(f"backend {name} needs its key in {config.api_key_env}, which is not set")
-    if not key.isprintable():
-        raise BackendKeyError(f"the key of backend {name} has a character that a header cannot carry")
-    return {"authorization": f"Bearer {key}"}
+def headers_of(name: str, config: BackendConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """The configured headers and credentials, with the values of their variables."""
+    headers = {
+        header: _value(f"backends.{name}.headers.{header}", value, environ)
+        for header, value in config.headers.items()
+    }
+    if config.api_key_env is not None:
+        key = _value(f"backends.{name}.api_key_env", ENV + config.api_key_env, environ)
+        headers["authorization"] = f"Bearer {key}"
+    if config.basic_auth is not None:
+        login = _value(f"backends.{name}.basic_auth", config.basic_auth, environ)
+        headers["authorization"] = f"Basic {b64encode(login.encode()).decode('ascii')}"
+    return headers
 
 
-def adapter_of(dialect: Dialect, url: URL, headers: Mapping[str, str]) -> DialectAdapter:
+def transport_of(name: str, config: BackendConfig, environ: Mapping[str, str]) -> BackendTransport:
+    return BackendTransport(_tls(name, config), _proxy(name, config, environ), config.connect_timeout_s)
+
+
+def adapter_of(
+    dialect: Dialect, url: URL, headers: Mapping[str, str], mapping: HttpMapping | None = None
+) -> DialectAdapter:
     match dialect:
         case Dialect.MODAL:
             return ModalDialect(url, headers)
@@ -57,5 +87,42 @@ def adapter_of(dialect: Dialect, url: URL, headers: Mapping[str, str]) -> Dialec
             return OpenAiDialect(url, headers)
         case Dialect.EXECUTE:
             return ExecuteDialect(url, headers)
+        case Dialect.HTTP:
+            return HttpDialect(url, headers, mapping or HttpMapping())
         case _:
             assert_never(dialect)
+
+
+def _value(key: str, value: str, environ: Mapping[str, str]) -> str:
+    if value.startswith(ENV):
+        variable = value.removeprefix(ENV)
+        value = environ.get(variable, "")
+        if not value:
+            raise BackendKeyError(f"{key} needs the environment variable {variable}, which is not set")
+    if not (value.isprintable() and value.isascii()):
+        raise BackendKeyError(f"the value of {key} has a character that a header cannot carry")
+    return value
+
+
+def _tls(name: str, config: BackendConfig) -> ssl.SSLContext | bool:
+    if config.ca is None:
+        return config.verify
+    try:
+        return ssl.create_default_context(cafile=config.ca)
+    except (OSError, ssl.SSLError) as error:
+        raise BackendKeyError(
+            f"backends.{name}.ca: {config.ca} is not a readable PEM file: {error}"
+        ) from error
+
+
+def _proxy(name: str, config: BackendConfig, environ: Mapping[str, str]) -> URL | None:
+    if config.proxy is None:
+        return None
+    key = f"backends.{name}.proxy"
+    try:
+        url = URL(_value(key, config.proxy, environ))
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise BackendKeyError(f"{key} is not an address of the form http://host:port")
+    return url

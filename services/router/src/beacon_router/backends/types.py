@@ -29,8 +29,25 @@ class BackendCall(Protocol):
     def meta(self) -> StepMeta | None: ...
 
 
+class BinaryBody(NamedTuple):
+    """An answer that is neither JSON nor text."""
+
+    content_type: str
+    data: bytes
+
+
+class BackendFault(NamedTuple):
+    """Why a backend cannot be used at all: its operator's to correct, never a request's. Without its text."""
+
+    code: str
+    message: str
+
+
 class BackendResult(NamedTuple):
-    """`output` is JSON text. Durations are those that the backend reported; None if it reported none."""
+    """`output` is JSON text; `binary` stands in its place where the answer is one.
+
+    Durations are those that the backend reported; None if it reported none.
+    """
 
     output: bytes
     load_s: float | None = None
@@ -39,6 +56,7 @@ class BackendResult(NamedTuple):
     """Tokens, where the backend counts them."""
     response: bytes | None = None
     """The complete JSON response of an OpenAI-compatible backend."""
+    binary: BinaryBody | None = None
 
 
 @dataclass(slots=True)
@@ -56,6 +74,8 @@ class BackendError(Exception):
     """The error object of the response, as OpenAI-compatible servers send it."""
     model_state_unknown: bool = False
     """The backend may have lost the model: the next run there counts as a cold start."""
+    fault: BackendFault | None = None
+    """Set if no request can succeed there: its breaker opens, and the work waits uncharged."""
 
     def __post_init__(self) -> None:
         Exception.__init__(self, f"{self.code}: {self.message}")

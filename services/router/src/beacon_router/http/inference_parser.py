@@ -37,7 +37,7 @@ class InferenceParser:
             id=RequestId(request.request_id),
             model=request.model,
             region=self._region(request),
-            rank=self._config.ranks[self._config.known_tier(request.tier)],
+            rank=self._rank(request),
             input=json_text("input", request.input),
             params=json_text("params", request.params) if request.params else EMPTY_OBJECT,
             context=json_text("context", request.context) if request.context else EMPTY_OBJECT,
@@ -53,9 +53,12 @@ class InferenceParser:
             work_size=self._sizes.of(request.model, request.params, request.input),
         )
 
+    def _rank(self, request: InferenceRequest) -> int:
+        return self._config.ranks[self._config.known_tier(request.tier)]
+
     def _region(self, request: InferenceRequest) -> str:
         if request.region is None:
-            return self._nearest.shortest_wait(request.model, request.tier.rank)
+            return self._nearest.shortest_wait(request.model, self._rank(request))
         region = self._regions.get(request.region.casefold())
         if region is None:
             known = ", ".join(sorted(set(self._regions.values())))

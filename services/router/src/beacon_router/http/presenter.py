@@ -7,7 +7,8 @@ import orjson
 
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
-from beacon_router.scheduling import Scheduler
+from beacon_router.scheduling import Holdup, Scheduler, Why
+from beacon_router.service.breakers import Breakers
 from beacon_router.service.inference import Inference, Run, RunRecord
 
 _NOT_QUEUED: dict[str, Any] = {"position": None, "eta": None, "waiting_for": None}
@@ -16,8 +17,11 @@ _NOT_QUEUED: dict[str, Any] = {"position": None, "eta": None, "waiting_for": Non
 class InferencePresenter:
     """`load_s`: expected load time by model; a backend does not report when loading is done."""
 
-    def __init__(self, scheduler: Scheduler, clock: Clock, load_s: Mapping[str, float]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, breakers: Breakers, clock: Clock, load_s: Mapping[str, float]
+    ) -> None:
         self._scheduler = scheduler
+        self._breakers = breakers
         self._clock = clock
         self._load_s = load_s
 
@@ -68,8 +72,12 @@ class InferencePresenter:
         return {
             "position": self._scheduler.position(now, inference.id),
             "eta": None if eta is None else {"p50_s": eta.p50_s, "p90_s": eta.p90_s},
-            "waiting_for": None if why is None else str(why),
+            "waiting_for": None if why is None else self._sentence(why),
         }
+
+    def _sentence(self, why: Why) -> str:
+        causes = self._breakers.causes(why.backends) if why.holdup is Holdup.BREAKER_OPEN else ""
+        return f"{why} ({causes})" if causes else str(why)
 
 
 def timing_document(inference: Inference, now: float) -> dict[str, float]:

@@ -61,8 +61,9 @@ class InferenceAdmission:
     def _check_breakers(self, backends: tuple[str, ...]) -> None:
         if all(self._breakers.health(name) is Health.OPEN for name in backends):
             wait_s = min(self._breakers.retry_in(name) for name in backends)
-            reason = "failed too often, asked for a pause, or did not answer health checks"
-            raise BackendsDownError(f"{', '.join(backends)} {reason}", _bounded(wait_s))
+            raise BackendsDownError(
+                f"no backend is available ({self._breakers.causes(backends)})", _bounded(wait_s)
+            )
 
     def _drain_s(self, now: float, spec: InferenceSpec) -> float:
         eta = self._scheduler.eta_of_new(now, spec.model, spec.region, spec.rank)

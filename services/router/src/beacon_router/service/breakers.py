@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from beacon_lifecycle import BreakerState, CircuitBreaker, Clock
-from beacon_router.backends import BackendError
+from beacon_router.backends import BackendError, BackendFault
 from beacon_router.scheduling import Health, Scheduler
 from beacon_router.service.timers import Timers
 
@@ -33,6 +33,10 @@ class _BackendHealth:
     probe_at: float | None = None
     paused_until: float | None = None
     """The backend asked for a pause by Retry-After."""
+    failure: BackendFault | None = None
+    """Of the last failed run, until one succeeds."""
+    check_failure: BackendFault | None = None
+    """Of the last failed health check, until one succeeds."""
 
     @property
     def health(self) -> Health:
@@ -41,8 +45,23 @@ class _BackendHealth:
         return Health(self.breaker.state)
 
     @property
+    def cause(self) -> BackendFault | None:
+        """Why it takes no work now, or only a probe."""
+        if self.health is Health.CLOSED:
+            return None
+        if self.down:
+            return self.check_failure or _CHECK_FAILED
+        if self.paused_until is not None:
+            return _PAUSED
+        return self.failure
+
+    @property
     def available_at(self) -> float | None:
         return max((at for at in (self.breaker.retry_at, self.paused_until) if at is not None), default=None)
+
+
+_CHECK_FAILED = BackendFault("health_check_failed", "its health checks fail")
+_PAUSED = BackendFault("paused", "it asked for a pause (Retry-After)")
 
 
 class Breakers:
@@ -71,14 +90,20 @@ class Breakers:
         """Backends whose health is not closed."""
 
     def succeeded(self, backend: str) -> None:
-        self._backends[backend].breaker.record_success()
+        state = self._backends[backend]
+        state.breaker.record_success()
+        state.failure = None
         self._report(backend)
 
     def failed(self, backend: str, error: BackendError) -> None:
         """A failed attempt; a client error (4xx) is not a failure of the backend."""
         state = self._backends[backend]
         if error.counts_as_failure:
-            state.breaker.record_failure(self._clock.now())
+            state.breaker.record_failure(self._clock.now(), fatal=error.fault is not None)
+            count = state.breaker.failures
+            state.failure = error.fault or BackendFault(
+                error.code, f"{count} failed runs in a row: {error.code}"
+            )
             self._plan_probe(backend, state)
         elif error.status is not None and state.breaker.state is BreakerState.HALF_OPEN:
             state.breaker.record_success()  # the probe got a response
@@ -86,7 +111,7 @@ class Breakers:
             self._pause(backend, state, error.retry_after_s)
         self._report(backend)
 
-    def checked(self, backend: str, *, up: bool) -> None:
+    def checked(self, backend: str, *, up: bool, cause: BackendFault | None = None) -> None:
         """The result of a health check. A backend that is up again has lost its models and gets a probe."""
         state = self._backends[backend]
         if state.down and up:
@@ -94,6 +119,7 @@ class Breakers:
             if state.breaker.state is BreakerState.OPEN:
                 state.breaker.half_open()
         state.down = not up
+        state.check_failure = None if up else cause
         self._report_and_dispatch(backend)
 
     def health(self, backend: str) -> Health:
@@ -107,8 +133,20 @@ class Breakers:
             "state": state.health.value,
             "failures_in_a_row": state.breaker.failures,
             "health_check": "down" if state.down else "up",
+            "cause": None if state.cause is None else state.cause.message,
+            "cause_code": None if state.cause is None else state.cause.code,
             "probe_in_s": None if available_at is None else round(self.retry_in(backend), 3),
         }
+
+    def causes(self, backends: Iterable[str]) -> str:
+        """`us-1: its health checks fail; …`, of those that have one."""
+        known = ((name, self._backends[name].cause) for name in backends)
+        return "; ".join(f"{name}: {cause.message}" for name, cause in known if cause is not None)
+
+    def cause_codes(self) -> dict[str, str]:
+        """By backend, for metrics."""
+        causes = ((name, self._backends[name].cause) for name in self.not_closed)
+        return {name: cause.code for name, cause in causes if cause is not None}
 
     def retry_in(self, backend: str) -> float:
         """Seconds until an open breaker may take work again, as far as that is known."""
@@ -121,7 +159,13 @@ class Breakers:
         health = state.health
         if health is state.reported:
             return False
-        log.warning("backend_health_changed", backend=backend, before=state.reported.value, now=health.value)
+        log.warning(
+            "backend_health_changed",
+            backend=backend,
+            before=state.reported.value,
+            now=health.value,
+            cause=None if state.cause is None else state.cause.message,
+        )
         state.reported = health
         if health is Health.CLOSED:
             self.not_closed.discard(backend)

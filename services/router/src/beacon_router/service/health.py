@@ -8,7 +8,7 @@ from yarl import URL
 from beacon_config.topology import BackendConfig
 from beacon_contracts.failures import FailureStage
 from beacon_lifecycle import RunResult
-from beacon_router.backends import BackendClient, BackendError
+from beacon_router.backends import DIRECT, BackendClient, BackendError, BackendFault, BackendTransport
 from beacon_router.service.inference import Run
 from beacon_router.service.outcome import RunOutcome
 from beacon_router.service.timers import Timers
@@ -29,14 +29,18 @@ class HealthChecks:
         urls: Mapping[str, URL],
         client: BackendClient,
         *,
-        report: Callable[[str, bool], None],
+        transports: Mapping[str, BackendTransport] | None = None,
+        report: Callable[[str, BackendFault | None], None],
         recheck: Callable[[], object],
     ) -> None:
+        """`report`: the cause if the backend is down, None if it is up."""
         self._urls = urls
+        self._transports = transports or {}
         self._client = client
         self._report = report
         self._recheck = recheck
         self._failures = dict.fromkeys(urls, 0)
+        self._causes: dict[str, BackendFault] = {}
 
     async def run_once(self) -> RunResult:
         up = await asyncio.gather(*(self._check(name) for name in self._urls))
@@ -48,19 +52,26 @@ class HealthChecks:
     async def _check(self, backend: str) -> bool:
         self._failures[backend] = await self._consecutive_failures(backend)
         up = self._failures[backend] < FAILURES_UNTIL_DOWN
-        self._report(backend, up)
+        self._report(backend, None if up else self._causes[backend])
         return up
 
     async def _consecutive_failures(self, backend: str) -> int:
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
-                status = await self._client.status_of(self._urls[backend])
+                transport = self._transports.get(backend, DIRECT)
+                status = await self._client.status_of(self._urls[backend], transport)
         except BackendError as error:
-            unreachable = error.code == "backend_unreachable"
-            return FAILURES_UNTIL_DOWN if unreachable else self._failures[backend] + 1
+            self._causes[backend] = error.fault or BackendFault(error.code, f"health check: {error.code}")
+            certain = error.fault is not None or error.code == "backend_unreachable"
+            return FAILURES_UNTIL_DOWN if certain else self._failures[backend] + 1
         except TimeoutError:
+            message = f"health check: no answer in {CHECK_TIMEOUT_S:g} s"
+            self._causes[backend] = BackendFault("health_check_timeout", message)
             return self._failures[backend] + 1
-        return 0 if status < 500 else self._failures[backend] + 1
+        if status < 500:
+            return 0
+        self._causes[backend] = BackendFault("health_check_failed", f"health check: answered {status}")
+        return self._failures[backend] + 1
 
 
 class RecheckTimer:

@@ -251,6 +251,9 @@ class RunController:
             inference.usage = result.usage
             self._end(inference, InferenceState.COMPLETED, None)
             return
+        if result.fault is not None and not self._draining:
+            self._wait_for_another_backend(run, result, now)
+            return
         inference.last_error = result
         due = self._next_attempt_at(inference, result, now)
         _log_failure(run, result, None if due is None else due - now)
@@ -261,6 +264,20 @@ class RunController:
             inference.retry_at = due
             inference.retry = self._timers.at(due, partial(self._retry, inference))
             self._backing_off[inference.id] = inference
+
+    def _wait_for_another_backend(self, run: Run, error: BackendError, now: float) -> None:
+        """The backend can serve no request: its breaker is open, and no attempt is charged."""
+        inference = run.inference
+        inference.attempts = inference.attempts[:-1]
+        inference.state = InferenceState.QUEUED
+        log.warning(
+            "backend_faulty",
+            backend=run.start.backend,
+            inference=inference.id,
+            code=error.code,
+            cause=error.message,
+        )
+        self._scheduler.retry(now, _request_of(inference), run.start.region)
 
     def _next_attempt_at(self, inference: Inference, error: BackendError, now: float) -> float | None:
         sink = inference.spec.sink

@@ -5,6 +5,7 @@ import { formatDuration } from "../clock.js";
 import { KeyedRows, el, setAttr, setText, table } from "../dom.js";
 import { badge, createNotice, emptyNote, facts, pageHeader, panel, reportErrors } from "../components.js";
 import { poll } from "../follow.js";
+import { sentenceCase } from "../labels.js";
 
 const POLL_INTERVAL_S = 2;
 const FACTS = [["waiting", "Waiting"], ["running", "Running"], ["retry", "Awaiting retry"], ["completed", "Completed"], ["failed", "Failed"]];
@@ -92,7 +93,9 @@ function backendRow(backend) {
     models.show(next.loaded_models, (model) => model);
     setAttr(loaded, "hidden", next.loaded_models.length === 0);
     const probe = next.breaker.probe_in_s;
-    setText(note, probe === null || probe === undefined ? "" : `Next probe in ${formatDuration(Math.ceil(probe))}`);
+    const nextProbe = probe === null || probe === undefined ? "" : `Next probe in ${formatDuration(Math.ceil(probe))}.`;
+    const cause = next.breaker.cause ? `${sentenceCase(next.breaker.cause)}.` : "";
+    setText(note, [cause, nextProbe].filter(Boolean).join(" "));
     setAttr(note, "hidden", !note.textContent);
   };
   return { node, update };

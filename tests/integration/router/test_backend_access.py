@@ -1,0 +1,125 @@
+"""Credentials of backends, and backends that refuse them: work waits, and the cause is visible."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse
+
+from beacon_config.topology import BackendConfig
+from beacon_contracts.inference import InferenceState
+from beacon_router.backends import BackendError, BackendKeyError, check_backends
+from beacon_router.backends.registry import headers_of
+from tests.fixtures.app_server import app_server
+from tests.fixtures.router import router_config, start_router
+from tests.fixtures.waiting import until
+from tests.integration.router.backend_calls import backend_at, open_client, spec_of
+
+SECRET_TEXT = "your key sk-upstream is wrong"
+
+
+def guarded(keys: set[str]) -> FastAPI:
+    app = FastAPI()
+
+    @app.post("/run")
+    def run(request: Request) -> JSONResponse:
+        if request.headers.get("modal-key") not in keys:
+            return JSONResponse({"detail": SECRET_TEXT}, 401)
+        return JSONResponse({"output": "done"})
+
+    return app
+
+
+async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again() -> None:
+    keys: set[str] = set()
+    async with app_server(guarded(keys)) as url:
+        entry = {
+            "region": "US",
+            "dialect": "modal",
+            "url": f"{url}/run",
+            "models": ["m"],
+            "headers.Modal-Key": "env:GPU_KEY",
+        }
+        config = router_config({"gpu": entry}, breaker_open_s=0.2)
+        async with start_router(config, GPU_KEY="k-2") as router:
+            waiting = [await router.ask(f"r-{n}", prefer="respond-async") for n in range(2)]
+            assert [answer.status_code for answer in waiting] == [202, 202]
+
+            async def refused() -> bool:
+                status = (await router.queues())["regions"]["US"]["backends"][0]["breaker"]
+                return bool(status["cause_code"] == "backend_unauthorized")
+
+            await until(refused, "the breaker shows its cause")
+            views = [await router.look(f"r-{n}") for n in range(2)]
+            assert all(not view.state.terminal for view in views)
+            assert all(not view.tries for view in views), "no attempt is charged"
+            metrics = (await router.http.get("/metrics")).text
+            assert 'beacon_router_backend_unavailable{backend="gpu",cause="backend_unauthorized"} 1.0' in metrics
+            texts = [(await router.http.get("/inference/r-1")).text, str(await router.queues())]
+            assert all(SECRET_TEXT not in text for text in texts)
+
+            keys.add("k-2")
+            done = [await router.look(f"r-{n}", prefer="wait=60") for n in range(2)]
+            assert [view.state for view in done] == [InferenceState.COMPLETED] * 2
+            assert [len(view.tries) for view in done] == [1, 1]
+
+
+def one(**settings: object) -> dict[str, BackendConfig]:
+    fields = {"dialect": "modal", "url": "https://gpu.example", "models": ["m"], **settings}
+    return {"gpu": BackendConfig.model_validate(fields)}
+
+
+def test_headers_and_logins_come_from_the_environment() -> None:
+    given = {"headers": {"X-Team": "red", "Modal-Key": "env:KEY"}, "basic_auth": "env:LOGIN"}
+    headers = headers_of("gpu", one(**given)["gpu"], {"KEY": "k", "LOGIN": "ann:pass"})
+    assert headers == {"X-Team": "red", "Modal-Key": "k", "authorization": "Basic YW5uOnBhc3M="}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"headers": {"Modal-Key": "env:KEY"}, "api_key_env": "TOKEN"},
+            (
+                "backends.gpu.headers.Modal-Key needs the environment variable KEY, which is not set\n"
+                "backends.gpu.api_key_env needs the environment variable TOKEN, which is not set"
+            ),
+        ),
+        ({"proxy": "not an address"}, "backends.gpu.proxy is not an address of the form http://host:port"),
+        ({"ca": "/missing.pem"}, "backends.gpu.ca: /missing.pem is not a readable PEM file"),
+        ({"headers": {"X-Key": "a\nb"}}, "the value of backends.gpu.headers.X-Key has a character"),
+    ],
+)
+def test_unusable_credentials_are_named_by_their_key(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(BackendKeyError) as refused:
+        check_backends(one(**settings), {})
+    assert str(refused.value).startswith(message)
+
+
+async def test_a_router_without_a_needed_variable_says_which(tmp_path: Path) -> None:
+    entry = {"dialect": "http", "url": "http://127.0.0.1:9", "models": ["m"], "api_key_env": "MY_KEY"}
+    path = tmp_path / "beacon.toml"
+    path.write_text(router_config({"gpu": {"region": "US", **entry}}), encoding="utf-8")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "beacon_router",
+        env={"BEACON_CONFIG": str(path), "BEACON_SERVICE_TOKEN": "x" * 20, "PYTHONPATH": ":".join(sys.path)},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, text = await process.communicate()
+    assert process.returncode == 2
+    assert text.decode() == (
+        "the router cannot start: backends.gpu.api_key_env needs the environment variable MY_KEY, "
+        "which is not set\n"
+    )
+
+
+async def test_a_name_that_cannot_be_resolved_is_the_backends_fault() -> None:
+    async with open_client() as client:
+        with pytest.raises(BackendError) as failed:
+            await backend_at("modal", "http://gpu.invalid", client).run(spec_of("r", "m", b"{}"))
+    assert failed.value.fault is not None
+    assert failed.value.fault.code == "dns_failed"
