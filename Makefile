@@ -28,7 +28,7 @@ export HOME := $(CURDIR)/$(VENV)/home
 endif
 
 .PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers llama \
-	chaos explore metrics screenshots clean distclean
+	chaos explore metrics reference screenshots clean distclean
 
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2 }' Makefile
@@ -77,10 +77,14 @@ check: setup ## Lint, format, types, import contracts, class names, documentatio
 	@$(PY) -m infra.class_names
 	@echo "==> names in the documentation"
 	@$(PY) -m infra.doc_paths
+	@$(PY) -m infra.config_reference --check
 	@echo "==> portal"
 	@sh infra/check_portal.sh
 	@echo "==> deployment files"
 	@$(PY) -m infra.check
+
+reference: setup ## Generate docs/configuration.md
+	@$(PY) -m infra.config_reference
 
 fmt: setup ## Format the code and apply automatic fixes
 	@$(PY) -m ruff check --fix .

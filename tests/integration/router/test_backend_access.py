@@ -47,16 +47,17 @@ async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again() -> None
             waiting = [await router.ask(f"r-{n}", prefer="respond-async") for n in range(2)]
             assert [answer.status_code for answer in waiting] == [202, 202]
 
-            async def refused() -> bool:
+            async def is_refused() -> bool:
                 status = (await router.queues())["regions"]["US"]["backends"][0]["breaker"]
                 return bool(status["cause_code"] == "backend_unauthorized")
 
-            await until(refused, "the breaker shows its cause")
+            await until(is_refused, "the breaker shows its cause")
             views = [await router.look(f"r-{n}") for n in range(2)]
             assert all(not view.state.terminal for view in views)
             assert all(not view.tries for view in views), "no attempt is charged"
             metrics = (await router.http.get("/metrics")).text
-            assert 'beacon_router_backend_unavailable{backend="gpu",cause="backend_unauthorized"} 1.0' in metrics
+            labels = 'backend="gpu",cause="backend_unauthorized"'
+            assert f"beacon_router_backend_unavailable{{{labels}}} 1.0" in metrics
             texts = [(await router.http.get("/inference/r-1")).text, str(await router.queues())]
             assert all(SECRET_TEXT not in text for text in texts)
 

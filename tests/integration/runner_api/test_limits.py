@@ -236,7 +236,7 @@ async def _age(api: ApiHarness, *, minutes: int) -> None:
 
 
 async def test_a_matrix_and_a_duration_above_the_tier_are_refused_and_count_nothing(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.FREE)
+    anna = await api.user(tier="free")
     questions = [{"id": f"q{number}", "prompt": "why?"} for number in range(3_000)]
     models = ["llama3.2-1b", "qwen2.5-1.5b", "mistral-7b"]
     matrix = {"kind": "matrix", "questions": questions, "models": models, "regions": ["US"]}
@@ -258,16 +258,16 @@ async def test_a_matrix_and_a_duration_above_the_tier_are_refused_and_count_noth
 
 
 async def test_a_skip_costs_as_much_for_a_duration_in_params(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.CREATOR)
+    anna = await api.user(tier="creator")
     for body in (SONG | {"duration": 100}, SONG | {"duration": 1, "params": {"duration": 100}}):
         assert (await anna.job(await anna.submit(body)))["skip_price"] == 10
 
 
 async def test_a_tier_uses_only_its_models(database_url: str, redis_url: str) -> None:
-    free = CONFIG.tiers[Tier.FREE].model_copy(update={"models": ["flux"]})
-    config = CONFIG.model_copy(update={"tiers": CONFIG.tiers | {Tier.FREE: free}})
+    free = CONFIG.tiers["free"].model_copy(update={"models": ["flux"]})
+    config = CONFIG.model_copy(update={"tiers": CONFIG.tiers | {"free": free}})
     async with api_harness(database_url, redis_url, config) as api:
-        anna = await api.user(tier=Tier.FREE)
+        anna = await api.user(tier="free")
         problem = await anna.post("/api/v1/jobs", SONG, 422)
         assert (problem["code"], problem["errors"][0]["field"]) == ("model_not_allowed", "model")
         assert (await anna.get("/api/v1/me"))["models"] == ["flux"]
@@ -275,7 +275,7 @@ async def test_a_tier_uses_only_its_models(database_url: str, redis_url: str) ->
 
 
 async def test_requests_and_streams_are_shown_with_what_is_left(api: ApiHarness) -> None:
-    anna = await api.user(tier=Tier.FREE)
+    anna = await api.user(tier="free")
     limits = (await anna.get("/api/v1/me"))["limits"]
     shown = {name: (limits[name]["limit"], limits[name]["left"]) for name in REQUEST_LIMITS}
     assert shown == {"requests_per_minute": (20, 20), "concurrent_requests": (4, 4), "streams": (8, 8)}

@@ -79,3 +79,24 @@ def test_wrong_usage_is_exit_code_2() -> None:
 def test_the_json_option_applies_to_one_command(broken: Path) -> None:
     runner.invoke(app, ["config", "check", "--json", str(broken)])
     assert "error:" in runner.invoke(app, ["config", "check", str(broken)]).stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("router.attempts", "Attempts of one inference"),
+        ("backends.gpu.headers", "env:NAME"),
+        ("strict", "pools.<name>.strict"),
+        ("backends", "health_url"),
+    ],
+)
+def test_a_key_is_explained(key: str, shown: str) -> None:
+    result = runner.invoke(app, ["config", "explain", key])
+    assert result.exit_code == 0, result.output
+    assert shown in result.stdout
+
+
+def test_an_unknown_key_is_named_with_similar_ones() -> None:
+    result = runner.invoke(app, ["config", "explain", "router.attempt"])
+    assert result.exit_code == 1
+    assert "did you mean router.attempts" in result.stderr

@@ -231,6 +231,31 @@ def test_all_errors_are_reported_together(copy: Copy) -> None:
     assert len(errors) == 2
 
 
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ('http = { output = "a[" }', "backends.us-1.http.output: is not a JMESPath expression: "),
+        ('http = { request = { a = { b = "x(" } } }', "backends.us-1.http.request: a.b is not a JMESPath"),
+        ('http = { path = "run" }', "backends.us-1.http.path: is not"),
+        ('http = { ouput = "a" }', "backends.us-1.http.ouput: is not a known key (misspelled?)"),
+        ("http = {}", "backends.us-1: has a mapping in http, but its dialect is modal"),
+        ('headers = { "a b" = "x" }', "backends.us-1.headers: 'a b' is not the name of a header"),
+        ('headers = { Host = "x" }', "backends.us-1.headers: Host is set by the router"),
+        ('headers = { X-Key = "env:" }', "backends.us-1.headers.X-Key: '' is not the name of an environment"),
+        ('api_key_env = "A"\nbasic_auth = "env:B"', "backends.us-1: has more than one of api_key_env"),
+        ('ca = "ca.pem"\nverify = false', "backends.us-1: has a ca although verify is false"),
+    ],
+)
+def test_unusable_backend_settings_are_named_by_their_key(copy: Copy, keys: str, expected: str) -> None:
+    errors = copy.errors('dialect = "modal"\n', f'dialect = "modal"\n{keys}\n')
+    assert any(line.startswith(expected) for line in errors), errors
+
+
+def test_files_are_relative_to_the_configuration(copy: Copy) -> None:
+    path = copy.write('dialect = "modal"\n', 'dialect = "modal"\nca = "ca.pem"\n')
+    assert load_config(path, {}).backends["us-1"].ca == path.parent / "ca.pem"
+
+
 def test_the_defaults_are_those_of_the_shipped_file(copy: Copy) -> None:
     text = SHIPPED.read_text(encoding="utf-8")
     start, end = text.index("[tiers.admin]"), text.index("[limits]")

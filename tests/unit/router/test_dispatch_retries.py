@@ -283,7 +283,8 @@ async def test_a_backend_whose_health_check_fails_gets_no_work() -> None:
 
 
 def refused_access() -> BackendError:
-    return backend_fault("backend_unauthorized", "it does not accept the router's credentials (401)", status=401)
+    message = "it does not accept the router's credentials (401)"
+    return backend_fault("backend_unauthorized", message, status=401)
 
 
 async def test_a_faulty_backend_holds_its_work_without_a_charge() -> None:

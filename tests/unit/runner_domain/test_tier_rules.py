@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from beacon_config import BeaconConfig
 from beacon_contracts.jobs import job_submission
-from beacon_contracts.tiers import Tier
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.skip_price import job_seconds, skip_price
@@ -28,12 +27,12 @@ PIPELINE = {"kind": "pipeline", "feature": "text_only", "input": {"prompt": "a c
 
 
 def with_models(*models: str) -> BeaconConfig:
-    free = CONFIG.tiers[Tier.FREE].model_copy(update={"models": list(models)})
-    return CONFIG.model_copy(update={"tiers": CONFIG.tiers | {Tier.FREE: free}})
+    free = CONFIG.tiers["free"].model_copy(update={"models": list(models)})
+    return CONFIG.model_copy(update={"tiers": CONFIG.tiers | {"free": free}})
 
 
 def problems(
-    body: dict[str, Any], tier: Tier = Tier.FREE, config: BeaconConfig = CONFIG
+    body: dict[str, Any], tier: str = "free", config: BeaconConfig = CONFIG
 ) -> list[tuple[str, str]]:
     try:
         Admission(config).admit(job_submission.validate_python(body), 0, tier)
@@ -48,9 +47,9 @@ def spec(body: dict[str, Any]) -> Any:
 
 def test_a_matrix_above_the_executions_of_the_tier_is_refused_with_both_numbers() -> None:
     with pytest.raises(InvalidFieldsError, match=r"9000 executions.*free.*100") as raised:
-        Admission(CONFIG).admit(job_submission.validate_python(MATRIX), 0, Tier.FREE)
+        Admission(CONFIG).admit(job_submission.validate_python(MATRIX), 0, "free")
     assert [problem.code for problem in raised.value.problems] == ["executions_per_job_limit"]
-    assert problems(MATRIX, Tier.CREATOR) == problems(MATRIX, Tier.ADMIN) == []
+    assert problems(MATRIX, "creator") == problems(MATRIX, "admin") == []
     assert problems(MATRIX | {"questions": QUESTIONS[:33]}) == []
     assert problems(MATRIX | {"questions": QUESTIONS[:34]}) == [("questions", "executions_per_job_limit")]
 
@@ -67,7 +66,7 @@ def test_a_matrix_above_the_executions_of_the_tier_is_refused_with_both_numbers(
 )
 def test_a_duration_above_the_tier_is_refused_wherever_it_is(body: dict[str, Any], field: str) -> None:
     assert problems(body) == [(field, "duration_too_long")]
-    assert problems(body, Tier.CREATOR) == []
+    assert problems(body, "creator") == []
 
 
 @pytest.mark.parametrize("value", ["600", 0, -1, True, [30], {"seconds": 30}])
@@ -76,24 +75,24 @@ def test_a_duration_that_is_no_positive_number_is_refused(value: object) -> None
 
 
 def test_the_longest_duration_of_a_model_applies_to_params_too() -> None:
-    assert problems(MUSIC | {"params": {"duration": 181}}, Tier.ADMIN) == [("params.duration", "too_long")]
+    assert problems(MUSIC | {"params": {"duration": 181}}, "admin") == [("params.duration", "too_long")]
 
 
 def test_only_the_models_of_the_tier_are_allowed() -> None:
     config = with_models("llama3.2-1b", "prompt_enhancer")
-    assert problems(MUSIC, Tier.FREE, config) == [("model", "model_not_allowed")]
-    assert problems(MUSIC, Tier.SUPPORTER, config) == []
-    assert problems(PIPELINE, Tier.FREE, config) == [("feature", "model_not_allowed")]
+    assert problems(MUSIC, "free", config) == [("model", "model_not_allowed")]
+    assert problems(MUSIC, "supporter", config) == []
+    assert problems(PIPELINE, "free", config) == [("feature", "model_not_allowed")]
     models = ["llama3.2-1b", {"id": "mistral-7b", "regions": ["US"]}]
     matrix = MATRIX | {"questions": QUESTIONS[:1], "models": models}
-    assert problems(matrix, Tier.FREE, config) == [("models[1].id", "model_not_allowed")]
+    assert problems(matrix, "free", config) == [("models[1].id", "model_not_allowed")]
 
 
 places = st.sampled_from(["", "input", "params"])
 
 
-@given(st.dictionaries(places, st.floats(0.5, 200), min_size=1), st.sampled_from(Tier))
-def test_a_body_of_v1_is_refused_for_its_longest_duration(durations: dict[str, float], tier: Tier) -> None:
+@given(st.dictionaries(places, st.floats(0.5, 200), min_size=1), st.sampled_from(list(CONFIG.tiers)))
+def test_a_body_of_v1_is_refused_for_its_longest_duration(durations: dict[str, float], tier: str) -> None:
     body: dict[str, Any] = {"model": "music", "duration": None}
     for place, seconds in durations.items():
         body |= {place: {"duration": seconds}} if place else {"duration": seconds}
@@ -102,7 +101,7 @@ def test_a_body_of_v1_is_refused_for_its_longest_duration(durations: dict[str, f
 
 
 def test_a_model_that_the_tier_may_not_use_is_refused_at_v1() -> None:
-    (problem,) = request_problems(with_models("flux"), Tier.FREE, "music", {"model": "music"})
+    (problem,) = request_problems(with_models("flux"), "free", "music", {"model": "music"})
     assert (problem.field, problem.code) == ("model", "model_not_allowed")
 
 

@@ -27,14 +27,25 @@ def _valid_step_name(name: str) -> str:
 
 
 class StepConfig(Section):
-    name: Annotated[str, AfterValidator(_valid_step_name)]
-    model: Name
-    attempts: Annotated[int, Field(ge=1, le=100)] = 3
-    input: dict[str, Any] = Field(default_factory=dict)
+    """One step of a pipeline."""
+
+    name: Annotated[str, AfterValidator(_valid_step_name)] = Field(
+        description="Name of its result in templates"
+    )
+    model: Name = Field(description="The model that runs it")
+    attempts: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="Attempts of the step")
+    input: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Its input; {{ step.field }} is a value of an earlier step, {{ input.field }} of the job",
+    )
 
 
 class FeatureConfig(Section):
-    steps: Annotated[list[StepConfig], Field(min_length=1, max_length=100)]
+    """A pipeline."""
+
+    steps: Annotated[list[StepConfig], Field(min_length=1, max_length=100)] = Field(
+        description="One after another"
+    )
 
 
 def template_errors(step: StepConfig, known: set[str]) -> Iterator[str]:

@@ -8,60 +8,130 @@ from beacon_config.topology import Count, PositiveSeconds, Section
 
 
 class LimitsConfig(Section):
-    queue_size: Count = 1_000_000
-    matrix_executions: Annotated[int, Field(ge=1, le=100_000)] = 10_000
-    batch_jobs: Annotated[int, Field(ge=1, le=10_000)] = 1_000
-    body_bytes: Count = 1_048_576
-    openai_body_bytes: Count = 20_971_520
-    connections: Count = 4_096
-    head_timeout_s: PositiveSeconds = 10.0
-    body_timeout_s: PositiveSeconds = 30.0
-    reader_timeout_s: PositiveSeconds = 30.0
-    job_parallelism: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Limits of the runner's API."""
+
+    queue_size: Count = Field(default=1_000_000, description="Live jobs in the whole system")
+    matrix_executions: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=10_000, description="Questions by models by regions of one job"
+    )
+    batch_jobs: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=1_000, description="Jobs of one batch submission"
+    )
+    body_bytes: Count = Field(default=1_048_576, description="Size of a request body")
+    openai_body_bytes: Count = Field(default=20_971_520, description="Size of a request body at /v1")
+    connections: Count = Field(
+        default=4_096,
+        description="Connections that one process serves at once; at most half of the files that it may open",
+    )
+    head_timeout_s: PositiveSeconds = Field(default=10.0, description="For the head of a request")
+    body_timeout_s: PositiveSeconds = Field(default=30.0, description="For the whole body of a request")
+    reader_timeout_s: PositiveSeconds = Field(
+        default=30.0, description="A client that reads nothing of a response for so long is disconnected"
+    )
+    job_parallelism: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=64, description="Executions of one job that run at the same time"
+    )
 
 
 class RunnerConfig(Section):
-    job_retries: Annotated[int, Field(ge=0, le=100)] = 3
-    job_retry_delays_s: Annotated[tuple[PositiveSeconds, ...], Field(min_length=1)] = (60.0, 120.0, 180.0)
-    router_unreachable_delay_s: PositiveSeconds = 5.0
-    router_delay_max_s: PositiveSeconds = 60.0
-    lease_s: PositiveSeconds = 10.0
-    heartbeat_s: PositiveSeconds = 2.5
-    max_deliveries: Count = 5
-    claim_batch: Annotated[int, Field(ge=1, le=10_000)] = 200
-    in_flight_jobs: Annotated[int, Field(ge=1, le=100_000)] = 8_192
-    in_flight_jobs_per_lane: Annotated[int, Field(ge=1, le=100_000)] = 1_000
-    in_flight_bytes: Count = 268_435_456
-    stop_grace_s: PositiveSeconds = 20.0
-    execution_timeout_s: PositiveSeconds = 900.0
+    """Workers and background loops."""
+
+    job_retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=3, description="Retries of a job after its first attempt"
+    )
+    job_retry_delays_s: Annotated[tuple[PositiveSeconds, ...], Field(min_length=1)] = Field(
+        default=(60.0, 120.0, 180.0),
+        description="Delay before each retry; the last one applies to all further ones",
+    )
+    router_unreachable_delay_s: PositiveSeconds = Field(
+        default=5.0, description="Until a job is sent to the routers again when none answers"
+    )
+    router_delay_max_s: PositiveSeconds = Field(
+        default=60.0, description="Longest delay of a job that a router does not accept now"
+    )
+    lease_s: PositiveSeconds = Field(
+        default=10.0, description="Until another worker takes over the job of a dead one"
+    )
+    heartbeat_s: PositiveSeconds = Field(
+        default=2.5, description="Interval in which a worker renews its leases; at most half of lease_s"
+    )
+    max_deliveries: Count = Field(
+        default=5, description="Deliveries of a job without progress until it is a dead letter"
+    )
+    claim_batch: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=200, description="Jobs that a worker claims at once"
+    )
+    in_flight_jobs: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=8_192, description="Jobs of a worker that wait at a router or in it"
+    )
+    in_flight_jobs_per_lane: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1_000, description="The same, of one lane"
+    )
+    in_flight_bytes: Count = Field(default=268_435_456, description="Bytes of their inputs")
+    stop_grace_s: PositiveSeconds = Field(
+        default=20.0, description="Time for running work to end when the process stops"
+    )
+    execution_timeout_s: PositiveSeconds = Field(
+        default=900.0, description="Of one run; a run_timeout_s of its model may be shorter"
+    )
 
 
 class RetentionConfig(Section):
-    check_every_s: PositiveSeconds = 300.0
-    events_s: PositiveSeconds = 604_800.0
-    idempotency_s: PositiveSeconds = 86_400.0
-    jobs_s: PositiveSeconds = 2_592_000.0
+    """How long data is kept."""
+
+    check_every_s: PositiveSeconds = Field(default=300.0, description="Interval of the deletion")
+    events_s: PositiveSeconds = Field(default=604_800.0, description="How long events are kept")
+    idempotency_s: PositiveSeconds = Field(default=86_400.0, description="How long idempotency keys are kept")
+    jobs_s: PositiveSeconds = Field(default=2_592_000.0, description="How long finished jobs are kept")
 
 
 class RouterConfig(Section):
-    fairness: Literal["fair", "fifo"] = "fair"
-    warm_wait_max_loads: Annotated[float, Field(ge=0, le=1_000)] = 5.0
-    batch_limit: Annotated[int, Field(ge=1, le=1_000)] = 3
-    attempts: Annotated[int, Field(ge=1, le=100)] = 3
-    backoff_max_s: PositiveSeconds = 60.0
-    result_retention_s: PositiveSeconds = 600.0
-    queue_size: Count = 100_000
-    held_bytes: Count = 268_435_456
-    body_bytes: Count = 25_165_824
-    connections: Count = 4_096
-    head_timeout_s: PositiveSeconds = 10.0
-    body_timeout_s: PositiveSeconds = 30.0
-    reader_timeout_s: PositiveSeconds = 30.0
-    load_timeout_s: PositiveSeconds = 600.0
-    run_timeout_s: PositiveSeconds = 300.0
-    breaker_failures: Count = 5
-    breaker_open_s: PositiveSeconds = 15.0
-    rest_max_s: PositiveSeconds = 300.0
-    health_every_s: PositiveSeconds = 10.0
-    slot_lease_s: PositiveSeconds = 10.0
-    stop_grace_s: PositiveSeconds = 20.0
+    """Scheduling, timeouts and limits of the router."""
+
+    fairness: Literal["fair", "fifo"] = Field(
+        default="fair", description="Order of the users of a tier: by GPU time, or by arrival"
+    )
+    warm_wait_max_loads: Annotated[float, Field(ge=0, le=1_000)] = Field(
+        default=5.0, description="Loads for which a request waits for a busy backend with its model"
+    )
+    batch_limit: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        default=3, description="Requests of the loaded model that may be served in a row before others"
+    )
+    attempts: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="Attempts of one inference")
+    backoff_max_s: PositiveSeconds = Field(default=60.0, description="Longest delay between two attempts")
+    result_retention_s: PositiveSeconds = Field(
+        default=600.0, description="How long results are kept for the runner"
+    )
+    queue_size: Count = Field(default=100_000, description="Waiting inferences")
+    held_bytes: Count = Field(default=268_435_456, description="Bytes of all inputs and results in memory")
+    body_bytes: Count = Field(default=25_165_824, description="Size of a request body")
+    connections: Count = Field(
+        default=4_096,
+        description="Connections that one process serves at once; at most half of the files that it may open",
+    )
+    head_timeout_s: PositiveSeconds = Field(default=10.0, description="For the head of a request")
+    body_timeout_s: PositiveSeconds = Field(default=30.0, description="For the whole body of a request")
+    reader_timeout_s: PositiveSeconds = Field(
+        default=30.0, description="A client that reads nothing of a stream for so long is disconnected"
+    )
+    load_timeout_s: PositiveSeconds = Field(
+        default=600.0,
+        description="Longest run of a request whose model has to be loaded first, beyond its run timeout",
+    )
+    run_timeout_s: PositiveSeconds = Field(
+        default=300.0, description="Longest run where the caller sets none"
+    )
+    breaker_failures: Count = Field(
+        default=5, description="Failures in a row that open the breaker of a backend"
+    )
+    breaker_open_s: PositiveSeconds = Field(default=15.0, description="How long it stays open until a probe")
+    rest_max_s: PositiveSeconds = Field(
+        default=300.0, description="Longest pause that a backend may ask for with Retry-After"
+    )
+    health_every_s: PositiveSeconds = Field(default=10.0, description="Interval of the health checks")
+    slot_lease_s: PositiveSeconds = Field(
+        default=10.0, description="Until the limits of a dead router are available again"
+    )
+    stop_grace_s: PositiveSeconds = Field(
+        default=20.0, description="Time for running inferences to end when the process stops"
+    )

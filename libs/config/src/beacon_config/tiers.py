@@ -11,17 +11,37 @@ from beacon_contracts.tiers import JobClass
 
 
 class TierConfig(Section):
-    job_class: JobClass = Field(default=JobClass.MEDIUM, alias="class")
-    pending_jobs: Count | None = None
-    jobs_per_hour: Count | None = None
-    max_duration_s: PositiveSeconds | None = None
-    executions_per_job: Count | None = None
-    requests_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    concurrent_requests: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    streams: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """A group of users; the first tier of the file has priority. A limit that is left out does not apply.
+
+    Without any, the five of the shipped file apply.
+    """
+
+    job_class: JobClass = Field(
+        default=JobClass.MEDIUM, alias="class", description="Queue and worker pool of its jobs"
+    )
+    pending_jobs: Count | None = Field(default=None, description="Unfinished jobs of a user")
+    jobs_per_hour: Count | None = Field(default=None, description="Jobs that a user may submit in an hour")
+    max_duration_s: PositiveSeconds | None = Field(
+        default=None, description="Longest duration that a job may ask for"
+    )
+    executions_per_job: Count | None = Field(default=None, description="Executions of one job")
+    requests_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None, description="Requests of a user to /v1 in a minute"
+    )
+    concurrent_requests: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None, description="Requests of a user to /v1 at the same time"
+    )
+    streams: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None, description="Open event streams of a user"
+    )
     models: list[Name] = Field(default_factory=list, description="Allowed models; empty: all")
-    starvation_bound_s: PositiveSeconds = 60.0
-    starvation_weight: Count = 1
+    starvation_bound_s: PositiveSeconds = Field(
+        default=60.0,
+        description="Wait after which its head has priority over rank; at least that of a higher tier",
+    )
+    starvation_weight: Count = Field(
+        default=1, description="Share of the tier when several are past their bounds"
+    )
 
     def allows(self, model: str) -> bool:
         return not self.models or model in self.models
@@ -35,14 +55,27 @@ class LaneStrategy(StrEnum):
 
 
 class LanesConfig(Section):
-    strategy: LaneStrategy = LaneStrategy.PER_USER
-    count: Annotated[int, Field(ge=1, le=1_000)] = 20
+    """FIFOs inside a class, served round-robin."""
+
+    strategy: LaneStrategy = Field(
+        default=LaneStrategy.PER_USER,
+        description="How jobs are spread over lanes; only per_user isolates users",
+    )
+    count: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        default=20, description="Lanes of least_loaded and hash"
+    )
 
 
 class PoolConfig(Section):
-    slots: Annotated[int, Field(ge=1, le=10_000)]
-    classes: Annotated[list[JobClass], Field(min_length=1)]
-    strict: bool = False
+    """Worker slots for classes of jobs."""
+
+    slots: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        description="Jobs that the pool of a worker process handles at the same time"
+    )
+    classes: Annotated[list[JobClass], Field(min_length=1)] = Field(
+        description="Its own class, then those that it helps when its own is empty"
+    )
+    strict: bool = Field(default=False, description="Serve the first class only")
 
     @property
     def served(self) -> list[JobClass]:
@@ -51,16 +84,24 @@ class PoolConfig(Section):
 
 
 class PromotionConfig(Section):
-    low_to_medium_after_s: PositiveSeconds = 1800.0
-    medium_to_high_after_s: PositiveSeconds = 3600.0
-    check_every_s: PositiveSeconds = 300.0
+    """Raises the class of jobs that wait long."""
+
+    low_to_medium_after_s: PositiveSeconds = Field(
+        default=1800.0, description="Wait after which a job of class low becomes medium"
+    )
+    medium_to_high_after_s: PositiveSeconds = Field(
+        default=3600.0, description="Wait after which a job of class medium becomes high"
+    )
+    check_every_s: PositiveSeconds = Field(default=300.0, description="Interval of the check")
 
 
 class SkipPrice(Section):
     """The price for a job of at most `up_to_s` seconds; the last price has no limit."""
 
-    up_to_s: PositiveSeconds | None = None
-    price: Annotated[int, Field(ge=0, le=1_000_000)]
+    up_to_s: PositiveSeconds | None = Field(
+        default=None, description="Duration of the job; the last price has none"
+    )
+    price: Annotated[int, Field(ge=0, le=1_000_000)] = Field(description="Credit")
 
 
 def _tier(job_class: JobClass, bound_s: float, weight: int, **limits: float) -> TierConfig:
@@ -92,9 +133,9 @@ DEFAULT_TIERS = {
     "free": _tier(JobClass.LOW, 120, 1, **_limits((2, 3, 30), 100, (20, 4), 8)),
 }
 DEFAULT_POOLS = {
-    "high": PoolConfig(slots=5, classes=[JobClass.HIGH]),
-    "medium": PoolConfig(slots=5, classes=[JobClass.MEDIUM, JobClass.HIGH]),
-    "low": PoolConfig(slots=3, classes=[JobClass.LOW, JobClass.MEDIUM, JobClass.HIGH]),
+    "high": PoolConfig(slots=100, classes=[JobClass.HIGH]),
+    "medium": PoolConfig(slots=100, classes=[JobClass.MEDIUM, JobClass.HIGH]),
+    "low": PoolConfig(slots=100, classes=[JobClass.LOW, JobClass.MEDIUM, JobClass.HIGH]),
 }
 DEFAULT_SKIP_PRICES = [
     SkipPrice(up_to_s=10, price=1),

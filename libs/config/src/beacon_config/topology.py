@@ -34,13 +34,17 @@ class Dialect(StrEnum):
 
 
 class RegionConfig(Section):
-    aliases: list[Name] = Field(default_factory=list)
+    """Where backends are. Without any, the regions are those that the backends name."""
+
+    aliases: list[Name] = Field(default_factory=list, description="Other names, in any case")
     concurrency: Count | None = Field(
         default=None, description="Concurrent runs; default: the sum of its backends' slots"
     )
 
 
 class GroupConfig(Section):
+    """Backends that share a provider-wide cap."""
+
     cap: Count = Field(description="Concurrent runs on all of its backends together")
 
 
@@ -127,6 +131,8 @@ Secret = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_
 
 
 class BackendConfig(Section):
+    """One GPU endpoint."""
+
     region: Name = Field(default=DEFAULT_REGION, description="Where it is")
     dialect: Dialect = Field(description="Its wire format; docs/quickstart.md describes each")
     url: HttpUrl = Field(description="Its address; BEACON_BACKEND_<NAME>_URL overrides it")
@@ -207,13 +213,17 @@ def missing_variables(backends: Mapping[str, BackendConfig], environ: Mapping[st
 
 
 class ModelConfig(Section):
-    expected_load_s: Seconds = 5.0
-    expected_run_s: Seconds = 5.0
-    load_timeout_s: PositiveSeconds | None = None
-    run_timeout_s: PositiveSeconds | None = None
+    """What can be requested. Without any, the models are those that the backends serve."""
+
+    expected_load_s: Seconds = Field(default=5.0, description="Time to load it, until it is measured")
+    expected_run_s: Seconds = Field(default=5.0, description="Time of a run, until it is measured")
+    load_timeout_s: PositiveSeconds | None = Field(default=None, description="Replaces that of [router]")
+    run_timeout_s: PositiveSeconds | None = Field(default=None, description="Replaces that of [router]")
     limit: Count | None = Field(default=None, description="Concurrent runs in all regions")
     exclusive: bool = Field(default=False, description="One run at a time per region")
-    max_duration_s: PositiveSeconds | None = None
+    max_duration_s: PositiveSeconds | None = Field(
+        default=None, description="Longest duration that a job may ask for"
+    )
     size: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="The field of params or input that gives the size of a request"
     )

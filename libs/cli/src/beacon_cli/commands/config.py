@@ -1,6 +1,8 @@
-"""`beacon config check`: validates the configuration file and summarises it."""
+"""`beacon config`: validates the configuration file, and describes its keys."""
 
 import os
+from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,16 +13,17 @@ from beacon_cli.exits import Exit
 from beacon_cli.output.printing import AsJson, facts, print_error, print_json, print_result
 from beacon_cli.selection import wants_json
 from beacon_config import BeaconConfig, ConfigError, load_config
+from beacon_config.reference import Key, find, known_keys
 from beacon_config.topology import missing_variables
 
 DEFAULT = Path("config/beacon.toml")
 
-config = typer.Typer(help="Check the configuration file.", no_args_is_help=True)
+config = typer.Typer(help="Check the configuration file, and describe its keys.", no_args_is_help=True)
 
 
 @config.callback()
 def _group() -> None:
-    """Check the configuration file."""
+    """Check the configuration file, and describe its keys."""
 
 
 @config.command("check")
@@ -48,6 +51,38 @@ def check(
         facts((name, ", ".join(value)) for name, value in summary.items() if isinstance(value, list)),
         *(f"[yellow]warning:[/] {escape(warning)}" for warning in warnings),
     )
+
+
+@config.command("explain")
+def explain(
+    key: Annotated[
+        str, typer.Argument(help="A key or a section: router.attempts, backends.headers, strict.")
+    ],
+    _json: AsJson = False,
+) -> None:
+    """Describe a key: its meaning, type and default. Exit code 1 if there is none of this name."""
+    found = find(key)
+    if not found:
+        similar = get_close_matches(key, known_keys(), n=3, cutoff=0.5)
+        hint = f"; did you mean {', '.join(similar)}?" if similar else ""
+        print_error(f"there is no key {key!r}{hint}")
+        raise typer.Exit(Exit.FAILED)
+    rows = [
+        (f"{section.name}.{known.name}", known)
+        for section, one in found
+        for known in ([one] if one is not None else section.keys)
+    ]
+    print_result(
+        [{"key": name, **asdict(known)} for name, known in rows],
+        *(escape(section.meaning) for section, one in found if one is None),
+        *(_described(name, known) for name, known in rows),
+    )
+
+
+def _described(name: str, key: Key) -> str:
+    default = "required" if key.default is None else f"default {key.default}"
+    facts = f"{key.type}, {default}"
+    return f"[bold]{escape(name)}[/]  [dim]{escape(facts)}[/]\n    {escape(key.meaning)}"
 
 
 def _refuse(path: Path, mistakes: list[str]) -> None:
