@@ -65,20 +65,20 @@ class BatchHandler:
         self._auth.check(request.scope)
         body = BatchBody.model_validate(json_object(await self._bodies.read(request)))
         preference = preference_of(request.scope, UNTIL_DONE)
-        entries = []
-        for number, document in enumerate(body.requests, start=1):
-            entries.append(self._submit(document))
-            if number % ENTRIES_PER_TURN == 0:
-                await asyncio.sleep(0)
+        entries: list[Entry] = []
+        for first in range(0, len(body.requests), ENTRIES_PER_TURN):
+            entries += map(self._accept, body.requests[first : first + ENTRIES_PER_TURN])
+            self._dispatch.runs.dispatch_ready()
+            await asyncio.sleep(0)
         entries += map(self._look_up, body.poll)
         headers = {} if preference.applied is None else {"preference-applied": preference.applied}
         return StreamingResponse(self._lines(entries, preference.wait_s), media_type=NDJSON, headers=headers)
 
-    def _submit(self, document: Any) -> Entry:
+    def _accept(self, document: Any) -> Entry:
         request_id = document.get("request_id") if isinstance(document, dict) else None
         request_id = request_id if isinstance(request_id, str) else None
         try:
-            self._dispatch.submit(self._parser.parse_document(document))
+            self._dispatch.accept(self._parser.parse_document(document))
         except Exception as error:  # noqa: BLE001 - it is the answer of this entry only
             return Entry(request_id, _refused(error))
         return Entry(request_id)

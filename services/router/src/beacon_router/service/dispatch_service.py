@@ -94,6 +94,12 @@ class DispatchService:
 
     def submit(self, spec: InferenceSpec) -> Inference:
         """Queue it, or join the inference with the same id. After a DispatchError nothing has changed."""
+        inference = self.accept(spec)
+        self.runs.dispatch_ready()
+        return inference
+
+    def accept(self, spec: InferenceSpec) -> Inference:
+        """As `submit`, for one of several: `runs.dispatch_ready` must follow the last one."""
         known = self.store.get(spec.id)
         if known is not None and not _runs_again(known, spec):
             return self._join(known, spec)

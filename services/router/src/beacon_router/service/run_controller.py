@@ -94,9 +94,9 @@ class RunController:
     # Commands
 
     def enqueue(self, inference: Inference, now: float) -> None:
+        """`dispatch_ready` must follow."""
         self._store.add(inference)
         self._scheduler.submit(now, _request_of(inference))
-        self.dispatch_ready()
 
     def move_to_front(self, inference: Inference) -> None:
         inference.front = True
