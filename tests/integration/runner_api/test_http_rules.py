@@ -34,6 +34,11 @@ async def test_operations_have_one_tag_and_no_undocumented_response(api: ApiHarn
                 )
 
 
+async def test_the_document_names_the_address_that_served_it(api: ApiHarness) -> None:
+    document = await api.caller(None).get("/openapi.json")
+    assert [server["url"] for server in document["servers"]] == ["/"]
+
+
 async def test_the_documentation_page_loads_nothing_from_other_origins(api: ApiHarness) -> None:
     page = await api.caller(None).http.get("/docs")
     assert page.status_code == 200

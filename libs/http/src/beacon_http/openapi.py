@@ -67,3 +67,4 @@ def _complete(
         known[name] = {field: value for field, value in schema.items() if field != "$defs"}
     components["securitySchemes"] = dict(keys)
     document["security"] = [{name: []} for name in keys]
+    document["servers"] = [{"url": "/", "description": "the address that served this document"}]
