@@ -10,7 +10,7 @@ from redis.asyncio import RedisCluster
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_lifecycle import ManualClock
 from beacon_redis import RedisAddress
-from beacon_runner.domain.request_quota import Admitted, Refused, RequestLimit, RequestQuota
+from beacon_runner.domain.limits.request_quota import Admitted, Refused, RequestLimit, RequestQuota
 from beacon_runner.redis_queue.request_limits import RedisRequestLimits
 from tests.conformance.runner_queue.harness import QueueHarness
 from tests.fixtures.waiting import until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beacon_config import BeaconConfig
-from beacon_runner.domain.quotas import QuotaLimit
+from beacon_runner.domain.limits.job_quota import QuotaLimit
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 from tests.integration.runner_store.statements import AGE_JOB
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_contracts.ids import UserId, new_uuid
-from beacon_runner.domain.request_quota import (
+from beacon_runner.domain.limits.request_quota import (
     LocalRequests,
     RequestLimit,
     RequestQuota,

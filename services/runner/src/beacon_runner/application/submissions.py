@@ -20,8 +20,8 @@ from beacon_runner.domain.errors import (
 )
 from beacon_runner.domain.job_ids import new_job_ids
 from beacon_runner.domain.lanes import lane_at_submission
+from beacon_runner.domain.limits.job_quota import Allowance, LimitReached, exceeds_limit
 from beacon_runner.domain.plan import first_target
-from beacon_runner.domain.quotas import Allowance, LimitReached, exceeds_limit
 from beacon_runner.domain.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.domain.users import Principal
 from beacon_runner.domain.wait_estimate import WaitEstimate

@@ -11,8 +11,13 @@ from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.json_limits import json_problems
+from beacon_runner.domain.limits.tier_rules import (
+    duration_problems,
+    durations,
+    execution_problems,
+    model_problems,
+)
 from beacon_runner.domain.template import MissingReferenceError, references, resolve
-from beacon_runner.domain.tier_rules import duration_problems, durations, execution_problems, model_problems
 
 Submission = MatrixJob | PipelineJob | GenerationJob
 

@@ -7,7 +7,7 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.quotas import ExceedsLimit, LimitReached
+from beacon_runner.domain.limits.job_quota import ExceedsLimit, LimitReached
 
 
 class StoreUnavailableError(Exception):

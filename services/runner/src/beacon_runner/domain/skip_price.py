@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from beacon_config import BeaconConfig
+from beacon_runner.domain.limits.tier_rules import durations, seconds_of
 from beacon_runner.domain.plan import execution_keys
-from beacon_runner.domain.tier_rules import durations, seconds_of
 
 
 def skip_price(config: BeaconConfig, spec: Mapping[str, Any]) -> int:

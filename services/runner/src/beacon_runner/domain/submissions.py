@@ -7,7 +7,7 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.domain.quotas import Allowance, LimitReached
+from beacon_runner.domain.limits.job_quota import Allowance, LimitReached
 
 
 class NewJob(NamedTuple):

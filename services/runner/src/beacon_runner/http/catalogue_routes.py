@@ -28,13 +28,13 @@ from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.router_status import LimitStatus, RegionStatus
 from beacon_http.replies import view_response
 from beacon_runner.domain.admission import Admission
-from beacon_runner.domain.quotas import Allowance, QuotaLimit
-from beacon_runner.domain.request_quota import RequestLimit, RequestQuota
+from beacon_runner.domain.limits.job_quota import Allowance, QuotaLimit
+from beacon_runner.domain.limits.request_quota import RequestLimit, RequestQuota
 from beacon_runner.domain.template import references
 from beacon_runner.domain.users import Principal
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
+from beacon_runner.http.events.user_streams import STREAMS
 from beacon_runner.http.openapi import problems
-from beacon_runner.http.user_streams import STREAMS
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.request_limits import RequestLimits
 from beacon_runner.ports.router import RouterPort

@@ -7,8 +7,8 @@ from beacon_contracts.tiers import Tier
 from beacon_http.problems import make_problem
 from beacon_http.replies import Headers
 from beacon_runner.domain.errors import BatchExceedsLimitError, LimitReachedError
-from beacon_runner.domain.quotas import LimitReached, QuotaLimit
-from beacon_runner.domain.request_quota import LimitState
+from beacon_runner.domain.limits.job_quota import LimitReached, QuotaLimit
+from beacon_runner.domain.limits.request_quota import LimitState
 from beacon_runner.http.rate_limit_headers import rate_limit_headers
 
 _CODES: Mapping[QuotaLimit, str] = {

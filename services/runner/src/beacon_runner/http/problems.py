@@ -13,7 +13,7 @@ from beacon_contracts.problem import FieldProblem, Problem
 from beacon_http.problems import HttpProblemError, field_problems, framework_problem, make_problem
 from beacon_http.replies import Headers, Reply, problem_reply
 from beacon_runner.domain import errors
-from beacon_runner.domain.tier_rules import DURATION_TOO_LONG, MODEL_NOT_ALLOWED, TOO_MANY_EXECUTIONS
+from beacon_runner.domain.limits.tier_rules import DURATION_TOO_LONG, MODEL_NOT_ALLOWED, TOO_MANY_EXECUTIONS
 from beacon_runner.http.limit_errors import batch_exceeds_limit, limit_reached, limit_reached_headers
 
 log = structlog.get_logger(__name__)

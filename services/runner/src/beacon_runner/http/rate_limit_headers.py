@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from beacon_http.replies import Headers
-from beacon_runner.domain.request_quota import Admitted, LimitState, Refused
+from beacon_runner.domain.limits.request_quota import Admitted, LimitState, Refused
 
 
 def request_limit_headers(admission: Admitted | Refused) -> Headers:

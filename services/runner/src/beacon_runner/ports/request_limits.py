@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from beacon_contracts.ids import UserId
-from beacon_runner.domain.request_quota import Admitted, Refused, RequestQuota, RequestUse
+from beacon_runner.domain.limits.request_quota import Admitted, Refused, RequestQuota, RequestUse
 
 
 class RequestLimits(Protocol):

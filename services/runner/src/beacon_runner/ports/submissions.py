@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import UserId
-from beacon_runner.domain.quotas import Allowance, Use
+from beacon_runner.domain.limits.job_quota import Allowance, Use
 from beacon_runner.domain.submissions import Answer, NewJob
 
 

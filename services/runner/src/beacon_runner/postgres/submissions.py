@@ -12,8 +12,8 @@ from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.job_ids import batch_of, ids_from
 from beacon_runner.domain.lanes import UNCHOSEN, kept_lane
+from beacon_runner.domain.limits.job_quota import Allowance, QuotaCandidate, Use, admit
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.domain.quotas import Allowance, QuotaCandidate, Use, admit
 from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Submitted
 from beacon_runner.postgres.database import Database, ids, retried
 from beacon_runner.postgres.group_commit import GroupCommit

@@ -11,7 +11,7 @@ from redis.asyncio import Redis, RedisCluster
 from beacon_contracts.ids import UserId
 from beacon_lifecycle import Clock, RunResult, TaskSet
 from beacon_redis import REDIS_ERRORS
-from beacon_runner.domain.request_quota import (
+from beacon_runner.domain.limits.request_quota import (
     WINDOW_S,
     Admitted,
     LocalRequests,

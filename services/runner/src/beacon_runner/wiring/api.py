@@ -30,14 +30,14 @@ from beacon_runner.http.admin_routes import Operations, admin_routes
 from beacon_runner.http.app import create_app
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
-from beacon_runner.http.event_routes import event_routes, socket_routes
+from beacon_runner.http.events.routes import event_routes, socket_routes
+from beacon_runner.http.events.user_streams import UserStreams
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.http.job_routes import execution_routes, job_routes, submission_routes
 from beacon_runner.http.ledger_routes import ledger_routes
 from beacon_runner.http.openai.routes import openai_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
-from beacon_runner.http.user_streams import UserStreams
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.inline_publisher import InlinePublisher
 from beacon_runner.maintenance.publisher import OutboxPublisher

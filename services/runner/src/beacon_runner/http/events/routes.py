@@ -18,11 +18,11 @@ from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.users import Principal
 from beacon_runner.http.auth import ApiKeyCache, key_hash_of, principal_of, require_scope
 from beacon_runner.http.cursors import JobPath
-from beacon_runner.http.event_socket import EventSocket
-from beacon_runner.http.event_stream import EventStream
+from beacon_runner.http.events.server_sent import EventStream
+from beacon_runner.http.events.socket import EventSocket
+from beacon_runner.http.events.user_streams import UserStreams
 from beacon_runner.http.openapi import problems
 from beacon_runner.http.problems import EXPECTED_ERRORS, problem_response
-from beacon_runner.http.user_streams import UserStreams
 from beacon_runner.http.views import event_view
 from beacon_runner.ports.events import WebSocketTokenStore
 

@@ -1,0 +1,1 @@
+"""Limits of tiers: jobs of a user, requests of a user, one request."""

@@ -1,0 +1,1 @@
+"""Events of a job over HTTP: pages, server-sent events, WebSockets."""
