@@ -93,10 +93,10 @@ fmt: setup ## Format the code and apply automatic fixes
 bench: setup ## Measure Beacon against its limits (NAME=runner runs benchmarks/runner alone)
 	@$(PY) -m benchmarks$(if $(NAME),.$(NAME)) $(ARGS)
 
-bench-peers: setup ## Install other queues beside the project and measure Beacon among them
+bench-peers: setup ## Install other queues and compare Beacon with them
 	@$(PY) -m benchmarks.peers $(ARGS)
 
-llama: setup ## Install llama.cpp beside the project, for the tests of the router in front of it
+llama: setup ## Install llama.cpp in its own environment, for the tests of the router in front of it
 	@test -x .venv-llama/bin/python || $(PY) -m venv .venv-llama
 	@.venv-llama/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: \
 		-r tests/fixtures/llama-requirements.txt

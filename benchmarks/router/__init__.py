@@ -1,1 +1,1 @@
-"""Measures the router beside its limits and LiteLLM: requests a second, CPU a request, added latency."""
+"""Compares the router with its limits and LiteLLM: requests per second, CPU per request, added latency."""

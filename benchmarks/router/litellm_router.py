@@ -1,4 +1,4 @@
-"""LiteLLM's Router class as a peer: a program of its environment that calls the backend by itself.
+"""LiteLLM's Router class as a peer: a program in its own environment that calls the backend directly.
 
     python litellm_router.py <gpusim url> <requests> <in flight>
 

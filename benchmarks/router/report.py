@@ -23,7 +23,7 @@ def write_report(findings: Findings, sizes: Sizes, folder: Path = RESULTS) -> Pa
 
 def text(findings: Findings, sizes: Sizes) -> str:
     parts = [
-        "# The router beside its limits and its peers",
+        "# The router compared with its limits and its peers",
         _prose("introduction"),
         "## Goals",
         goals(findings),

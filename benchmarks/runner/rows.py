@@ -51,7 +51,7 @@ def _drain_rows(findings: Findings) -> Iterator[Row]:
             against = f"{name} {peers[name]} ({settings.get(name, '')})"
             yield _paired(what, rounds, BEACON, name, PEER_GOALS.get(name, at_least(10)), against=against)
     for ours, label in (
-        (MANY_LANES, "the same, 20 users in turn"),
+        (MANY_LANES, "the same, 20 users round-robin"),
         (FROM_OUTBOX, "the same, publishing included"),
     ):
         if values_of(rounds, ours):
@@ -129,7 +129,7 @@ def _growth_rows(findings: Findings) -> Iterator[Row]:
     for part, bound in ((growth.REDIS_BYTES, 512), (growth.POSTGRES_BYTES, 1024)):
         size = Spread.of(values_of(rounds, part)[:1])
         yield Row(
-            f"memory of a waiting job, {part} besides the input",
+            f"memory of a waiting job, {part} without the input",
             number(size.median),
             measured=size,
             goal=at_most(bound, " bytes"),

@@ -72,8 +72,8 @@ class System:
         self._proxy = TcpProxy(redis.port)
         await self._proxy.restore()
         proxied = {"REDIS_URL": redis.geturl().replace(f":{redis.port}", f":{self._proxy.port}")}
-        beside = await self._add("router-2", "beacon_router", router, "BEACON_ROUTER_PORT", **proxied)
-        urls = {"BEACON_ROUTER_URLS": f"{router.url},{beside.url}"}
+        second = await self._add("router-2", "beacon_router", router, "BEACON_ROUTER_PORT", **proxied)
+        urls = {"BEACON_ROUTER_URLS": f"{router.url},{second.url}"}
         for name, role in ROLES.items():
             await self._add(name, "beacon_runner", runner, "BEACON_RUNNER_PORT", role, **urls)
 

@@ -29,5 +29,5 @@ async def address_in(file: Path) -> str:
 
 
 def scratch(name: str) -> Path:
-    """A file beside this run's log."""
+    """A file next to this run's log."""
     return Path(os.environ["BENCH_ARRIVALS"]).with_suffix(f".{name}")

@@ -17,7 +17,7 @@ from benchmarks.runner.systems.shipped import (
 USERS = 100
 CLAIM = 50
 WORKER = "bench"
-PROMPT = "a prompt of forty letters for one picture"
+PROMPT = "a prompt of forty characters in one image"
 SIZES = (
     "SELECT pg_total_relation_size('jobs') AS jobs, pg_total_relation_size('outbox') AS outbox, "
     "(SELECT avg(octet_length(spec ->> 'input'))::float FROM (SELECT spec FROM jobs LIMIT 1000) s) AS input"

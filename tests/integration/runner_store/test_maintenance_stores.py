@@ -26,7 +26,7 @@ async def test_entries_of_a_failed_publisher_are_kept(harness: StoreHarness) -> 
     async def fail() -> None:
         async with harness.outbox.take(10) as entries:
             assert len(entries) == 1
-            raise RuntimeError("redis is away")
+            raise RuntimeError("redis is unavailable")
 
     with pytest.raises(RuntimeError):
         await fail()

@@ -10,7 +10,7 @@ from beacon_devstack.up import run_demo, run_up
 
 
 def clean() -> int:
-    """Remove the home, unless somebody uses it."""
+    """Remove the home, unless a running system uses it."""
     home = Home.from_environment(os.environ)
     try:
         with home.held({}):

@@ -34,7 +34,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until `advance` moves it, waking sleepers in due order."""
+    """A clock that moves only by `advance`, waking sleepers in due order."""
 
     def __init__(self, start: datetime | None = None) -> None:
         self._epoch = start or datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,5 +7,5 @@ WITH numbered AS (
 INSERT INTO job_events (job_id, seq, events)
 SELECT
     $1, numbered.event_seq - $2 + number,
-    json_build_array(json_build_object('type', 'WAITING', 'data', json_build_object('letters', repeat('x', $3))))
+    json_build_array(json_build_object('type', 'WAITING', 'data', json_build_object('text', repeat('x', $3))))
 FROM numbered, generate_series(1, $2) AS number;

@@ -1,2 +1,2 @@
--- The system's own database, beside the server's `postgres`.
+-- The system's own database, separate from the server's `postgres`.
 CREATE DATABASE beacon

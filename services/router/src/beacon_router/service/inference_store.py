@@ -9,7 +9,7 @@ from beacon_router.service.inference import Inference
 
 # Results may use this share of all bytes; beyond it the oldest are evicted.
 MAX_RESULTS_SHARE = 0.5
-# Memory of a result besides its output.
+# Memory of a result in addition to its output.
 RESULT_OVERHEAD_BYTES = 1_200
 
 

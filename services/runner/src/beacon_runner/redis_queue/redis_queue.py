@@ -125,7 +125,7 @@ def pack_args(values: Iterable[str]) -> str:
 
 
 def payload_of(message: Message) -> str:
-    """The part of a message that the live hash keeps besides its id."""
+    """The part of a message that the live hash keeps under its id."""
     return f"{message.stage}:{message.attempt}:{message.job_class}:{message.lane}"
 
 

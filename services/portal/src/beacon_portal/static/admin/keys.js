@@ -35,7 +35,7 @@ export function openKeys({ api, session, signal }, user) {
   const remove = (key) => api.delete(`${base}/${encodeURIComponent(key.id)}`);
   const revoke = (key) => perform(() => remove(key));
 
-  /** The new key is created before the old one is revoked: a failure in between locks nobody out. */
+  /** The new key is created before the old one is revoked: a failure in between locks no user out. */
   const rotate = (key) => perform(async () => {
     const made = await api.post(base, { name: key.name, scopes: key.scopes });
     showKey(user.name, made.key);

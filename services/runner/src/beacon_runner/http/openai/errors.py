@@ -66,7 +66,7 @@ def error_reply(error: Exception, path: str) -> Reply:
 def failure_reply(failure: Failure) -> Reply:
     """A failed inference: the backend's own status and error, if it has answered with one.
 
-    The router has retried it already, so the client is told not to.
+    The router has retried it already, so `x-should-retry` is false.
     """
     status, document = failure_document(failure)
     headers: Headers = (NO_RETRY,)

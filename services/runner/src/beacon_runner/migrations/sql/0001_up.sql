@@ -181,7 +181,7 @@ CREATE TABLE paused_classes (
 );
 
 -- Cancelled jobs with executions that may wait or run at a router. A row is deleted when every router has confirmed.
--- Few at a time: no index besides the key.
+-- Few rows at a time: no index but the key.
 CREATE TABLE router_cancels (
     job_id      uuid PRIMARY KEY,
     created_at  timestamptz NOT NULL DEFAULT now(),
