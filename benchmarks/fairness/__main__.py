@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fairness`: waits of users in competition; written to `benchmarks/results/fairness.md`.
+"""`python -m benchmarks.fairness`: waits of competing users; written to `benchmarks/results/fairness.md`.
 
 First a user's bulk under every lane strategy, then users of one tier at a router, then a priority service
 that hangs.
