@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from beacon_config.tiers import LaneStrategy
+from beacon_config.queues import LaneStrategy
 from beacon_router.scheduling import Fairness
 from benchmarks.fairness.report import SERVICES, Waits, write_report
 from benchmarks.fairness.tenants import RUN_S, TenantFigures, measure_tenants

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from beacon_config.tiers import LaneStrategy
+from beacon_config.queues import LaneStrategy
 from beacon_contracts.ids import UserId
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.tiers import JobClass

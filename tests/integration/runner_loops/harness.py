@@ -10,7 +10,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig, load_config
-from beacon_config.tiers import PoolConfig
+from beacon_config.queues import PoolConfig
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView, Timing

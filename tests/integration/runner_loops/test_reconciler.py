@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from beacon_config.tiers import LaneStrategy
+from beacon_config.queues import LaneStrategy
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from beacon_config.tiers import PoolConfig
+from beacon_config.queues import PoolConfig
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from tests.fixtures.waiting import until

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from beacon_config import BeaconConfig, load_config
-from beacon_config.tiers import PoolConfig
+from beacon_config.queues import PoolConfig
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.classes import Promotion, better, front_class, promotions, usable_classes
 

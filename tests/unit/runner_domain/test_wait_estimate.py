@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from beacon_config.tiers import LanesConfig, LaneStrategy
+from beacon_config.queues import LanesConfig, LaneStrategy
 from beacon_contracts.ids import UserId
 from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
 from beacon_runner.domain.lanes import lane_at_submission

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from beacon_config import BeaconConfig, load_config
-from beacon_config.tiers import LanesConfig, LaneStrategy
+from beacon_config.queues import LanesConfig, LaneStrategy
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_redis import LuaScripts

@@ -9,16 +9,9 @@ from pydantic import Field, model_validator
 
 from beacon_config.features import INPUT, FeatureConfig, template_errors
 from beacon_config.limits import LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
-from beacon_config.tiers import (
-    DEFAULT_POOLS,
-    DEFAULT_SKIP_PRICES,
-    DEFAULT_TIERS,
-    LanesConfig,
-    PoolConfig,
-    PromotionConfig,
-    SkipPrice,
-    TierConfig,
-)
+from beacon_config.queues import DEFAULT_POOLS, LanesConfig, PoolConfig, PromotionConfig
+from beacon_config.skip_prices import DEFAULT_SKIP_PRICES, SkipPrice
+from beacon_config.tiers import DEFAULT_TIERS, TierConfig
 from beacon_config.topology import (
     DEFAULT_REGION,
     BackendConfig,

@@ -1,6 +1,5 @@
-"""Tiers and their limits, lanes, worker pools, promotion and skip prices."""
+"""Tiers and their limits."""
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -47,63 +46,6 @@ class TierConfig(Section):
         return not self.models or model in self.models
 
 
-class LaneStrategy(StrEnum):
-    PER_USER = "per_user"
-    LEAST_LOADED = "least_loaded"
-    HASH = "hash"
-    SINGLE = "single"
-
-
-class LanesConfig(Section):
-    """FIFOs inside a class, served round-robin."""
-
-    strategy: LaneStrategy = Field(
-        default=LaneStrategy.PER_USER,
-        description="How jobs are spread over lanes; only per_user isolates users",
-    )
-    count: Annotated[int, Field(ge=1, le=1_000)] = Field(
-        default=20, description="Lanes of least_loaded and hash"
-    )
-
-
-class PoolConfig(Section):
-    """Worker slots for classes of jobs."""
-
-    slots: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        description="Jobs that the pool of a worker process handles at the same time"
-    )
-    classes: Annotated[list[JobClass], Field(min_length=1)] = Field(
-        description="Its own class, then those that it helps when its own is empty"
-    )
-    strict: bool = Field(default=False, description="Serve the first class only")
-
-    @property
-    def served(self) -> list[JobClass]:
-        """The classes whose jobs it runs: a strict pool serves its first class only."""
-        return self.classes[:1] if self.strict else self.classes
-
-
-class PromotionConfig(Section):
-    """Raises the class of jobs that wait long."""
-
-    low_to_medium_after_s: PositiveSeconds = Field(
-        default=1800.0, description="Wait after which a job of class low becomes medium"
-    )
-    medium_to_high_after_s: PositiveSeconds = Field(
-        default=3600.0, description="Wait after which a job of class medium becomes high"
-    )
-    check_every_s: PositiveSeconds = Field(default=300.0, description="Interval of the check")
-
-
-class SkipPrice(Section):
-    """The price for a job of at most `up_to_s` seconds; the last price has no limit."""
-
-    up_to_s: PositiveSeconds | None = Field(
-        default=None, description="Duration of the job; the last price has none"
-    )
-    price: Annotated[int, Field(ge=0, le=1_000_000)] = Field(description="Credit")
-
-
 def _tier(job_class: JobClass, bound_s: float, weight: int, **limits: float) -> TierConfig:
     fields = {"class": job_class, "starvation_bound_s": bound_s, "starvation_weight": weight}
     return TierConfig.model_validate(fields | limits)
@@ -132,15 +74,3 @@ DEFAULT_TIERS = {
     "supporter": _tier(JobClass.MEDIUM, 90, 2, **_limits((5, 15, 60), 500, (60, 8), 16)),
     "free": _tier(JobClass.LOW, 120, 1, **_limits((2, 3, 30), 100, (20, 4), 8)),
 }
-DEFAULT_POOLS = {
-    "high": PoolConfig(slots=100, classes=[JobClass.HIGH]),
-    "medium": PoolConfig(slots=100, classes=[JobClass.MEDIUM, JobClass.HIGH]),
-    "low": PoolConfig(slots=100, classes=[JobClass.LOW, JobClass.MEDIUM, JobClass.HIGH]),
-}
-DEFAULT_SKIP_PRICES = [
-    SkipPrice(up_to_s=10, price=1),
-    SkipPrice(up_to_s=30, price=3),
-    SkipPrice(up_to_s=60, price=5),
-    SkipPrice(up_to_s=120, price=10),
-    SkipPrice(price=15),
-]

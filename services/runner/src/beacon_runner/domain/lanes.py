@@ -2,7 +2,7 @@
 
 from zlib import crc32
 
-from beacon_config.tiers import LanesConfig, LaneStrategy
+from beacon_config.queues import LanesConfig, LaneStrategy
 from beacon_contracts.ids import UserId
 
 SINGLE_LANE = "all"

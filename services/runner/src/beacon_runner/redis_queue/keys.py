@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from beacon_config import BeaconConfig
-from beacon_config.tiers import LaneStrategy
+from beacon_config.queues import LaneStrategy
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.lanes import SINGLE_LANE

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from beacon_config.tiers import PoolConfig
+from beacon_config.queues import PoolConfig
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, RunResult, WakeEvent
 from beacon_runner.domain.errors import QueueUnavailableError
