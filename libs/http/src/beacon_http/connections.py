@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
+CONNECTION = "beacon.connection"
+"""In the scope of a request: its TrackedConnection."""
 ClientAddress = tuple[str, int]
 CreateProtocol = Callable[[], asyncio.Protocol]
 
@@ -65,6 +67,9 @@ class TrackedConnection(asyncio.Protocol):
     client: ClientAddress
     transport: asyncio.Transport
     refused = False
+    lost = False
+    on_lost: Callable[[], object] | None = None
+    """What the request in progress does when its client disconnects."""
 
     def __init__(self, limit: ConnectionLimit, create_protocol: CreateProtocol) -> None:
         self._limit = limit
@@ -103,6 +108,9 @@ class TrackedConnection(asyncio.Protocol):
         self._head_timer.cancel()
         self._limit.remove(self)
         self._protocol.connection_lost(exc)
+        self.lost = True
+        if self.on_lost is not None:
+            self.on_lost()
 
     def data_received(self, data: bytes) -> None:
         if self._limit.idle_since.pop(self, None) is not None:  # the next request begins

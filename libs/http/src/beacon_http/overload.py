@@ -3,7 +3,7 @@
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from beacon_http.connections import ConnectionLimit
+from beacon_http.connections import CONNECTION, ConnectionLimit
 from beacon_http.problems import make_problem
 from beacon_http.replies import problem_reply
 from beacon_http.request_body import discard_body
@@ -34,6 +34,7 @@ class ConnectionLimitMiddleware:
         if connection is None:  # the client disconnected before its request was started
             await self._app(scope, receive, send)
             return
+        scope[CONNECTION] = connection
         connection.request_started()
         try:
             if connection.refused:

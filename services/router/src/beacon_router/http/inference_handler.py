@@ -4,8 +4,9 @@ import asyncio
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive
+from starlette.types import Scope
 
+from beacon_http.connections import CONNECTION, TrackedConnection
 from beacon_http.replies import JSON
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.bodies import BodyReader
@@ -41,33 +42,35 @@ class InferenceHandler:
             spec = self._parser.parse(body, streams=True)
             return InferenceEvents(self._dispatch.submit_alone(spec), self._dispatch, self._answers)
         inference = self._dispatch.submit(self._parser.parse(body))
-        return await self._wait(inference, preference_of(request.scope, UNTIL_DONE), request.receive)
+        return await self._wait(inference, preference_of(request.scope, UNTIL_DONE), request.scope)
 
     async def get(self, request: Request, request_id: str) -> Response:
         self._auth.check(request.scope)
         inference = self._dispatch.get(RequestId(request_id))
-        return await self._wait(inference, preference_of(request.scope, IMMEDIATELY), request.receive)
+        return await self._wait(inference, preference_of(request.scope, IMMEDIATELY), request.scope)
 
     def cancel(self, request: Request, request_id: str, fence: int | None) -> Response:
         self._auth.check(request.scope)
         inference = self._dispatch.cancel(RequestId(request_id), fence)
         return Response(self._answers.render(inference), media_type=JSON.decode())
 
-    async def _wait(self, inference: Inference, preference: Preference, receive: Receive) -> Response:
+    async def _wait(self, inference: Inference, preference: Preference, scope: Scope) -> Response:
         """The waiter is removed when the client disconnects; the inference continues."""
         if not inference.done and preference.wait_s != 0:
+            connection: TrackedConnection | None = scope.get(CONNECTION)
+            if connection is None or connection.lost:
+                raise ClientDisconnect
             waiter = self._dispatch.waiter(inference, preference.wait_s)
-            disconnected = asyncio.ensure_future(_disconnected(receive))
-            disconnected.add_done_callback(lambda _: waiter.cancel())
+            connection.on_lost = waiter.cancel
             try:
                 await waiter
             except asyncio.CancelledError:
-                if disconnected.done() and not disconnected.cancelled():
+                if connection.lost:
                     raise ClientDisconnect from None
                 raise
             finally:
                 waiter.cancel()
-                disconnected.cancel()
+                connection.on_lost = None
         return self._response(inference, preference)
 
     def _response(self, inference: Inference, preference: Preference) -> Response:
@@ -75,8 +78,3 @@ class InferenceHandler:
         if preference.applied is not None:
             response.headers["preference-applied"] = preference.applied
         return response
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

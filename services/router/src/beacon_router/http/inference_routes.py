@@ -1,8 +1,10 @@
 """The routes of `/inference`, with their documentation."""
 
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Query
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,11 +23,21 @@ Fence = Annotated[
 ]
 
 
+class PlainRoute(APIRoute):
+    """Its function takes the request and returns the response: there are no parameters to resolve."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        return cast("Callable[[Request], Coroutine[Any, Any, Response]]", self.endpoint)
+
+
 def inference_routes(handler: InferenceHandler, batches: BatchHandler) -> APIRouter:
     routes = APIRouter(tags=["inference"])
 
-    routes.post(
+    routes.add_api_route(
         "/inference",
+        handler.submit,
+        methods=["POST"],
+        route_class_override=PlainRoute,
         summary="Run one inference and return its result",
         responses={
             200: {"model": InferenceView, "description": "Ended: completed, failed or cancelled"},
@@ -33,14 +45,17 @@ def inference_routes(handler: InferenceHandler, batches: BatchHandler) -> APIRou
             **problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
         },
         openapi_extra={"requestBody": INFERENCE_BODY, "parameters": [PREFER_HEADER]},
-    )(handler.submit)
+    )
 
-    routes.post(
+    routes.add_api_route(
         BATCH_PATH,
+        batches.exchange,
+        methods=["POST"],
+        route_class_override=PlainRoute,
         summary="Send and poll many inferences in one exchange",
         responses={200: BATCH_ANSWERS, **problems(400, 401, 403, 408, 413, 422, 429)},
         openapi_extra={"requestBody": BATCH_BODY, "parameters": [PREFER_HEADER]},
-    )(batches.exchange)
+    )
 
     @routes.get(
         "/inference/{request_id:path}",
