@@ -3,6 +3,7 @@
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_runner.maintenance.retries import RetryHandler
+from beacon_runner.postgres.statements import statements
 from tests.integration.runner_loops.harness import LoopHarness
 
 
@@ -19,5 +20,5 @@ async def is_in(harness: LoopHarness, job: JobId, state: JobState) -> bool:
 
 
 async def event_types_of(harness: LoopHarness, job: JobId) -> list[str]:
-    rows = await harness.database.fetch("SELECT events FROM job_events WHERE job_id = $1 ORDER BY seq", job)
+    rows = await harness.database.fetch(statements("job_queries")["events"], job, 0, 1_000)
     return [event["type"] for row in rows for event in row["events"]]

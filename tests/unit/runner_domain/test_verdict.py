@@ -1,5 +1,4 @@
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -190,7 +189,7 @@ def test_delays_of_a_deferred_job_grow() -> None:
     for _ in range(10):
         verdict = defer(job, 2.0, "full", POLICY.router, 0.0, progressed=False)
         waits.append(verdict.delay_s)
-        job = replace(job, deferred=verdict)
+        job = job._replace(deferred=verdict)
     assert waits == [2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
     assert defer(job, 90.0, "full", POLICY.router, 0.0, progressed=False).delay_s == 60.0  # the bound
     assert 60.0 < defer(job, 2.0, "full", POLICY.router, 0.9, progressed=False).delay_s <= 75.0  # spread

@@ -102,14 +102,17 @@ class SubmissionService:
         return jobs
 
     async def _accepted(self, jobs: Sequence[NewJob], stored: Sequence[Submitted]) -> list[AcceptedJob]:
-        """With position and wait; jobs that an earlier request stored are not counted as new ones."""
+        """With position and wait, of jobs that are still queued."""
+        if all(submitted.created for submitted in stored):
+            found = await self._estimator.of_new(jobs)
+            return [AcceptedJob(*pair) for pair in zip(stored, found, strict=True)]
         accepted: list[AcceptedJob] = []
-        for job, submitted in zip(jobs, stored, strict=True):
+        for job, submitted in zip(jobs, stored, strict=True):  # stored by an earlier request
+            estimate = WaitEstimate()
             if submitted.state is JobState.QUEUED:
-                found = await self._estimator.of_new(job, submitted.job_class, accepted=submitted.created)
-            else:
-                found = WaitEstimate()
-            accepted.append(AcceptedJob(submitted, found))
+                known = job._replace(job_class=submitted.job_class)
+                (estimate,) = await self._estimator.of_new([known], accepted=submitted.created)
+            accepted.append(AcceptedJob(submitted, estimate))
         return accepted
 
     async def _refusal(self, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> Exception:
@@ -127,7 +130,7 @@ class SubmissionService:
 
     async def _turn_s(self, job: NewJob) -> float:
         """About how long until one of the user's jobs has ended: the wait in its lane, and a run."""
-        found = await self._estimator.of_new(job, job.job_class, accepted=False)
+        (found,) = await self._estimator.of_new([job], accepted=False)
         model, _ = first_target(job.admitted.spec)
         return (found.wait_s or 0.0) + self._config.models[model].expected_run_s
 

@@ -1,7 +1,6 @@
 """Positions and waits of jobs, from snapshots of the queue and of the routers' forecasts."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,7 @@ from beacon_runner.domain.wait_estimate import (
     RouterForecast,
     WaitEstimate,
     jobs_ahead,
+    sooner,
 )
 from beacon_runner.ports.queue_admin import QueueAdmin, QueueStats
 from beacon_runner.ports.router import RouterPort
@@ -41,25 +41,24 @@ NO_ROUTER = "no router answers"
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The queue and the routers at one moment, and the jobs that this process has accepted since."""
+    """The queue and the routers at one moment; `ahead` has the jobs accepted since by this process."""
 
     stats: QueueStats
     routers: Sequence[RouterForecast]
-    accepted: Counter[tuple[JobClass, str]] = field(default_factory=Counter)
-    _ahead: dict[tuple[JobClass, str], QueueAhead] = field(default_factory=dict)
+    ahead: dict[tuple[JobClass, str], QueueAhead] = field(default_factory=dict)
 
     def ahead_of_new(self, job_class: JobClass, lane: str) -> QueueAhead:
-        ahead = self._ahead.get((job_class, lane))
-        if ahead is None:
+        found = self.ahead.get((job_class, lane))
+        if found is None:
             pending = {load.lane: load.pending for load in self.stats.lanes if load.job_class is job_class}
-            ahead = jobs_ahead(self.stats.front.get(job_class, 0), pending, lane)
-            self._ahead[job_class, lane] = ahead
-        return QueueAhead(ahead.own + self.accepted[job_class, lane], ahead.others)
+            found = jobs_ahead(self.stats.front.get(job_class, 0), pending, lane)
+        return found
 
     def estimate(self, target: EstimateTarget, job_class: JobClass, here: QueueAhead) -> WaitEstimate:
         """By the router where it would wait the shortest time."""
-        found = [one for each in self.routers if (one := each.estimate(target, here)) is not None]
-        best = min(found, key=lambda one: one.wait_s or 0.0, default=None)
+        best: WaitEstimate | None = None
+        for router in self.routers:
+            best = sooner(best, router.estimate(target, here))
         position = here.own + here.others + 1 if best is None else best.position
         if job_class in self.stats.paused:
             return WaitEstimate(position, reason=f"class {job_class} is paused")
@@ -83,15 +82,24 @@ class WaitEstimator:
         """Refresh the snapshot while the caller continues."""
         self._snapshots.start_refresh()
 
-    async def of_new(self, job: NewJob, job_class: JobClass, *, accepted: bool = True) -> WaitEstimate:
-        """Of a job that is queued now; `accepted`: later ones of its lane count it."""
+    async def of_new(self, jobs: Sequence[NewJob], *, accepted: bool = True) -> list[WaitEstimate]:
+        """Of jobs of one user that are queued now, in this order; `accepted`: they count for later ones."""
         snapshot = await self._snapshot()
         if snapshot is None:
-            return WaitEstimate(reason=NO_QUEUE)
-        here = snapshot.ahead_of_new(job_class, job.lane)
-        if accepted:
-            snapshot.accepted[job_class, job.lane] += 1
-        return snapshot.estimate(self._target(job.admitted.spec, 0, job.tier, job.user), job_class, here)
+            return [WaitEstimate(reason=NO_QUEUE)] * len(jobs)
+        found: list[WaitEstimate] = []
+        targets: dict[object, EstimateTarget] = {}
+        for job in jobs:
+            spec = job.admitted.spec
+            names = *first_target(spec), spec.get("failover")
+            target = targets.get(names)
+            if target is None:
+                target = targets[names] = self._target(spec, 0, job.tier, job.user)
+            here = snapshot.ahead_of_new(job.job_class, job.lane)
+            found.append(snapshot.estimate(target, job.job_class, here))
+            if accepted:
+                snapshot.ahead[job.job_class, job.lane] = QueueAhead(here.own + 1, here.others)
+        return found
 
     async def of_queued(self, job: JobRecord) -> WaitEstimate:
         """Of a job in a lane or in the front queue."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from beacon_config.features import INPUT
 from beacon_contracts.failures import Failure, FailureStage
@@ -23,8 +22,7 @@ class PlanError(Exception):
         self.failure = failure
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionKey:
+class ExecutionKey(NamedTuple):
     """An execution's name inside its job, known before anything is rendered or run."""
 
     stage: int
@@ -34,8 +32,7 @@ class ExecutionKey:
     region: str
 
 
-@dataclass(frozen=True, slots=True)
-class PendingExecution:
+class PendingExecution(NamedTuple):
     """An execution that has to run now, and the number of its attempt."""
 
     execution: PlannedExecution

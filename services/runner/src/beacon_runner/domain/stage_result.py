@@ -1,9 +1,9 @@
 """What a worker holds while it works on a job, and what it reports back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
@@ -13,8 +13,7 @@ from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import Tier
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedExecution:
+class PlannedExecution(NamedTuple):
     """One inference of a stage. `ordinal` is its index in the stage's plan and never changes."""
 
     ordinal: int
@@ -26,8 +25,7 @@ class PlannedExecution:
     params: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedExecution:
+class RecordedExecution(NamedTuple):
     """An execution as earlier deliveries or attempts have recorded it.
 
     `PENDING`: it has to run (again) as `attempt`. `RUNNING`: its worker died, and `attempt` continues.
@@ -51,8 +49,7 @@ class Deferred:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedJob:
+class ClaimedJob(NamedTuple):
     """A job that only this worker may change while `fence` is the newest.
 
     `deliveries` counts claims in a row without progress, this one included.
@@ -81,8 +78,7 @@ class ClaimedJob:
         return self.fence > 1
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionReport:
+class ExecutionReport(NamedTuple):
     """The newest state of one execution; `RUNNING` when it has started, `PENDING` when it was not accepted.
 
     A terminal report of an execution whose start was not reported contains both, which saves a write.
@@ -145,17 +141,15 @@ class Returned:
 Verdict = NextStage | Finished | RetryLater | Deferred | Dead | Returned
 
 
-@dataclass(frozen=True, slots=True)
-class EventDraft:
+class EventDraft(NamedTuple):
     """An event without its number, which it gets when it is stored; `at` is set if it happened earlier."""
 
     type: EventType
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = {}
     at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StageReport:
+class StageReport(NamedTuple):
     """Everything that one write records about one job: fenced, and applied whole or not at all.
 
     `earlier` are the results that previous reports of this delivery have recorded; the counts need them.
@@ -168,8 +162,7 @@ class StageReport:
     earlier: tuple[ExecutionReport, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionCounts:
+class ExecutionCounts(NamedTuple):
     """How many executions of a job have ended, by state."""
 
     completed: int

@@ -2,15 +2,14 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from beacon_contracts.router_status import QueueStatus
 from beacon_contracts.tiers import Tier
 
 
-@dataclass(frozen=True, slots=True)
-class WaitEstimate:
+class WaitEstimate(NamedTuple):
     """`position` 1 is next. `reason` is set when there is no estimate of the wait."""
 
     position: int | None = None
@@ -18,16 +17,14 @@ class WaitEstimate:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAhead:
+class QueueAhead(NamedTuple):
     """What is served before a job in the runner's queue: jobs of the same lane, and others."""
 
     own: int = 0
     others: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateTarget:
+class EstimateTarget(NamedTuple):
     """The first execution of a job, as a router sees it. `tiers`: its own, after those of higher priority."""
 
     model: str
@@ -49,6 +46,13 @@ def jobs_ahead(front: int, pending: Mapping[str, int], lane: str) -> QueueAhead:
     return QueueAhead(own, front + others)
 
 
+def sooner(one: WaitEstimate | None, other: WaitEstimate | None) -> WaitEstimate | None:
+    """The estimate with the shorter wait; the first one of equals."""
+    if one is None or other is None:
+        return one or other
+    return other if (other.wait_s or 0.0) < (one.wait_s or 0.0) else one
+
+
 class RouterForecast:
     """The forecast of one router: the wait of a new user, and its pace for each further request ahead."""
 
@@ -57,14 +61,15 @@ class RouterForecast:
         self._users: dict[tuple[str, Tier], _WaitingUsers] = {}
 
     def estimate(self, target: EstimateTarget, here: QueueAhead) -> WaitEstimate | None:
-        """None when no backend can run it now."""
-        regions = [name for name, region in self._queues.regions.items() if target.model in region.forecast]
-        if target.region in regions:
-            regions = [target.region]
-        elif not target.movable:
-            regions = []
-        found = [self._in_region(name, target, here) for name in regions]
-        return min(found, key=lambda one: one.wait_s or 0.0, default=None)
+        """In its region, or for movable work in the best of the others; None when no backend can run it."""
+        regions = self._queues.regions
+        if target.region in regions and target.model in regions[target.region].forecast:
+            return self._in_region(target.region, target, here)
+        best: WaitEstimate | None = None
+        for name in regions if target.movable else ():
+            if target.model in regions[name].forecast:
+                best = sooner(best, self._in_region(name, target, here))
+        return best
 
     def _in_region(self, name: str, target: EstimateTarget, here: QueueAhead) -> WaitEstimate:
         region = self._queues.regions[name]

@@ -53,7 +53,8 @@ class InlinePublisher:
             self._added.clear()
             entries, self._pending = self._pending, []
             try:
-                await self._publisher.publish_committed(entries)
+                await self._publisher.publish(entries)
+                await self._publisher.outbox.delete([entry.row for entry in entries])
             except (QueueUnavailableError, StoreUnavailableError) as error:
                 log.info("inline_publish_failed", entries=len(entries), error=str(error))
                 self._notify_relay()

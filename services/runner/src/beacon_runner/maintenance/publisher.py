@@ -30,11 +30,6 @@ class OutboxPublisher:
                 await self.publish(entries)
         return RunResult.limited(len(entries), self.batch)
 
-    async def publish_committed(self, entries: Sequence[OutboxEntry]) -> None:
-        """Publish rows that this process has just committed, without reading them."""
-        await self.publish(entries)
-        await self.outbox.delete([entry.row for entry in entries])
-
     async def publish(self, entries: Sequence[OutboxEntry]) -> None:
         await self.queue.push(entries)
         self.metrics.published.inc(len(entries))

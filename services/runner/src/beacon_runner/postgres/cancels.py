@@ -1,7 +1,6 @@
 """Cancels that the routers have not confirmed. They are durable: any process can repeat them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from beacon_config import BeaconConfig
@@ -49,7 +48,7 @@ class PostgresCancels:
 
 def _run(run: CancelledRun) -> dict[str, Any]:
     return {
-        **asdict(run.execution),
+        **run.execution._asdict(),
         "actual_region": run.view.actual_region,
         "backend": run.view.backend,
         **run.view.timing.model_dump(),

@@ -1,9 +1,12 @@
 """Stores new jobs: concurrent submissions share one transaction, and every job gets its own answer."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from asyncpg.exceptions import UniqueViolationError
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
@@ -24,12 +27,13 @@ if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
 
 _SQL = statements("submissions")
+_KEYS = "jobs_idempotency"  # the index of the keys
 MAX_KEY_LOOKUPS = 3
 MAX_COUNTED_JOBS = 10_000
 
 
 class _KeyTakenMeanwhileError(Exception):
-    """A concurrent request has taken the idempotency key of a batch: nothing of the batch was stored."""
+    """Another request has taken an idempotency key: nothing was stored."""
 
 
 class PostgresSubmissions:
@@ -64,7 +68,8 @@ class PostgresSubmissions:
             if earlier is not None:
                 return earlier
             try:
-                return await self._store_checked([first, *jobs[1:]])
+                answers = await self._check_and_store([first, *jobs[1:]])
+                return [answers[job.id] for job in jobs]
             except _KeyTakenMeanwhileError:
                 continue
         raise StoreUnavailableError("the idempotency key was taken and released by concurrent requests")
@@ -85,32 +90,23 @@ class PostgresSubmissions:
 
     async def _store_unlimited(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
         """In one statement while the queue has much room and no idempotency key is taken."""
-        stored: dict[JobId, int] = {}
         if self._capacity.reserve(len(jobs)):
-            stored = await _insert(self._database, jobs)
-        if len(stored) < len(jobs):
-            return await self._store_checked(jobs, stored)
-        self._on_commit([_entry(job, stored[job.id]) for job in jobs])
-        return [_created(job) for job in jobs]
+            with suppress(_KeyTakenMeanwhileError):
+                answers = self._committed(jobs, await _insert(self._database, jobs))
+                await asyncio.sleep(0)  # the push to Redis is sent before the responses are built
+                return answers
+        return await self._store_checked(jobs)
 
-    async def _store_checked(
-        self, jobs: Sequence[NewJob], stored: Mapping[JobId, int] | None = None
-    ) -> Sequence[Answer]:
+    async def _store_checked(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
         """Check limits and idempotency keys; a key may also be taken by another job of the same call."""
-        outbox_rows = dict(stored or {})
-        answers: dict[JobId, Answer] = {job.id: _created(job) for job in jobs if job.id in outbox_rows}
+        answers: dict[JobId, Answer] = {}
         while missing := [job for job in jobs if job.id not in answers]:
-            answers |= await self._check_and_store(missing, outbox_rows)
-        if outbox_rows:
-            self._on_commit([_entry(job, outbox_rows[job.id]) for job in jobs if job.id in outbox_rows])
+            with suppress(_KeyTakenMeanwhileError):  # the next round finds its job
+                answers |= await self._check_and_store(missing)
         return [answers[job.id] for job in jobs]
 
-    async def _check_and_store(
-        self, jobs: Sequence[NewJob], outbox_rows: dict[JobId, int]
-    ) -> Mapping[JobId, Answer]:
-        """Adds the ids of the committed outbox rows to `outbox_rows`."""
-
-        async def transaction() -> Mapping[JobId, Answer]:
+    async def _check_and_store(self, jobs: Sequence[NewJob]) -> Mapping[JobId, Answer]:
+        async def transaction() -> tuple[dict[JobId, Answer], list[NewJob], Sequence[Any]]:
             async with self._database.transaction() as connection:
                 users = {job.user: job.allowance for job in jobs if job.allowance is not None}
                 if users:
@@ -124,20 +120,21 @@ class PostgresSubmissions:
                     for job, group in zip(new, groups, strict=True)
                 ]
                 reached = admit(candidates, await _used(connection, users), room, self._capacity.size)
-                answers |= {
-                    job.id: limit for job, limit in zip(new, reached, strict=True) if limit is not None
-                }
-                admitted = [job for job, limit in zip(new, reached, strict=True) if limit is None]
-                rows: dict[JobId, int] = {}
-                if admitted:
-                    rows = await _insert(connection, admitted)
-                    if any(job.batch and job.id not in rows for job in admitted):
-                        raise _KeyTakenMeanwhileError
-                    answers |= {job.id: _created(job) for job in admitted if job.id in rows}
-            outbox_rows.update(rows)
-            return answers
+                decided = list(zip(new, reached, strict=True))
+                answers |= {job.id: limit for job, limit in decided if limit is not None}
+                admitted = [job for job, limit in decided if limit is None]
+                rows = await _insert(connection, admitted) if admitted else []
+            return answers, admitted, rows
 
-        return await retried(transaction)
+        answers, admitted, rows = await retried(transaction)
+        return answers | {answer.id: answer for answer in self._committed(admitted, rows)}
+
+    def _committed(self, jobs: Sequence[NewJob], rows: Sequence[Any]) -> list[Submitted]:
+        """Publish the messages of the stored jobs, as `PostgresOutbox.take` would return them."""
+        if jobs:
+            outbox_rows = dict(rows)
+            self._on_commit([_entry(job, outbox_rows[job.id]) for job in jobs])
+        return [Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, True) for job in jobs]
 
     async def _earlier_batch(self, first: NewJob, size: int) -> Sequence[Known] | None:
         """The jobs of an earlier request with the same key; None when the key is free.
@@ -156,10 +153,14 @@ class PostgresSubmissions:
         return [_stored(row) for row in rows] if len(rows) == size else [KeyTaken(earlier.id)]
 
 
-async def _insert(store: "Database | Connection", jobs: Sequence[NewJob]) -> dict[JobId, int]:
-    """Insert the jobs; returns the outbox rows of those that were stored."""
-    rows = await store.fetch(_SQL["submit"], *submit_params(jobs))
-    return {row["id"]: row["outbox_row"] for row in rows}
+async def _insert(store: "Database | Connection", jobs: Sequence[NewJob]) -> Sequence[Any]:
+    """The ids of the jobs and of their outbox rows."""
+    try:
+        return await store.fetch(_SQL["submit"], *submit_params(jobs))
+    except UniqueViolationError as error:
+        if error.constraint_name != _KEYS:
+            raise
+        raise _KeyTakenMeanwhileError from error
 
 
 def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
@@ -171,22 +172,18 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
         values = job.user, job.tier, job.job_class, job.lane, job.batch, kind, name, stages, total
         indexes.append(shared.setdefault(values, len(shared) + 1))
     rows = [(user, tier, of, kept_lane(lane, user), *rest) for user, tier, of, lane, *rest in shared]
+    keyed = any(job.idempotency_key is not None for job in jobs)
     return (
         ids([job.id for job in jobs]),
         "{" + orjson.dumps(indexes)[1:-1].decode() + "}",  # faster than a list, like `ids`
         orjson.dumps([job.admitted.spec for job in jobs]),
-        [job.idempotency_key for job in jobs],
-        [job.request_hash for job in jobs],
+        [job.idempotency_key for job in jobs] if keyed else None,
+        [job.request_hash for job in jobs] if keyed else None,
         *map(list, zip(*rows, strict=True)),
     )
 
 
-def _created(job: NewJob) -> Submitted:
-    return Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, created=True)
-
-
 def _entry(job: NewJob, row: int) -> OutboxEntry:
-    """As `PostgresOutbox.take` would return it."""
     message = Message(job.id, 1, 0, 1, job.job_class, job.lane)
     unchosen = batch_of(job.id) if job.batch and job.lane == UNCHOSEN else None
     return OutboxEntry(Topic.JOBS, message, batch=unchosen, row=row)

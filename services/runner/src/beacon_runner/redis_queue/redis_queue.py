@@ -1,7 +1,6 @@
 """The message queue on Redis: one atomic Lua script per operation."""
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
@@ -28,15 +27,17 @@ class RedisQueue:
         self._redis = redis
         self._layout = layout
         self._keys = layout.shared
+        self._push_keys = (*layout.shared, *layout.dead)
         self._arguments = layout.arguments
         self._lease_ms = round(lease_s * 1000)
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
-        keys, lanes = (*self._keys, *self._layout.dead), self._layout.chosen_lanes
         changed = 0
         for chunk in _chunks(entries):
-            values = pack_args(chain.from_iterable(map(_push_values, chunk)))
-            changed += int(await self._run(Operation.PUSH, lanes, values, keys=keys))
+            values = pack_args(map(_push_values, chunk))
+            changed += int(
+                await self._run(Operation.PUSH, self._layout.chosen_lanes, values, keys=self._push_keys)
+            )
         return changed
 
     async def claim(
@@ -144,16 +145,14 @@ def _message(text: str) -> Message:
     return Message(JobId(UUID(job)), int(generation), int(stage), int(attempt), JobClass(job_class), lane)
 
 
-def _push_values(entry: OutboxEntry) -> tuple[str, str, str, str]:
-    message = entry.message
-    match entry.topic:
-        case Topic.JOBS:
-            return "f" if entry.front else "j", message.id, payload_of(message), entry.batch or ""
-        case Topic.RETRY:
-            due_ms = str(round((entry.not_before or 0.0) * 1000))
-            return "s" if entry.front else "r", message.id, payload_of(message), due_ms
-        case Topic.DEAD:
-            return "d", message.id, payload_of(message), ""
+def _push_values(entry: OutboxEntry) -> str:
+    """Kind, id, payload and due time or batch, as push.lua reads them."""
+    message, kind, extra = entry.message, "d", ""
+    if entry.topic is Topic.JOBS:
+        kind, extra = "f" if entry.front else "j", entry.batch or ""
+    elif entry.topic is Topic.RETRY:
+        kind, extra = "s" if entry.front else "r", str(round((entry.not_before or 0.0) * 1000))
+    return f"{kind}\n{message.id}\n{payload_of(message)}\n{extra}"
 
 
 def _chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:

@@ -5,7 +5,7 @@ Several writers run concurrently, so that the worker continues while Postgres wr
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
 
@@ -135,8 +135,7 @@ def _unrecordable(report: StageReport) -> StageReport:
     recorded = [one.state for one in report.claimed.recorded_executions]
     some_completed = ExecutionState.COMPLETED in recorded + [one.state for one in report.earlier]
     failed = tuple(
-        replace(
-            one,
+        one._replace(
             state=ExecutionState.FAILED,
             output=None,
             stored=None,
@@ -145,4 +144,4 @@ def _unrecordable(report: StageReport) -> StageReport:
         for one in report.executions
     )
     verdict = dead_verdict(report.claimed, NOT_RECORDABLE, failure, some_completed=some_completed)
-    return replace(report, executions=failed, verdict=verdict)
+    return report._replace(executions=failed, verdict=verdict)

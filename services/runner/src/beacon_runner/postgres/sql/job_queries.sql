@@ -124,9 +124,25 @@ LIMIT $4;
 
 -- name: events
 -- Rows of events that hold numbers above a given one; seq is the number of a row's last event.
-SELECT seq, at, events
-FROM job_events
-WHERE job_id = $1 AND seq > $2
+-- The first event, the submission, is the job's own row.
+SELECT
+    1 AS seq, created_at AS at,
+    json_build_array(
+        json_build_object(
+            'type', 'JOB_QUEUED',
+            'data', json_build_object('tier', tier, 'class', original_class, 'executions', total)
+        )
+    ) AS events
+FROM jobs
+WHERE id = $1 AND $2 < 1
+UNION ALL
+(
+    SELECT seq, at, events
+    FROM job_events
+    WHERE job_id = $1 AND seq > $2
+    ORDER BY seq
+    LIMIT $3
+)
 ORDER BY seq
 LIMIT $3;
 

@@ -1,9 +1,15 @@
 -- name: submit
--- Store new jobs with their outbox rows and first events; a job whose idempotency key is taken is not stored.
--- Returns the stored jobs and the ids of their outbox rows.
+-- Store new jobs with their outbox rows; fails if an idempotency key is taken. Returns the ids of the outbox rows.
 -- Values that jobs share are sent once: `shared` is their index in the arrays from $6 on. Specs are one JSON text.
-WITH input AS (
-    SELECT i.id, i.spec, i.idempotency_key, i.request_hash, s.*
+-- The first event is not stored: it is the job's own row (job_queries.sql).
+WITH stored AS (
+    INSERT INTO jobs (
+        id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch,
+        idempotency_key, request_hash
+    )
+    SELECT
+        i.id, s.user_id, s.kind, s.name, i.spec, s.stages, s.total, s.tier, s.class, s.class, s.lane, s.batch,
+        i.idempotency_key, i.request_hash
     FROM ROWS FROM (
         unnest($1::text::uuid[], $2::text::integer[], $4::text[], $5::bytea[]), json_array_elements($3::json)
     ) WITH ORDINALITY AS i (id, shared, idempotency_key, request_hash, spec, place)
@@ -13,35 +19,12 @@ WITH input AS (
     ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, place)
         ON s.place = i.shared
     ORDER BY i.place
-), stored AS (
-    INSERT INTO jobs (
-        id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch,
-        idempotency_key, request_hash
-    )
-    SELECT
-        id, user_id, kind, name, spec, stages, total, tier, class, class, lane, batch,
-        idempotency_key, request_hash
-    FROM input
-    ON CONFLICT (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-    RETURNING id, user_id, tier, class, lane, batch, total
-), queued AS (
-    INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, batch)
-    SELECT id, user_id, 1, 0, 1, class, lane, batch
-    FROM stored
-    RETURNING id, job_id
-), noted AS (
-    INSERT INTO job_events (job_id, seq, events)
-    SELECT
-        id, 1,
-        json_build_array(
-            json_build_object(
-                'type', 'JOB_QUEUED',
-                'data', json_build_object('tier', tier, 'class', class, 'executions', total)
-            )
-        )
-    FROM stored
+    RETURNING id, user_id, class, lane, batch
 )
-SELECT job_id AS id, id AS outbox_row FROM queued;
+INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, batch)
+SELECT id, user_id, 1, 0, 1, class, lane, batch
+FROM stored
+RETURNING job_id, id;
 
 -- name: by_idempotency_keys
 -- The jobs that hold these keys, with the hash of the request that created them.
