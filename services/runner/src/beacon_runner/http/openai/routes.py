@@ -56,9 +56,32 @@ _REGION: dict[str, Any] = {
     "schema": {"type": "string"},
     "example": "EU",
 }
+_TEXT = {"type": "string"}
+_MODEL_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"id": _TEXT, "object": _TEXT}}
+_MODEL_LIST_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"object": _TEXT, "data": {"type": "array", "items": _MODEL_SCHEMA}},
+}
+_ERROR_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": _TEXT,
+                "type": _TEXT,
+                "param": {"type": ["string", "null"]},
+                "code": {"type": ["string", "integer", "null"]},
+            },
+        }
+    },
+}
 _ERROR = {
     "content": {
         "application/json": {
+            "schema": _ERROR_SCHEMA,
             "example": {
                 "error": {
                     "message": "The model 'gpt-9' does not exist here",
@@ -66,7 +89,7 @@ _ERROR = {
                     "param": "model",
                     "code": "model_not_found",
                 }
-            }
+            },
         }
     }
 }
@@ -75,6 +98,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     for status, why in (
         (400, "Bad input"),
         (401, "Unknown key"),
+        (403, "Scope missing"),
         (404, "Unknown model"),
         (408, "Request timeout"),
         (413, "Too large"),
@@ -106,7 +130,7 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
         "/models",
         summary="List the models",
         operation_id="list_chat_models",
-        responses={401: _ERRORS[401]},
+        responses={200: _json("The models", _MODEL_LIST_SCHEMA), 401: _ERRORS[401], 403: _ERRORS[403]},
     )
     async def list_chat_models(request: Request) -> Response:
         await keys.require(request.scope, Scope.USER)
@@ -116,7 +140,12 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
         "/models/{name:path}",
         summary="One model",
         operation_id="get_chat_model",
-        responses={401: _ERRORS[401], 404: _ERRORS[404]},
+        responses={
+            200: _json("The model", _MODEL_SCHEMA),
+            401: _ERRORS[401],
+            403: _ERRORS[403],
+            404: _ERRORS[404],
+        },
     )
     async def get_chat_model(request: Request, name: str) -> Response:
         await keys.require(request.scope, Scope.USER)
@@ -133,3 +162,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise HttpProblemError(400, "invalid_json", "the body must be a JSON object")
     return document
+
+
+def _json(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
