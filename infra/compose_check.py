@@ -9,7 +9,9 @@ from typing import Any
 import jsonschema
 
 SCHEMA = Path(__file__).with_name("compose.schema.json")
+CONFIG = ":/etc/beacon/beacon.toml"
 VARIABLE = re.compile(r"(?<!\$)\$\{([A-Z_]+)(:[-?][^}]*)?\}")
+DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 SECRET = re.compile(r"PASSWORD|TOKEN|_KEY")
 
 
@@ -26,8 +28,16 @@ def compose_errors(document: dict[str, Any], root: Path) -> Iterator[str]:
         yield from (f"{where}: {error}" for error in _dependency_errors(service, services))
         yield from (f"{where}: {error}" for error in _volume_errors(service, document["volumes"], root))
         yield from (f"{where}: {error}" for error in _variable_errors(service))
+        if name != "router" and "env_file" in service:
+            yield f"{where}: only the router may have the secrets of backends"
+        if _is_beacons(service) and not any(CONFIG in mount for mount in service.get("volumes", [])):
+            yield f"{where}: beacon.toml is not mounted"
         if not _health_checked(service, root):
             yield f"{where}: neither it nor its Dockerfile has a health check"
+
+
+def _is_beacons(service: dict[str, Any]) -> bool:
+    return "build" in service
 
 
 def _build_errors(service: dict[str, Any], root: Path) -> Iterator[str]:
@@ -58,7 +68,7 @@ def _dependency_errors(service: dict[str, Any], services: dict[str, dict[str, An
 
 def _volume_errors(service: dict[str, Any], volumes: dict[str, Any], root: Path) -> Iterator[str]:
     for mount in service.get("volumes", []):
-        source = mount.split(":")[0]
+        source = DEFAULT.sub(r"\1", mount).split(":")[0]
         if source.startswith(("./", "/")):
             if not (root / source).exists():
                 yield f"mounts {source}, which does not exist"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 NAME = "app.kubernetes.io/name"
+CONFIG = "beacon-config"
 SERVING = {"Deployment", "StatefulSet"}
 SCALED = {"ScaledObject", "HorizontalPodAutoscaler"}
 
@@ -11,6 +12,7 @@ SCALED = {"ScaledObject", "HorizontalPodAutoscaler"}
 def kubernetes_errors(manifests: list[dict[str, Any]]) -> Iterator[str]:
     named = {(m["kind"], m["metadata"]["name"]): m for m in manifests if "metadata" in m}
     serving = {name: m for (kind, name), m in named.items() if kind in SERVING}
+    yield from _secret_errors(named)
     for (kind, name), manifest in named.items():
         where = f"{kind} {name}"
         if "apiVersion" not in manifest:
@@ -19,8 +21,24 @@ def kubernetes_errors(manifests: list[dict[str, Any]]) -> Iterator[str]:
             yield from (f"{where}: {error}" for error in _pod_errors(kind, manifest["spec"]))
         if kind in SCALED and manifest["spec"]["scaleTargetRef"]["name"] not in serving:
             yield f"{where}: scales {manifest['spec']['scaleTargetRef']['name']}, which does not exist"
+        elif kind in SCALED and "replicas" in serving[manifest["spec"]["scaleTargetRef"]["name"]]["spec"]:
+            yield f"{where}: its target has a fixed number of replicas"
         if (selected := _selected_name(kind, manifest)) and selected not in serving:
             yield f"{where}: selects {selected}, which does not exist"
+
+
+def _secret_errors(named: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:
+    """Each workload has Secrets of its own, so that only the router knows those of backends."""
+    owners: dict[str, str] = {}
+    for (kind, name), manifest in named.items():
+        if kind not in SERVING | {"Job"}:
+            continue
+        pod = manifest["spec"]["template"]["spec"]
+        for container in pod["containers"] + pod.get("initContainers", []):
+            for source in container.get("envFrom", []):
+                secret = source["secretRef"]["name"]
+                if owners.setdefault(secret, name) != name:
+                    yield f"{kind} {name}: shares the Secret {secret} with {owners[secret]}"
 
 
 def _pod_errors(kind: str, spec: dict[str, Any]) -> Iterator[str]:
@@ -30,6 +48,8 @@ def _pod_errors(kind: str, spec: dict[str, Any]) -> Iterator[str]:
         yield "its selector does not choose its own pods"
     if not pod.get("securityContext", {}).get("runAsNonRoot"):
         yield "its pods may run as root"
+    if not any(volume.get("configMap", {}).get("name") == CONFIG for volume in pod.get("volumes", [])):
+        yield f"its pods do not mount the ConfigMap {CONFIG}"
     for container in pod["containers"] + pod.get("initContainers", []):
         yield from (f"container {container['name']}: {error}" for error in _container_errors(kind, container))
 

@@ -11,7 +11,7 @@ import yaml
 
 from beacon_config import load_config
 from beacon_config.topology import backend_url_variable
-from infra.check import COMPOSE, ROOT, main, manifests
+from infra.check import COMPOSE, ROOT, SECRETS, main, manifests
 from infra.compose_check import compose_errors
 from infra.kubernetes_check import kubernetes_errors
 
@@ -50,6 +50,22 @@ def test_every_backend_of_the_shipped_configuration_has_an_address_in_compose(
         assert default.group(1).endswith(str(backend.url.path))
 
 
+def test_a_configuration_and_backend_secrets_reach_compose(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    own = {name for name, service in services.items() if "build" in service}
+    mounts = {
+        name for name in own if any("BEACON_CONFIG_FILE" in mount for mount in services[name]["volumes"])
+    }
+    assert mounts == own
+    assert [name for name, service in services.items() if "env_file" in service] == ["router"]
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    assert all(f"\n{name}=" in example for name in SECRETS)
+
+
+def test_the_configuration_of_the_manifests_is_valid() -> None:
+    assert load_config(ROOT / "infra" / "kubernetes" / "beacon.toml", {}).backends
+
+
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
@@ -61,6 +77,8 @@ def test_every_backend_of_the_shipped_configuration_has_an_address_in_compose(
         (("services", "redis", "volumes"), ["./lost:/data"], "mounts ./lost, which does not exist"),
         (("services", "api", "environment", "A_TOKEN"), "${A_TOKEN:-x}", "A_TOKEN is a secret"),
         (("services", "redis", "image"), "redis", "does not match"),
+        (("services", "api", "env_file"), [{"path": "./backends.env"}], "only the router may have the secrets"),
+        (("services", "api", "volumes"), ["redis:/data"], "beacon.toml is not mounted"),
         (("services", "redis", "healthcheck", "interval"), "soon", "does not match"),
     ],
 )
@@ -97,6 +115,19 @@ def _selecting_others(manifest: dict[str, Any]) -> None:
     manifest["spec"]["selector"]["matchLabels"] = {"app.kubernetes.io/name": "other"}
 
 
+def _with_replicas(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["replicas"] = 2
+
+
+def _with_the_secret_of_the_router(manifest: dict[str, Any]) -> None:
+    sources = manifest["spec"]["template"]["spec"]["containers"][0]["envFrom"]
+    sources.append({"secretRef": {"name": "beacon-router"}})
+
+
+def _without_configuration(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["template"]["spec"]["volumes"].pop()
+
+
 def _renamed(manifest: dict[str, Any]) -> None:
     manifest["metadata"]["name"] = "other"
 
@@ -108,6 +139,9 @@ def _renamed(manifest: dict[str, Any]) -> None:
         (_as_root, "Deployment api: its pods may run as root"),
         (_unpinned, "Deployment api: container api: image beacon-runner:latest is not pinned to a version"),
         (_selecting_others, "Deployment api: its selector does not choose its own pods"),
+        (_with_replicas, "HorizontalPodAutoscaler api: its target has a fixed number of replicas"),
+        (_with_the_secret_of_the_router, "StatefulSet router: shares the Secret beacon-router with api"),
+        (_without_configuration, "Deployment api: its pods do not mount the ConfigMap beacon-config"),
         (_renamed, "HorizontalPodAutoscaler api: scales api, which does not exist"),
     ],
 )
