@@ -10,6 +10,8 @@ from beacon_contracts.events import JobEvent
 from beacon_contracts.ids import decode_job_id
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import JobView
+from beacon_contracts.router_status import QueueStatus
+from beacon_runner.ports.router import RouterStatus
 from tests.integration.runner_api.harness import GENERATION, MATRIX, PIPELINE, ApiHarness, Caller
 
 
@@ -255,6 +257,25 @@ async def test_why_reports_executions_at_the_router(api: ApiHarness, anna: Calle
     assert any("cap of group modal" in reason for reason in why["reasons"])
 
 
+def router_with_a_refused_key() -> RouterStatus:
+    counts = dict.fromkeys(("main", "front", "retry", "completed", "failed", "cancelled", "slots", "busy"), 0)
+    backends = [
+        {
+            "name": name,
+            "region": "US",
+            "slots": 1,
+            "busy": 0,
+            "models": models,
+            "breaker": {"state": "open", "cause": "its key is refused"},
+        }
+        for name, models in (("us-1", ["flux"]), ("us-2", ["music"]))
+    ]
+    region = {"region": "US", "concurrency": 1, "healthy": False, "backends": backends, **counts}
+    totals = dict.fromkeys(("global_retry", "backing_off", "waiting", "running", "held_bytes"), 0)
+    queues = QueueStatus.model_validate({"regions": {"US": region}, **totals})
+    return RouterStatus("http://router", 0, queues)
+
+
 async def test_why_reports_retries_and_final_states(api: ApiHarness, anna: Caller) -> None:
     job_id = await anna.submit(GENERATION)
     (claimed,) = await api.claim()
@@ -262,6 +283,9 @@ async def test_why_reports_retries_and_final_states(api: ApiHarness, anna: Calle
     retrying = await anna.get(f"/api/v1/jobs/{job_id}/why")
     assert retrying["status"] == "retrying"
     assert "it broke" in retrying["reasons"][0]
+    api.router.statuses = [router_with_a_refused_key()]
+    reasons = (await anna.get(f"/api/v1/jobs/{job_id}/why"))["reasons"]
+    assert reasons[1:] == ["backend us-1 in US is not available: its key is refused"]
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
     assert "cancelled" in (await anna.get(f"/api/v1/jobs/{job_id}/why"))["summary"]
 

@@ -77,7 +77,11 @@ def test_the_configuration_of_the_manifests_is_valid() -> None:
         (("services", "redis", "volumes"), ["./lost:/data"], "mounts ./lost, which does not exist"),
         (("services", "api", "environment", "A_TOKEN"), "${A_TOKEN:-x}", "A_TOKEN is a secret"),
         (("services", "redis", "image"), "redis", "does not match"),
-        (("services", "api", "env_file"), [{"path": "./backends.env"}], "only the router may have the secrets"),
+        (
+            ("services", "api", "env_file"),
+            [{"path": "./backends.env"}],
+            "only the router may have the secrets",
+        ),
         (("services", "api", "volumes"), ["redis:/data"], "beacon.toml is not mounted"),
         (("services", "redis", "healthcheck", "interval"), "soon", "does not match"),
     ],

@@ -25,6 +25,8 @@ class BackendStatus(ResponseModel):
     group: str | None = None
     slots: int
     busy: int
+    models: list[str] = Field(default_factory=list)
+    """That it serves."""
     loaded_models: list[str] = Field(default_factory=list)
     last_model: str | None = None
     batch: int = 0

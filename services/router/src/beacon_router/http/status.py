@@ -116,6 +116,7 @@ class StatusReader:
             group=backend.group,
             slots=backend.slots,
             busy=backend.busy,
+            models=self._config.backends[backend.name].models,
             loaded_models=list(backend.loaded),
             last_model=backend.last_model,
             batch=backend.batch,

@@ -1,5 +1,6 @@
 """Why a job has not ended yet: one sentence, and the facts behind it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,8 +11,10 @@ from beacon_lifecycle import Clock
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.jobs import JobRecord
+from beacon_runner.domain.plan import first_target
 from beacon_runner.domain.states import LIVE
 from beacon_runner.ports.queue_admin import QueuePlace
+from beacon_runner.ports.router import RouterStatus
 
 MAX_ROUTER_LOOKUPS = 20
 
@@ -36,14 +39,17 @@ class WaitReasonService:
         if job.in_queue:
             return await self._in_lane(job)
         if job.state in LIVE and job.next_attempt_at is not None:
-            return self._deferred(job, job.next_attempt_at)
+            return await self._deferred(job, job.next_attempt_at)
         return _view(job, f"The job does not wait: it is {job.state}.")
 
-    def _deferred(self, job: JobRecord, until: datetime) -> WhyView:
+    async def _deferred(self, job: JobRecord, until: datetime) -> WhyView:
         seconds = max(0.0, (until - self.clock.wall()).total_seconds())
         reasons = []
         if job.head.failure is not None:
             reasons.append(f"Attempt {job.head.attempt - 1} failed: {job.head.failure.message}")
+        reasons += _unavailable(
+            first_target(job.spec, job.head.stage)[0], await self.jobs.positions.router.status()
+        )
         return _view(job, f"The next attempt starts in {seconds:.0f} s.", reasons)
 
     async def _in_lane(self, job: JobRecord) -> WhyView:
@@ -62,6 +68,19 @@ class WaitReasonService:
         reasons = [f"{wait.model} in {wait.region}: {wait.waiting_for or wait.state}" for wait in waits]
         view = _view(job, _router_summary(unfinished, waits), list(dict.fromkeys(reasons)))
         return view.model_copy(update={"executions": waits})
+
+
+def _unavailable(model: str, routers: Sequence[RouterStatus]) -> list[str]:
+    """The backends of the model that take no work, each with its cause."""
+    found = [
+        f"backend {backend.name} in {region.region} is not available: {backend.breaker.cause}"
+        for router in routers
+        if router.queues is not None
+        for region in router.queues.regions.values()
+        for backend in region.backends
+        if model in backend.models and backend.breaker.cause
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _router_summary(unfinished: int, waits: list[ExecutionWait]) -> str:
