@@ -85,7 +85,7 @@ async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
 
 async def test_no_execution_of_a_cancelled_job_is_started(harness: LoopHarness, scene: Stage) -> None:
     """Four run concurrently: a cancelled execution must not start another one."""
-    scene.change_config("job_parallelism = 64 ", "job_parallelism = 4 ")
+    scene.change_config("job_parallelism = 256 ", "job_parallelism = 4 ")
     await scene.worker("worker")
     (job,) = await harness.submit(body=matrix(questions=50))
     await scene.gpu.wait_running(4)

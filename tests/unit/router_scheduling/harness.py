@@ -179,9 +179,10 @@ class SchedulerHarness:
 
     def set_capacity(self, limit: LimitName, held: int) -> None:
         self.scheduler.set_capacity(limit, held)
+        changed = self.checker.state.held[limit] != held
         for state in self._states():
             state.held[limit] = held
-        if self.reference is not None:
+        if self.reference is not None and changed:
             self._freed(limit)
 
     def model_loaded(self, backend: str, model: str) -> None:

@@ -10,6 +10,7 @@ from beacon_router.scheduling import (
     GroupSpec,
     Health,
     Holdup,
+    LimitName,
     ModelSpec,
     Outcome,
     Policy,
@@ -283,3 +284,45 @@ def test_an_arrival_after_a_long_simulation_is_estimated_by_its_own_place() -> N
     assert eta is not None
     assert last is not None
     assert eta.p50_s < last.p50_s / 50
+
+
+def test_a_new_request_for_an_exclusive_model_waits_for_the_load_and_the_run_of_the_first() -> None:
+    scheduler = _scheduler(gpus=4)
+    _submit(scheduler, "r0", "alone", user="anna")
+
+    eta = scheduler.eta_of_new(0.0, "alone", "US", 4)
+
+    assert eta is not None
+    assert eta.p50_s == pytest.approx(12.0)
+
+
+def test_a_new_user_of_a_tier_does_not_wait_for_all_requests_of_another() -> None:
+    scheduler = _scheduler()
+    for number in range(20):
+        _submit(scheduler, f"bulk {number}", user="bulk")
+
+    assert _p50_of_new(scheduler, 0.0) <= 22.0
+
+
+def test_the_next_request_of_a_user_waits_for_the_own_ones() -> None:
+    scheduler = _scheduler()
+    for number in range(9):
+        _submit(scheduler, f"bulk {number}", user="bulk")
+    _submit(scheduler, "alone", "alone", user="bulk")
+
+    (region,) = scheduler.snapshot(0.0).regions
+    forecasts = region.by_user[4]["bulk"]
+
+    assert {model: one.waiting for model, one in forecasts.items()} == {"": 8, "alone": 1}
+    assert forecasts[""].next_s == pytest.approx(92.0, rel=0.15)
+
+
+def test_tokens_that_nothing_requires_are_expected_to_be_free() -> None:
+    """A router requests tokens of shared limits for waiting requests only."""
+    scheduler = Scheduler(Topology((RegionSpec("US"),), _GROUPED, MODELS, (GroupSpec("g", 2),)))
+    scheduler.set_capacity(LimitName("group:g"), 0)
+    assert _p50_of_new(scheduler, 0.0) == 0.0
+
+    _submit(scheduler, "r0")
+
+    assert scheduler.eta_of_new(0.0, "a", "US", 4) is None

@@ -96,7 +96,9 @@ def test_a_simulation_changes_no_field_of_the_live_state(seed: int) -> None:
         if len(harness.waiting) > 5 and simulated < 10:
             before = _fields((state, queues), {})
             for domain in state.domains:
-                simulated += PolicySimulation(now, domain, state.shares, queues.last_seq).dispatches > 0
+                probes = [(model, 0) for model in domain.models]
+                simulation = PolicySimulation(now, domain, state.shares, queues.last_seq, probes=probes)
+                simulated += simulation.dispatches > 0
             assert _fields((state, queues), {}) == before
         return next_decisions(now)
 

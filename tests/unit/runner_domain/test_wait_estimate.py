@@ -6,7 +6,7 @@ import pytest
 
 from beacon_config.queues import LanesConfig, LaneStrategy
 from beacon_contracts.ids import UserId
-from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
+from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus, UserForecast
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.wait_estimate import (
     EstimateTarget,
@@ -28,10 +28,14 @@ def queues(
     return QueueStatus.model_validate(
         {
             "regions": {name: RegionStatus.model_validate({"region": name, **fields}) for name in regions},
-            "waiting_by_user": {"US": {"free": users or {}}},
+            "users": {"US": {"free": {user: {"": own(count)} for user, count in (users or {}).items()}}},
             **totals,
         }
     )
+
+
+def own(waiting: int) -> UserForecast:
+    return UserForecast(waiting=waiting, next_s=20.0, pace_s=5.0)
 
 
 def estimate(status: QueueStatus, here: QueueAhead | None = None, **target: object) -> WaitEstimate | None:
@@ -45,8 +49,17 @@ def test_a_new_user_waits_as_the_router_forecasts() -> None:
 
 
 def test_own_waiting_requests_are_ahead_and_others_by_turns() -> None:
-    """Two own ones, and three turns of the other user: four starts more than for a new user."""
-    assert estimate(queues({"bulk": 500, "anna": 2})) == WaitEstimate(6, 18.0)
+    """Two own ones, and three turns of the other user; the router forecasts the user's next request."""
+    assert estimate(queues({"bulk": 500, "anna": 2})) == WaitEstimate(6, 20.0)
+    assert estimate(queues({"anna": 2}), QueueAhead(own=3)) == WaitEstimate(6, 35.0)
+
+
+def test_requests_for_a_limited_model_wait_for_each_other_only() -> None:
+    status = queues()
+    status.users["US"]["free"]["anna"] = {"": own(2)}
+    assert estimate(status, limited=True) == WaitEstimate(3, 10.0)
+    status.users["US"]["free"]["anna"]["m"] = own(1)
+    assert estimate(status, limited=True) == WaitEstimate(4, 20.0)
 
 
 def test_what_the_runner_holds_counts_like_what_waits_at_the_router() -> None:

@@ -29,7 +29,7 @@ class LimitsConfig(Section):
         default=30.0, description="A client that reads nothing of a response for so long is disconnected"
     )
     job_parallelism: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=64, description="Executions of one job that run at the same time"
+        default=256, description="Executions of one job that run or wait at the routers"
     )
 
 

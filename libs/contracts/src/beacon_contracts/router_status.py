@@ -52,6 +52,14 @@ class ModelForecast(ResponseModel):
     pace_s: float
 
 
+class UserForecast(ResponseModel):
+    """A user's waiting requests, what one more would wait, and the seconds between their starts."""
+
+    waiting: int
+    next_s: float
+    pace_s: float
+
+
 class RegionStatus(ResponseModel):
     """Queue sizes and runs of a region, and the estimated wait of a new request by model."""
 
@@ -93,8 +101,9 @@ class QueueStatus(ResponseModel):
     running: int
     groups: dict[str, LimitStatus] = Field(default_factory=dict)
     model_limits: dict[str, LimitStatus] = Field(default_factory=dict)
-    waiting_by_user: dict[str, dict[Tier, dict[str, int]]] = Field(default_factory=dict)
-    """By region and tier; all under one empty name where the order is arrival."""
+    users: dict[str, dict[Tier, dict[str, dict[str, UserForecast]]]] = Field(default_factory=dict)
+    """Users with waiting requests by region, tier, name and model. Models without limits of their own share
+    the empty name; where the order is arrival, all users do."""
     held_bytes: int
     stopping: bool = False
 

@@ -12,6 +12,7 @@ from beacon_contracts.router_status import (
     RunningInference,
     SchedulerStatus,
     SchedulerView,
+    UserForecast,
 )
 from beacon_router.scheduling import (
     BackendSnapshot,
@@ -45,10 +46,7 @@ class StatusReader:
             running=self._scheduler.running(),
             groups={limit.name: limit for limit in limits if limit.kind == "group"},
             model_limits={limit.name: limit for limit in limits if limit.kind == "model"},
-            waiting_by_user={
-                region.name: {self._tiers[rank]: users for rank, users in enumerate(region.by_user) if users}
-                for region in snapshot.regions
-            },
+            users={region.name: self._users(region) for region in snapshot.regions},
             held_bytes=self._dispatch.store.bytes,
             stopping=self._dispatch.stopping,
         )
@@ -132,6 +130,19 @@ class StatusReader:
             running_s=max(0.0, now - run.started_at),
             warming=run.loading,
         )
+
+    def _users(self, region: RegionSnapshot) -> dict[str, dict[str, dict[str, UserForecast]]]:
+        return {
+            self._tiers[rank]: {
+                user: {
+                    model: UserForecast(waiting=one.waiting, next_s=one.next_s, pace_s=one.pace_s)
+                    for model, one in models.items()
+                }
+                for user, models in users.items()
+            }
+            for rank, users in enumerate(region.by_user)
+            if users
+        }
 
 
 def _limit(limit: LimitSnapshot) -> LimitStatus:

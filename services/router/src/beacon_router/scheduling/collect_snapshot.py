@@ -5,7 +5,6 @@ from collections import Counter
 from beacon_router.scheduling.backend_state import BackendState, RegionState, RunningRequest
 from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Outcome
-from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.forecast.estimator import Estimator
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
@@ -27,10 +26,7 @@ def collect_snapshot(
     waiting = queues.queues()
     return Snapshot(
         global_retry=sum(queue.size for queue in waiting if queue.kind is QueueKind.GLOBAL_RETRY),
-        regions=tuple(
-            _region(now, region, waiting, state.shares[name], estimator)
-            for name, region in state.regions.items()
-        ),
+        regions=tuple(_region(now, region, waiting, estimator) for region in state.regions.values()),
         limits=tuple(
             LimitSnapshot(limit.name, limit.cap, limit.held, limit.used) for limit in state.limits.values()
         ),
@@ -41,7 +37,6 @@ def _region(
     now: float,
     region: RegionState,
     waiting: list[RequestQueue],
-    shares: tuple[FairShares, ...],
     estimator: Estimator,
 ) -> RegionSnapshot:
     queues = [
@@ -74,7 +69,7 @@ def _region(
         forecasts={
             model: forecast for model in models if (forecast := estimator.forecast(now, model, region.name))
         },
-        by_user=tuple(dict(one.waiting.most_common(MAX_USERS)) for one in shares),
+        by_user=tuple(estimator.of_users(now, region.name, MAX_USERS)),
         backends=tuple(_backend(backend) for backend in backends),
     )
 

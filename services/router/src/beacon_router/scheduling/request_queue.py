@@ -135,6 +135,9 @@ class RequestQueue:
         for fifo in self._fifos.values():
             yield from fifo
 
+    def waiting_of(self, user: str) -> int:
+        return len(self._fifo(user))
+
     def ahead(self, queued: QueuedRequest, user: str | None = None) -> int:
         """How many arrived before this request, of all users or of one."""
         if user is None:

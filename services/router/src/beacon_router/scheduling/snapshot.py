@@ -42,6 +42,15 @@ class ForecastSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class UserForecastSnapshot:
+    waiting: int
+    next_s: float
+    """What one more request would wait."""
+    pace_s: float
+    """Between two starts of the user's requests."""
+
+
+@dataclass(frozen=True, slots=True)
 class RegionSnapshot:
     name: str
     concurrency: int
@@ -60,8 +69,8 @@ class RegionSnapshot:
     """Of a new request of the lowest tier, per model that a backend of the region can run now."""
     forecasts: dict[str, ForecastSnapshot]
     """Per model that a backend of the region can run now."""
-    by_user: tuple[dict[str, int], ...]
-    """By rank, waiting in the main queue."""
+    by_user: tuple[dict[str, dict[str, UserForecastSnapshot]], ...]
+    """By rank, user and model the waiting requests in the main queue; models without limits share a name."""
     backends: tuple[BackendSnapshot, ...]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-from beacon_contracts.router_status import QueueStatus
+from beacon_contracts.router_status import QueueStatus, UserForecast
 from beacon_contracts.tiers import Tier
 
 
@@ -33,6 +33,12 @@ class EstimateTarget(NamedTuple):
     user: str
     movable: bool = True
     exclusive: bool = False
+    limited: bool = False
+    """The model has a limit of its own, exclusive ones included."""
+
+    @property
+    def tier(self) -> Tier:
+        return self.tiers[-1]
 
 
 def jobs_ahead(front: int, pending: Mapping[str, int], lane: str) -> QueueAhead:
@@ -54,7 +60,7 @@ def sooner(one: WaitEstimate | None, other: WaitEstimate | None) -> WaitEstimate
 
 
 class RouterForecast:
-    """The forecast of one router: the wait of a new user, and its pace for each further request ahead."""
+    """The forecast of one router: what a new user and the next request of another one wait, and the pace."""
 
     def __init__(self, queues: QueueStatus) -> None:
         self._queues = queues
@@ -74,22 +80,35 @@ class RouterForecast:
     def _in_region(self, name: str, target: EstimateTarget, here: QueueAhead) -> WaitEstimate:
         region = self._queues.regions[name]
         forecast = region.forecast[target.model]
-        if target.exclusive:  # competes only with itself
-            ahead_of_new = region.by_model.get(target.model, 0)
-            ahead = ahead_of_new + here.own + here.others
+        own = self._own(name, target)
+        ahead = self._ahead(name, target, here)
+        if own is None:
+            more = ahead - self._ahead(name, target, QueueAhead())
+            wait_s = forecast.wait_s.get(target.tier, 0.0) + forecast.pace_s * more
         else:
-            *above, tier = target.tiers
-            users = self._waiting_users(name, tier)
-            higher = sum(region.by_tier.get(tier, 0) for tier in above)
-            own = here.own + users.of(target.user)
-            ahead_of_new = higher + users.others_before(target.user, 0)
-            ahead = higher + own + users.others_before(target.user, own) + here.others
-        wait_s = forecast.wait_s.get(target.tiers[-1], 0.0) + forecast.pace_s * (ahead - ahead_of_new)
+            wait_s = own.next_s + own.pace_s * here.own + forecast.pace_s * here.others
         return WaitEstimate(ahead + 1, round(wait_s, 2))
+
+    def _own(self, region: str, target: EstimateTarget) -> UserForecast | None:
+        """Of the user's requests that wait there and compete with it."""
+        users = self._queues.users.get(region, {}).get(target.tier, {})
+        models = users.get(target.user) or users.get("") or {}
+        return models.get(target.model if target.limited else "")
+
+    def _ahead(self, name: str, target: EstimateTarget, here: QueueAhead) -> int:
+        region = self._queues.regions[name]
+        if target.exclusive:  # competes only with itself
+            return region.by_model.get(target.model, 0) + here.own + here.others
+        *above, tier = target.tiers
+        users = self._waiting_users(name, tier)
+        higher = sum(region.by_tier.get(tier, 0) for tier in above)
+        own = here.own + users.of(target.user)
+        return higher + own + users.others_before(target.user, own) + here.others
 
     def _waiting_users(self, region: str, tier: Tier) -> "_WaitingUsers":
         if (region, tier) not in self._users:
-            waiting = self._queues.waiting_by_user.get(region, {}).get(tier, {})
+            users = self._queues.users.get(region, {}).get(tier, {})
+            waiting = {name: sum(one.waiting for one in models.values()) for name, models in users.items()}
             self._users[region, tier] = _WaitingUsers(waiting)
         return self._users[region, tier]
 

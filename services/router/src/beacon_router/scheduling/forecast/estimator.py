@@ -1,15 +1,18 @@
 """Position and expected wait of requests: by a simulation of the policy, kept while little has changed."""
 
+from collections import Counter, defaultdict
+
 from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Eta, Health, RequestId
 from beacon_router.scheduling.domains import CompetitionDomain
+from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.forecast.calibration import Calibration
 from beacon_router.scheduling.forecast.positions import is_exclusive, requests_ahead
 from beacon_router.scheduling.forecast.simulation import PolicySimulation
 from beacon_router.scheduling.queues import RequestQueues
-from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
-from beacon_router.scheduling.snapshot import ForecastSnapshot
+from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
+from beacon_router.scheduling.snapshot import ForecastSnapshot, UserForecastSnapshot
 
 _FRESH_S, _FRESH_SHARE = 0.05, 0.02
 """A simulation is valid for so long, and for such a share of the time and dispatches that it covers."""
@@ -18,7 +21,7 @@ _LONG = 50
 
 
 class Estimator:
-    __slots__ = ("_calibration", "_queues", "_simulations", "_state", "tiers")
+    __slots__ = ("_calibration", "_probings", "_queues", "_simulations", "_state", "tiers")
 
     def __init__(self, state: ClusterState, queues: RequestQueues, calibration: Calibration) -> None:
         self.tiers = len(state.policy.tiers)
@@ -26,6 +29,7 @@ class Estimator:
         self._queues = queues
         self._calibration = calibration
         self._simulations: dict[CompetitionDomain, PolicySimulation] = {}
+        self._probings: dict[CompetitionDomain, PolicySimulation] = {}
 
     def of_waiting(self, now: float, queued: QueuedRequest) -> Eta | None:
         """None when nothing that could start it can run."""
@@ -45,12 +49,10 @@ class Estimator:
         sets = self._state.sets(region, model)
         if not any(can_run(each, model) for each in sets):
             return None
-        simulation = self._simulation(now, sets[0].domain)
-        starts_at = simulation.clear_at[rank]
+        simulation = self._probing(now, sets[0].domain)
+        starts_at = simulation.probed.get((model, rank))
         if starts_at is None:
             starts_at = simulation.later(self._waiting_up_to(sets[0].domain, rank))
-        if model in sets[0].region.model_limits:
-            starts_at = max(starts_at, self._limit_free_at(now, sets, model))
         return self._eta(QueueKind.MAIN, rank, max(0.0, starts_at - now))
 
     def forecast(self, now: float, model: str, region: str) -> ForecastSnapshot | None:
@@ -58,6 +60,36 @@ class Estimator:
         waits = [self.of_new(now, model, region, rank) for rank in range(self.tiers)]
         known = tuple(eta.p50_s for eta in waits if eta is not None)
         return ForecastSnapshot(known, self._pace_s(now, model, region)) if len(known) == self.tiers else None
+
+    def of_users(
+        self, now: float, region: str, limit: int
+    ) -> list[dict[str, dict[str, UserForecastSnapshot]]]:
+        """By rank, user and model what the next request of a user with waiting ones would wait, for at most
+        so many users. Models without a limit of their own share the empty name."""
+        starts: dict[tuple[FairShares, str, str], list[float]] = defaultdict(list)
+        pace_s = 0.0
+        for domain in {each.domain for each in self._state.regions[region].sets}:
+            simulation = self._simulation(now, domain)
+            for request, starts_at in simulation.starts.items():
+                queued = self._queues.waiting.get(request)
+                if queued is not None and queued.queue.kind is QueueKind.MAIN:
+                    shares = queued.queue.shares
+                    key = (shares, shares.user_of(queued.request), _limited(queued.queue))
+                    starts[key].append(max(0.0, starts_at - now))
+            pace_s = max(pace_s, (simulation.ended_at - simulation.made_at) / max(1, len(simulation.starts)))
+        found = []
+        for shares in self._state.shares[region]:
+            users: dict[str, dict[str, UserForecastSnapshot]] = {}
+            for user, _ in shares.waiting.most_common(limit):
+                counts = Counter[str]()
+                for queue in shares.queues_of(user):
+                    counts[_limited(queue)] += queue.waiting_of(user)
+                users[user] = {
+                    model: _next(waiting, starts[shares, user, model], pace_s * len(shares.waiting))
+                    for model, waiting in counts.items()
+                }
+            found.append(users)
+        return found
 
     def _pace_s(self, now: float, model: str, region: str) -> float:
         """As simulated, or of the slots or tokens that the model can use."""
@@ -82,6 +114,7 @@ class Estimator:
     def forget(self) -> None:
         """Backends or capacities changed."""
         self._simulations.clear()
+        self._probings.clear()
 
     def _waiting_before(self, starts: dict[RequestId, float], queued: QueuedRequest) -> int:
         """An exclusive model waits for its own runs: other models do not count."""
@@ -107,17 +140,6 @@ class Estimator:
     def _waiting_up_to(self, domain: CompetitionDomain, rank: int) -> int:
         return sum(queue.size for queue in domain.queues() if queue.rank <= rank)
 
-    @staticmethod
-    def _limit_free_at(now: float, sets: list[BackendSet], model: str) -> float:
-        """When all waiting runs of an exclusive or limited model are over."""
-        limit = min(sets[0].region.model_limits[model], key=lambda each: each.held)
-        parallel = max(1, limit.held)
-        run_s = sets[0].backends[0].runs_s.of(model)
-        waiting = sum(queue.size for queue in sets[0].by_model[model])
-        if limit.used + waiting < parallel:
-            return now
-        return now + (limit.used + waiting) / parallel * run_s
-
     def _simulation(self, now: float, domain: CompetitionDomain, last_seq: int = 0) -> PolicySimulation:
         """The kept one while it is fresh enough for a request of this number, else a new one."""
         kept = self._simulations.get(domain)
@@ -126,15 +148,36 @@ class Estimator:
             self._simulations[domain] = kept
         return kept
 
+    def _probing(self, now: float, domain: CompetitionDomain) -> PolicySimulation:
+        """The same with a request of a new user for each model and tier."""
+        kept = self._probings.get(domain)
+        if kept is None or not _fresh(now, domain.changes - kept.changes, kept, 0):
+            probes = [(model, rank) for rank in range(self.tiers) for model in sorted(domain.models)]
+            kept = PolicySimulation(now, domain, self._state.shares, self._queues.last_seq, probes=probes)
+            self._probings[domain] = kept
+        return kept
+
 
 def can_run(backend_set: BackendSet, model: str) -> bool:
-    """A healthy backend of this set could run the model, with the tokens that this router holds."""
-    limits = backend_set.region.model_limits.get(model, ())
+    """A healthy backend of this set could run the model, with the tokens that this router holds. Tokens for
+    which it has no work are not requested, and expected to be free."""
+    needed = backend_set.region.model_limits.get(model, ()) if backend_set.by_model[model] else ()
     return any(
-        all(limit.held > 0 for limit in (*backend.limits, *limits))
+        all(limit.held > 0 for limit in (*backend.limits, *needed)) or not backend_set.queues
         for backend in backend_set.backends
         if backend.health is not Health.OPEN
     )
+
+
+def _limited(queue: RequestQueue) -> str:
+    """The model of the queue, if it has limits of its own."""
+    return queue.model if any(queue.model in each.region.model_limits for each in queue.sets) else ""
+
+
+def _next(waiting: int, starts_s: list[float], unknown_s: float) -> UserForecastSnapshot:
+    """After the waiting requests of a user, of which these start in a simulation."""
+    pace_s = starts_s[-1] / len(starts_s) if starts_s else unknown_s
+    return UserForecastSnapshot(waiting, pace_s * (waiting + 1), pace_s)
 
 
 def _fresh(now: float, changes: int, kept: PolicySimulation, last_seq: int) -> bool:

@@ -51,6 +51,15 @@ class ForkedDomain:
                     backend_set.activate(copy)
         return copy
 
+    def new_queue(self, model: str, rank: int) -> RequestQueue:
+        """An empty one, of pinned requests, for which a token of the limits of its model is expected."""
+        for limit in self.region.model_limits.get(model, ()):
+            limit.held = max(1, limit.held)
+        shares = self.shares_of(self.region.name, rank)
+        queue = RequestQueue(QueueKind.MAIN, self.region.name, model, rank, pinned=True, shares=shares)
+        queue.sets = tuple(each for each in self.sets if model in each.models)
+        return queue
+
     def shares_of(self, region: str, rank: int) -> FairShares:
         if region not in self._shares:
             self._shares[region] = tuple(live.fork(self._queues) for live in self._live_shares[region])

@@ -1,19 +1,18 @@
 """What the policy would start, if runs took their expected time and the last arrivals came again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 
 from beacon_router.scheduling import transitions
 from beacon_router.scheduling.backend_state import RunningRequest
-from beacon_router.scheduling.decisions import Health, RequestId
+from beacon_router.scheduling.decisions import Health, Request, RequestId
 from beacon_router.scheduling.domains import Arrival, CompetitionDomain
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.forecast.fork import ForkedDomain
 from beacon_router.scheduling.policy import Choice, choose_among
-from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
-from beacon_router.scheduling.topology import Fairness
+from beacon_router.scheduling.request_queue import QueuedRequest
 
 MAX_DISPATCHES = 200
 """A simulation ends after so many; later starts are expected at the same pace."""
@@ -23,7 +22,9 @@ _GROUP = 16
 _MIN_ARRIVALS = 8
 """Fewer past arrivals say nothing of the next ones."""
 _SIMULATED_SEQ = 1 << 60
-"""Simulated arrivals are numbered from here on."""
+"""Simulated arrivals are numbered from here on, and probes below."""
+NewRequest = tuple[str, int]
+"""Model and rank of a request that is imagined to arrive now."""
 _Event = RunningRequest | Arrival | None
 
 
@@ -36,7 +37,10 @@ class PolicySimulation:
         domain: CompetitionDomain,
         shares: Mapping[str, tuple[FairShares, ...]],
         last_seq: int,
+        *,
+        probes: Sequence[NewRequest] = (),
     ) -> None:
+        """`probes` are requests of new users: their starts are recorded, and take no slot."""
         self.made_at = now
         self.ended_at = now
         self.last_seq = last_seq
@@ -45,10 +49,10 @@ class PolicySimulation:
         self.starts: dict[RequestId, float] = {}
         """The moments at which waiting requests start, in this order."""
         self.dispatches = 0
-        ranks = range(len(domain.sets[0].policy.tiers)) if domain.sets else range(0)
-        self.clear_at: list[float | None] = [None for _ in ranks]
-        """Per tier, when a request of a user who has none would start."""
+        self.probed: dict[NewRequest, float] = {}
+        """The moments at which probes would start."""
         self._fork = ForkedDomain(domain, shares)
+        self._probes = {self._probe(now, place, probe): probe for place, probe in enumerate(probes, 1)}
         self._events: list[tuple[float, int, _Event]] = []
         self._pushed = 0
         self._waiting = sum(queue.size for queue in domain.queues())
@@ -84,34 +88,20 @@ class PolicySimulation:
         self.ended_at = now
 
     def _goes_on(self) -> bool:
-        """Until all that wait have started and a new request of any tier would."""
-        return (self._waiting > 0 or None in self.clear_at) and self.dispatches < MAX_DISPATCHES
+        """Until all that wait have started, probes included."""
+        return (self._waiting > 0 or len(self._probes) > 0) and self.dispatches < MAX_DISPATCHES
 
     def _dispatch(self, now: float) -> None:
-        while self.dispatches < MAX_DISPATCHES and (choice := self._choose(now)) is not None:
-            self._start(now, choice)
+        while self.dispatches < MAX_DISPATCHES and (choice := choose_among(self._fork.sets, now)) is not None:
+            probe = self._probes.pop(choice.queued.request.id, None)
+            if probe is None:
+                self._start(now, choice)
+            else:
+                self.probed[probe] = now
+                choice.queue.remove(choice.queued)
         wake_at = min((each.wake_at for each in self._fork.sets), default=inf)
         if wake_at < inf:
             self._push(wake_at, None)
-
-    def _choose(self, now: float) -> Choice | None:
-        choice = choose_among(self._fork.sets, now)
-        if choice is not None:
-            self._note_clear(now, choice)
-        elif any(each.usable() for each in self._fork.sets):
-            self._clear(now, len(self.clear_at))
-        return choice
-
-    def _note_clear(self, now: float, choice: Choice) -> None:
-        """A request of a higher tier, or of a new user of this tier, would have started instead."""
-        if choice.queue.kind is QueueKind.MAIN and not choice.jumps:
-            fair = choice.backend.backend_set.policy.fairness is Fairness.FAIR
-            self._clear(now, choice.queue.rank + fair)
-
-    def _clear(self, now: float, ranks: int) -> None:
-        for rank in range(ranks):
-            if self.clear_at[rank] is None:
-                self.clear_at[rank] = now
 
     def _start(self, now: float, choice: Choice) -> None:
         self.dispatches += 1
@@ -122,6 +112,14 @@ class PolicySimulation:
             self.starts[request.id] = now
             self._waiting -= 1
         self._push(run.ends, run)
+
+    def _probe(self, now: float, place: int, probe: NewRequest) -> RequestId:
+        model, rank = probe
+        name = f"probe {place}"
+        queue = self._fork.new_queue(model, rank)
+        request = Request(RequestId(name), model, queue.region, rank, user=name)
+        queue.push(QueuedRequest(request, _SIMULATED_SEQ - MAX_DISPATCHES + place, now, queue))
+        return request.id
 
     def _arrive(self, now: float, arrival: Arrival) -> None:
         _, request, live = arrival

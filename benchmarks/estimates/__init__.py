@@ -1,0 +1,1 @@
+"""The waits that the API reports, compared with the actual ones."""
