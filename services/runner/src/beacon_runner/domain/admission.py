@@ -74,8 +74,9 @@ class Admission:
         if duration_s is not None:
             given["duration"] = duration_s
         problems += model_problems(self._config, tier, model, "model")
-        found = durations({"duration": duration_s, "params": job.params})
-        problems += duration_problems(self._config, tier, [model], found)
+        if duration_s is not None or job.params:
+            found = durations({"duration": duration_s, "params": job.params})
+            problems += duration_problems(self._config, tier, [model], found)
         if region is None or problems:
             raise InvalidFieldsError(problems)
         if job.loop:

@@ -45,7 +45,7 @@ class PostgresClaims:
         generations = {message.job: message.generation for message in messages if message.generation != 1}
         values = ids([message.job for message in messages]), _by_job(generations), _by_job(lanes), worker
         try:
-            rows = await retried(lambda: self._database.fetch(_SQL["claim"], *values))
+            rows = await retried(self._database.fetch, _SQL["claim"], *values)
         except BaseException:
             self._unanswered += messages
             raise
@@ -65,7 +65,7 @@ class PostgresClaims:
             if report.claimed.front and isinstance(report.verdict, Dead)
         ]
         if not retries and not refunds:
-            rows = await retried(lambda: self._database.fetch(_RESULTS["record"], *values))
+            rows = await retried(self._database.fetch, _RESULTS["record"], *values)
             return frozenset(row["id"] for row in rows)
 
         async def with_consequences() -> frozenset[JobId]:

@@ -159,15 +159,15 @@ class Database:
             return await connection.execute(statement, *values)
 
 
-async def retried(transaction: Callable[[], Awaitable[T]]) -> T:
+async def retried(transaction: Callable[..., Awaitable[T]], *values: Any) -> T:
     """The result of the first try that met no deadlock. The server has waited already, so this does not."""
     for _ in range(TRIES - 1):
         try:
-            return await transaction()
+            return await transaction(*values)
         except CONFLICTS:
             continue
     try:
-        return await transaction()
+        return await transaction(*values)
     except CONFLICTS as error:
         raise StoreUnavailableError(f"lost to other transactions {TRIES} times: {error}") from error
 

@@ -119,7 +119,7 @@ def _execution_row(job: ClaimedJob, run: ExecutionReport) -> dict[str, Any]:
         "region": planned.region,
         "actual_region": run.actual_region,
         "backend": run.backend,
-        "failure": _document(run.failure),
+        "failure": run.failure and _document(run.failure),
         "started_at": run.started_at,
         "finished_at": run.finished_at,
     }
@@ -135,5 +135,5 @@ def _event(draft: EventDraft) -> dict[str, Any]:
     return document
 
 
-def _document(failure: Failure | None) -> Any:
-    return None if failure is None else failure.model_dump(mode="json", exclude_none=True)
+def _document(failure: Failure) -> dict[str, Any]:
+    return failure.model_dump(mode="json", exclude_none=True)
