@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from yarl import URL
 
 from beacon_contracts.failures import FailureStage
 from beacon_router.backends import BackendClient, BackendError, BackendTransport
@@ -330,6 +331,59 @@ async def test_a_connect_timeout_is_an_unreachable_backend() -> None:
 
     error = failed.value
     assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)
+
+
+async def test_a_backend_is_called_through_its_proxy(client: BackendClient) -> None:
+    seen: list[str] = []
+
+    async def proxy(connection: Connection) -> None:
+        while line := await connection.request():
+            seen.append(line)
+            await connection.send(OK)
+
+    async with server_that(proxy) as server:
+        transport = BackendTransport(proxy=URL(server.url))
+        backend = backend_at("modal", "http://gpu.invalid", client, transport=transport)
+        assert (await backend.run(CALL)).output == b'"yes"'
+    assert seen == ["post http://gpu.invalid/modal http/1.1"]
+
+
+async def test_a_proxy_that_refuses_is_the_backends_fault(client: BackendClient) -> None:
+    refused = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 6\r\n\r\nsecret"
+    for scheme in ("http", "https"):
+        async with server_that(says(refused)) as server:
+            transport = BackendTransport(proxy=URL(server.url))
+            backend = backend_at("modal", f"{scheme}://gpu.invalid", client, transport=transport)
+            with pytest.raises(BackendError) as failed:
+                await backend.run(CALL)
+        assert failed.value.fault is not None
+        assert "its proxy does not accept" in failed.value.message
+        assert "secret" not in failed.value.message
+
+
+async def test_a_run_ends_after_the_longest_time_of_its_backend(client: BackendClient) -> None:
+    async def silent(connection: Connection) -> None:
+        await connection.reader.read()
+
+    async with server_that(silent) as server:
+        with pytest.raises(BackendError) as failed:
+            await backend_at("modal", server.url, client, run_timeout_s=0.1).run(CALL)
+    assert (failed.value.code, failed.value.retryable) == ("run_timeout", True)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_on_the_same_origin_repeats_the_post(status: int, client: BackendClient) -> None:
+    seen: list[str] = []
+
+    async def handler(connection: Connection) -> None:
+        while line := await connection.request():
+            seen.append(line)
+            moved = f"HTTP/1.1 {status} Moved\r\nlocation: /there\r\ncontent-length: 0\r\n\r\n"
+            await connection.send(moved.encode() if len(seen) == 1 else OK)
+
+    async with server_that(handler) as server:
+        assert await output_of(server, client) == "yes"
+    assert seen == ["post /modal http/1.1", "post /there http/1.1"]
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with openssl")

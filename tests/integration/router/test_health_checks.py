@@ -8,7 +8,7 @@ import pytest
 from yarl import URL
 
 from beacon_lifecycle import ManualClock
-from beacon_router.backends import BackendClient
+from beacon_router.backends import BackendClient, BackendFault
 from beacon_router.service.health import HealthChecks, RecheckTimer
 from beacon_router.service.timers import Timers
 from tests.integration.router.raw_server import Connection, Handler, server_that
@@ -95,3 +95,12 @@ async def test_a_refused_connection_counts_as_down_at_once(
     await checks.run_once()
 
     assert reports == [False]
+
+
+async def test_a_fault_is_reported_with_its_cause_at_once(client: BackendClient) -> None:
+    causes: list[BackendFault | None] = []
+    urls = {"us": URL("http://gpu.invalid/healthz")}
+    checks = HealthChecks(urls, client, report=lambda _, cause: causes.append(cause), recheck=lambda: None)
+    await checks.run_once()
+
+    assert causes == [BackendFault("dns_failed", "its host name gpu.invalid cannot be resolved")]
