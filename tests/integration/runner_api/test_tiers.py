@@ -37,3 +37,7 @@ async def test_a_user_of_a_removed_tier_has_the_limits_of_the_lowest(
         assert job["priority"] == JobClass.LOW
         assert (await ann.get("/api/v1/me"))["limits"]["pending_jobs"]["left"] == 0
         assert (await ann.http.post("/api/v1/jobs", json=GENERATION)).status_code == 429
+        await ann.post(f"/api/v1/jobs/{job['job_id']}/cancel")
+        stream = {"accept": "text/event-stream"}
+        events = await ann.http.get(f"/api/v1/jobs/{job['job_id']}/events", headers=stream)
+        assert events.status_code == 200

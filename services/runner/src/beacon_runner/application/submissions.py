@@ -75,11 +75,7 @@ class SubmissionService:
 
     def _admit(self, principal: Principal, submissions: Sequence[Submission], *, batch: bool) -> list[NewJob]:
         """All jobs in normal form, or an error that names what is wrong with each."""
-        tier, count, allowed = (
-            self._config.known_tier(principal.tier),
-            len(submissions),
-            self._config.limits.batch_jobs,
-        )
+        tier, count, allowed = principal.tier, len(submissions), self._config.limits.batch_jobs
         if count > allowed:
             message = f"a batch may have {allowed} jobs, this one has {count}"
             raise InvalidFieldsError.of("jobs", message, "too_many")

@@ -1,6 +1,7 @@
 """API keys: read from the request, looked up by their hash, cached for a few seconds."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from cachetools import TLRUCache, TTLCache
 from fastapi.routing import APIRoute
@@ -31,8 +32,15 @@ class ApiKeyCache:
     Keys that were valid in the last hour are exempt: other clients may share the address behind a proxy.
     """
 
-    def __init__(self, find: Callable[[bytes], Awaitable[Principal | None]], clock: Clock) -> None:
+    def __init__(
+        self,
+        find: Callable[[bytes], Awaitable[Principal | None]],
+        clock: Clock,
+        known_tier: Callable[[str], str],
+    ) -> None:
+        """`known_tier`: the tier that applies to users whose own was removed from the configuration."""
         self._find = find
+        self._known_tier = known_tier
         self._principals: TLRUCache[bytes, Principal | None] = TLRUCache(
             MAX_CACHED_KEYS,
             ttu=lambda _, principal, now: now + (UNKNOWN_KEY_TTL_S if principal is None else KEY_TTL_S),
@@ -60,9 +68,11 @@ class ApiKeyCache:
         try:
             principal = self._principals[key_hash]
         except KeyError:
-            principal = self._principals[key_hash] = await self._find(key_hash)
+            principal = await self._find(key_hash)
             if principal is not None:
+                principal = replace(principal, tier=self._known_tier(principal.tier))
                 self._seen[key_hash] = True
+            self._principals[key_hash] = principal
         if principal is None:
             raise UnknownKeyError
         if needed not in principal.scopes:

@@ -103,7 +103,7 @@ class ApiParts:
         max_cancels = max_router_cancels(config)
         commands = PostgresJobCommands(database, max_router_cancels=max_cancels)
         cancels = CancelNotifier(PostgresCancels(database, max_executions=max_cancels), router)
-        keys = ApiKeyCache(users.principal, clock)
+        keys = ApiKeyCache(users.principal, clock, config.known_tier)
         rules = CommandRules(
             RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s)),
             front_class(config),
