@@ -1,5 +1,7 @@
 """How much of each shared limit a router requests."""
 
+from dataclasses import replace
+
 from beacon_router.scheduling import (
     BackendSpec,
     LimitName,
@@ -35,6 +37,18 @@ def test_other_models_request_slots_while_one_has_no_token() -> None:
     submit(scheduler, "flux", "flux", "llama")
 
     assert wanted(scheduler) == {EXCLUSIVE: 1, SLOTS: 1}
+
+
+def test_the_token_of_a_model_is_requested_while_all_slots_are_busy() -> None:
+    """Otherwise its requests are passed over whenever a slot becomes free."""
+    scheduler = Scheduler(replace(TOPOLOGY, regions=(RegionSpec("US"),)))
+    scheduler.set_capacity(EXCLUSIVE, 0)
+    for number in range(8):
+        scheduler.submit(0.0, Request(RequestId(f"busy {number}"), "llama", "US", rank=1))
+    assert len(scheduler.next(0.0)) == 4
+    submit(scheduler, "flux")
+
+    assert wanted(scheduler)[EXCLUSIVE] == 1
 
 
 def router_without_tokens() -> Scheduler:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from beacon_router.scheduling.backend_state import RegionState
+from beacon_router.scheduling.decisions import Health
 from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import RequestQueue
@@ -22,16 +23,18 @@ def demand(limits: Iterable[Limit], queues: RequestQueues) -> dict[LimitName, in
 
 def _startable(limit: Limit, queues: RequestQueues) -> int:
     """Waiting requests that could start under the limit if it had tokens enough."""
+    if limit.model is not None:
+        # Also while all slots are busy: a request without its token is passed over when one becomes free.
+        alive = sum(backend.slots for backend in limit.backends if backend.health is not Health.OPEN)
+        return min(max(0, alive - limit.used), queues.waiting_for(limit.model))
     slots = 0
     for backend in limit.backends:
         if backend in backend.backend_set.free:
             tokens = backend.slot_tokens
-            if tokens is None or tokens is limit or limit.model is not None:
+            if tokens is None or tokens is limit:
                 slots += max(0, backend.slots - len(backend.runs))
             else:
                 slots += max(0, tokens.held - len(backend.runs))
-    if limit.model is not None:
-        return min(slots, queues.waiting_for(limit.model))
     sets = {backend.backend_set for backend in limit.backends}
     return min(slots, sum(_open(queue, each.region) for each in sets for queue in each.queues))
 
