@@ -279,6 +279,11 @@ def test_a_lower_tier_cannot_have_a_shorter_bound_than_a_higher_one(copy: Copy) 
             "starvation_weight = 0",
             "tiers.admin.starvation_weight: should be greater",
         ),
+        (
+            "slot_lease_s = 10",
+            "slot_lease_s = 0.001",
+            "router.slot_lease_s: should be greater than or equal to 1",
+        ),
         ('fairness = "fair" ', 'fairness = "lottery" ', "router.fairness: should be 'fair' or 'fifo'"),
     ],
 )

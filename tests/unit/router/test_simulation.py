@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beacon_router.scheduling import BackendSpec, GroupSpec, ModelSpec, Policy, RegionSpec, Topology
+from beacon_router.simulation.__main__ import main
 from beacon_router.simulation.load import Arrival, GeneratedLoad, LoadError, generate, read_load
 from beacon_router.simulation.simulator import LoadSimulation, SimulatedRun
 from beacon_router.simulation.summary import summarise
 
+SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
 TIERS = ("admin", "creator", "premium", "supporter", "free")
 TOPOLOGY = Topology(
     regions=(RegionSpec("US"), RegionSpec("EU")),
@@ -147,3 +149,23 @@ def test_a_file_without_columns_or_rows_is_refused(tmp_path: Path) -> None:
     path.write_text("arrival_s,user,tier,model,run_s\n", encoding="utf-8")
     with pytest.raises(LoadError, match="no requests"):
         read_load(path, TOPOLOGY, TIERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("none.csv", "No such file"), ("bytes.csv", "not a text file")]
+)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    message: str,
+) -> None:
+    (tmp_path / "bytes.csv").write_bytes(b"\x9a\xff")
+    monkeypatch.setattr("sys.argv", ["simulation", str(SHIPPED), "--trace", str(tmp_path / name)])
+
+    assert main() == 2
+
+    error = capsys.readouterr().err
+    assert name in error
+    assert message in error

@@ -64,6 +64,16 @@ def _endless_batch(situation: Situation) -> Choice | None:
     return None if choice is None else choice._replace(jumps=False)
 
 
+def _turns_only(situation: Situation) -> Choice | None:
+    situation.view.batch = situation.view.policy.batch_limit
+    return policy.starvation(situation)
+
+
+def _uncounted_before_turns(situation: Situation) -> Choice | None:
+    choice = policy.starvation(situation)
+    return None if choice is None else choice._replace(jumps=False)
+
+
 def _uncounted_overtakes(situation: Situation) -> Choice | None:
     choice = policy.order(situation)
     return None if choice is None else choice._replace(jumps=False)
@@ -116,6 +126,10 @@ MUTANTS = (
     Mutant("3 no paid front", _bypass_order(0, 1)),
     Mutant("4 no starvation rule", _without(policy.starvation)),
     Mutant("4 higher tiers take no turns", _with(policy.starvation, _starvation_of_starving_tiers_only)),
+    Mutant("4 no loaded models before a turn", _with(policy.starvation, _turns_only)),
+    Mutant(
+        "4 loaded models before a turn without a limit", _with(policy.starvation, _uncounted_before_turns)
+    ),
     Mutant("4 turns are not taken", _setattr(StrideScheduler, "take", lambda self, rank: None)),
     Mutant("4 bypass without a limit", _setattr(transitions, "record", _counts_a_bypass_never)),
     Mutant("5 no affinity", _without(policy.affinity)),

@@ -129,7 +129,7 @@ class RouterConfig(Section):
         default=300.0, description="Longest pause that a backend may ask for with Retry-After"
     )
     health_every_s: PositiveSeconds = Field(default=10.0, description="Interval of the health checks")
-    slot_lease_s: PositiveSeconds = Field(
+    slot_lease_s: Annotated[float, Field(ge=1, le=3_600, allow_inf_nan=False)] = Field(
         default=10.0, description="Until the limits of a dead router are available again"
     )
     stop_grace_s: PositiveSeconds = Field(

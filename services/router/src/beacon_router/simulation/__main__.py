@@ -33,8 +33,14 @@ def main() -> int:
                 options.requests, options.load, options.users, options.bursts, options.seed
             )
             arrivals = generate(topology, tiers, settings)
-    except (ConfigError, LoadError, OSError, UnicodeDecodeError) as error:
+    except (ConfigError, LoadError) as error:
         sys.stderr.write(f"{error}\n")
+        return 2
+    except UnicodeDecodeError:
+        sys.stderr.write(f"{options.trace}: not a text file in UTF-8\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"{error.filename}: {error.strerror}\n")
         return 2
     runs = LoadSimulation(topology, policy_of(config)).run(arrivals)
     sys.stdout.write(summarise(topology, runs).model_dump_json())
