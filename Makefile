@@ -27,7 +27,7 @@ ifneq ($(shell test -n "$$HOME" && test -d "$$HOME" && test -w "$$HOME" && echo 
 export HOME := $(CURDIR)/$(VENV)/home
 endif
 
-.PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers llama \
+.PHONY: help setup lock up demo test test-again test-docker check fmt bench bench-peers llama clients \
 	chaos explore metrics reference screenshots clean distclean
 
 help: ## List the targets
@@ -100,6 +100,13 @@ llama: setup ## Install llama.cpp in its own environment, for the tests of the r
 	@test -x .venv-llama/bin/python || $(PY) -m venv .venv-llama
 	@.venv-llama/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: \
 		-r tests/fixtures/llama-requirements.txt
+
+clients: setup ## Install clients of OpenAI's API beside the project, for their tests
+	@test -x .venv-clients/bin/python || $(PY) -m venv .venv-clients
+	@.venv-clients/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: \
+		-r tests/fixtures/clients-requirements.txt
+	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --no-package-lock \
+		--prefix .venv-clients/node openai; else echo "npm is missing: the Node client is not installed"; fi
 
 # The seed is random and printed; BEACON_CHAOS_SEED repeats a run.
 chaos: setup ## Kill parts of the system at random moments, and count what is lost (minutes)

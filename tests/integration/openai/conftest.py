@@ -25,7 +25,7 @@ def config(gpu_process: GpusimProcess) -> str:
             "us-chat": backend("US", gpu_process.url, dialect="openai", models=("chat",), slots=2),
             "eu-1": backend("EU", gpu_process.url, models=("m",), slots=1),
         },
-        models={"m": {"expected_load_s": 0.0, "expected_run_s": 0.05}},
+        models={"m": {"expected_load_s": 0.0, "expected_run_s": 0.05, "kind": "chat"}},
         attempts=1,
     )
 

@@ -33,6 +33,20 @@ async def test_a_job_runs_once_and_leaves_nothing_in_redis(harness: LoopHarness)
     assert (execution["backend"], execution["actual_region"]) == ("us-1", "US")
 
 
+async def test_the_complete_response_is_kept_next_to_the_output(harness: LoopHarness) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "\u0000{}"}}
+    choice = {"finish_reason": "tool_calls", "message": {"content": None, "tool_calls": [call]}}
+    response = {"choices": [choice], "usage": {"total_tokens": 7}}
+    view = completed("").model_copy(update={"response": response})
+    async with harness.worker(ScriptedExecutor(at_once=lambda *_: view)):
+        (job,) = await harness.queued()
+        assert await harness.ended(job) == ["completed"]
+    (row,) = await harness.executions(job)
+    assert (row["output"], row["response"]) == ("", response)
+    (recorded,) = await PostgresJobQueries(harness.database).executions(job)
+    assert recorded.response == response
+
+
 async def test_a_running_execution_is_recorded_before_it_ends(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
     (job,) = await harness.queued()

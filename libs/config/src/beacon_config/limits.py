@@ -33,6 +33,14 @@ class LimitsConfig(Section):
     )
 
 
+class ApiConfig(Section):
+    """The runner's API."""
+
+    cors_origins: list[Annotated[str, Field(pattern=r"^(\*|https?://[^/*\s]+)$")]] = Field(
+        default_factory=list, description="Web pages of these origins may call the API; `*`: all"
+    )
+
+
 class RunnerConfig(Section):
     """Workers and background loops."""
 

@@ -8,15 +8,17 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from beacon_config.features import INPUT, FeatureConfig, template_errors
-from beacon_config.limits import LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
+from beacon_config.limits import ApiConfig, LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
 from beacon_config.queues import DEFAULT_POOLS, LanesConfig, PoolConfig, PromotionConfig
 from beacon_config.skip_prices import DEFAULT_SKIP_PRICES, SkipPrice
 from beacon_config.tiers import DEFAULT_TIERS, TierConfig
 from beacon_config.topology import (
     DEFAULT_REGION,
     BackendConfig,
+    Dialect,
     GroupConfig,
     ModelConfig,
+    ModelKind,
     RegionConfig,
     Section,
     backend_url_variable,
@@ -38,6 +40,7 @@ class BeaconConfig(Section):
         default_factory=DEFAULT_SKIP_PRICES.copy
     )
     limits: LimitsConfig = LimitsConfig()
+    api: ApiConfig = ApiConfig()
     runner: RunnerConfig = RunnerConfig()
     retention: RetentionConfig = RetentionConfig()
     router: RouterConfig = RouterConfig()
@@ -74,6 +77,17 @@ class BeaconConfig(Section):
         names = {"regions": regions, "models": models}
         derived: dict[str, Any] = {key: {name: {} for name in found} for key, found in names.items() if found}
         return derived | data
+
+    @cached_property
+    def chat_models(self) -> list[str]:
+        """The models of the OpenAI-compatible API."""
+        backends = self.backends.values()
+        openai = (each for each in backends if each.dialect is Dialect.OPENAI)
+        served = {name for backend in openai for name in backend.models}
+        default = {name: ModelKind.CHAT if name in served else ModelKind.OTHER for name in self.models}
+        return [
+            name for name, model in self.models.items() if (model.kind or default[name]) is ModelKind.CHAT
+        ]
 
     @model_validator(mode="after")
     def _check_sections(self) -> Self:

@@ -10,6 +10,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, HttpUrl, model_validator
 
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.model import Name
 
 
@@ -172,6 +173,9 @@ class BackendConfig(Section):
     run_timeout_s: PositiveSeconds | None = Field(
         default=None, description="Longest run on this backend; the run timeout of the model applies too"
     )
+    capabilities: list[Capability] | None = Field(
+        default=None, description="Of chat requests; default: all of dialect openai, else none"
+    )
     http: HttpMapping | None = Field(default=None, description="The mapping of the dialect `http`")
 
     @model_validator(mode="after")
@@ -196,6 +200,12 @@ class BackendConfig(Section):
         needed = {key: value.removeprefix(ENV) for key, value in given.items() if value.startswith(ENV)}
         return needed | ({"api_key_env": self.api_key_env} if self.api_key_env else {})
 
+    @property
+    def able(self) -> frozenset[Capability]:
+        if self.capabilities is None:
+            return frozenset(Capability) if self.dialect is Dialect.OPENAI else frozenset()
+        return frozenset(self.capabilities)
+
 
 def backend_url_variable(backend: str) -> str:
     """`us-1` is overridden by BEACON_BACKEND_US_1_URL."""
@@ -212,9 +222,17 @@ def missing_variables(backends: Mapping[str, BackendConfig], environ: Mapping[st
     ]
 
 
+class ModelKind(StrEnum):
+    CHAT = "chat"
+    OTHER = "other"
+
+
 class ModelConfig(Section):
     """What can be requested. Without any, the models are those that the backends serve."""
 
+    kind: ModelKind | None = Field(
+        default=None, description="Default: chat if a backend of dialect openai serves it, else other"
+    )
     expected_load_s: Seconds = Field(default=5.0, description="Time to load it, until it is measured")
     expected_run_s: Seconds = Field(default=5.0, description="Time of a run, until it is measured")
     load_timeout_s: PositiveSeconds | None = Field(default=None, description="Replaces that of [router]")

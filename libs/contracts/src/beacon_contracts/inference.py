@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.failures import Failure
 from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import ShareWeight, Tier
@@ -83,6 +84,9 @@ class InferenceRequest(RequestModel):
         | None
     ) = None
     front: Annotated[bool, Field(strict=True)] = False
+    needs: list[Capability] = Field(
+        default_factory=list, description="It runs only on backends with these capabilities"
+    )
     stream: Annotated[
         bool,
         Field(strict=True, description="With `Accept: text/event-stream`: the backend streams, if it can"),

@@ -149,6 +149,10 @@ class ExecutionView(ResponseModel):
     state: ExecutionState
     attempt: int
     output: Any = None
+    response: dict[str, Any] | None = Field(
+        default=None,
+        description="The complete response of an OpenAI-compatible backend: tool calls, finish reason, usage",
+    )
     failure: Failure | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

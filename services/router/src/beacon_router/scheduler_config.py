@@ -29,6 +29,7 @@ def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
                 slots=backend.slots,
                 loaded_models=backend.loaded_models,
                 group=backend.group,
+                capabilities=backend.able,
                 shared=replicas and backend.slots < _cap_of(config, backend),
             )
             for name, backend in config.backends.items()

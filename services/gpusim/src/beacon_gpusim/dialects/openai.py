@@ -15,6 +15,7 @@ from beacon_gpusim.dialects.parsed_call import (
     request_id_of,
     text_field,
 )
+from beacon_gpusim.dialects.structured import structured_text, tool_call
 
 _ERROR_TYPES = {400: "invalid_request_error", 404: "invalid_request_error", 422: "invalid_request_error"}
 
@@ -29,9 +30,13 @@ class SimulatedOpenAi:
         data = json_object(body)
         model = text_field(data, "model")
         usage = object_field(data, "stream_options").get("include_usage") is True
+        prompt = Prompt(model, self._region, _conversation(data))
+        text = text_output(prompt)
         return ParsedCall(
             request_id=request_id_of({}, request_id),
-            prompt=Prompt(model, self._region, _conversation(data)),
+            prompt=prompt,
+            tool=tool_call(data, text),
+            text=structured_text(data, text),
             tokens=_token_limit(data),
             stream=data.get("stream") is True,
             usage=usage,
@@ -39,7 +44,9 @@ class SimulatedOpenAi:
 
     def response(self, parsed: ParsedCall, call: Call, *, empty: bool) -> bytes:
         words, finish_reason = _words(parsed, empty=empty)
-        message = {"role": "assistant", "content": "".join(words)}
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(words)}
+        if parsed.tool is not None:
+            message = {"role": "assistant", "content": None, "tool_calls": [_tool_call(parsed)]}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
         head = _head(parsed, call, "chat.completion")
         return orjson.dumps({**head, "choices": [choice], "usage": _usage(parsed, words)})
@@ -53,6 +60,8 @@ class SimulatedOpenAi:
         words, finish_reason = _words(parsed, empty=empty)
         head = _head(parsed, call, "chat.completion.chunk")
         yield _event(head, {"role": "assistant", "content": ""}, None)
+        if parsed.tool is not None:
+            yield _event(head, {"tool_calls": [{"index": 0, **_tool_call(parsed)}]}, None)
         for word in words:
             yield _event(head, {"content": word}, None)
         yield _event(head, {}, finish_reason)
@@ -104,11 +113,19 @@ def _words(parsed: ParsedCall, *, empty: bool) -> tuple[list[str], str]:
     """The words of the response (one word is one token) and the finish reason."""
     if empty:
         return [], "stop"
-    first, *rest = text_output(parsed.prompt).split(" ")
+    if parsed.tool is not None:
+        return [], "tool_calls"
+    first, *rest = (parsed.text or "").split(" ")
     words = [first, *(f" {word}" for word in rest)]
     if parsed.tokens is not None and parsed.tokens < len(words):
         return words[: parsed.tokens], "length"
     return words, "stop"
+
+
+def _tool_call(parsed: ParsedCall) -> dict[str, Any]:
+    name, arguments = parsed.tool or ("", "")
+    function = {"name": name, "arguments": arguments}
+    return {"id": f"call_{parsed.request_id}", "type": "function", "function": function}
 
 
 def _usage(parsed: ParsedCall, words: list[str]) -> dict[str, int]:
@@ -126,7 +143,7 @@ def _head(parsed: ParsedCall, call: Call, kind: str) -> dict[str, Any]:
     }
 
 
-def _event(head: dict[str, Any], delta: dict[str, str], finish_reason: str | None) -> bytes:
+def _event(head: dict[str, Any], delta: dict[str, Any], finish_reason: str | None) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
     return _data({**head, "choices": [choice]})
 

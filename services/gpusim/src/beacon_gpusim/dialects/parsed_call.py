@@ -31,6 +31,10 @@ class ParsedCall:
     tokens: int | None = None
     stream: bool = False
     usage: bool = False
+    tool: tuple[str, str] | None = None
+    """The name and the arguments of the tool that is called instead of an answer."""
+    text: str | None = None
+    """The answer, where the request determines it."""
 
 
 class SimulatedDialect(Protocol):

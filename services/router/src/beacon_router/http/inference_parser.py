@@ -49,6 +49,7 @@ class InferenceParser:
             fence=request.fence,
             start_by=None if request.start_by is None else self._monotonic(request.start_by),
             timeout_s=request.timeout_s,
+            needs=frozenset(request.needs),
             sink=StreamSink() if streams and request.stream else None,
             work_size=self._sizes.of(request.model, request.params, request.input),
         )
@@ -58,7 +59,8 @@ class InferenceParser:
 
     def _region(self, request: InferenceRequest) -> str:
         if request.region is None:
-            return self._nearest.shortest_wait(request.model, self._rank(request))
+            needs = frozenset(request.needs)
+            return self._nearest.shortest_wait(request.model, self._rank(request), needs)
         region = self._regions.get(request.region.casefold())
         if region is None:
             known = ", ".join(sorted(set(self._regions.values())))

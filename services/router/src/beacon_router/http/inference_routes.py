@@ -40,7 +40,11 @@ def inference_routes(handler: InferenceHandler, batches: BatchHandler) -> APIRou
         route_class_override=PlainRoute,
         summary="Run one inference and return its result",
         responses={
-            200: {"model": InferenceView, "description": "Ended: completed, failed or cancelled"},
+            200: {
+                "model": InferenceView,
+                "description": "Ended: completed, failed or cancelled; or server-sent events, if asked for",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
             202: {"model": InferenceView, "description": "Not done yet; follow Location"},
             **problems(400, 401, 403, 408, 409, 413, 422, 429, 503, 504),
         },

@@ -1,4 +1,4 @@
-"""Backends of one region that serve the same models, and the queues that they take from."""
+"""Backends of one region with the same models and capabilities, and the queues that they take from."""
 
 from collections.abc import Collection, Sequence
 from math import inf
@@ -25,6 +25,7 @@ class BackendSet:
         "by_model",
         "bypass",
         "bypass_run",
+        "capabilities",
         "changes",
         "domain",
         "durations",
@@ -51,9 +52,12 @@ class BackendSet:
         policy: Policy,
         shares: Sequence[FairShares],
         durations: Durations,
+        *,
+        capabilities: frozenset[str],
     ) -> None:
         self.region = region
         self.models = models
+        self.capabilities = capabilities
         self.policy = policy
         self.shares = shares
         """Of the region, by tier."""
@@ -93,6 +97,9 @@ class BackendSet:
         """By model, until when its requests wait for a warm backend while slots of this set are idle."""
         self.undecided: dict[str, None] = {}
         """The models of the other main queues: whether their requests wait is to be decided."""
+
+    def serves(self, model: str, needs: frozenset[str]) -> bool:
+        return model in self.models and needs <= self.capabilities
 
     def activate(self, queue: RequestQueue) -> None:
         """Requests wait in a queue that this set may take from."""

@@ -225,12 +225,12 @@ class RegionState:
                 if model in backend_set.warm_waits:
                     backend_set.recheck_warm_wait(model)
 
-    def healthy_for(self, model: str) -> bool:
-        """A backend with a closed breaker serves the model here."""
+    def healthy_for(self, model: str, needs: frozenset[str]) -> bool:
+        """A backend with a closed breaker serves the model here and has the capabilities."""
         return any(
             backend.health is Health.CLOSED
             for backend_set in self.sets
-            if model in backend_set.models
+            if backend_set.serves(model, needs)
             for backend in backend_set.backends
         )
 

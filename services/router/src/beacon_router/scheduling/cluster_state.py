@@ -2,6 +2,7 @@
 
 from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import BackendState, RegionState
+from beacon_router.scheduling.decisions import Request
 from beacon_router.scheduling.domains import CompetitionDomain, linked
 from beacon_router.scheduling.durations import Durations
 from beacon_router.scheduling.fair_share import FairShares
@@ -45,9 +46,9 @@ class ClusterState:
     def domain(self, region: str, model: str) -> CompetitionDomain:
         return self._domains.get((region, model)) or self._unserved[region]
 
-    def sets(self, region: str, model: str) -> list[BackendSet]:
-        """The backend sets of a region that serve a model."""
-        return [backend_set for backend_set in self.regions[region].sets if model in backend_set.models]
+    def sets(self, region: str, model: str, needs: frozenset[str] = frozenset()) -> list[BackendSet]:
+        """The backend sets of a region that serve a model and have the capabilities."""
+        return [each for each in self.regions[region].sets if each.serves(model, needs)]
 
     def shares_of(self, kind: QueueKind, region: str, rank: int) -> FairShares:
         """By which a queue orders its users; the order of all but the main queues is arrival."""
@@ -55,29 +56,32 @@ class ClusterState:
 
     def eligible_sets(self, queue: RequestQueue) -> tuple[BackendSet, ...]:
         """The backend sets that may take from a queue, as the breakers are now."""
-        home = self.sets(queue.region, queue.model)
+        home = self.sets(queue.region, queue.model, queue.needs)
         if queue.kind is QueueKind.GLOBAL_RETRY:
             return tuple(home + self._sets_elsewhere(queue))
-        if not queue.pinned and not self.regions[queue.region].healthy_for(queue.model):
+        if not queue.pinned and not self.regions[queue.region].healthy_for(queue.model, queue.needs):
             return tuple(home + self._sets_elsewhere(queue))
         return tuple(home)
 
-    def healthy_outside(self, regions: frozenset[str], model: str) -> bool:
-        """A healthy backend of another region serves the model."""
-        return any(region.healthy_for(model) for name, region in self.regions.items() if name not in regions)
+    def healthy_outside(self, queue: RequestQueue) -> bool:
+        """A healthy backend of a region that the queue does not avoid can serve it."""
+        others = (region for name, region in self.regions.items() if name not in queue.avoided)
+        return any(region.healthy_for(queue.model, queue.needs) for region in others)
 
-    def avoided(self, model: str, failed_in: str, tried: frozenset[str]) -> frozenset[str]:
-        """The regions that a retry avoids: all that it was tried in, if one that serves the model is left."""
+    def avoided(self, request: Request, failed_in: str, tried: frozenset[str]) -> frozenset[str]:
+        """The regions that a retry avoids: all that it was tried in, if one that can serve it is left."""
         left = set(self.regions) - tried - {failed_in}
         return (
             tried | {failed_in}
-            if any(self.sets(region, model) for region in left)
+            if any(self.sets(region, request.model, request.needs) for region in left)
             else frozenset({failed_in})
         )
 
     def _sets_elsewhere(self, queue: RequestQueue) -> list[BackendSet]:
         others = (region for region in self.regions if region != queue.region)
-        return [backend_set for region in others for backend_set in self.sets(region, queue.model)]
+        return [
+            backend_set for region in others for backend_set in self.sets(region, queue.model, queue.needs)
+        ]
 
     def _region(self, spec: RegionSpec) -> RegionState:
         slots = sum(backend.slots for backend in self.topology.backends if backend.region == spec.name)
@@ -92,10 +96,12 @@ class ClusterState:
 
     def _add_backend(self, spec: BackendSpec) -> None:
         region = self.regions[spec.region]
-        backend_set = next((found for found in region.sets if found.models == spec.models), None)
+        kind = (spec.models, spec.capabilities)
+        backend_set = next((each for each in region.sets if (each.models, each.capabilities) == kind), None)
         if backend_set is None:
+            shares = self.shares[region.name]
             backend_set = BackendSet(
-                region, spec.models, self.policy, self.shares[region.name], self.durations
+                region, spec.models, self.policy, shares, self.durations, capabilities=spec.capabilities
             )
             region.sets.append(backend_set)
         limits = tuple(self.limits[name] for name in self.topology.limits_of(spec))

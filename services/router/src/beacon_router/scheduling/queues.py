@@ -7,7 +7,7 @@ from beacon_router.scheduling.decisions import Request, RequestId
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
 
 _SLACK = 64
-QueueKey = tuple[QueueKind, str, str, int, bool, frozenset[str]]
+QueueKey = tuple[QueueKind, str, str, int, bool, frozenset[str], frozenset[str]]
 _NOWHERE: frozenset[str] = frozenset()
 
 
@@ -87,12 +87,12 @@ class RequestQueues:
 
     def _queue(self, kind: QueueKind, region: str, request: Request, avoided: frozenset[str]) -> RequestQueue:
         rank = request.rank if kind is QueueKind.MAIN else 0
-        key = (kind, region, request.model, rank, request.pinned, avoided)
+        key = (kind, region, request.model, rank, request.pinned, avoided, request.needs)
         queue = self._queues.get(key)
         if queue is None:
             shares = self._state.shares_of(kind, region, rank)
             queue = RequestQueue(kind, region, request.model, rank, pinned=request.pinned, shares=shares)
-            queue.avoided = avoided
+            queue.avoided, queue.needs = avoided, request.needs
             queue.domain = self._state.domain(region, request.model)
             self._queues[key] = queue
             self._by_model[request.model].append(queue)
@@ -100,7 +100,7 @@ class RequestQueues:
         return queue
 
     def _attach(self, queue: RequestQueue) -> None:
-        queue.elsewhere = bool(queue.avoided) and self._state.healthy_outside(queue.avoided, queue.model)
+        queue.elsewhere = bool(queue.avoided) and self._state.healthy_outside(queue)
         before, queue.sets = queue.sets, self._state.eligible_sets(queue)
         for backend_set in before:
             if backend_set not in queue.sets:

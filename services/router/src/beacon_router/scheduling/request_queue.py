@@ -54,6 +54,7 @@ class RequestQueue:
         "elsewhere",
         "kind",
         "model",
+        "needs",
         "pinned",
         "rank",
         "region",
@@ -78,6 +79,8 @@ class RequestQueue:
         """Of a global retry: the regions that do not take it at first,"""
         self.elsewhere = False
         """because a healthy backend of another region serves the model."""
+        self.needs: frozenset[str] = frozenset()
+        """The capabilities that its requests need of a backend."""
         self.sets: tuple[BackendSet, ...] = ()
         """The backend sets that may take from it."""
         self.size = 0
@@ -149,6 +152,7 @@ class RequestQueue:
         """An independent copy for a forecast; users are copied when they are first served."""
         copy = RequestQueue(self.kind, self.region, self.model, self.rank, pinned=self.pinned, shares=shares)
         copy.avoided, copy.elsewhere, copy.size = self.avoided, self.elsewhere, self.size
+        copy.needs = self.needs
         copy._source = self._fifos
         return copy
 

@@ -52,7 +52,7 @@ class Scheduler:
         if request.pinned:
             self._accept(now, request, QueueKind.REGION_RETRY, request.region)
         else:
-            avoided = self._state.avoided(request.model, failed_in, tried)
+            avoided = self._state.avoided(request, failed_in, tried)
             self._accept(now, request, QueueKind.GLOBAL_RETRY, failed_in, avoided)
 
     def requeue(self, now: float, request: Request) -> None:
@@ -181,9 +181,11 @@ class Scheduler:
         queued = self._queues.waiting.get(request)
         return None if queued is None else self._estimator.of_waiting(now, queued)
 
-    def eta_of_new(self, now: float, model: str, region: str, rank: int) -> Eta | None:
+    def eta_of_new(
+        self, now: float, model: str, region: str, rank: int, needs: frozenset[str] = frozenset()
+    ) -> Eta | None:
         """The wait of a new request of a user without other requests; None: nothing can run it."""
-        return self._estimator.of_new(now, model, region, rank)
+        return self._estimator.of_new(now, model, region, rank, needs)
 
     def why(self, now: float, request: RequestId) -> Why | None:
         """What it waits for; None when it does not wait."""

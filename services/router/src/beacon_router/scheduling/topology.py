@@ -55,6 +55,7 @@ class BackendSpec:
     loaded_models: int = 1
     group: str | None = None
     shared: bool = False
+    capabilities: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

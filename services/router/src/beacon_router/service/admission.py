@@ -36,6 +36,7 @@ class InferenceAdmission:
         self._breakers = breakers
         self._store = store
         self._waiting = waiting
+        self._capabilities = {backend.name: backend.capabilities for backend in topology.backends}
         self._backends_of: dict[tuple[str, str | None], tuple[str, ...]] = {}
         for backend in topology.backends:
             for model in backend.models:
@@ -46,9 +47,13 @@ class InferenceAdmission:
         """Raises a DispatchError if it cannot be queued now."""
         if spec.start_by is not None and spec.start_by <= now:
             raise StartByPassedError(f"start_by of {spec.id} passed {now - spec.start_by:.1f} s ago")
-        backends = self._backends_of.get((spec.model, spec.region if spec.pinned else None))
-        if backends is None:
-            raise NoBackendError(f"no backend in {spec.region} serves {spec.model}", MAX_RETRY_AFTER_S)
+        backends = self._backends_of.get((spec.model, spec.region if spec.pinned else None), ())
+        if spec.needs:
+            backends = tuple(name for name in backends if spec.needs <= self._capabilities[name])
+        if not backends:
+            reason = f"no backend in {spec.region} serves {spec.model}"
+            needs = f" with {', '.join(sorted(spec.needs))}" if spec.needs else ""
+            raise NoBackendError(reason + needs, MAX_RETRY_AFTER_S)
         if self._breakers.not_closed:
             self._check_breakers(backends)
         if self._waiting() >= self._queue_size:
@@ -66,7 +71,7 @@ class InferenceAdmission:
             )
 
     def _drain_s(self, now: float, spec: InferenceSpec) -> float:
-        eta = self._scheduler.eta_of_new(now, spec.model, spec.region, spec.rank)
+        eta = self._scheduler.eta_of_new(now, spec.model, spec.region, spec.rank, spec.needs)
         return _bounded(math.inf if eta is None else eta.p50_s * DRAIN_SHARE)
 
 

@@ -37,6 +37,7 @@ class InferenceSpec(NamedTuple):
     timeout_s: float | None = None
     sink: StreamSink | None = None
     work_size: float | None = None
+    needs: frozenset[str] = frozenset()
 
 
 class RunRecord(NamedTuple):

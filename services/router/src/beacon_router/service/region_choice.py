@@ -14,14 +14,15 @@ class RegionChoice:
         self._breakers = breakers
         self._clock = clock
 
-    def shortest_wait(self, model: str, rank: int) -> str:
-        """Of the regions that serve the model, of those with a healthy backend if there are any."""
-        serving = [backend for backend in self._backends if model in backend.models]
+    def shortest_wait(self, model: str, rank: int, needs: frozenset[str]) -> str:
+        """Of the regions that can serve it, of those with a healthy backend if there are any."""
+        serving = [each for each in self._backends if model in each.models]
+        serving = [each for each in serving if needs <= each.capabilities] or serving
         up = [backend for backend in serving if self._breakers.health(backend.name) is not Health.OPEN]
         now = self._clock.now()
 
         def wait_s(region: str) -> float:
-            eta = self._scheduler.eta_of_new(now, model, region, rank)
+            eta = self._scheduler.eta_of_new(now, model, region, rank, needs)
             return inf if eta is None else eta.p50_s
 
         return min(dict.fromkeys(backend.region for backend in up or serving), key=wait_s)

@@ -355,6 +355,7 @@ def _request_of(inference: Inference) -> Request:
         size=spec.work_size,
         user=spec.user_id,
         weight=spec.weight,
+        needs=spec.needs,
     )
 
 

@@ -1,54 +1,109 @@
-"""Interactive requests: run at once or queued at a router like jobs, but not stored."""
+"""Interactive requests: limited, queued and run like jobs, but not stored."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from uuid import uuid4
 
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import USER, encode_id
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_runner.domain.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError
+from beacon_runner.domain.limits.request_quota import Admitted, Refused, RequestQuota
+from beacon_runner.domain.limits.tier_rules import request_problems
 from beacon_runner.domain.users import Principal
 from beacon_runner.ports.interactive import InteractiveEvent, InteractivePort
+from beacon_runner.ports.request_limits import RequestLimits
 
 
+class RequestRefusedError(Exception):
+    """The user has reached a limit."""
+
+    def __init__(self, refused: Refused, tier: str) -> None:
+        super().__init__(refused.reached)
+        self.refused = refused
+        self.tier = tier
+
+
+@dataclass(frozen=True, slots=True)
 class InteractiveRun:
-    """One request; `events` ends with a terminal state, and cancels the inference when it is closed."""
+    """`events` ends with a terminal state."""
 
-    def __init__(self, request_id: str, events: AsyncGenerator[InteractiveEvent]) -> None:
-        self.id = request_id
-        self.events = events
+    id: str
+    admission: Admitted
+    events: AsyncGenerator[InteractiveEvent]
 
 
 class InteractiveService:
-    def __init__(self, config: BeaconConfig, router: InteractivePort) -> None:
+    def __init__(self, config: BeaconConfig, router: InteractivePort, limits: RequestLimits) -> None:
+        self._config = config
         self._router = router
-        self._regions: Mapping[str, str] = config.region_names
-        self.models: list[str] = list(config.models)
+        self._limits = limits
+        self._quotas = {tier: RequestQuota.of(settings) for tier, settings in config.tiers.items()}
 
-    def known_model(self, model: str) -> str:
-        if model not in self.models:
+    def models(self, tier: str) -> list[str]:
+        """The chat models that the tier may use."""
+        tier = self._config.known_tier(tier)
+        return [name for name in self._config.chat_models if self._config.tiers[tier].allows(name)]
+
+    def check_model(self, model: str) -> None:
+        if model not in self._config.models:
             message = f"The model {model[:80]!r} does not exist here"
             raise InvalidChatError(MODEL_NOT_FOUND, message, "model")
-        return model
+        if model not in self._config.chat_models:
+            raise InvalidChatError("not_a_chat_model", f"{model} is not a chat model; submit a job", "model")
 
-    def start(self, principal: Principal, chat: ChatRequest, region: str | None) -> InteractiveRun:
+    def request_of(self, principal: Principal, chat: ChatRequest, region: str | None) -> InferenceRequest:
         """`region`: it runs there or nowhere. Raises InvalidChatError."""
-        request = InferenceRequest(
+        self.check_model(chat.model)
+        tier = self._config.known_tier(principal.tier)
+        for problem in request_problems(self._config, tier, chat.model, chat.params):
+            raise InvalidChatError(problem.code, f"{problem.field}: {problem.message}", problem.field)
+        place = None if region is None else self._region(region)
+        self._check_capabilities(chat, place)
+        return InferenceRequest(
             request_id=f"chatcmpl-{uuid4().hex}",
-            model=self.known_model(chat.model),
-            region=None if region is None else self._region(region),
+            model=chat.model,
+            region=place,
             input=chat.input,
             params=dict(chat.params),
-            tier=principal.tier,
+            tier=tier,
             user_id=encode_id(USER, principal.user),
             weight=principal.weight,
-            failover=Failover.ANY if region is None else Failover.PINNED,
+            failover=Failover.ANY if place is None else Failover.PINNED,
+            needs=list(chat.needs),
             stream=chat.stream,
         )
-        return InteractiveRun(request.request_id, self._router.stream(request))
+
+    @asynccontextmanager
+    async def run(self, principal: Principal, request: InferenceRequest) -> AsyncGenerator[InteractiveRun]:
+        """It counts inside, and is cancelled at the end of the block unless it has ended."""
+        tier = self._config.known_tier(principal.tier)
+        quota = self._quotas[tier]
+        admission = await self._limits.admit(principal.user, quota, request.request_id)
+        if isinstance(admission, Refused):
+            raise RequestRefusedError(admission, tier)
+        try:
+            async with aclosing(self._router.stream(request)) as events:
+                yield InteractiveRun(request.request_id, admission, events)
+        finally:
+            await self._limits.release(admission)
 
     def _region(self, name: str) -> str:
-        region = self._regions.get(name.casefold())
+        region = self._config.region_names.get(name.casefold())
         if region is None:
             raise InvalidChatError("unknown_region", f"there is no region {name[:60]!r}", "X-Beacon-Region")
         return region
+
+    def _check_capabilities(self, chat: ChatRequest, region: str | None) -> None:
+        able = [
+            backend.able
+            for backend in self._config.backends.values()
+            if chat.model in backend.models and region in (None, backend.region)
+        ]
+        if not any(chat.needs.keys() <= each for each in able):
+            missing = [param for need, param in chat.needs.items() if not any(need in each for each in able)]
+            param = next(iter(missing or chat.needs.values()), None)
+            where = f" in {region}" if region else ""
+            message = f"no backend of {chat.model}{where} supports {param}"
+            raise InvalidChatError("unsupported_parameter", message, param)

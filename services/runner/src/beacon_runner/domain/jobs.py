@@ -99,13 +99,17 @@ class AttemptRecord:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRecord:
-    """An execution with its newest attempt; `retries` counts those that a user asked for."""
+    """An execution with its newest attempt; `retries` counts those that a user asked for.
+
+    `response` is the complete response of an OpenAI-compatible backend.
+    """
 
     stage: int
     ordinal: int
     output: Any
     newest: AttemptRecord
     retries: int = 0
+    response: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ class ExecutionReport(NamedTuple):
     """The newest state of one execution; `RUNNING` when it has started, `PENDING` when it was not accepted.
 
     A terminal report of an execution whose start was not reported contains both, which saves a write.
-    `stored` is the output as JSON text, where it is known already. Times are Unix times.
+    `stored` is the output as JSON text, where it is known already; `response` the complete response of the
+    backend as JSON text. Times are Unix times.
     """
 
     execution: PlannedExecution
@@ -97,6 +98,7 @@ class ExecutionReport(NamedTuple):
     finished_at: float | None = None
     start_reported: bool = False
     stored: str | None = None
+    response: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

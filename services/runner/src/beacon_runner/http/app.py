@@ -1,9 +1,10 @@
 """The ASGI application: routes, errors, request ids and metrics."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fastapi import APIRouter
 from fastapi_offline import FastAPIOffline
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -18,6 +19,24 @@ from beacon_runner.http.openapi import KEYS, RAW_BODIES
 from beacon_runner.http.problems import EXPECTED_ERRORS, problem_response
 from beacon_telemetry import HttpMetrics, TelemetryMiddleware
 
+CORS_MAX_AGE_S = 600
+# What scripts of other origins may read besides the headers that every script may read.
+EXPOSED_HEADERS = (
+    "location",
+    "retry-after",
+    "x-request-id",
+    "x-should-retry",
+    "x-beacon-position",
+    "x-beacon-eta",
+    "x-beacon-region",
+    "x-beacon-backend",
+    *(
+        f"x-ratelimit-{value}-{name}"
+        for name in ("requests", "concurrent-requests")
+        for value in ("limit", "remaining", "reset")
+    ),
+)
+
 
 def create_app(
     routers: Iterable[APIRouter],
@@ -25,6 +44,7 @@ def create_app(
     *,
     bodies: BodyLimits,
     metrics: HttpMetrics,
+    cors_origins: Sequence[str] = (),
     access_log: bool,
 ) -> ASGIApp:
     """`pages` have the lowest precedence; an unknown path is answered with a problem document.
@@ -43,7 +63,16 @@ def create_app(
     for error in (*EXPECTED_ERRORS, *OPENAI_ERRORS, Exception):
         app.add_exception_handler(error, _on_error)
     document_api(app, RAW_BODIES, KEYS)
-    limited = RequestBodyMiddleware(HeadMiddleware(app), bodies)
+    limited: ASGIApp = RequestBodyMiddleware(HeadMiddleware(app), bodies)
+    if cors_origins:
+        limited = CORSMiddleware(
+            limited,
+            allow_origins=cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=EXPOSED_HEADERS,
+            max_age=CORS_MAX_AGE_S,
+        )
     return TelemetryMiddleware(limited, metrics, access_log=access_log)
 
 

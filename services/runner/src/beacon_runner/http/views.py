@@ -129,6 +129,7 @@ def execution_view(
         state=newest.state,
         attempt=newest.attempt,
         output=recorded.output if recorded is not None else None,
+        response=recorded.response if recorded is not None else None,
         failure=newest.failure,
         started_at=newest.started_at,
         finished_at=newest.finished_at,

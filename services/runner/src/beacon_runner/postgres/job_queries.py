@@ -132,7 +132,9 @@ def _record(row: Any) -> JobRecord:
 
 
 def _execution(row: Any) -> ExecutionRecord:
-    return ExecutionRecord(row["stage"], row["ordinal"], row["output"], _attempt(row), row["retries"])
+    return ExecutionRecord(
+        row["stage"], row["ordinal"], row["output"], _attempt(row), row["retries"], row["response"]
+    )
 
 
 def _attempt(row: Any) -> AttemptRecord:

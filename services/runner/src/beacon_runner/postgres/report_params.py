@@ -26,7 +26,7 @@ from beacon_runner.postgres.database import ids
 
 
 def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
-    """An object and a context per job, an object and an output per execution, the ids of the jobs."""
+    """An object and a context per job; an object, an output and a response per execution; ids of the jobs."""
     runs = [(report.claimed, run) for report in reports for run in report.executions]
     return (
         orjson.dumps([_job_row(report) for report in reports], default=str),
@@ -34,6 +34,7 @@ def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
         orjson.dumps([_execution_row(job, run) for job, run in runs], default=str),
         [_output(run) for _, run in runs],
         ids([report.claimed.id for report in reports]),
+        [run.response for _, run in runs],
     )
 
 

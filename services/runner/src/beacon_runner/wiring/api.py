@@ -144,12 +144,13 @@ class ApiParts:
                 *ledger_routes(credit, users, keys),
                 key_routes(users, keys),
                 user_routes(config, users, credit, keys, notify_outbox),
-                openai_routes(InteractiveService(config, router), keys, clock),
+                openai_routes(InteractiveService(config, router, request_limits), keys, clock),
                 health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
             ],
             portal_routes(),
             bodies=self.bodies,
             metrics=self.metrics,
+            cors_origins=config.api.cors_origins,
             access_log=access_log,
         )
 

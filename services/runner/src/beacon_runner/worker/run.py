@@ -236,10 +236,14 @@ def _report(
     start_reported: bool,
 ) -> ExecutionReport:
     stored: str | Failure | None = None
+    response: str | Failure | None = None
     if isinstance(outcome, InferenceView) and outcome.output is not None:
         stored = stored_form(outcome.output)
-    if isinstance(stored, Failure):
-        outcome, stored = stored, None
+    if isinstance(outcome, InferenceView) and outcome.response is not None:
+        response = stored_form(outcome.response)
+    for form in (stored, response):
+        if isinstance(form, Failure):
+            outcome = form
     if isinstance(outcome, Failure):
         return ExecutionReport(
             pending.execution,
@@ -262,7 +266,8 @@ def _report(
         started_at=started_at,
         finished_at=at,
         start_reported=start_reported,
-        stored=stored,
+        stored=stored if isinstance(stored, str) else None,
+        response=response if isinstance(response, str) else None,
     )
 
 

@@ -51,7 +51,7 @@ function sameBody(a, b) {
 
 function bodyNode(execution) {
   if (execution.withoutOutput) return el("p", { class: "muted" }, "Loading the answer…");
-  if (execution.state === "completed") return outputNode(execution.output);
+  if (execution.state === "completed") return outputNode(execution.output, execution.response);
   if (execution.failure) return el("p", { class: "failure" }, failureText(execution.failure));
   return el("p", { class: "muted" }, STATE_TEXT[execution.shown] ?? "");
 }

@@ -3,8 +3,10 @@
 import { el } from "../dom.js";
 import { sentenceCase } from "../labels.js";
 
-/** The element for an output; an empty output is shown as such. */
-export function outputNode(output) {
+/** The element for an output; of a chat response without text, its tool calls. An empty output is shown as such. */
+export function outputNode(output, response) {
+  const toolCalls = response?.choices?.[0]?.message?.tool_calls;
+  if (output === "" && toolCalls?.length) return dataNode(toolCalls);
   if (output === "" || output === null || output === undefined) return el("p", { class: "muted" }, "Empty answer");
   if (typeof output === "string") return textNode(output);
   if (typeof output !== "object" || Array.isArray(output)) return dataNode(output);

@@ -44,9 +44,11 @@ class Estimator:
             queued.predicted = (now, expected_s)
         return self._eta(queue.kind, queued.request.rank, expected_s)
 
-    def of_new(self, now: float, model: str, region: str, rank: int) -> Eta | None:
+    def of_new(
+        self, now: float, model: str, region: str, rank: int, needs: frozenset[str] = frozenset()
+    ) -> Eta | None:
         """Of a new request of a user without waiting ones; None when nothing can run it."""
-        sets = self._state.sets(region, model)
+        sets = self._state.sets(region, model, needs)
         if not any(can_run(each, model) for each in sets):
             return None
         simulation = self._probing(now, sets[0].domain)

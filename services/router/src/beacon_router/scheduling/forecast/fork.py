@@ -73,7 +73,9 @@ class ForkedDomain:
 
     def _set(self, live: BackendSet) -> BackendSet:
         shares = [self.shares_of(live.region.name, rank) for rank in range(len(live.policy.tiers))]
-        copy = BackendSet(self.region, live.models, live.policy, shares, live.durations)
+        copy = BackendSet(
+            self.region, live.models, live.policy, shares, live.durations, capabilities=live.capabilities
+        )
         copy.batch, copy.bypass_run, copy.served_at = live.batch, live.bypass_run, live.served_at
         copy.stride = live.stride.fork()
         self.region.sets.append(copy)

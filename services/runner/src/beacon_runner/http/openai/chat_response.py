@@ -1,6 +1,6 @@
 """The response to a chat request, complete or streamed."""
 
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import orjson
@@ -21,6 +21,7 @@ from beacon_runner.http.openai.errors import (
     failure_document,
     failure_reply,
 )
+from beacon_runner.http.rate_limit_headers import request_limit_headers
 
 START_AFTER_S: Final = 5.0
 """A stream that is not queued starts with its first token, so that an error still has its status; after so
@@ -32,9 +33,12 @@ _EVENT_STREAM: Final = b"text/event-stream; charset=utf-8"
 class ChatResponse(Response):
     """Runs the request while it is sent; a client that disconnects cancels it."""
 
-    def __init__(self, run: InteractiveRun, chat: ChatRequest, clock: Clock) -> None:
+    def __init__(
+        self, run: AbstractAsyncContextManager[InteractiveRun], chat: ChatRequest, clock: Clock
+    ) -> None:
         super().__init__()
-        self._run = run
+        self._opened = run
+        self._run: InteractiveRun
         self._chat = chat
         self._clock = clock
         self._send: Send
@@ -45,7 +49,7 @@ class ChatResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
         try:
-            async with ended_on_disconnect(receive), aclosing(self._run.events):
+            async with self._opened as self._run, ended_on_disconnect(receive):
                 await (self._stream() if self._chat.stream else self._complete())
         except ClientDisconnect:
             if not self._started:
@@ -106,6 +110,7 @@ class ChatResponse(Response):
                 (b"cache-control", b"no-store"),
                 (b"x-accel-buffering", b"no"),
                 *self._position,
+                *request_limit_headers(self._run.admission),
             )
             await self._send({"type": "http.response.start", "status": 200, "headers": [*headers]})
         self._last = piece or self._last
@@ -117,8 +122,10 @@ class ChatResponse(Response):
             (b"content-length", b"%d" % len(reply.body)),
             *reply.headers,
             *self._position,
+            *request_limit_headers(self._run.admission),
             *_location(view),
         ]
+        self._started = True
         await self._send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": reply.body})
 

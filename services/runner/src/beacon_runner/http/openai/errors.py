@@ -10,8 +10,11 @@ from starlette.requests import ClientDisconnect
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.problem import Problem
 from beacon_http.replies import Headers, Reply, with_retry_after
+from beacon_runner.application.interactive import RequestRefusedError
 from beacon_runner.domain.chat import MODEL_NOT_FOUND, InvalidChatError
+from beacon_runner.domain.limits.request_quota import RequestLimit
 from beacon_runner.http.problems import CLIENT_CLOSED_REQUEST, problem_of
+from beacon_runner.http.rate_limit_headers import request_limit_headers
 from beacon_runner.ports.interactive import ResponseLost
 from beacon_runner.ports.router import RouterBusy, RouterError, RouterRefused
 
@@ -19,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 PREFIX = "/v1"
 ROUTES = ("POST /v1/chat/completions", "GET /v1/models", "GET /v1/models/{model}")
-EXPECTED_ERRORS = (InvalidChatError, RouterError)
+EXPECTED_ERRORS = (InvalidChatError, RequestRefusedError, RouterError)
 RETRY_AFTER_S = 5.0
 NO_RETRY = (b"x-should-retry", b"false")
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -104,6 +107,8 @@ def _problem(error: Exception) -> tuple[Problem, Headers, str | None]:
         case InvalidChatError():
             status = 404 if error.code == MODEL_NOT_FOUND else 400
             return _made(status, error.code, str(error)), (), error.param
+        case RequestRefusedError():
+            return _limit_reached(error), request_limit_headers(error.refused), None
         case RouterRefused():
             return _made(400, error.problem.code, error.problem.detail or error.problem.title), (), None
         case RouterError():
@@ -115,6 +120,16 @@ def _problem(error: Exception) -> tuple[Problem, Headers, str | None]:
         routes = ", ".join(ROUTES)
         problem = _made(404, "unknown_path", f"the OpenAI-compatible API of Beacon has {routes}")
     return problem, headers, None
+
+
+def _limit_reached(error: RequestRefusedError) -> Problem:
+    refused = error.refused
+    if refused.reached is RequestLimit.REQUESTS_PER_MINUTE:
+        rule = f"may start {refused.requests_per_minute.limit} requests a minute"
+    else:
+        rule = f"may have {refused.concurrent_requests.limit} requests at the same time"
+    message = f"a user of tier {error.tier} {rule}; retry later"
+    return _made(429, "rate_limit_exceeded", message, refused.retry_after_s)
 
 
 def _unavailable(error: RouterError) -> Problem:

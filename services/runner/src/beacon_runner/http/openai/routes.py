@@ -102,6 +102,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         (404, "Unknown model"),
         (408, "Request timeout"),
         (413, "Too large"),
+        (422, "The backend does not accept the request"),
         (429, "Too many requests"),
         (502, "The backend failed"),
         (503, "Unavailable"),
@@ -123,8 +124,8 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
     async def create_chat_completion(request: Request) -> Response:
         principal = await keys.require(request.scope, Scope.USER)
         chat = parse_chat(_json_object(await request.body()))
-        run = service.start(principal, chat, request.headers.get("x-beacon-region"))
-        return ChatResponse(run, chat, clock)
+        inference = service.request_of(principal, chat, request.headers.get("x-beacon-region"))
+        return ChatResponse(service.run(principal, inference), chat, clock)
 
     @routes.get(
         "/models",
@@ -133,8 +134,8 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
         responses={200: _json("The models", _MODEL_LIST_SCHEMA), 401: _ERRORS[401], 403: _ERRORS[403]},
     )
     async def list_chat_models(request: Request) -> Response:
-        await keys.require(request.scope, Scope.USER)
-        return Reply(200, model_list(service.models)).response()
+        principal = await keys.require(request.scope, Scope.USER)
+        return Reply(200, model_list(service.models(principal.tier))).response()
 
     @routes.get(
         "/models/{name:path}",
@@ -149,7 +150,8 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
     )
     async def get_chat_model(request: Request, name: str) -> Response:
         await keys.require(request.scope, Scope.USER)
-        return Reply(200, model_document(service.known_model(name))).response()
+        service.check_model(name)
+        return Reply(200, model_document(name)).response()
 
     return routes
 

@@ -99,6 +99,7 @@ CREATE TABLE executions (
     actual_region text,
     backend       text,
     output        json,
+    response      json, -- the complete response of an OpenAI-compatible backend
     failure       json,
     CONSTRAINT executions_pkey PRIMARY KEY (job_id, stage, item, model, region)
 ) WITH (fillfactor = 85);

@@ -12,7 +12,7 @@ WHERE id = $1;
 -- name: executions
 -- What is recorded of a job's executions.
 SELECT
-    stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, failure,
+    stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, response, failure,
     started_at, finished_at, queued_s, load_s, run_s
 FROM executions
 WHERE job_id = $1
@@ -21,7 +21,7 @@ ORDER BY stage, ordinal;
 -- name: execution
 -- What is recorded of one execution.
 SELECT
-    stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, failure,
+    stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, response, failure,
     started_at, finished_at, queued_s, load_s, run_s
 FROM executions
 WHERE job_id = $1 AND stage = $2 AND ordinal = $3;

@@ -1,8 +1,8 @@
 -- name: record
 -- Apply reports whose fence is current, whole or not at all: job states, executions, outbox rows, dead letters, events.
--- $1 has an object per job, $2 the context of each, $3 an object per execution, $4 the output of each. Contexts and
--- outputs are separate: as parts of an object they could not contain NUL. $5 has the ids of the jobs, so that every
--- plan descends the primary key. A completed execution is never changed.
+-- $1 has an object per job, $2 the context of each, $3 an object per execution, $4 the output of each, $6 its complete
+-- response. Contexts, outputs and responses are separate: as parts of an object they could not contain NUL. $5 has the
+-- ids of the jobs, so that every plan descends the primary key. A completed execution is never changed.
 WITH changed AS (
     UPDATE jobs j
     SET
@@ -50,22 +50,24 @@ WITH changed AS (
         j.next_attempt_at, j.failure, j.event_seq, r.requeue, r.reason, r.events
 ), kept AS (
     INSERT INTO executions AS e (
-        job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, failure,
-        started_at, finished_at, queued_s, load_s, run_s
+        job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, response,
+        failure, started_at, finished_at, queued_s, load_s, run_s
     )
     SELECT
         x.job_id, x.stage, x.ordinal, x.attempt, x.state, x.item, x.model, x.region, x.actual_region, x.backend,
-        x.output::json, x.failure, to_timestamp(x.started_at), to_timestamp(x.finished_at), x.queued_s, x.load_s, x.run_s
+        x.output::json, x.response::json, x.failure, to_timestamp(x.started_at), to_timestamp(x.finished_at), x.queued_s,
+        x.load_s, x.run_s
     FROM ROWS FROM (
         json_to_recordset($3::json) AS (
             job_id uuid, stage smallint, ordinal integer, attempt smallint, state text, item text, model text,
             region text, actual_region text, backend text, failure json, started_at double precision,
             finished_at double precision, queued_s real, load_s real, run_s real
         ),
-        unnest($4::text[])
+        unnest($4::text[]),
+        unnest($6::text[])
     ) AS x (
         job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, failure, started_at,
-        finished_at, queued_s, load_s, run_s, output
+        finished_at, queued_s, load_s, run_s, output, response
     )
     WHERE x.job_id IN (SELECT id FROM changed)
     ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
@@ -75,6 +77,7 @@ WITH changed AS (
         actual_region = EXCLUDED.actual_region,
         backend = EXCLUDED.backend,
         output = EXCLUDED.output,
+        response = EXCLUDED.response,
         failure = EXCLUDED.failure,
         started_at = coalesce(EXCLUDED.started_at, e.started_at), -- kept while it is pending: its start was reported
         finished_at = EXCLUDED.finished_at,

@@ -1,0 +1,200 @@
+"""What chat requests may ask for: limits of the tier, capabilities of backends, valid input."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from beacon_contracts.accounts import Scope
+from beacon_contracts.api_keys import new_api_key
+from tests.fixtures.gpusim import Gpusim, GpusimProcess
+from tests.fixtures.router import RouterProcess, backend, router_config, router_process, start_router
+from tests.fixtures.waiting import until
+from tests.integration.openai.harness import ChatApi, chat_api, openai_client
+from tests.integration.openai.test_chat import MESSAGES
+from tests.integration.router.raw_server import Connection, server_that
+
+LIMITS = '[tiers."free"]\nrequests_per_minute = 3\nconcurrent_requests = 2\nmax_duration_s = 30\n'
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+KEY, CODE = "sk-upstream-secret", "context_length_exceeded"
+NEEDS: list[tuple[str, dict[str, Any]]] = [
+    ("tools", {"tools": [TOOL]}),
+    ("response_format", {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}),
+    ("logprobs", {"logprobs": True}),
+    ("n", {"n": 2}),
+    ("messages", {"messages": [{"role": "user", "content": [IMAGE]}]}),
+]
+INVALID: list[tuple[str, dict[str, Any]]] = [
+    ("messages", {"messages": "hello"}),
+    ("messages[0]", {"messages": ["hello"]}),
+    ("messages[0].content", {"messages": [{"role": "user", "content": 5}]}),
+    ("messages[0].content[0]", {"messages": [{"role": "user", "content": ["hello"]}]}),
+    (
+        "messages[0].content[0].image_url",
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},
+    ),
+    ("temperature", {"temperature": "hot"}),
+    ("n", {"n": True}),
+    ("tools", {"tools": "f"}),
+    ("stream", {"stream": 1}),
+    ("duration", {"duration": 100_000}),
+    ("model", {"model": "flux"}),
+]
+
+
+@pytest.fixture(scope="module")
+def config(gpu_process: GpusimProcess) -> str:
+    text = router_config(
+        {
+            "us-1": backend("US", gpu_process.url, models=("m", "both"), slots=4),
+            "eu-1": backend("EU", gpu_process.url, dialect="openai", models=("chat", "both"), slots=2),
+            "us-2": backend("US", gpu_process.url, models=("flux",)),
+        },
+        models={"m": {"expected_load_s": 0.0, "expected_run_s": 0.05, "kind": "chat"}},
+    )
+    return text.replace('[tiers."free"]\n', LIMITS)
+
+
+@pytest.fixture(scope="module")
+def shared_router(config: str) -> Iterator[RouterProcess]:
+    with router_process(config) as running:
+        yield running
+
+
+@pytest.fixture
+async def free(api: ChatApi) -> AsyncIterator[openai.AsyncOpenAI]:
+    key = new_api_key()
+    await api.harness.users.add("ben", "free", key, [Scope.USER])
+    async with openai_client(api, key=key) as made:
+        yield made
+
+
+async def test_what_no_backend_can_is_refused_by_name(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+    create: Any = client.chat.completions.create
+    for param, body in NEEDS:
+        with pytest.raises(openai.BadRequestError) as refused:
+            await create(**{"model": "m", "messages": MESSAGES, **body})
+        assert (refused.value.code, refused.value.param) == ("unsupported_parameter", param)
+    assert await gpu.ledger(model="m") == []
+
+
+async def test_a_request_runs_where_it_can(client: openai.AsyncOpenAI) -> None:
+    create: Any = client.chat.completions.with_raw_response.create
+    regions = [
+        (await create(model="both", messages=MESSAGES, tools=[TOOL])).headers["x-beacon-region"]
+        for _ in range(4)
+    ]
+    assert regions == ["EU"] * 4
+    with pytest.raises(openai.BadRequestError) as refused:
+        await create(model="both", messages=MESSAGES, tools=[TOOL], extra_headers={"X-Beacon-Region": "US"})
+    assert refused.value.code == "unsupported_parameter"
+
+
+async def test_invalid_input_is_named_and_counts_nothing(free: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+    for param, body in INVALID:
+        with pytest.raises(openai.BadRequestError) as refused:
+            await free.chat.completions.create(model="m", messages=MESSAGES, extra_body=body)
+        assert refused.value.param == param
+    assert await gpu.ledger() == []
+    answer = await free.chat.completions.with_raw_response.create(model="m", messages=MESSAGES)
+    assert answer.headers["x-ratelimit-remaining-requests"] == "2"
+
+
+async def test_malformed_and_oversized_bodies_have_openais_errors(api: ChatApi, gpu: Gpusim) -> None:
+    path = "/v1/chat/completions"
+    large = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * (21 << 20)}}
+    async with api.http() as http:
+        answers = [
+            await http.post(path, content=b"{"),
+            await http.post(path, content=b"[]"),
+            await http.post(path, json={"model": "chat", "messages": [{"role": "user", "content": [large]}]}),
+            await http.get("/v1/embeddings"),
+            await http.get(path),
+        ]
+    found = [(answer.status_code, answer.json()["error"]["code"]) for answer in answers]
+    assert found == [
+        (400, "invalid_json"),
+        (400, "invalid_json"),
+        (413, "body_too_large"),
+        (404, "unknown_path"),
+        (405, "method_not_allowed"),
+    ]
+    assert await gpu.ledger() == []
+
+
+async def test_a_limit_is_refused_with_its_headers(free: openai.AsyncOpenAI) -> None:
+    for _ in range(3):
+        await free.chat.completions.create(model="m", messages=MESSAGES)
+    with pytest.raises(openai.RateLimitError) as refused:
+        await free.chat.completions.create(model="m", messages=MESSAGES)
+
+    headers = refused.value.response.headers
+    assert refused.value.code == "rate_limit_exceeded"
+    assert (headers["x-ratelimit-limit-requests"], headers["x-ratelimit-remaining-requests"]) == ("3", "0")
+    assert 1 <= int(headers["retry-after"]) <= 60
+    assert "x-should-retry" not in headers
+
+
+async def test_an_ended_request_frees_its_place(api: ChatApi, free: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+    await gpu.hold()
+    running = asyncio.ensure_future(free.chat.completions.create(model="m", messages=MESSAGES))
+    stream = asyncio.ensure_future(free.chat.completions.create(model="m", messages=MESSAGES, stream=True))
+    await gpu.wait_running(2)
+    with pytest.raises(openai.RateLimitError) as refused:
+        await free.chat.completions.create(model="m", messages=MESSAGES)
+    assert refused.value.response.headers["x-ratelimit-remaining-concurrent-requests"] == "0"
+
+    stream.cancel()
+    await gpu.wait_running(1)
+
+    async def free_again() -> bool:
+        async with api.http() as http:
+            me = (await http.get("/api/v1/me", headers={"authorization": f"Bearer {free.api_key}"})).json()
+        return bool(me["limits"]["concurrent_requests"]["used"] == 1)
+
+    await until(free_again, "the cancelled request counts no more")
+    await gpu.release()
+    assert (await running).choices[0].message.content
+
+
+async def test_usage_is_counted_or_omitted(api: ChatApi) -> None:
+    body = {"model": "m", "messages": MESSAGES}
+    streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    async with api.http() as http:
+        plain = (await http.post("/v1/chat/completions", json=body)).json()
+        stream = (await http.post("/v1/chat/completions", json=streamed)).text
+    if "usage" in plain:
+        assert plain["usage"]["total_tokens"] > 0
+    assert '"usage":null' not in stream
+
+
+async def test_an_error_of_a_backend_has_no_credentials_and_no_address(
+    database_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    async def refuse(connection: Connection) -> None:
+        await connection.request()
+        error = {"message": f"{url} got {KEY}", "type": "invalid_request_error", "code": CODE}
+        body = json.dumps({"error": error}).encode()
+        head = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        await connection.send(head % len(body) + body)
+
+    async with server_that(refuse) as server:
+        url = server.url
+        entry = backend("US", url, dialect="openai", models=("chat",), api_key_env="UPSTREAM_KEY")
+        config = router_config({"us-1": entry}, attempts=1)
+        async with (
+            start_router(config, UPSTREAM_KEY=KEY) as router,
+            chat_api(database_url, redis_url, config, [router.url], tmp_path) as api,
+            openai_client(api) as client,
+        ):
+            with pytest.raises(openai.BadRequestError) as failed:
+                await client.chat.completions.create(model="chat", messages=MESSAGES)
+
+    assert failed.value.code == CODE
+    assert KEY not in failed.value.response.text
+    assert url.removeprefix("http://") not in failed.value.response.text
