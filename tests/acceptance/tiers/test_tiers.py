@@ -97,7 +97,7 @@ async def test_a_paid_job_is_next_on_the_gpu_and_refunded_if_cancelled_before(
         assert (await anna.ask("POST", f"/api/v1/jobs/{paid}/skip")).status_code == 200
     await anna.stands_at(paid, 1)
     late = await anna.ask("POST", f"/api/v1/jobs/{paid}/skip")
-    assert (late.status_code, late.json()["state"]) == (409, "processing")
+    assert (late.status_code, late.json()["code"]) == (409, "already_skipped")
     await users.release(1)
     await anna.runs(paid)
     for place, job in enumerate(jobs[4:], 1):
@@ -108,6 +108,29 @@ async def test_a_paid_job_is_next_on_the_gpu_and_refunded_if_cancelled_before(
     assert [entry["entry"] for entry in entries] == ["skip", "refund", "skip", "grant"]
     for job in jobs:
         assert (await bulk.done(job))["status"] == "completed"
+
+
+async def test_a_job_that_waits_at_the_router_is_skipped_ahead_and_runs_once(users: UserFactory) -> None:
+    john = await users.new("creator", credit=1)
+    before = len(await users.calls(model="music"))
+    await users.hold("music")
+    jobs = []
+    for place in (None, None, None, None, 1, 2, 3):
+        jobs.append(await john.submit(SONG))
+        await (john.runs(jobs[-1]) if place is None else john.stands_at(jobs[-1], place))
+    *running, second, third, paid = jobs
+    skipped = await john.ask("POST", f"/api/v1/jobs/{paid}/skip")
+    assert (skipped.status_code, skipped.json()["places_gained"]) == (200, 2), skipped.text
+    for place, job in enumerate((paid, second, third), 1):
+        await john.stands_at(job, place)
+    on_gpu = await john.ask("POST", f"/api/v1/jobs/{running[0]}/skip")
+    assert (on_gpu.status_code, on_gpu.json()["state"]) == (409, "processing")
+    await users.release(1)
+    await john.runs(paid)
+    await users.release()
+    for job in jobs:
+        assert (await john.done(job))["status"] == "completed"
+    assert len(await users.calls(model="music")) == before + len(jobs)
 
 
 async def test_a_cancel_is_refunded_at_the_router_and_not_on_the_gpu(

@@ -179,6 +179,14 @@ def test_only_jobs_in_a_queue_can_be_skipped_ahead(state: JobState) -> None:
             decide_skip(job(state), 3, JobClass.HIGH)
 
 
+def test_a_job_that_waits_at_a_router_is_queued_in_front() -> None:
+    decision = decide_skip(job(JobState.PROCESSING), 3, JobClass.HIGH, waits_at_router=True)
+    assert (decision.price, decision.requeue) == (3, True)
+    assert not decide_skip(job(JobState.QUEUED), 3, JobClass.HIGH, waits_at_router=True).requeue
+    with pytest.raises(JobStateError):
+        decide_skip(job(JobState.COMPLETED), 3, JobClass.HIGH, waits_at_router=True)
+
+
 def test_a_deferred_job_cannot_be_skipped_ahead() -> None:
     with pytest.raises(JobStateError):
         decide_skip(job(JobState.RETRYING, deferred=True), 3, JobClass.HIGH)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import structlog
 
 from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.application.queue_position import JobPosition, PositionService
 from beacon_runner.domain.commands import (
@@ -96,11 +97,12 @@ class JobService:
 
     async def details(self, job: JobId, owner: UserId | None) -> JobDetails:
         record = await self.get(job, owner)
-        can_skip = record.in_queue and not record.front
+        position = await self.positions.of(record)
+        can_skip = (record.in_queue or position.waits_at_router) and not record.front
         return JobDetails(
             record,
             await self.queries.executions(job),
-            await self.positions.of(record),
+            position,
             self.rules.price_of(record.spec) if can_skip else None,
         )
 
@@ -162,7 +164,15 @@ class JobService:
         ahead, front = await self._jobs_ahead(before)
 
         async def decide_and_store(record: JobRecord) -> Payment:
-            decision = decide_skip(record, self.rules.price_of(record.spec), self.rules.front_class)
+            at_router = (
+                record.state is JobState.PROCESSING and (await self.positions.of(record)).waits_at_router
+            )
+            decision = decide_skip(
+                record,
+                self.rules.price_of(record.spec),
+                self.rules.front_class,
+                waits_at_router=at_router,
+            )
             return await self.commands.skip(JobVersion.of(record), decision, payer)
 
         payment = await self._on_current(job, owner, decide_and_store)
@@ -185,7 +195,10 @@ class JobService:
         return await decide_and_store(await self.get(job, owner))
 
     async def _jobs_ahead(self, job: JobRecord) -> tuple[int | None, int | None]:
-        """How many jobs are served before this one now, and at the front; None when Redis is unavailable."""
+        """How many jobs are served before this one now, and at the front; None when that is unknown."""
+        if job.state is JobState.PROCESSING:
+            position = (await self.positions.of(job)).position
+            return (None, None) if position is None else (position - 1, 0)
         try:
             place, stats = await self.queue.place(job.message), await self.queue.stats()
         except QueueUnavailableError as error:

@@ -34,6 +34,10 @@ class JobPosition:
     waiting_for: str | None = None
     no_estimate_reason: str | None = None
 
+    @property
+    def waits_at_router(self) -> bool:
+        return self.at == "router" and self.position is not None
+
 
 @dataclass(frozen=True, slots=True)
 class PositionService:

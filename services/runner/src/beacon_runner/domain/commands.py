@@ -69,8 +69,11 @@ class RetryDecision:
 
 @dataclass(frozen=True, slots=True)
 class SkipDecision:
+    """`requeue`: it waits at a router; a new message, whose claim joins it there, moves it to the front."""
+
     price: int
     job_class: JobClass
+    requeue: bool = False
 
 
 def decide_cancel(job: JobRecord) -> CancelDecision | None:
@@ -125,9 +128,12 @@ def _retry_now(job: JobRecord, used: int, allowed: int, attempt: int) -> RetryDe
     return RetryDecision(ExecutionState.PENDING, True, used + 1, allowed, attempt if queue_again else None)
 
 
-def decide_skip(job: JobRecord, price: int, front_class: JobClass) -> SkipDecision:
-    """Move a job that waits in a queue to the front of the class that is served soonest."""
-    if job.state not in WAITING:
+def decide_skip(
+    job: JobRecord, price: int, front_class: JobClass, *, waits_at_router: bool = False
+) -> SkipDecision:
+    """Move a job that waits, here or at a router, to the front of the class that is served soonest."""
+    requeue = waits_at_router and allows(JobTransition.SKIPPED_AHEAD, job.state)
+    if job.state not in WAITING and not requeue:
         raise JobStateError(job.state, f"a job that is {job.state} cannot be skipped ahead")
     if job.held:
         raise JobStateError(job.state, "the job is held while its user is disabled")
@@ -135,4 +141,4 @@ def decide_skip(job: JobRecord, price: int, front_class: JobClass) -> SkipDecisi
         raise JobStateError(job.state, "the job waits for its next attempt, not in a queue")
     if job.front:
         raise AlreadySkippedError
-    return SkipDecision(price, better(job.head.job_class, front_class))
+    return SkipDecision(price, better(job.head.job_class, front_class), requeue)

@@ -28,6 +28,7 @@ class JobTransition(StrEnum):
     EXECUTION_RETRIED = "execution retried"
     REQUEUED = "requeued"
     HELD = "held"
+    SKIPPED_AHEAD = "skipped ahead"
 
 
 class ExecutionTransition(StrEnum):
@@ -71,6 +72,7 @@ JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
     ),
     JobTransition.REQUEUED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
     JobTransition.HELD: ((J.PROCESSING, J.QUEUED), (J.RETRYING, J.QUEUED)),
+    JobTransition.SKIPPED_AHEAD: ((J.PROCESSING, J.QUEUED),),
 }
 
 EXECUTION_TRANSITIONS: Mapping[ExecutionTransition, ExecutionSteps] = {

@@ -67,7 +67,9 @@ class PostgresJobCommands:
     async def skip(self, version: JobVersion, decision: SkipDecision, payer: UserId) -> Payment:
         async with self._unchanged(version) as connection:
             credit = await _charge(connection, payer, decision.price, version.id)
-            await connection.execute(_CREDIT["skip"], version.id, decision.price, decision.job_class)
+            await connection.execute(
+                _CREDIT["skip"], version.id, decision.price, decision.job_class, decision.requeue
+            )
             return Payment(decision.price, credit)
 
     async def add_position_event(self, version: JobVersion, event: EventDraft, position: int) -> bool:
