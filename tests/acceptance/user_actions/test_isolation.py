@@ -30,6 +30,14 @@ async def waiting_in_us(users: UserFactory, least: int) -> None:
     await until(so, f"{least} requests wait in US")
 
 
+async def at_router(person: Person, job_id: str) -> None:
+    async def so() -> bool:
+        job = await person.job(job_id)
+        return job["status"] == "processing" and job["position"] is not None
+
+    await until(so, f"{job_id} waits at the router")
+
+
 async def cancel_all(users: UserFactory, person: Person) -> None:
     body = {"disabled": True, "jobs": "cancel"}
     (await users.operator.ask("POST", f"/admin/users/{person.user_id}", body)).raise_for_status()
@@ -52,6 +60,7 @@ async def test_hundreds_of_one_user_in_flight_do_not_delay_another(users: UserFa
     (await bulk.ask("POST", "/api/v1/jobs/batch", {"jobs": [SONG] * BULK})).raise_for_status()
     await waiting_in_us(users, BULK // 2)
     job_id = await other.submit(SONG)
+    await at_router(other, job_id)
     held = before + 4
     for _ in range(MAX_BEFORE + 1):
         await waiting_in_us(users, 1)
@@ -69,6 +78,7 @@ async def test_a_matrix_does_not_delay_another_user(users: UserFactory) -> None:
     await waiting_in_us(users, 20)
     held = len(await started(users, "mistral-7b"))
     job_id = await other.submit(CHAT)
+    await at_router(other, job_id)
     for _ in range(MAX_BEFORE + 1):
         await users.release(1)
     assert await starts_before(users, "mistral-7b", job_id, held) <= MAX_BEFORE
