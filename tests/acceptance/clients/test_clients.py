@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,9 @@ async def test_the_node_client(api: ChatApi, gpu: Gpusim, tmp_path: Path) -> Non
 
 
 async def _results(*command: str) -> dict[str, Any]:
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else it asks the internet
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *command, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     output, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()[-3_000:]
