@@ -46,7 +46,6 @@ def here(code: str, stack: RunningStack) -> str:
     found = stack.credentials
     places = {
         "http://127.0.0.1:8000": found.runner_url,
-        "http://127.0.0.1:8100": found.router_url,
         ".beacon/": f"{stack.home.path}/",
         ".venv/bin/": f"{shlex.quote(str(Path(sys.executable).parent))}/",
     }
