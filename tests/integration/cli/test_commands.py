@@ -438,3 +438,33 @@ def test_the_jobs_of_one_user(served: RunnerStub, beacon: Beacon) -> None:
     assert "user_1" in ok(beacon("jobs", "--user", "ada")).stdout
     (call,) = served.of("GET /api/v1/jobs")
     assert (call.query["user"], call.headers["authorization"]) == ("user_1", "Bearer admin-key")
+
+
+FILE = {
+    "id": "file_a",
+    "name": "cat.png",
+    "content_type": "image/png",
+    "bytes": 2_500_000,
+    "sha256": "0" * 64,
+    "created_at": AT,
+    "url": "/api/v1/files/file_a/content",
+}
+
+
+def test_files_are_uploaded_listed_downloaded_and_deleted(
+    served: RunnerStub, beacon: Beacon, tmp_path: Path
+) -> None:
+    served.on("POST /api/v1/files", FILE)
+    served.on("GET /api/v1/files", {"files": [FILE], "next_cursor": None})
+    served.on("GET /api/v1/files/file_a", FILE)
+    served.on("GET /api/v1/files/file_a/content", {"stands": "for the bytes"})
+    served.on("DELETE /api/v1/files/file_a", {})
+    source, target = tmp_path / "cat.png", tmp_path / "copy.png"
+    source.write_bytes(b"image")
+    assert "file_a" in ok(beacon("files", "upload", str(source))).stdout
+    (call,) = served.of("POST /api/v1/files")
+    assert (call.body, call.headers["x-file-name"]) == (b"image", "cat.png")
+    assert "2.5 MB" in ok(beacon("files", "list")).stdout
+    ok(beacon("files", "download", "file_a", "--to", str(target)))
+    assert target.read_bytes() == orjson.dumps({"stands": "for the bytes"})
+    assert json.loads(ok(beacon("files", "delete", "file_a", "--json")).stdout) == {"deleted": "file_a"}

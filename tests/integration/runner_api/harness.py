@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import httpx
@@ -16,6 +18,7 @@ from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.router_status import SchedulerStatus
+from beacon_files import open_store
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import DEFAULT_LIMITS, HttpServer, ServerLimits
 from beacon_lifecycle import ManualClock, SystemClock
@@ -94,13 +97,18 @@ class ApiHarness:
     watchers: Watchers
     bodies: BodyLimits
     metrics: CollectorRegistry
+    files: str
     address: str | None = None  # where callers find it over a network
     clients: list[httpx.AsyncClient] = field(default_factory=list)
 
     async def user(self, name: str = "anna", tier: str = "premium", *scopes: Scope) -> "Caller":
+        return self.caller(await self.key(name, tier, *scopes))
+
+    async def key(self, name: str, tier: str = "premium", *scopes: Scope) -> str:
+        """The key of a new user."""
         key = new_api_key()
         await self.users.add(name, tier, key, scopes or [Scope.USER])
-        return self.caller(key)
+        return key
 
     async def admin(self) -> "Caller":
         return await self.user("root", "admin", Scope.USER, Scope.ADMIN)
@@ -194,6 +202,7 @@ async def api_harness(
     priorities: Priorities | None = None,
     routers: ApiRouter | None = None,
 ) -> AsyncIterator[ApiHarness]:
+    files = mkdtemp(prefix="beacon-files-")
     database, redis = Database(database_url, size=5), RedisAddress(redis_url).open()
     await database.open()
     layout, clock, router = Layout.of(config, cluster=False), ManualClock(), RouterStandIn()
@@ -217,6 +226,7 @@ async def api_harness(
         publish=lambda _: rung.append(None),
         registry=registry,
         access_log=False,
+        file_store=open_store(files),
         priorities=priorities,
     )
     queue = RedisQueue(redis, layout, lease_s=60)
@@ -236,6 +246,7 @@ async def api_harness(
             watchers,
             parts.bodies,
             registry,
+            files,
         )
     finally:
         await watchers.stop()
@@ -244,3 +255,4 @@ async def api_harness(
         await parts.close()
         await redis.aclose()
         await database.close()
+        rmtree(files)

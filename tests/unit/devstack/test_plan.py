@@ -22,7 +22,13 @@ def config() -> BeaconConfig:
 def plan_for(config: BeaconConfig, **environment: str) -> Plan:
     settings = StackSettings.from_environment({"BEACON_CONFIG": str(CONFIG), **environment})
     return make_plan(
-        config, settings, SECRETS, PORTS, database_url="postgresql://db.test/b", redis_url="redis://r.test/0"
+        config,
+        settings,
+        SECRETS,
+        PORTS,
+        database_url="postgresql://db.test/b",
+        redis_url="redis://r.test/0",
+        files_url="/data/files",
     )
 
 

@@ -30,6 +30,9 @@ COMMANDS = {
     "skip": LazyCommand(f"{_JOB}:skip", _JOBS, "Pay for priority."),
     "retry": LazyCommand(f"{_JOB}:retry", _JOBS, "Run one failed execution again."),
     "execution": LazyCommand(f"{_JOB}:execution", _JOBS, "Show one execution with all its attempts."),
+    "files": LazyCommand(
+        "beacon_cli.commands.files:files", _JOBS, "Upload, list, download and delete files."
+    ),
     "me": LazyCommand(f"{_JOB}:me", _INFORMATION, "Show your key's user: tier, limits, credit."),
     "models": LazyCommand(f"{_CATALOGUE}:models", _INFORMATION, "List the models and their regions."),
     "features": LazyCommand(f"{_CATALOGUE}:features", _INFORMATION, "List the pipelines and their steps."),

@@ -12,6 +12,7 @@ import httpx
 from beacon_client.admin import AdminClient
 from beacon_client.credentials import find_credentials
 from beacon_client.errors import JobFailedError, WaitTimeoutError
+from beacon_client.files import FileClient
 from beacon_client.runner_http import RunnerHttp, Sleep
 from beacon_client.submissions import Submission, as_submission, new_idempotency_key
 from beacon_client.watching import watch
@@ -55,6 +56,7 @@ class RunnerClient:
         self._sleep = sleep
         self._http = RunnerHttp(base_url, key, sleep=sleep, transport=transport)
         self.admin = AdminClient(self._http)
+        self.files = FileClient(self._http)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:

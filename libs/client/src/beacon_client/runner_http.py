@@ -53,7 +53,7 @@ class RunnerHttp:
     async def post(
         self,
         path: str,
-        body: bytes = b"",
+        body: bytes | AsyncIterator[bytes] = b"",
         *,
         headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
@@ -71,7 +71,9 @@ class RunnerHttp:
         """A response that is read while it arrives; it is not retried."""
         async with (
             self._translated(),
-            self._client.stream("GET", path, headers=dict(headers), timeout=STREAM_TIMEOUT) as response,
+            self._client.stream(
+                "GET", path, headers=dict(headers), timeout=STREAM_TIMEOUT, follow_redirects=True
+            ) as response,
         ):
             if response.status_code >= 400:
                 await response.aread()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self, TypeVar
@@ -13,6 +14,7 @@ from beacon_client.submissions import Submission
 from beacon_contracts.accounts import Me
 from beacon_contracts.catalogue import FeatureView, ModelView, RegionList
 from beacon_contracts.events import JobEvent
+from beacon_contracts.files import FileView
 from beacon_contracts.jobs import ExecutionView, JobAccepted, JobState, JobSummary, JobView
 from beacon_contracts.wait_reason import WhyView
 
@@ -116,6 +118,22 @@ class Beacon:
         check: raise `JobFailedError` for a job that did not complete; False returns every ended job.
         """
         return self._run(lambda client: client.wait(job_id, timeout=timeout, check=check))
+
+    def upload(self, path: Path, *, name: str | None = None) -> FileView:
+        """Send a local file; it is deleted after a day unless something uses it."""
+        return self._run(lambda client: client.files.upload(path, name=name))
+
+    def files(self) -> Iterator[FileView]:
+        """The user's files, newest first; pages are fetched on demand."""
+        return self._each(lambda client: client.files.list())
+
+    def download(self, file_id: str, target: Path) -> int:
+        """Write the bytes of a file to `target` and return their number."""
+        return self._run(lambda client: client.files.download(file_id, target))
+
+    def delete_file(self, file_id: str) -> None:
+        """Delete a file."""
+        self._run(lambda client: client.files.delete(file_id))
 
     def me(self) -> Me:
         """The key's user: tier, limits, credit."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from beacon_config.topology import Count, PositiveSeconds, Section
+from beacon_config.topology import Count, FileBytes, PositiveSeconds, Section
 
 
 class LimitsConfig(Section):
@@ -91,6 +91,18 @@ class RetentionConfig(Section):
     events_s: PositiveSeconds = Field(default=604_800.0, description="How long events are kept")
     idempotency_s: PositiveSeconds = Field(default=86_400.0, description="How long idempotency keys are kept")
     jobs_s: PositiveSeconds = Field(default=2_592_000.0, description="How long finished jobs are kept")
+
+
+class FilesConfig(Section):
+    """Files of users; their bytes are where BEACON_FILES_URL says."""
+
+    max_bytes: FileBytes = Field(default=1_073_741_824, description="Size of one file")
+    upload_retention_s: PositiveSeconds = Field(
+        default=86_400.0, description="An upload that nothing uses is deleted after this time"
+    )
+    url_expires_s: Annotated[int, Field(ge=1, le=604_800)] = Field(
+        default=600, description="How long an address works that needs no key"
+    )
 
 
 class RouterConfig(Section):

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from beacon_config.features import INPUT, FeatureConfig, template_errors
-from beacon_config.limits import ApiConfig, LimitsConfig, RetentionConfig, RouterConfig, RunnerConfig
+from beacon_config.limits import (
+    ApiConfig,
+    FilesConfig,
+    LimitsConfig,
+    RetentionConfig,
+    RouterConfig,
+    RunnerConfig,
+)
 from beacon_config.queues import DEFAULT_POOLS, LanesConfig, PoolConfig, PromotionConfig
 from beacon_config.skip_prices import DEFAULT_SKIP_PRICES, SkipPrice
 from beacon_config.tiers import DEFAULT_TIERS, TierConfig
@@ -43,6 +50,7 @@ class BeaconConfig(Section):
     api: ApiConfig = ApiConfig()
     runner: RunnerConfig = RunnerConfig()
     retention: RetentionConfig = RetentionConfig()
+    files: FilesConfig = FilesConfig()
     router: RouterConfig = RouterConfig()
 
     @cached_property

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from beacon_config.topology import Count, PositiveSeconds, Section
+from beacon_config.topology import Count, FileBytes, PositiveSeconds, Section
 from beacon_contracts.model import Name
 from beacon_contracts.tiers import JobClass
 
@@ -33,6 +33,7 @@ class TierConfig(Section):
     streams: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, description="Open event streams of a user"
     )
+    storage_bytes: FileBytes | None = Field(default=None, description="Sum of the files of a user")
     models: list[Name] = Field(default_factory=list, description="Allowed models; empty: all")
     starvation_bound_s: PositiveSeconds = Field(
         default=60.0,
@@ -52,7 +53,7 @@ def _tier(job_class: JobClass, bound_s: float, weight: int, **limits: float) -> 
 
 
 def _limits(
-    jobs: tuple[int, int, int], executions: int, requests: tuple[int, int], streams: int
+    jobs: tuple[int, int, int], executions: int, requests: tuple[int, int], streams: int, storage_gb: int
 ) -> dict[str, int]:
     pending, per_hour, duration_s = jobs
     per_minute, concurrent = requests
@@ -64,13 +65,14 @@ def _limits(
         "requests_per_minute": per_minute,
         "concurrent_requests": concurrent,
         "streams": streams,
+        "storage_bytes": storage_gb * 1_000_000_000,
     }
 
 
 DEFAULT_TIERS = {
     "admin": _tier(JobClass.HIGH, 30, 16),
-    "creator": _tier(JobClass.HIGH, 45, 8, **_limits((20, 60, 180), 10_000, (300, 32), 64)),
-    "premium": _tier(JobClass.MEDIUM, 60, 4, **_limits((10, 30, 120), 2_000, (120, 16), 32)),
-    "supporter": _tier(JobClass.MEDIUM, 90, 2, **_limits((5, 15, 60), 500, (60, 8), 16)),
-    "free": _tier(JobClass.LOW, 120, 1, **_limits((2, 3, 30), 100, (20, 4), 8)),
+    "creator": _tier(JobClass.HIGH, 45, 8, **_limits((20, 60, 180), 10_000, (300, 32), 64, 50)),
+    "premium": _tier(JobClass.MEDIUM, 60, 4, **_limits((10, 30, 120), 2_000, (120, 16), 32, 20)),
+    "supporter": _tier(JobClass.MEDIUM, 90, 2, **_limits((5, 15, 60), 500, (60, 8), 16, 5)),
+    "free": _tier(JobClass.LOW, 120, 1, **_limits((2, 3, 30), 100, (20, 4), 8, 1)),
 }

@@ -23,6 +23,7 @@ class Section(BaseModel):
 Seconds = Annotated[float, Field(ge=0, le=31_536_000)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=31_536_000)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+FileBytes = Annotated[int, Field(ge=1, le=2**50)]
 
 
 class Dialect(StrEnum):

@@ -11,10 +11,12 @@ from typeid.errors import TypeIDException
 JobId = NewType("JobId", UUID)
 UserId = NewType("UserId", UUID)
 KeyId = NewType("KeyId", UUID)
+FileId = NewType("FileId", UUID)
 
 JOB = "job"
 USER = "user"
 KEY = "key"
+FILE = "file"
 EXECUTION = "exe"
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")  # no leading zeros: one execution has one id

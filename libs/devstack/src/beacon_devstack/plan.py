@@ -49,6 +49,7 @@ def make_plan(
     *,
     database_url: str,
     redis_url: str,
+    files_url: str,
 ) -> Plan:
     simulated = simulated_backends(config, settings.inherited)
     runner_url = f"http://{_reachable(settings.host)}:{ports.runner}"
@@ -86,6 +87,7 @@ def make_plan(
             {
                 **shared,
                 **stores,
+                "BEACON_FILES_URL": files_url,
                 "BEACON_RUNNER_HOST": settings.host,
                 "BEACON_RUNNER_PORT": str(ports.runner),
                 "BEACON_ROUTER_URLS": router_url,

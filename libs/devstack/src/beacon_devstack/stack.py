@@ -148,6 +148,7 @@ class Stack:
             ports,
             database_url=self._servers.database_url,
             redis_url=self._servers.redis_url,
+            files_url=settings.inherited.get("BEACON_FILES_URL") or str(self.home.path / "files"),
         )
 
     async def _serve(self, plan: Plan) -> None:

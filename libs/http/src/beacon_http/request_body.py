@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _CLOSE = {"connection": "close"}
-# A client that is still sending does not read the response: this many times the limit is read and dropped.
+# A client that is still sending does not read the response: this many times the usual limit is dropped.
 _DISCARD_FACTOR = 8
 _RESTART_S = 5
 
@@ -16,15 +16,21 @@ _RESTART_S = 5
 class BodyLimits:
     """The limits of one process, and the requests whose bodies are incomplete.
 
-    `max_bytes_below` has other sizes for the paths below a prefix.
+    `max_bytes_below` has other sizes for the paths below a prefix. Below `timed_by_part`, the timeout applies
+    to each part of a body instead of the whole: an upload may take long, but not stall.
     """
 
     def __init__(
-        self, max_bytes: int, timeout_s: float, max_bytes_below: Mapping[str, int] | None = None
+        self,
+        max_bytes: int,
+        timeout_s: float,
+        max_bytes_below: Mapping[str, int] | None = None,
+        timed_by_part: tuple[str, ...] = (),
     ) -> None:
         self.max_bytes = max_bytes
         self._max_bytes_below = dict(max_bytes_below or {})
         self.timeout_s = timeout_s
+        self.timed_by_part = timed_by_part
         self.receiving: set[asyncio.Timeout] = set()
         self.stopping = False
 
@@ -76,6 +82,7 @@ class _LimitedBody:
         self._receive = receive
         self._limits = limits
         self._max_bytes = limits.max_bytes_of(scope["path"])
+        self._timed_by_part = scope["path"].startswith(limits.timed_by_part)
         self._deadline: float | None = None
         self._received = 0
         self._complete = False
@@ -83,10 +90,10 @@ class _LimitedBody:
     async def __call__(self) -> Message:
         if self._complete:
             return await self._receive()
-        if self._deadline is None:
+        if self._deadline is None and (content_length(self._scope) or 0) > self._max_bytes:
+            await self._refuse()
+        if self._deadline is None or self._timed_by_part:
             self._deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
-            if (content_length(self._scope) or 0) > self._max_bytes:
-                await self._refuse()
         message = await self._next(self._deadline)
         if self._received > self._max_bytes:
             await self._refuse()
@@ -116,7 +123,8 @@ class _LimitedBody:
 
     async def _discard(self) -> None:
         deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
-        while not self._complete and self._received < self._max_bytes * _DISCARD_FACTOR:
+        most = self._received + self._limits.max_bytes * _DISCARD_FACTOR
+        while not self._complete and self._received < most:
             await self._next(deadline)
 
 

@@ -58,6 +58,13 @@ class RunnerSettings(DatabaseSettings):
     )
     service_token: Annotated[SecretStr, Field(validation_alias="BEACON_SERVICE_TOKEN")] = SecretStr("")
 
+    files_url: Annotated[
+        str,
+        Field(
+            validation_alias="BEACON_FILES_URL",
+            description="Where the bytes of files are: a directory, s3://bucket/prefix, gs://… or az://…",
+        ),
+    ] = ".beacon/files"
     priority_url: Annotated[
         str | None,
         Field(

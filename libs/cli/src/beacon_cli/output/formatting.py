@@ -46,6 +46,16 @@ def seconds(value: float | None) -> str:
 HEALTHY = "healthy"
 
 
+def file_size(size: int) -> str:
+    """Bytes in the unit that fits."""
+    value, unit = float(size), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1_000:
+            break
+        value, unit = value / 1_000, larger
+    return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
 def backend_health(breaker: BreakerStatus) -> str:
     """`healthy`, or why the backend receives no requests."""
     if breaker.state == "open":

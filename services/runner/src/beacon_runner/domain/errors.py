@@ -104,6 +104,30 @@ class ApiKeyTakenError(Exception):
     """The same key exists already."""
 
 
+class UnknownFileError(Exception):
+    """There is no such file, or the user may not see it."""
+
+
+class StorageLimitError(Exception):
+    """The user's files would exceed the limit of the tier."""
+
+    def __init__(self, limit: int, used: int) -> None:
+        super().__init__(f"your files use {used} of {limit} bytes; delete some")
+        self.limit = limit
+        self.used = used
+
+
+class UploadTooLargeError(Exception):
+    """The file is larger than one file may be."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"the file is larger than {max_bytes} bytes, the limit")
+
+
+class FileStoreUnavailableError(Exception):
+    """The store of the files' bytes does not answer now."""
+
+
 class IdempotencyKeyReusedError(Exception):
     """The idempotency key belongs to a different request, which created `job`."""
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
-from beacon_contracts.ids import USER, JobId, UserId, decode_id, decode_job_id, encode_job_id
+from beacon_contracts.ids import FILE, USER, FileId, JobId, UserId, decode_id, decode_job_id, encode_job_id
 from beacon_runner.domain.dead_letters import DeadLetterCursor
 from beacon_runner.domain.errors import InvalidFieldsError
 
@@ -35,6 +35,15 @@ def read_cursor(cursor: str | None) -> JobId | None:
         return None
     try:
         return decode_job_id(cursor)
+    except ValueError:
+        raise _invalid_cursor() from None
+
+
+def read_file_cursor(cursor: str | None) -> FileId | None:
+    if cursor is None:
+        return None
+    try:
+        return FileId(decode_id(FILE, cursor))
     except ValueError:
         raise _invalid_cursor() from None
 

@@ -14,6 +14,7 @@ from beacon_http.problems import HttpProblemError, field_problems, framework_pro
 from beacon_http.replies import Headers, Reply, problem_reply
 from beacon_runner.domain import errors
 from beacon_runner.domain.limits.tier_rules import DURATION_TOO_LONG, MODEL_NOT_ALLOWED, TOO_MANY_EXECUTIONS
+from beacon_runner.http.byte_ranges import RangeNotSatisfiableError
 from beacon_runner.http.limit_errors import batch_exceeds_limit, limit_reached, limit_reached_headers
 
 log = structlog.get_logger(__name__)
@@ -26,6 +27,7 @@ _OWN_CODES = frozenset(
 _UNION_TAGS = frozenset({"matrix", "pipeline", "generation", "ModelChoice", "constrained-str", "str"})
 _OUTDATED = "the database has to be migrated to the version that this release needs: `beacon-runner migrate`"
 _QUEUE_UNAVAILABLE = "Redis does not answer; repeat the request with the same Idempotency-Key"
+_FILES_UNAVAILABLE = "the file store does not answer or is full; repeat the request"
 _UNAVAILABLE = "the database does not answer; repeat the request with the same Idempotency-Key"
 
 # Status, code and detail; without a detail it is the error's text.
@@ -47,6 +49,14 @@ _SIMPLE: dict[type[Exception], tuple[int, str, str | None]] = {
     errors.CreditOutOfRangeError: (409, "credit_out_of_range", "the credit would be negative or too large"),
     errors.UserNotFoundError: (404, "unknown_user", "there is no user with this id"),
     errors.UserNameTakenError: (409, "name_taken", "another user has this name"),
+    errors.UnknownFileError: (
+        404,
+        "unknown_file",
+        "you have no file with this id, or its address expired",
+    ),
+    errors.StorageLimitError: (413, "storage_limit", None),
+    errors.UploadTooLargeError: (413, "file_too_large", None),
+    RangeNotSatisfiableError: (416, "range_not_satisfiable", None),
     errors.ApiKeyNotFoundError: (404, "unknown_key", "the user has no key with this id"),
 }
 # Attributes of the error that are members of its problem document.
@@ -54,6 +64,7 @@ _MEMBERS: dict[type[Exception], tuple[str, ...]] = {
     errors.JobStateError: ("state",),
     errors.RetriesExhaustedError: ("retry_attempt", "max_attempts"),
     errors.InsufficientCreditError: ("price", "credit"),
+    errors.StorageLimitError: ("limit", "used"),
 }
 
 EXPECTED_ERRORS: tuple[type[Exception], ...] = (
@@ -68,6 +79,7 @@ EXPECTED_ERRORS: tuple[type[Exception], ...] = (
     errors.BatchExceedsLimitError,
     errors.StoreUnavailableError,
     errors.QueueUnavailableError,
+    errors.FileStoreUnavailableError,
 )
 
 
@@ -109,6 +121,8 @@ def _failed(error: Exception) -> Problem:
             return make_problem(503, "database_outdated", _OUTDATED, retry_after_s=5.0)
         case errors.StoreUnavailableError():
             return make_problem(503, "database_unavailable", _UNAVAILABLE, retry_after_s=1.0)
+        case errors.FileStoreUnavailableError():
+            return make_problem(503, "file_store_unavailable", _FILES_UNAVAILABLE, retry_after_s=5.0)
         case errors.QueueUnavailableError():
             return make_problem(503, "queue_unavailable", _QUEUE_UNAVAILABLE, retry_after_s=1.0)
     return make_problem(

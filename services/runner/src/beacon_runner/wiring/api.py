@@ -7,12 +7,14 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig
+from beacon_files import FileStore, open_store
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
 from beacon_lifecycle import Clock, Loop, Service
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
 from beacon_runner.application.events import JobEventService
+from beacon_runner.application.files import FileService
 from beacon_runner.application.interactive import InteractiveService
 from beacon_runner.application.jobs import CommandRules, JobService
 from beacon_runner.application.position_events import PositionEvents
@@ -32,6 +34,7 @@ from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
 from beacon_runner.http.events.routes import event_routes, socket_routes
 from beacon_runner.http.events.user_streams import UserStreams
+from beacon_runner.http.file_routes import FILES_PATH, file_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.http.job_routes import execution_routes, job_routes, submission_routes
 from beacon_runner.http.ledger_routes import ledger_routes
@@ -52,6 +55,7 @@ from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.credit import PostgresCredit
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.dead_letters import PostgresDeadLetters
+from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.postgres.job_commands import PostgresJobCommands
 from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.postgres.outbox import PostgresOutbox
@@ -70,6 +74,7 @@ from beacon_runner.wiring.resources import Resource
 from beacon_telemetry import HttpMetrics
 
 POOL_SIZE = 8
+FORM_BYTES = 65_536  # of a form besides the file in it
 
 
 class ApiRouter(RouterPort, InteractivePort, Protocol):
@@ -95,6 +100,7 @@ class ApiParts:
         publish: Callable[[Sequence[OutboxEntry]], None],
         registry: CollectorRegistry,
         access_log: bool,
+        file_store: FileStore,
         priorities: Priorities | None = None,
     ) -> None:
         self.priorities = priorities
@@ -116,8 +122,18 @@ class ApiParts:
         events = JobEventService(jobs, watchers, PositionEvents(positions, commands, clock), clock)
         submissions = SubmissionService(config, admission, self.submissions, self.estimator, self.priorities)
         self.public_queue = PublicQueueService(config, queue, queries, router, clock)
+        file_records = PostgresFiles(database)
+        files = FileService(file_records, file_store, config.files, config.tiers, clock)
         catalogue = Catalogue(
-            config, admission, router, self.submissions, users, self.priorities, request_limits, stream_limits
+            config,
+            admission,
+            router,
+            self.submissions,
+            users,
+            self.priorities,
+            request_limits,
+            stream_limits,
+            file_records,
         )
         operations = Operations(
             queue,
@@ -130,7 +146,12 @@ class ApiParts:
         self.metrics = HttpMetrics(registry, "beacon_runner")
         streams = UserStreams(stream_limits, config)
         limits = config.limits
-        self.bodies = BodyLimits(limits.body_bytes, limits.body_timeout_s, {"/v1/": limits.openai_body_bytes})
+        self.bodies = BodyLimits(
+            limits.body_bytes,
+            limits.body_timeout_s,
+            {"/v1/": limits.openai_body_bytes, FILES_PATH: config.files.max_bytes + FORM_BYTES},
+            timed_by_part=(FILES_PATH,),
+        )
         self.app = create_app(
             [
                 submission_routes(submissions, keys),
@@ -139,6 +160,7 @@ class ApiParts:
                 event_routes(events, keys, streams),
                 socket_routes(events, keys, tokens, streams),
                 execution_routes(jobs, keys),
+                *file_routes(files, keys),
                 catalogue_routes(catalogue, keys),
                 admin_routes(operations, keys),
                 *ledger_routes(credit, users, keys),
@@ -192,6 +214,7 @@ def build_api(
         publish=inline_publisher.publish,
         registry=registry,
         access_log=settings.access_log,
+        file_store=open_store(settings.files_url),
         priorities=_priorities(settings, config, clock, registry),
     )
     limits = config.limits

@@ -16,6 +16,7 @@ from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
+from beacon_runner.maintenance.file_cleanup import FileCleanup
 from beacon_runner.maintenance.metrics_collector import MetricsCollector, QueueAgeCollector
 from beacon_runner.maintenance.promoter import Promoter
 from beacon_runner.maintenance.publisher import OutboxPublisher
@@ -150,7 +151,10 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
 
 
 def build_relay(
-    transport: Transport, store: RelayStore, cancels: CancelNotifier | None = None
+    transport: Transport,
+    store: RelayStore,
+    cancels: CancelNotifier | None = None,
+    files: FileCleanup | None = None,
 ) -> list[Service]:
     """All maintenance loops and the wake-up subscription of the publisher."""
     config, queue, metrics, clock = transport.config, transport.queue, transport.metrics, transport.clock
@@ -181,6 +185,7 @@ def build_relay(
         loop("promoter", promoter.run_once, config.promotion.check_every_s),
         loop("retention", retention.run_once, config.retention.check_every_s),
         *([] if cancels is None else [loop("cancels", cancels.run_once, 1.0)]),
+        *([] if files is None else [loop("file-cleanup", files.run_once, config.retention.check_every_s)]),
         loop("metrics", MetricsCollector(store.outbox, transport.queue_admin, metrics).run_once, 5.0),
         loop("queue-ages", QueueAgeCollector(store.live, metrics).run_once, 15.0),
     ]

@@ -3,12 +3,15 @@
 from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig
+from beacon_files import open_store
 from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
+from beacon_runner.maintenance.file_cleanup import FileCleanup
 from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile
@@ -57,11 +60,12 @@ def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     pauses = PostgresPauses(database)
     cancels = PostgresCancels(database, max_executions=max_router_cancels(transport.config))
     store = RelayStore(PostgresOutbox(database), live, live, PostgresRetention(database), pauses)
+    files = FileCleanup(PostgresFiles(database), open_store(settings.files_url), transport.clock)
     router = _router_client(settings, transport)
     return [
         Resource("relay-database", open_it=database.open, close_it=database.close),
         Resource("relay-router-client", close_it=router.aclose),
-        *build_relay(transport, store, CancelNotifier(cancels, router)),
+        *build_relay(transport, store, CancelNotifier(cancels, router), files),
     ]
 
 

@@ -14,6 +14,7 @@ const LABELS = {
   requests_per_minute: "API requests per minute (/v1)",
   concurrent_requests: "Concurrent API requests (/v1)",
   streams: "Open event streams",
+  storage_bytes: "Storage in bytes",
 };
 const FACTS = [["tier", "Tier"], ["duration", "Longest duration"], ["executions", "Executions per job"], ["models", "Models"]];
 

@@ -2,6 +2,8 @@ DROP FUNCTION runs_of (uuid);
 DROP FUNCTION id_at (timestamptz);
 DROP TABLE router_cancels;
 DROP TABLE paused_classes;
+DROP TABLE secrets;
+DROP TABLE files;
 DROP TABLE credit_ledger;
 DROP TABLE job_events;
 DROP TABLE dead_letters;

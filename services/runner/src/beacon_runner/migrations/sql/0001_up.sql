@@ -175,6 +175,30 @@ CREATE TABLE credit_ledger (
 CREATE INDEX credit_ledger_of_user ON credit_ledger (user_id, id);
 CREATE INDEX credit_ledger_of_job ON credit_ledger (job_id) WHERE job_id IS NOT NULL;
 
+-- The bytes are in the file store, under a name that the user's and the file's id determine.
+CREATE TABLE files (
+    id           uuid PRIMARY KEY,
+    user_id      uuid NOT NULL REFERENCES users (id),
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    expires_at   timestamptz, -- null: kept until it is deleted
+    size         bigint NOT NULL CHECK (size >= 0),
+    sha256       bytea NOT NULL,
+    name         text NOT NULL,
+    content_type text NOT NULL -- recognised from the content
+);
+
+CREATE INDEX files_of_user ON files (user_id, id) INCLUDE (size);
+CREATE INDEX files_by_expiry ON files (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Keys that all processes share and nobody has to configure.
+CREATE TABLE secrets (
+    name  text PRIMARY KEY,
+    value bytea NOT NULL
+);
+
+INSERT INTO secrets (name, value)
+VALUES ('file_urls', sha256((gen_random_uuid()::text || gen_random_uuid()::text)::bytea));
+
 -- Classes that an operator has paused; mirrored to Redis, and again after it was emptied.
 CREATE TABLE paused_classes (
     class     text PRIMARY KEY,

@@ -1,0 +1,154 @@
+"""The file store over obstore: one implementation for a local directory, S3, GCS and Azure."""
+
+import hashlib
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import AzureStore, GCSStore, LocalStore, ObjectStore, S3Store, from_url
+
+from beacon_files.content_type import HEAD_BYTES, content_type_of
+from beacon_files.errors import FileTooLargeError, FileUnavailableError, ObjectNotFoundError
+from beacon_files.store import ObjectInfo, StoredObject
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+
+LOCAL_PART_BYTES = 262_144
+REMOTE_PART_BYTES = 5_242_880  # the smallest part that S3 accepts, but for the last one
+READ_BYTES = 262_144
+LIST_BATCH = 1_000
+
+
+def open_store(url: str) -> "ObjectFileStore":
+    """`url`: a directory, `file://…`, `s3://bucket/prefix`, `gs://…` or `az://…`. Opened at the first use.
+
+    Credentials come from the usual variables of each provider (AWS_ACCESS_KEY_ID, …).
+    """
+    if urlsplit(url).scheme in ("", "file"):
+        path = Path(url.removeprefix("file://")).absolute()
+        return ObjectFileStore(
+            partial(LocalStore, path, mkdir=True, automatic_cleanup=True), LOCAL_PART_BYTES
+        )
+    return ObjectFileStore(partial(from_url, url), REMOTE_PART_BYTES)
+
+
+class ObjectFileStore:
+    """Implements `FileStore`."""
+
+    def __init__(self, open_it: Callable[[], ObjectStore], part_bytes: int) -> None:
+        self._open = open_it
+        self._opened: ObjectStore | None = None
+        self._part_bytes = part_bytes
+
+    @property
+    def _store(self) -> ObjectStore:
+        if self._opened is None:
+            try:
+                self._opened = self._open()
+            except OSError as error:  # the directory cannot be created
+                raise FileUnavailableError(_first_line(error)) from error
+        return self._opened
+
+    async def put(self, name: str, chunks: AsyncIterable[bytes], *, max_bytes: int) -> StoredObject:
+        """One part in memory at a time; an error, also of `chunks`, leaves nothing behind."""
+        measured = _Measured(chunks, max_bytes)
+        parts = measured.parts(self._part_bytes)
+        with _store_errors():
+            first = await anext(parts, b"")
+            if len(first) < self._part_bytes:
+                await obstore.put_async(self._store, name, first, use_multipart=False)
+                return measured.result()
+            async with obstore.open_writer_async(
+                self._store, name, buffer_size=self._part_bytes, max_concurrency=1
+            ) as writer:
+                await writer.write(first)
+                async for part in parts:
+                    await writer.write(part)
+        return measured.result()
+
+    async def get(self, name: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        with _store_errors():
+            if end is not None and end <= start:
+                return
+            options = _range(start, end)
+            found = await obstore.get_async(self._store, name, options=options)
+            async for chunk in found.stream(min_chunk_size=READ_BYTES):
+                yield bytes(chunk)
+
+    async def delete(self, names: Sequence[str]) -> None:
+        for name in names:  # one by one: a batch ends at the first name that does not exist
+            try:
+                with _store_errors():
+                    await obstore.delete_async(self._store, name)
+            except ObjectNotFoundError:
+                continue
+
+    async def list(self, prefix: str) -> AsyncIterator[Sequence[ObjectInfo]]:
+        with _store_errors():
+            async for batch in obstore.list(self._store, prefix, chunk_size=LIST_BATCH):
+                yield [ObjectInfo(one["path"], one["size"], one["last_modified"]) for one in batch]
+
+    async def signed_url(self, name: str, *, expires_s: int) -> str | None:
+        with _store_errors():
+            if not isinstance(self._store, S3Store | GCSStore | AzureStore):
+                return None
+            return await obstore.sign_async(self._store, "GET", name, timedelta(seconds=expires_s))
+
+
+def _range(start: int, end: int | None) -> "GetOptions":
+    if end is not None:
+        return {"range": (start, end)}
+    return {"range": {"offset": start}} if start else {}
+
+
+class _Measured:
+    """Counts, hashes and limits the chunks that pass through, and keeps the first bytes."""
+
+    def __init__(self, chunks: AsyncIterable[bytes], max_bytes: int) -> None:
+        self._chunks = chunks
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._hash = hashlib.sha256()
+        self._head = b""
+
+    async def parts(self, part_bytes: int) -> AsyncIterator[bytes]:
+        """Parts of equal size; the last one may be shorter."""
+        buffer = bytearray()
+        async for chunk in self._chunks:
+            self._size += len(chunk)
+            if self._size > self._max_bytes:
+                raise FileTooLargeError(self._max_bytes)
+            self._hash.update(chunk)
+            self._head += chunk[: HEAD_BYTES - len(self._head)]
+            buffer += chunk
+            while len(buffer) >= part_bytes:
+                yield bytes(buffer[:part_bytes])
+                del buffer[:part_bytes]
+        if buffer:
+            yield bytes(buffer)
+
+    def result(self) -> StoredObject:
+        return StoredObject(self._size, self._hash.hexdigest(), content_type_of(self._head))
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """Errors of the driver as ours. Errors of the caller's own chunks pass unchanged."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ObjectNotFoundError(_first_line(error)) from error
+    except BaseError as error:
+        raise FileUnavailableError(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    """Without the driver's debug output, which follows in further lines."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

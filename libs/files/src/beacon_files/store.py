@@ -1,0 +1,46 @@
+"""The interface of a file store."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """What was stored: counted, hashed and recognised while it was written."""
+
+    size: int
+    sha256: str
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    name: str
+    size: int
+    modified_at: datetime
+
+
+class FileStore(Protocol):
+    """Objects are written whole or not at all, and never changed afterwards. Raises `FileStoreError`."""
+
+    async def put(self, name: str, chunks: AsyncIterable[bytes], *, max_bytes: int) -> StoredObject:
+        """Store the chunks in bounded memory; an existing object of that name is replaced."""
+        ...
+
+    def get(self, name: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes from `start` up to `end`, in chunks."""
+        ...
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """Remove the objects; names that do not exist are ignored."""
+        ...
+
+    def list(self, prefix: str) -> AsyncIterator[Sequence[ObjectInfo]]:
+        """All objects whose name begins with the folder `prefix`, in batches."""
+        ...
+
+    async def signed_url(self, name: str, *, expires_s: int) -> str | None:
+        """An address of the store itself that works without credentials; None if it has none."""
+        ...

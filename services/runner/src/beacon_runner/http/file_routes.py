@@ -1,0 +1,183 @@
+"""Files: upload, list, download, signed addresses, deletion."""
+
+from typing import Annotated, Any
+from urllib.parse import quote, unquote
+
+from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from beacon_contracts.accounts import Scope
+from beacon_contracts.files import FilePage, FileUrl, FileView
+from beacon_contracts.ids import FILE, FileId, decode_id, encode_id
+from beacon_http.replies import view_response
+from beacon_runner.application.files import FileService, expiry_of
+from beacon_runner.domain.files import FileRecord
+from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
+from beacon_runner.http.byte_ranges import read_range
+from beacon_runner.http.cursors import Cursor, PageSize, read_file_cursor
+from beacon_runner.http.form_file import FormFile
+from beacon_runner.http.openapi import NO_KEY, problems
+from beacon_runner.http.route import StrictRoute
+
+FILES_PATH = "/api/v1/files"
+SIGNED_PATH = "/files"
+
+FilePath = Annotated[str, Path(examples=["file_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
+_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"*/*": {}}, "description": "The bytes"},
+    206: {"description": "A range of them"},
+}
+_UPLOAD_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}
+            },
+            "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+        },
+    },
+    "parameters": [
+        {
+            "name": "X-File-Name",
+            "in": "header",
+            "required": False,
+            "description": "The name of a raw upload, percent-encoded",
+            "schema": {"type": "string"},
+        }
+    ],
+}
+
+
+def file_routes(files: FileService, keys: ApiKeyCache) -> list[APIRouter]:
+    return [_owner_routes(files, keys), _signed_routes(files)]
+
+
+def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
+    routes = APIRouter(prefix=FILES_PATH, tags=["files"], route_class=require_scope(keys, Scope.USER))
+
+    @routes.post(
+        "",
+        status_code=201,
+        responses={201: {"model": FileView}, **problems(400, 401, 403, 408, 413, 422, 503)},
+        openapi_extra=_UPLOAD_BODY,
+    )
+    async def upload_file(request: Request) -> Response:
+        """One file: the body itself, or the part `file` of a form. The type follows from the content."""
+        principal = principal_of(request)
+        if request.headers.get("content-type", "").startswith("multipart/form-data"):
+            form = FormFile(request.headers["content-type"], request.stream())
+            await form.find()
+            record = await files.upload(principal, form.name, form.chunks())
+        else:
+            name = unquote(request.headers.get("x-file-name", ""))
+            record = await files.upload(principal, name, request.stream())
+        return view_response(file_view(record), 201)
+
+    @routes.get("", responses={200: {"model": FilePage}, **problems(401, 403, 422, 503)})
+    async def list_files(request: Request, limit: PageSize = 100, cursor: Cursor = None) -> Response:
+        """The user's files, newest first."""
+        before = read_file_cursor(cursor)
+        found = await files.page(principal_of(request).user, before, limit + 1)
+        next_cursor = encode_id(FILE, found[limit - 1].id) if len(found) > limit else None
+        views = [file_view(one) for one in found[:limit]]
+        return view_response(FilePage(files=views, next_cursor=next_cursor))
+
+    @routes.get("/{file_id}", responses={200: {"model": FileView}, **problems(401, 403, 404, 503)})
+    async def get_file(request: Request, file_id: FilePath) -> Response:
+        return view_response(file_view(await files.get(_file_id(file_id), principal_of(request).owner)))
+
+    @routes.get(
+        "/{file_id}/content",
+        response_class=Response,
+        responses={**_CONTENT, **problems(401, 403, 404, 416, 503)},
+    )
+    async def get_file_content(request: Request, file_id: FilePath) -> Response:
+        """The bytes; `Range` and `If-None-Match` are supported. 307 if the file store serves them itself."""
+        record = await files.get(_file_id(file_id), principal_of(request).owner)
+        return await _content(files, record, request)
+
+    @routes.post("/{file_id}/url", responses={200: {"model": FileUrl}, **problems(401, 403, 404, 503)})
+    async def sign_file_url(request: Request, file_id: FilePath) -> Response:
+        """A path of this file that works without a key for a few minutes, for browsers and backends."""
+        record = await files.get(_file_id(file_id), principal_of(request).owner)
+        expires_unix, signature = await files.signed_query(record)
+        path = f"{SIGNED_PATH}/{encode_id(FILE, record.id)}?expires={expires_unix}&signature={signature}"
+        return view_response(FileUrl(url=path, expires_at=expiry_of(expires_unix)))
+
+    @routes.delete("/{file_id}", status_code=204, responses=problems(401, 403, 404, 503))
+    async def delete_file(request: Request, file_id: FilePath) -> Response:
+        await files.delete(_file_id(file_id), principal_of(request).owner)
+        return Response(status_code=204)
+
+    return routes
+
+
+def _signed_routes(files: FileService) -> APIRouter:
+    routes = APIRouter(prefix=SIGNED_PATH, tags=["files"], route_class=StrictRoute)
+
+    @routes.get(
+        "/{file_id}",
+        response_class=Response,
+        responses={**_CONTENT, **problems(404, 416, 422, 503)},
+        openapi_extra=NO_KEY,
+    )
+    async def get_signed_file(
+        request: Request,
+        file_id: FilePath,
+        expires: Annotated[int, Query(ge=0, le=2**53)],
+        signature: Annotated[str, Query(max_length=200)],
+    ) -> Response:
+        """The bytes of a file by a signed address."""
+        record = await files.signed(_file_id(file_id), expires, signature)
+        return await _content(files, record, request)
+
+    return routes
+
+
+def file_view(record: FileRecord) -> FileView:
+    file_id = encode_id(FILE, record.id)
+    return FileView(
+        id=file_id,
+        name=record.name,
+        content_type=record.content_type,
+        bytes=record.size,
+        sha256=record.sha256,
+        created_at=record.created_at,
+        expires_at=record.expires_at,
+        url=f"{FILES_PATH}/{file_id}/content",
+    )
+
+
+async def _content(files: FileService, record: FileRecord, request: Request) -> Response:
+    etag = f'"{record.sha256}"'
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"etag": etag})
+    url = await files.store_url(record)
+    if url is not None:
+        return RedirectResponse(url, 307)
+    wanted = read_range(request.headers.get("range"), record.size)
+    start, end = wanted or (0, record.size)
+    headers = {
+        "etag": etag,
+        "accept-ranges": "bytes",
+        "cache-control": "private, max-age=31536000, immutable",
+        "content-length": str(end - start),
+        # A browser saves the file and never runs it, whatever its bytes are.
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(record.name, safe='')}",
+        "content-security-policy": "default-src 'none'; sandbox",
+        "x-content-type-options": "nosniff",
+    }
+    if wanted is not None:
+        headers["content-range"] = f"bytes {start}-{end - 1}/{record.size}"
+    return StreamingResponse(
+        files.content(record, start, end),
+        206 if wanted is not None else 200,
+        headers,
+        media_type=record.content_type,
+    )
+
+
+def _file_id(text: str) -> FileId:
+    return FileId(decode_id(FILE, text))

@@ -1,0 +1,86 @@
+"""One file of a multipart form, read while it arrives: nothing is written to a temporary file."""
+
+from collections.abc import AsyncIterator
+
+from python_multipart.exceptions import MultipartParseError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from beacon_http.problems import HttpProblemError
+from beacon_runner.domain.errors import InvalidFieldsError
+
+FIELD = "file"
+
+
+class FormFile:
+    """The part `file`; other parts are skipped. First `find`, then `chunks`."""
+
+    def __init__(self, content_type: str, body: AsyncIterator[bytes]) -> None:
+        _, options = parse_options_header(content_type)
+        if not options.get(b"boundary"):
+            raise _invalid("the Content-Type has no boundary")
+        self.name = ""
+        self._body = body
+        self._header: tuple[bytearray, bytearray] = bytearray(), bytearray()
+        self._pieces: list[bytes] = []
+        self._inside = False
+        self._found = False
+        self._complete = False
+        self._parser = MultipartParser(
+            options[b"boundary"],
+            {
+                "on_header_field": lambda data, start, end: self._add_header(0, data[start:end]),
+                "on_header_value": lambda data, start, end: self._add_header(1, data[start:end]),
+                "on_header_end": self._end_header,
+                "on_part_data": self._add_data,
+                "on_part_end": self._end_part,
+            },
+        )
+
+    async def find(self) -> None:
+        """Read up to the first bytes of the file."""
+        while not self._found:
+            if not await self._feed():
+                raise InvalidFieldsError.of(FIELD, "the form needs one part of this name with a file")
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            for piece in self._pieces:
+                yield piece
+            self._pieces.clear()
+            more = await self._feed()
+        if not self._complete:
+            raise _invalid("the form ends inside of the file")
+
+    async def _feed(self) -> bool:
+        """Parse the next part of the body; false at its end."""
+        data = await anext(self._body, b"")
+        try:
+            self._parser.write(data)
+        except MultipartParseError as error:
+            raise _invalid(str(error)) from error
+        return bool(data)
+
+    def _add_header(self, part: int, data: bytes) -> None:
+        self._header[part].extend(data)
+
+    def _end_header(self) -> None:
+        field, value = self._header
+        if bytes(field).lower() == b"content-disposition" and not self._found:
+            _, options = parse_options_header(bytes(value))
+            if options.get(b"name") == FIELD.encode() and b"filename" in options:
+                self.name = options[b"filename"].decode("utf-8", "replace")
+                self._inside = self._found = True
+        self._header = bytearray(), bytearray()
+
+    def _add_data(self, data: bytes, start: int, end: int) -> None:
+        if self._inside:
+            self._pieces.append(data[start:end])
+
+    def _end_part(self) -> None:
+        self._complete = self._complete or self._inside
+        self._inside = False
+
+
+def _invalid(detail: str) -> HttpProblemError:
+    return HttpProblemError(400, "invalid_body", f"the form cannot be read: {detail}")

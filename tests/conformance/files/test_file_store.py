@@ -1,0 +1,98 @@
+"""What every file store does."""
+
+import hashlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from beacon_files import FileStore, FileStoreError, FileTooLargeError, ObjectNotFoundError, open_store
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
+BIG = bytes(range(256)) * 49_152  # 12 MiB: several parts in every store
+NO_LIMIT = 1 << 40
+
+
+async def chunks_of(data: bytes, size: int = 100_000) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+async def read(store: FileStore, name: str, *, start: int = 0, end: int | None = None) -> bytes:
+    return b"".join([chunk async for chunk in store.get(name, start=start, end=end)])
+
+
+async def names(store: FileStore, prefix: str) -> list[str]:
+    return sorted([one.name async for batch in store.list(prefix) for one in batch])
+
+
+@pytest.mark.parametrize("data", [b"", b"x", PNG, BIG], ids=["empty", "byte", "png", "12 MiB"])
+async def test_a_stored_object_is_read_back_unchanged(store: FileStore, data: bytes) -> None:
+    stored = await store.put("uploads/a", chunks_of(data), max_bytes=NO_LIMIT)
+    assert stored.size == len(data)
+    assert stored.sha256 == hashlib.sha256(data).hexdigest()
+    assert await read(store, "uploads/a") == data
+
+
+async def test_the_content_type_comes_from_the_content(store: FileStore) -> None:
+    stored = await store.put("uploads/page.html", chunks_of(PNG, 3), max_bytes=NO_LIMIT)
+    assert stored.content_type == "image/png"
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(0, 10), (5, 6), (4_000_000, 9_000_000), (12_582_000, None), (7, 7)]
+)
+async def test_a_range_is_read(store: FileStore, start: int, end: int | None) -> None:
+    await store.put("uploads/a", chunks_of(BIG), max_bytes=NO_LIMIT)
+    assert await read(store, "uploads/a", start=start, end=end) == BIG[start:end]
+
+
+@pytest.mark.parametrize("max_bytes", [10, 6_000_000])
+async def test_a_file_over_the_limit_leaves_nothing(store: FileStore, max_bytes: int) -> None:
+    with pytest.raises(FileTooLargeError):
+        await store.put("uploads/a", chunks_of(BIG), max_bytes=max_bytes)
+    assert await names(store, "uploads") == []
+
+
+async def test_an_upload_that_breaks_off_leaves_nothing(store: FileStore) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield BIG
+        raise ConnectionError("the client is gone")
+
+    with pytest.raises(ConnectionError):
+        await store.put("uploads/a", broken(), max_bytes=NO_LIMIT)
+    assert await names(store, "uploads") == []
+
+
+async def test_objects_are_listed_by_folder(store: FileStore) -> None:
+    for name in ("uploads/a", "uploads/b", "outputs/c"):
+        await store.put(name, chunks_of(b"x"), max_bytes=NO_LIMIT)
+    assert await names(store, "uploads") == ["uploads/a", "uploads/b"]
+    assert await names(store, "none") == []
+
+
+async def test_deleting_ignores_missing_objects(store: FileStore) -> None:
+    await store.put("uploads/a", chunks_of(b"x"), max_bytes=NO_LIMIT)
+    await store.delete(["uploads/missing", "uploads/a"])
+    with pytest.raises(ObjectNotFoundError):
+        await read(store, "uploads/a")
+
+
+async def test_a_signed_url_works_without_credentials(store: FileStore) -> None:
+    await store.put("uploads/a", chunks_of(PNG), max_bytes=NO_LIMIT)
+    url = await store.signed_url("uploads/a", expires_s=60)
+    if url is None:  # a local directory has no address of its own
+        return
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        assert await response.read() == PNG
+
+
+async def test_an_unavailable_store_is_reported(store_url: str) -> None:
+    store = open_store(store_url)
+    if store_url.startswith("s3:"):
+        store = open_store("s3://missing-bucket/beacon")
+    else:
+        await store.put("uploads", chunks_of(b"a file where the folder should be"), max_bytes=NO_LIMIT)
+    with pytest.raises(FileStoreError) as raised:
+        await store.put("uploads/a", chunks_of(b"x"), max_bytes=NO_LIMIT)
+    assert "\n" not in str(raised.value)
