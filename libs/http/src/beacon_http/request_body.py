@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _CLOSE = {"connection": "close"}
 # A client that is still sending does not read the response: this many times the usual limit is dropped.
-_DISCARD_FACTOR = 8
+_DISCARD_FACTOR = 32
 _RESTART_S = 5
 
 
