@@ -84,6 +84,16 @@ async def test_chat_accepts_messages_and_returns_usage(gpu: Gpusim, client: Back
     assert "Why is it so?" in orjson.loads(answer.output)
 
 
+async def test_a_step_of_a_pipeline_may_have_its_tools_in_its_input(
+    gpu: Gpusim, client: BackendClient
+) -> None:
+    tools = [{"type": "function", "function": {"name": "lookup", "parameters": {"type": "object"}}}]
+    answer = await backend_at("openai", gpu.url, client).run(call(prompt="Why?", tools=tools))
+
+    message = orjson.loads(answer.response or b"{}")["choices"][0]["message"]
+    assert [each["function"]["name"] for each in message["tool_calls"]] == ["lookup"]
+
+
 async def test_chat_without_a_prompt_is_refused_before_sending(gpu: Gpusim, client: BackendClient) -> None:
     with pytest.raises(BackendError) as refused:
         await backend_at("openai", gpu.url, client).run(call(image="cat.png"))

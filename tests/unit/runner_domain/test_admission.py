@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beacon_config.features import FeatureConfig, StepConfig
 from beacon_contracts.jobs import job_submission
 from beacon_runner.domain.admission import Admission, AdmittedJob
+from beacon_runner.domain.chat import execution_needs
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.plan import execution_keys, stage_plan
 from tests.unit.runner_domain.factories import shipped_config
@@ -129,6 +131,77 @@ def test_an_unknown_feature_is_refused() -> None:
 def test_a_pipeline_in_a_region_that_lacks_a_step_s_model_is_refused() -> None:
     fields = refused({"kind": "pipeline", "feature": "text_only", "input": {"prompt": "x"}, "region": "EU"})
     assert ("region", "not_served") in fields
+
+
+TOOLS = {"tools": [{"type": "function", "function": {"name": "f"}}]}
+IMAGE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,x"}}]}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        TOOLS,
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
+        {"logprobs": True},
+        {"n": 2},
+    ],
+)
+def test_a_job_runs_only_where_its_parameters_have_an_effect(params: dict[str, Any]) -> None:
+    """Other backends drop them: the model is behind dialect openai in ASIA, and behind modal elsewhere."""
+    body = {"kind": "generation", "model": "llama3.2-1b", "prompt": "why?", "params": params}
+    (name,) = params
+    assert {admit(body, spread).spec["region"] for spread in range(4)} == {"ASIA"}
+    assert admit(body | {"region": "apac"}).spec["region"] == "ASIA"
+    assert refused(body | {"region": "us-east"}) == [(f"params.{name}", "unsupported_parameter")]
+    assert admit(MATRIX | {"regions": ["ASIA"], "params": params}).total == 1
+    regions = MATRIX | {"regions": ["ASIA", "EU"], "params": params}
+    assert refused(regions) == [(f"params.{name}", "unsupported_parameter")]
+
+
+def test_a_model_that_is_no_chat_model_takes_any_parameter() -> None:
+    body = {"kind": "generation", "model": "flux", "prompt": "cat", "params": {"n": 4, **TOOLS}}
+    assert admit(body).spec["params"] == body["params"]
+
+
+def test_a_step_whose_input_no_backend_supports_is_refused() -> None:
+    config = shipped_config()
+    steps = [
+        StepConfig(name="draw", model="flux", input={"prompt": "{{ input.prompt }}"}),
+        StepConfig(name="see", model="mistral-7b", input={"messages": "{{ input.messages }}", "n": 1}),
+        StepConfig(
+            name="say", model="mistral-7b", input={"prompt": "{{ see.text }}", "tools": "{{ see.tools }}"}
+        ),
+    ]
+    feature = {"look": FeatureConfig(steps=steps)}
+    admission = Admission(config.model_copy(update={"features": feature}))
+
+    def regions_of(**fields: Any) -> list[str]:
+        given = {"prompt": "x", "messages": [IMAGE]}
+        body = {"kind": "pipeline", "feature": "look", "input": given, **fields}
+        spec = admission.admit(job_submission.validate_python(body), 0).spec
+        return [step["region"] for step in spec["steps"]]
+
+    assert regions_of() == ["US", "ASIA", "US"]
+    with pytest.raises(InvalidFieldsError) as raised:
+        regions_of(region="EU")
+    assert [(each.field, each.code) for each in raised.value.problems] == [
+        ("input.messages", "unsupported_parameter")
+    ]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["tools", "n", "response_format", "modalities", "logprobs", "messages"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text() | st.just(IMAGE),
+            lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["type", "content"]), inner),
+        ),
+    )
+)
+def test_parameters_of_any_type_have_needs(params: dict[str, Any]) -> None:
+    assert execution_needs(params, {}).keys() == execution_needs({}, params | {"messages": 0}).keys() | (
+        execution_needs({"messages": params.get("messages")}, {}).keys()
+    )
 
 
 regions = st.lists(st.sampled_from(["US", "us", "us-east", "EU", "europe", "ASIA", "apac"]), min_size=1)

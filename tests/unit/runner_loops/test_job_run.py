@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView
@@ -228,11 +229,20 @@ def test_the_request_carries_name_fence_and_front() -> None:
     job = claimed()
     run = build_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT, max_deliveries=3)
     _, second, _ = start(run)
-    request = request_of(job, second, 60.0)
+    request = request_of(job, second, 60.0, ())
     assert request.request_id.endswith(".0.1")
     assert (request.fence, request.front, request.timeout_s) == (7, True, 60.0)
     assert request.meta is not None
     assert request.meta.attempt == 1
+
+
+def test_the_request_of_a_chat_model_has_the_needs_of_its_parameters() -> None:
+    job = claimed(spec=MATRIX | {"params": {"tools": [{}], "n": 2}})
+    run = build_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT, max_deliveries=3)
+    (pending,) = start(run, 1)
+    model = pending.execution.model
+    assert request_of(job, pending, 60.0, {model}).needs == [Capability.TOOLS, Capability.N]
+    assert request_of(job, pending, 60.0, ()).needs == []
 
 
 def test_the_longest_requested_delay_counts_within_the_bounds() -> None:

@@ -11,6 +11,18 @@ from beacon_router.backends.errors import bad_payload, unusable_input
 from beacon_router.backends.http_backend import json_object, token_usage
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 
+# Read from the input too: there a step of a pipeline has what its job or an earlier step chose.
+_INPUT_PARAMS = (
+    "tools",
+    "tool_choice",
+    "functions",
+    "response_format",
+    "logprobs",
+    "top_logprobs",
+    "n",
+    "modalities",
+)
+
 
 class OpenAiDialect:
     """Streams the backend's server-sent events unchanged."""
@@ -23,10 +35,12 @@ class OpenAiDialect:
 
     def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest:  # noqa: ARG002
         """Model, messages and stream are set here; other parameters are passed through."""
-        params: dict[str, Any] = orjson.loads(call.params)
+        given: dict[str, Any] = orjson.loads(call.input)
+        params: dict[str, Any] = {name: given[name] for name in _INPUT_PARAMS if name in given}
+        params |= orjson.loads(call.params)
         if not stream:
             params.pop("stream_options", None)
-        body = params | {"model": call.model, "messages": _messages(call.input), "stream": stream}
+        body = params | {"model": call.model, "messages": _messages(given), "stream": stream}
         headers = {**self._headers, "x-request-id": _header_value(call.id)}
         return WireRequest("POST", self._url, headers, orjson.dumps(body))
 
@@ -41,12 +55,11 @@ class OpenAiDialect:
         )
 
 
-def _messages(given: bytes) -> list[Any]:
-    content: dict[str, Any] = orjson.loads(given)
-    messages = content.get("messages")
+def _messages(given: Mapping[str, Any]) -> list[Any]:
+    messages = given.get("messages")
     if isinstance(messages, list) and messages:
         return messages
-    prompt = content.get("prompt")
+    prompt = given.get("prompt")
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
     raise unusable_input("the input of a chat model needs a prompt or a list of messages")

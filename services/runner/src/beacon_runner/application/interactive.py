@@ -8,7 +8,7 @@ from uuid import uuid4
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import USER, encode_id
 from beacon_contracts.inference import Failover, InferenceRequest
-from beacon_runner.domain.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError
+from beacon_runner.domain.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError, unsupported
 from beacon_runner.domain.limits.request_quota import Admitted, Refused, RequestQuota
 from beacon_runner.domain.limits.tier_rules import request_problems
 from beacon_runner.domain.users import Principal
@@ -101,9 +101,10 @@ class InteractiveService:
             for backend in self._config.backends.values()
             if chat.model in backend.models and region in (None, backend.region)
         ]
-        if not any(chat.needs.keys() <= each for each in able):
-            missing = [param for need, param in chat.needs.items() if not any(need in each for each in able)]
-            param = next(iter(missing or chat.needs.values()), None)
+        if not able:
+            message = f"{chat.model} does not run in {region}"
+            raise InvalidChatError("not_served", message, "X-Beacon-Region")
+        if (param := unsupported(chat.needs, able)) is not None:
             where = f" in {region}" if region else ""
             message = f"no backend of {chat.model}{where} supports {param}"
             raise InvalidChatError("unsupported_parameter", message, param)

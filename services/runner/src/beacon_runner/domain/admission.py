@@ -1,14 +1,17 @@
 """Checks a submission against the configuration and converts it to the form that is stored and run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, assert_never
 
 from beacon_config import BeaconConfig
-from beacon_config.features import INPUT, FeatureConfig
+from beacon_config.features import INPUT, FeatureConfig, StepConfig
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import GenerationJob, MatrixJob, ModelChoice, PipelineJob
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
+from beacon_runner.domain.chat import execution_needs, unsupported
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.json_limits import json_problems
 from beacon_runner.domain.limits.tier_rules import (
@@ -17,9 +20,13 @@ from beacon_runner.domain.limits.tier_rules import (
     execution_problems,
     model_problems,
 )
-from beacon_runner.domain.template import MissingReferenceError, references, resolve
+from beacon_runner.domain.template import MissingReferenceError, references, render, resolve
 
+Needs = Mapping[Capability, str]
 Submission = MatrixJob | PipelineJob | GenerationJob
+
+
+UNSUPPORTED_PARAMETER = "unsupported_parameter"
 
 
 class AdmittedJob(NamedTuple):
@@ -46,6 +53,11 @@ class Admission:
             )
             for model in config.models
         }
+        self._chat_models = frozenset(config.chat_models)
+        self._able: dict[tuple[str, str], list[frozenset[Capability]]] = {}
+        for backend in config.backends.values():
+            for model in backend.models:
+                self._able.setdefault((model, backend.region), []).append(backend.able)
 
     def admit(self, submission: Submission, spread: int, tier: Tier | None = None) -> AdmittedJob:
         """The job in normal form; `spread` selects a region where the user named none.
@@ -69,8 +81,9 @@ class Admission:
     def _generation(self, job: GenerationJob, spread: int, tier: Tier | None) -> AdmittedJob:
         model, duration_s = job.model, job.duration
         problems = list(json_problems(job.params, "params")) if job.params else []
-        region = self._region_of(model, "model", job.region, spread, problems)
         given: dict[str, Any] = {"prompt": job.prompt}
+        needs = self._needs(model, {}, job.params)
+        region = self._region_of(model, "model", job.region, spread, problems, needs=needs)
         if duration_s is not None:
             given["duration"] = duration_s
         problems += model_problems(self._config, tier, model, "model")
@@ -118,12 +131,14 @@ class Admission:
                     wanted = self._known_regions(choice.regions, f"models[{number}].regions", problems)
             serving = self._serving_of(model, field, problems)
             problems += model_problems(self._config, tier, model, field)
+            needs = self._needs(model, {}, job.params)
             chosen = targets.setdefault(model, [])
             for region in wanted:
                 if serving and region not in serving:
                     problems.append(_not_served(field, model, region, serving))
                 elif region not in chosen:
                     chosen.append(region)
+                    problems += self._capability_problems(model, [region], needs)
         return targets
 
     def _pipeline(self, job: PipelineJob, spread: int, tier: Tier | None) -> AdmittedJob:
@@ -141,7 +156,8 @@ class Admission:
         problems += duration_problems(self._config, tier, models, durations({"params": job.params}))
         steps = []
         for step in feature.steps:
-            region = self._region_of(step.model, "region", job.region, spread, problems)
+            needs = self._needs(step.model, _known_input(step, job.input), job.params)
+            region = self._region_of(step.model, "region", job.region, spread, problems, needs=needs)
             problems += model_problems(self._config, tier, step.model, "feature")
             steps.append(
                 {
@@ -158,23 +174,50 @@ class Admission:
         return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps))
 
     def _region_of(
-        self, model: str, field: str, wanted: str | None, spread: int, problems: list[FieldProblem]
+        self,
+        model: str,
+        field: str,
+        wanted: str | None,
+        spread: int,
+        problems: list[FieldProblem],
+        *,
+        needs: Needs,
     ) -> str | None:
         """The region of one execution; a problem is added when there is none."""
         serving = self._serving_of(model, field, problems)
         if not serving:
             return None
-        if wanted is None:
-            return serving[spread % len(serving)]
-        if wanted in serving:
-            return wanted
-        named = self._known_regions([wanted], "region", problems, single=True)
-        if not named:
-            return None
-        if named[0] not in serving:
-            problems.append(_not_served("region", model, named[0], serving))
-            return None
-        return named[0]
+        if wanted is not None:
+            named = [wanted]
+            if wanted not in serving:
+                named = self._known_regions([wanted], "region", problems, single=True)
+            if not named:
+                return None
+            if named[0] not in serving:
+                problems.append(_not_served("region", model, named[0], serving))
+                return None
+            serving = (named[0],)
+        if needs:
+            able = tuple(
+                region for region in serving if unsupported(needs, self._able[model, region]) is None
+            )
+            if not able:
+                problems += self._capability_problems(model, serving, needs)
+                return None
+            serving = able
+        return serving[spread % len(serving)]
+
+    def _needs(self, model: str, given: Mapping[str, Any], params: Mapping[str, Any]) -> Needs:
+        return execution_needs(given, params) if model in self._chat_models else {}
+
+    def _capability_problems(
+        self, model: str, regions: Sequence[str], needs: Needs
+    ) -> Iterator[FieldProblem]:
+        """If none of the model's backends in these regions is capable of what is needed."""
+        able = [each for region in regions for each in self._able.get((model, region), ())]
+        if (field := unsupported(needs, able)) is not None:
+            message = f"no backend of {model} in {', '.join(regions)} supports it"
+            yield FieldProblem(field=field, message=message, code=UNSUPPORTED_PARAMETER)
 
     def _serving_of(self, model: str, field: str, problems: list[FieldProblem]) -> tuple[str, ...]:
         serving = self._serving.get(model, ())
@@ -223,6 +266,17 @@ def _input_problems(feature: FeatureConfig, given: Mapping[str, Any]) -> Iterato
             resolve(reference, {INPUT: given})
         except MissingReferenceError:
             yield FieldProblem(field=reference, message="is needed by this feature", code="missing")
+
+
+def _known_input(step: StepConfig, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a step's input is known to have before any step has run."""
+    if not step.input:
+        return given
+    known = {}
+    for name, template in step.input.items():
+        with suppress(MissingReferenceError):
+            known[name] = render(template, {INPUT: given})
+    return known
 
 
 def _options(job: Submission) -> dict[str, Any]:

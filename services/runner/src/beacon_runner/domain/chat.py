@@ -1,6 +1,6 @@
 """Chat requests in OpenAI's format: what is valid, and what they need of a backend. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ _NAMES: Final = {
     list: "a list",
     dict: "an object",
 }
+_MESSAGES: Final = "messages"
 _PARTS: Final = {"image_url": Capability.IMAGES, "input_audio": Capability.AUDIO}
 
 
@@ -86,8 +87,31 @@ def parse_chat(data: Mapping[str, Any]) -> ChatRequest:
         params={name: value for name, value in data.items() if name not in _NOT_PARAMS},
         stream=data.get("stream") is True,
         include_usage=options.get("include_usage") is True,
-        needs=dict(_needs(data, messages)),
+        needs=dict(_needs(data)),
     )
+
+
+def execution_needs(given: Mapping[str, Any], params: Mapping[str, Any]) -> dict[Capability, str]:
+    """What an execution of a chat model needs, with the field of the job that asks for it.
+
+    Backends read the messages of the input; of a parameter in both, that of `params`.
+    """
+    own = {name: value for name, value in params.items() if name != _MESSAGES}
+    return {
+        capability: f"params.{name}" if name in own else f"input.{name}"
+        for capability, name in _needs({**given, **own})
+    }
+
+
+def unsupported(needs: Mapping[Capability, str], able: Collection[frozenset[Capability]]) -> str | None:
+    """The parameter for which there is no backend; None if one backend is capable of everything.
+
+    `able`: the capabilities of each backend.
+    """
+    if not needs or any(needs.keys() <= each for each in able):
+        return None
+    missing = [param for need, param in needs.items() if not any(need in each for each in able)]
+    return next(iter(missing or needs.values()))
 
 
 def _check_types(data: Mapping[str, Any]) -> None:
@@ -129,30 +153,31 @@ def _invalid(message: str, param: str) -> InvalidChatError:
     return InvalidChatError("invalid_messages", message, param)
 
 
-def _needs(data: Mapping[str, Any], messages: list[dict[str, Any]]) -> Iterator[tuple[Capability, str]]:
+def _needs(body: Mapping[str, Any]) -> Iterator[tuple[Capability, str]]:
+    """Values of a wrong type need nothing: the body of a job is checked by its backend."""
+    n, modalities, messages = (body.get(name) for name in ("n", "modalities", _MESSAGES))
     asked: tuple[tuple[Capability, str, Any], ...] = (
-        (Capability.TOOLS, "functions", data.get("functions")),
-        (Capability.TOOLS, "tools", data.get("tools")),
-        (Capability.JSON_SCHEMA, "response_format", _structured(data.get("response_format") or {})),
-        (Capability.LOGPROBS, "top_logprobs", data.get("top_logprobs")),
-        (Capability.LOGPROBS, "logprobs", data.get("logprobs")),
-        (Capability.N, "n", (data.get("n") or 1) > 1),
-        (Capability.AUDIO, "modalities", "audio" in (data.get("modalities") or ())),
+        (Capability.TOOLS, "functions", body.get("functions")),
+        (Capability.TOOLS, "tools", body.get("tools")),
+        (Capability.JSON_SCHEMA, "response_format", _structured(body.get("response_format"))),
+        (Capability.LOGPROBS, "top_logprobs", body.get("top_logprobs")),
+        (Capability.LOGPROBS, "logprobs", body.get("logprobs")),
+        (Capability.N, "n", isinstance(n, int) and n > 1),
+        (Capability.AUDIO, "modalities", isinstance(modalities, list) and "audio" in modalities),
     )
     yield from ((capability, name) for capability, name, wanted in asked if wanted)
-    for message in messages:
+    for message in messages if isinstance(messages, list) else ():
         for part in _parts(message):
-            if part["type"] in _PARTS:
-                yield _PARTS[part["type"]], "messages"
+            yield from ((need, _MESSAGES) for kind, need in _PARTS.items() if part.get("type") == kind)
 
 
-def _structured(response_format: Mapping[str, Any]) -> bool:
-    return bool(response_format.get("type", "text") != "text")
+def _structured(response_format: object) -> bool:
+    return isinstance(response_format, Mapping) and response_format.get("type", "text") != "text"
 
 
-def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    content = message.get("content")
-    return content if isinstance(content, list) else []
+def _parts(message: object) -> list[dict[str, Any]]:
+    content = message.get("content") if isinstance(message, Mapping) else None
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def _last_user_text(messages: list[dict[str, Any]]) -> str:

@@ -74,7 +74,8 @@ def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
     router = _router_client(settings, transport)
     runner = transport.config.runner
     claims = PostgresClaims(database)
-    executor = RouterExecutor(router, timeout_s=runner.execution_timeout_s)
+    chat_models = transport.config.chat_models
+    executor = RouterExecutor(router, timeout_s=runner.execution_timeout_s, chat_models=chat_models)
     return [
         Resource("worker-database", open_it=database.open, close_it=database.close),
         Resource("worker-router-client", close_it=router.aclose),

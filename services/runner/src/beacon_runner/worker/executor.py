@@ -1,7 +1,7 @@
 """Runs single executions through the router."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Container
 from typing import Protocol
 
 import structlog
@@ -9,6 +9,7 @@ import structlog
 from beacon_contracts.ids import USER, encode_execution_id, encode_id, encode_job_id
 from beacon_contracts.inference import InferenceRequest, StepMeta
 from beacon_lifecycle import TaskSet
+from beacon_runner.domain.chat import execution_needs
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.ports.router import InferencePort, RouterBusy, RouterRefused, RouterUnreachable
@@ -50,9 +51,10 @@ class Executor(Protocol):
 class RouterExecutor:
     """One task per execution. A cancelled handle leaves the run at the router."""
 
-    def __init__(self, router: InferencePort, *, timeout_s: float) -> None:
+    def __init__(self, router: InferencePort, *, timeout_s: float, chat_models: Collection[str] = ()) -> None:
         self._router = router
         self._timeout_s = timeout_s
+        self._chat_models = frozenset(chat_models)
         self._tasks = TaskSet("executions")
 
     @property
@@ -62,7 +64,7 @@ class RouterExecutor:
     def start(
         self, job: ClaimedJob, pending: PendingExecution, done: Done, accepted: Accepted
     ) -> asyncio.Task[None]:
-        request = request_of(job, pending, self._timeout_s)
+        request = request_of(job, pending, self._timeout_s, self._chat_models)
         run = self._run(request, done, accepted, again=job.may_be_running)
         return self._tasks.spawn(request.request_id, run)
 
@@ -90,8 +92,11 @@ class RouterExecutor:
         done(outcome)
 
 
-def request_of(job: ClaimedJob, pending: PendingExecution, timeout_s: float) -> InferenceRequest:
+def request_of(
+    job: ClaimedJob, pending: PendingExecution, timeout_s: float, chat_models: Container[str]
+) -> InferenceRequest:
     execution = pending.execution
+    chat = execution.model in chat_models
     return InferenceRequest(
         request_id=encode_execution_id(job.id, job.stage, execution.ordinal),
         model=execution.model,
@@ -106,5 +111,6 @@ def request_of(job: ClaimedJob, pending: PendingExecution, timeout_s: float) -> 
         fence=job.fence,
         timeout_s=timeout_s,
         front=job.front,
+        needs=list(execution_needs(execution.input, execution.params)) if chat else [],
         meta=StepMeta(job_id=encode_job_id(job.id), step_index=job.stage, attempt=pending.attempt),
     )
