@@ -213,6 +213,18 @@ async def test_an_unavailable_store_records_nothing(api: ApiHarness, anna: Calle
     assert (await anna.get("/api/v1/files"))["files"] == []
 
 
+async def test_bytes_that_cannot_be_read_are_a_503(api: ApiHarness, anna: Caller) -> None:
+    file = await upload(anna)
+    signed = (await anna.http.post(f"/api/v1/files/{file['id']}/url")).json()["url"]
+    (stored,) = objects(api)
+    await asyncio.to_thread(stored.unlink)
+    for path in (file["url"], signed):
+        response = await anna.http.get(path)
+        assert (response.status_code, response.json()["code"]) == (503, "file_store_unavailable")
+        assert "etag" not in response.headers
+        assert api.files not in response.text
+
+
 async def test_cleanup_removes_expired_files_and_orphans(api: ApiHarness, anna: Caller) -> None:
     store, clock = open_store(api.files), ManualClock(datetime.now(UTC))
 

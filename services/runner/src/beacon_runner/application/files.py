@@ -1,6 +1,6 @@
 """Files of users: upload, download, deletion."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -74,7 +74,7 @@ class FileService:
     async def page(self, owner: UserId, before: FileId | None, limit: int) -> Sequence[FileRecord]:
         return await self._records.page(owner, before, limit)
 
-    async def content(self, record: FileRecord, start: int, end: int) -> AsyncIterator[bytes]:
+    async def content(self, record: FileRecord, start: int, end: int) -> AsyncGenerator[bytes]:
         """The bytes from `start` up to `end`."""
         with _store_errors():
             async for chunk in self._store.get(record.object_name, start=start, end=end):

@@ -1,5 +1,7 @@
 """Files: upload, list, download, signed addresses, deletion."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
@@ -171,12 +173,21 @@ async def _content(files: FileService, record: FileRecord, request: Request) -> 
     }
     if wanted is not None:
         headers["content-range"] = f"bytes {start}-{end - 1}/{record.size}"
+    pieces = files.content(record, start, end)
+    first = await anext(pieces, b"")  # before the response begins: an unavailable store is a 503
     return StreamingResponse(
-        files.content(record, start, end),
+        _joined(first, pieces),
         206 if wanted is not None else 200,
         headers,
         media_type=record.content_type,
     )
+
+
+async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async with aclosing(rest):
+        yield first
+        async for piece in rest:
+            yield piece
 
 
 def _file_id(text: str) -> FileId:
