@@ -44,6 +44,8 @@ class ChatResponse(Response):
         self._send: Send
         self._position: Headers = ()
         self._started = False
+        self._passed_on = False
+        """A part of the backend's own stream was sent."""
         self._last = b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,6 +78,7 @@ class ChatResponse(Response):
         began = self._clock.now()
         async for one in self._run.events:
             if isinstance(one, bytes):
+                self._passed_on = True
                 await self._write(one)
             elif one.state.terminal:
                 await self._end(one)
@@ -93,7 +96,7 @@ class ChatResponse(Response):
             document["error"]["status"] = status
             await self._end_stream(orjson.dumps(document))
         else:
-            if not self._last or self._last.startswith(b":"):
+            if not self._passed_on:
                 usage = self._chat.include_usage
                 await self._write(chunks(self._run.id, view, self._created(), include_usage=usage))
             await self._write(b"", more=False)

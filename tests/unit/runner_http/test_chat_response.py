@@ -1,0 +1,71 @@
+"""A streamed chat response, over the events of its run."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+from starlette.types import Message
+
+from beacon_contracts.ids import UserId, new_uuid
+from beacon_contracts.inference import InferenceState, InferenceView
+from beacon_lifecycle import ManualClock
+from beacon_runner.application.interactive import InteractiveRun
+from beacon_runner.domain.chat import parse_chat
+from beacon_runner.domain.limits.request_quota import RequestQuota, RequestUse, admitted
+from beacon_runner.http.openai.chat_response import ChatResponse
+from beacon_runner.ports.interactive import InteractiveEvent
+
+CHAT = parse_chat({"model": "m", "messages": [{"role": "user", "content": "Why?"}], "stream": True})
+
+
+async def streamed(events: Sequence[InteractiveEvent]) -> bytes:
+    """The body that the client receives."""
+
+    async def run_events() -> AsyncGenerator[InteractiveEvent]:
+        for event in events:
+            yield event
+
+    @asynccontextmanager
+    async def run() -> AsyncGenerator[InteractiveRun]:
+        admission = admitted(UserId(new_uuid()), "chatcmpl-1", RequestQuota(), RequestUse())
+        yield InteractiveRun("chatcmpl-1", admission, run_events())
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    body: list[bytes] = []
+
+    async def send(message: Message) -> None:
+        body.append(message.get("body", b""))
+
+    response = ChatResponse(run(), CHAT, ManualClock(datetime.now(UTC)))
+    await response({"type": "http", "path": "/v1/chat/completions"}, receive, send)
+    return b"".join(body)
+
+
+def view(state: InferenceState, output: object = None) -> InferenceView:
+    return InferenceView(
+        request_id="chatcmpl-1", state=state, model="m", requested_region="US", fence=1, output=output
+    )
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b'data: {"n":1}\n\ndata', b": [DONE]\n\n"],
+        [b'data: {"n":1}\n\n', b"data: [DONE]\n\n", b": keep-alive\n\n"],
+    ],
+)
+async def test_the_backends_stream_is_passed_on_unchanged(pieces: list[bytes]) -> None:
+    body = await streamed([*pieces, view(InferenceState.COMPLETED)])
+    assert body == b"".join(pieces)
+
+
+async def test_a_result_without_a_stream_becomes_one() -> None:
+    body = await streamed([view(InferenceState.QUEUED), view(InferenceState.COMPLETED, "Because.")])
+    assert body.startswith(b": queued")
+    assert b'"content":"Because."' in body
+    assert body.endswith(b"data: [DONE]\n\n")
