@@ -7,6 +7,7 @@ NAME = "app.kubernetes.io/name"
 CONFIG = "beacon-config"
 SERVING = {"Deployment", "StatefulSet"}
 SCALED = {"ScaledObject", "HorizontalPodAutoscaler"}
+FILES_ROLES = {"api", "relay"}
 
 
 def kubernetes_errors(manifests: list[dict[str, Any]]) -> Iterator[str]:
@@ -58,6 +59,9 @@ def _container_errors(kind: str, container: dict[str, Any]) -> Iterator[str]:
     image = container["image"]
     if ":" not in image or image.endswith(":latest"):
         yield f"image {image} is not pinned to a version"
+    names = {variable["name"] for variable in container.get("env", [])}
+    if not FILES_ROLES.isdisjoint(container.get("args", [])) and "BEACON_FILES_URL" not in names:
+        yield "has no BEACON_FILES_URL: pods share no directory for files"
     context = container.get("securityContext", {})
     if context.get("allowPrivilegeEscalation") is not False or not context.get("readOnlyRootFilesystem"):
         yield "may gain privileges or write to its image"

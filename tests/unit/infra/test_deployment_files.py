@@ -132,6 +132,11 @@ def _without_configuration(manifest: dict[str, Any]) -> None:
     manifest["spec"]["template"]["spec"]["volumes"].pop()
 
 
+def _without_a_file_store(manifest: dict[str, Any]) -> None:
+    environment = manifest["spec"]["template"]["spec"]["containers"][0]["env"]
+    environment[:] = [variable for variable in environment if variable["name"] != "BEACON_FILES_URL"]
+
+
 def _renamed(manifest: dict[str, Any]) -> None:
     manifest["metadata"]["name"] = "other"
 
@@ -146,6 +151,10 @@ def _renamed(manifest: dict[str, Any]) -> None:
         (_with_replicas, "HorizontalPodAutoscaler api: its target has a fixed number of replicas"),
         (_with_the_secret_of_the_router, "StatefulSet router: shares the Secret beacon-router with api"),
         (_without_configuration, "Deployment api: its pods do not mount the ConfigMap beacon-config"),
+        (
+            _without_a_file_store,
+            "Deployment api: container api: has no BEACON_FILES_URL: pods share no directory for files",
+        ),
         (_renamed, "HorizontalPodAutoscaler api: scales api, which does not exist"),
     ],
 )
