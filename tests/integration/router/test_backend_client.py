@@ -331,6 +331,7 @@ async def test_a_connect_timeout_is_an_unreachable_backend() -> None:
 
     error = failed.value
     assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)
+    assert "127.0.0.1" not in error.message
 
 
 async def test_a_backend_is_called_through_its_proxy(client: BackendClient) -> None:

@@ -199,6 +199,7 @@ async def test_a_refused_connection_is_unreachable(unused_tcp_port: int, client:
 
     error = failed.value
     assert (error.code, error.stage, error.retryable) == ("backend_unreachable", FailureStage.TRANSPORT, True)
+    assert error.message == "no connection is possible (Connection refused)"
 
 
 async def test_an_endless_response_is_limited(gpu: Gpusim, client: BackendClient) -> None:

@@ -1,6 +1,7 @@
 """Classifies failures: which are retryable, and which count against the backend."""
 
 import math
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -102,7 +103,7 @@ def unreachable(error: BaseException) -> BackendError:
         case aiohttp.ClientConnectorDNSError():
             return backend_fault("dns_failed", f"its host name {error.host} cannot be resolved")
     return BackendError(
-        "backend_unreachable", FailureStage.TRANSPORT, True, _text_of(error), model_state_unknown=True
+        "backend_unreachable", FailureStage.TRANSPORT, True, _connect_reason(error), model_state_unknown=True
     )
 
 
@@ -162,6 +163,18 @@ def _seconds_until(date: str, now: datetime) -> float:
 def _excerpt(text: str) -> str:
     line = " ".join(text.split())[:MAX_TEXT_LENGTH]
     return f": {line}" if line else ""
+
+
+def _connect_reason(error: BaseException) -> str:
+    """Without the address, which the driver's text has: users see it, and a URL may carry a secret."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection within the time limit"
+        case aiohttp.ClientConnectorError():
+            number = error.os_error.errno
+            known = os.strerror(number) if number and number > 0 else type(error.os_error).__name__
+            return f"no connection is possible ({known})"
+    return _text_of(error)
 
 
 def _text_of(error: BaseException) -> str:
