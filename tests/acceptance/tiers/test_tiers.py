@@ -80,13 +80,13 @@ async def test_the_limits_of_the_free_tier_hold(users: UserFactory) -> None:
 async def test_a_paid_job_is_next_on_the_gpu_and_refunded_if_cancelled_before(
     users: UserFactory,
 ) -> None:
-    bulk, anna = await users.new("admin"), await users.new("free", credit=4)
+    bulk, anna = await users.new("admin"), await users.new("supporter", credit=4)
     await users.hold("music")
     jobs = []
     for place in (None, None, None, None, 1, 2, 3):  # four run, the others wait at the router
         jobs.append(await bulk.submit(SONG))
         await (bulk.runs(jobs[-1]) if place is None else bulk.stands_at(jobs[-1], place))
-    async with users.paused("high", "low"):
+    async with users.paused("high", "medium"):
         paid, dropped = await anna.submit(SONG), await anna.submit(SONG)
         await anna.when(paid, status="queued", position=1)
         await anna.when(dropped, status="queued", position=2)

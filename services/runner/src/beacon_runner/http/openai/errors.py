@@ -80,18 +80,16 @@ def failure_reply(failure: Failure) -> Reply:
 
 
 def failure_document(failure: Failure) -> tuple[int, dict[str, Any]]:
+    """The backend's error object as it is, with what clients expect and it has left out."""
     details = failure.details or {}
-    given = details.get("error") or {}
     status = _status_of(failure, details.get("status"))
     message = _UNREACHABLE if failure.stage is FailureStage.TRANSPORT else failure.message
-    code = given.get("code")
-    return status, error_document(
-        status,
-        failure.code if code is None else code,
-        given.get("message", message),
-        param=given.get("param"),
-        kind=given.get("type"),
-    )
+    document = error_document(status, failure.code, message)
+    given = {name: value for name, value in (details.get("error") or {}).items() if value is not None}
+    if given:
+        del document["error"]["param"]
+    document["error"] |= given
+    return status, document
 
 
 def _status_of(failure: Failure, backend: int | None) -> int:
