@@ -1,7 +1,8 @@
 """`POST /inference` with `Accept: text/event-stream`: states while it waits, what the backend sends, the end.
 
 `event: state` has the InferenceView, `event: data` a part of the backend's own response (the parts joined are
-its body, unchanged), `event: end` the final InferenceView. The inference ends with the connection.
+its body, unchanged), `event: end` the final InferenceView. Comments keep the connection of a silent response
+alive. The inference ends with the connection.
 """
 
 import asyncio
@@ -16,9 +17,11 @@ from beacon_http.disconnect import ended_on_disconnect
 from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.service.dispatch_service import DispatchService
 from beacon_router.service.inference import Inference
+from beacon_router.service.streams import StreamSink
 
 STATE_EVERY_S = 2.0
 MEDIA_TYPE = "text/event-stream"
+KEEP_ALIVE = b": running\n\n"
 
 
 def accepts_events(scope: Scope) -> bool:
@@ -56,8 +59,8 @@ class InferenceEvents(Response):
             if not self._responds:
                 yield self._view(b"state")
         if sink is not None:
-            while (piece := await sink.read()) is not None:
-                yield _data(piece)
+            while (piece := await self._next_piece(sink)) is not None:
+                yield _data(piece) if piece else KEEP_ALIVE
         elif inference.response is not None:
             yield _data(inference.response)
         yield self._view(b"end")
@@ -72,12 +75,24 @@ class InferenceEvents(Response):
         if self._sink is None:
             await self._dispatch.waiter(self._inference, STATE_EVERY_S)
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(STATE_EVERY_S):
-                await self._sink.readable()
+        await _readable(self._sink)
+
+    async def _next_piece(self, sink: StreamSink) -> bytes | None:
+        """Empty while the backend sends nothing; None at the end."""
+        return await sink.read() if await _readable(sink) else b""
 
     def _view(self, event: bytes) -> bytes:
         return b"event: %s\ndata: %s\n\n" % (event, self._answers.render(self._inference, response=False))
+
+
+async def _readable(sink: StreamSink) -> bool:
+    """Whether there is something to read before the next event is due."""
+    try:
+        async with asyncio.timeout(STATE_EVERY_S):
+            await sink.readable()
+    except TimeoutError:
+        return False
+    return True
 
 
 def _data(piece: bytes) -> bytes:

@@ -1,0 +1,62 @@
+"""The event stream of an inference whose response has begun."""
+
+import asyncio
+from typing import cast
+
+import pytest
+from starlette.types import Message
+
+from beacon_router.http import inference_events
+from beacon_router.http.inference_answers import InferenceAnswers
+from beacon_router.http.inference_events import InferenceEvents
+from beacon_router.scheduling import RequestId
+from beacon_router.service.dispatch_service import DispatchService
+from beacon_router.service.inference import Inference, InferenceSpec
+from beacon_router.service.streams import StreamSink
+from beacon_runner.router_client.stream import EventDecoder
+
+PATIENCE_S = 20.0
+
+
+class _Answers:
+    def render(self, inference: Inference, *, response: bool) -> bytes:
+        assert not response
+        return b'{"request_id":"r","state":"running","model":"m","requested_region":"US","fence":0}'
+
+
+class _Dispatch:
+    def cancel(self, request_id: RequestId) -> None:
+        raise AssertionError(request_id)
+
+
+async def test_a_silent_response_keeps_its_connection_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner takes a connection without any byte for a lost router."""
+    monkeypatch.setattr(inference_events, "STATE_EVERY_S", 0.01)
+    sink = StreamSink()
+    inference = Inference(
+        RequestId("r"), InferenceSpec(RequestId("r"), "m", "US", 0, b"{}", sink=sink), 2, 0, 0.0, False, 0.0
+    )
+    dispatch, answers = cast("DispatchService", _Dispatch()), cast("InferenceAnswers", _Answers())
+    sent: list[bytes] = []
+    comments = asyncio.Event()
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    async def send(message: Message) -> None:
+        sent.append(message.get("body", b""))
+        if sum(piece.startswith(b":") for piece in sent) >= 2:
+            comments.set()
+
+    await sink.write(b"data: one\n\n")
+    response = asyncio.ensure_future(InferenceEvents(inference, dispatch, answers)({}, receive, send))
+    async with asyncio.timeout(PATIENCE_S):
+        await comments.wait()
+        await sink.write(b"data: two\n\n")
+        inference.ended_at = 1.0
+        inference.notify_waiters()
+        await response
+
+    events = list(EventDecoder().feed(b"".join(sent)))
+    assert [one for one in events if isinstance(one, bytes)] == [b"data: one\n\n", b"data: two\n\n"]
