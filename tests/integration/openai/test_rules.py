@@ -13,12 +13,13 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from tests.fixtures.gpusim import Gpusim, GpusimProcess
 from tests.fixtures.router import RouterProcess, backend, router_config, router_process, start_router
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import patience, until
 from tests.integration.openai.harness import ChatApi, chat_api, openai_client
 from tests.integration.openai.test_chat import MESSAGES
 from tests.integration.router.raw_server import Connection, server_that
 
 LIMITS = '[tiers."free"]\nrequests_per_minute = 3\nconcurrent_requests = 2\nmax_duration_s = 30\n'
+ORIGIN = "https://app.example"
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 KEY, CODE = "sk-upstream-secret", "context_length_exceeded"
@@ -57,7 +58,7 @@ def config(gpu_process: GpusimProcess) -> str:
         },
         models={"m": {"expected_load_s": 0.0, "expected_run_s": 0.05, "kind": "chat"}},
     )
-    return text.replace('[tiers."free"]\n', LIMITS)
+    return text.replace('[tiers."free"]\n', LIMITS) + f'[api]\ncors_origins = ["{ORIGIN}"]\n'
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +126,40 @@ async def test_malformed_and_oversized_bodies_have_openais_errors(api: ChatApi, 
         (405, "method_not_allowed"),
     ]
     assert await gpu.ledger() == []
+
+
+async def test_oversized_headers_are_refused_and_count_nothing(
+    api: ChatApi, free: openai.AsyncOpenAI, gpu: Gpusim
+) -> None:
+    host, port = api.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {free.api_key}\r\n"
+    writer.write(f"{head}x-other: {'a' * 70_000}".encode())
+    async with patience("it is refused"):
+        assert await reader.readuntil(b"\r\n") == b"HTTP/1.1 400 Bad Request\r\n"
+    writer.close()
+    assert await gpu.ledger() == []
+    answer = await free.chat.completions.with_raw_response.create(model="m", messages=MESSAGES)
+    assert answer.headers["x-ratelimit-remaining-requests"] == "2"
+
+
+async def test_a_web_page_may_read_a_stream_that_waits(api: ChatApi, gpu: Gpusim) -> None:
+    """The headers are sent before the run: with the origin and the names of those that pages may read."""
+    await gpu.hold()
+    body = {"model": "chat", "messages": MESSAGES, "stream": True}
+    async with api.http() as http:
+        busy = [asyncio.ensure_future(http.post("/v1/chat/completions", json=body)) for _ in range(2)]
+        await gpu.wait_running(2)
+        for origin, allowed in ((ORIGIN, ORIGIN), ("https://other.example", None)):
+            request = http.stream("POST", "/v1/chat/completions", json=body, headers={"origin": origin})
+            async with request as answer:
+                assert (await anext(answer.aiter_lines())).startswith(": queued position=1")
+                assert answer.headers.get("access-control-allow-origin") == allowed
+            if allowed:
+                exposed = answer.headers["access-control-expose-headers"].lower()
+                assert {"x-beacon-position", "x-beacon-eta", "x-request-id"} <= set(exposed.split(", "))
+        await gpu.release()
+        assert [answer.status_code for answer in await asyncio.gather(*busy)] == [200, 200]
 
 
 async def test_a_limit_is_refused_with_its_headers(free: openai.AsyncOpenAI) -> None:

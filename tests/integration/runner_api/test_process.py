@@ -44,7 +44,7 @@ async def command(role: str, **environment: str) -> tuple[int, str]:
 
 @asynccontextmanager
 async def api_process(
-    database_url: str, redis_url: str, folder: Path
+    database_url: str, redis_url: str, folder: Path, **more: str
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     ready = folder / "url"
     environment = {
@@ -54,6 +54,7 @@ async def api_process(
         "BEACON_SERVICE_TOKEN": "service-token",
         "BEACON_RUNNER_PORT": "0",
         "BEACON_RUNNER_READY_FILE": str(ready),
+        **more,
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "beacon_runner", "api", env={**os.environ, **environment}
