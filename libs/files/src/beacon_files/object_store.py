@@ -1,9 +1,11 @@
 """The file store over obstore: one implementation for a local directory, S3, GCS and Azure."""
 
+import asyncio
 import hashlib
+import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +26,8 @@ LOCAL_PART_BYTES = 262_144
 REMOTE_PART_BYTES = 5_242_880  # the smallest part that S3 accepts, but for the last one
 READ_BYTES = 262_144
 LIST_BATCH = 1_000
+_STAGED = re.compile(r"#\d+$")
+"""How the local store of obstore names a file until it is complete; `list` omits these."""
 
 
 def open_store(url: str) -> "ObjectFileStore":
@@ -33,19 +37,22 @@ def open_store(url: str) -> "ObjectFileStore":
     """
     if urlsplit(url).scheme in ("", "file"):
         path = Path(url.removeprefix("file://")).absolute()
-        return ObjectFileStore(
-            partial(LocalStore, path, mkdir=True, automatic_cleanup=True), LOCAL_PART_BYTES
-        )
+        open_it = partial(LocalStore, path, mkdir=True, automatic_cleanup=True)
+        return ObjectFileStore(open_it, LOCAL_PART_BYTES, path)
     return ObjectFileStore(partial(from_url, url), REMOTE_PART_BYTES)
 
 
 class ObjectFileStore:
     """Implements `FileStore`."""
 
-    def __init__(self, open_it: Callable[[], ObjectStore], part_bytes: int) -> None:
+    def __init__(
+        self, open_it: Callable[[], ObjectStore], part_bytes: int, folder: Path | None = None
+    ) -> None:
+        """`folder`: of a local store."""
         self._open = open_it
         self._opened: ObjectStore | None = None
         self._part_bytes = part_bytes
+        self._folder = folder
 
     @property
     def _store(self) -> ObjectStore:
@@ -95,11 +102,29 @@ class ObjectFileStore:
             async for batch in obstore.list(self._store, prefix, chunk_size=LIST_BATCH):
                 yield [ObjectInfo(one["path"], one["size"], one["last_modified"]) for one in batch]
 
+    async def remove_incomplete(self, prefix: str, before: datetime) -> int:
+        if self._folder is None:
+            return 0
+        try:
+            return await asyncio.to_thread(_remove_staged, self._folder / prefix, before.timestamp())
+        except OSError as error:
+            raise FileUnavailableError(_first_line(error)) from error
+
     async def signed_url(self, name: str, *, expires_s: int) -> str | None:
         with _store_errors():
             if not isinstance(self._store, S3Store | GCSStore | AzureStore):
                 return None
             return await obstore.sign_async(self._store, "GET", name, timedelta(seconds=expires_s))
+
+
+def _remove_staged(folder: Path, before_unix: float) -> int:
+    removed = 0
+    for path in folder.rglob("*#*"):
+        with suppress(FileNotFoundError):  # completed or removed in the meantime
+            if _STAGED.search(path.name) and path.stat().st_mtime < before_unix:
+                path.unlink()
+                removed += 1
+    return removed
 
 
 def _range(start: int, end: int | None) -> "GetOptions":

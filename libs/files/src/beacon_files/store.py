@@ -41,6 +41,13 @@ class FileStore(Protocol):
         """All objects whose name begins with the folder `prefix`, in batches."""
         ...
 
+    async def remove_incomplete(self, prefix: str, before: datetime) -> int:
+        """Remove the parts of uploads below the folder `prefix` that were last written before that moment.
+
+        A killed process leaves them. Object stores remove them by a lifecycle rule of the bucket instead.
+        """
+        ...
+
     async def signed_url(self, name: str, *, expires_s: int) -> str | None:
         """An address of the store itself that works without credentials; None if it has none."""
         ...

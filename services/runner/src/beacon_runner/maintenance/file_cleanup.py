@@ -30,8 +30,8 @@ class FileCleanup:
         return RunResult(len(expired) + orphans, more=len(expired) == self.batch)
 
     async def _remove_orphans(self) -> int:
-        removed = 0
         oldest_kept = self.clock.wall() - ORPHAN_AGE
+        removed = await self.store.remove_incomplete(UPLOADS, oldest_kept)
         async for batch in self.store.list(UPLOADS):
             old = {file_of_object(one.name): one.name for one in batch if one.modified_at < oldest_kept}
             old.pop(None, None)
