@@ -1,11 +1,15 @@
 """A backend with negligible cost: raw connections, fixed responses, each after the same delay.
 
+A streamed chat completion has its first token after the delay, and the next ones at fixed intervals.
+
 python -m benchmarks.router.backend <port> <delay in seconds>
 """
 
 import asyncio
 import json
+import re
 import sys
+from collections.abc import Sequence
 from typing import cast
 
 import uvloop
@@ -13,6 +17,8 @@ import uvloop
 END = b"\r\n\r\n"
 LENGTH = b"content-length: "
 TEXT = "Because air scatters short waves more than long ones."
+TOKEN_EVERY_S = 0.005
+STREAMED = re.compile(rb'"stream":\s*true')
 
 
 def answer(document: dict[str, object]) -> bytes:
@@ -34,6 +40,27 @@ CHAT = answer(
 )
 
 
+def stream(words: Sequence[str]) -> list[bytes]:
+    """The head with the first token, then a part for each further token."""
+    parts = []
+    for number, word in enumerate(words):
+        last = number == len(words) - 1
+        choice = {
+            "index": 0,
+            "delta": {"role": "assistant", "content": f"{word} "},
+            "finish_reason": "stop" if last else None,
+        }
+        chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        event = b"data: %s\n\n" % json.dumps(chunk | {"choices": [choice]}).encode()
+        event += b"data: [DONE]\n\n" if last else b""
+        parts.append(b"%x\r\n%s\r\n" % (len(event), event) + (b"0\r\n\r\n" if last else b""))
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked"
+    return [head + END + parts[0], *parts[1:]]
+
+
+CHAT_STREAM = stream(TEXT.split())
+
+
 class Backend(asyncio.Protocol):
     """Answers one request at a time on each connection."""
 
@@ -50,12 +77,16 @@ class Backend(asyncio.Protocol):
         head = self._received.find(END)
         if head < 0 or len(self._received) < head + len(END) + self._body_length(head):
             return
-        reply = CHAT if b"/chat/completions " in self._received[:200] else MODAL
+        chat = b"/chat/completions " in self._received[:200]
+        streamed = chat and STREAMED.search(self._received, head) is not None
         self._received = b""
-        if self._delay_s:
-            self._loop.call_later(self._delay_s, self._transport.write, reply)
+        if streamed:
+            for number, part in enumerate(CHAT_STREAM):
+                self._loop.call_later(self._delay_s + number * TOKEN_EVERY_S, self._transport.write, part)
+        elif self._delay_s:
+            self._loop.call_later(self._delay_s, self._transport.write, CHAT if chat else MODAL)
         else:
-            self._transport.write(reply)
+            self._transport.write(CHAT if chat else MODAL)
 
     def _body_length(self, head: int) -> int:
         lower = self._received[:head].lower() + b"\r\n"

@@ -3,7 +3,8 @@
     python -m benchmarks.router.generator <url> <shape> <requests> <in flight> [token]
 
 The first answers of each connection are not counted: it prints a line when counting begins, and at the end
-one JSON object with the seconds it took and two percentiles of the latencies. It is short, because of what is
+one JSON object with the seconds it took and two percentiles of the latencies. The latency of a streamed
+response is the time to its first token. It is short, because of what is
 longer than a pipe Python without a buffer loses the end, when a signal comes while it is written.
 """
 
@@ -23,6 +24,7 @@ from benchmarks.harness.statistics import percentile
 END = b"\r\n\r\n"
 UNCOUNTED_EACH = 3
 LENGTH = b"content-length: "
+TOKEN, STREAM_END = b"data: {", b"data: [DONE]"
 PROMPT = "Why is the sky blue, and what would change if it were not?"
 
 
@@ -33,6 +35,7 @@ def body(shape: str, number: int) -> bytes:
         "inference": {"request_id": name, "model": "m", "region": "US", "input": {"prompt": PROMPT}},
         "modal": {"request_id": name, "model": "m", "input": {"prompt": PROMPT}, "params": {}},
         "chat": {"model": "m", "messages": [{"role": "user", "content": PROMPT}]},
+        "chat_stream": {"model": "m", "messages": [{"role": "user", "content": PROMPT}], "stream": True},
     }
     return json.dumps(shapes[shape]).encode()
 
@@ -80,6 +83,7 @@ class Caller(asyncio.Protocol):
         self._count = count
         self._received = b""
         self._sent = 0.0
+        self._first_token = 0.0
 
     def itself(self) -> "Caller":
         return self
@@ -93,16 +97,19 @@ class Caller(asyncio.Protocol):
             if not self.ended.done():
                 self.ended.set_result(None)
             return
+        self._first_token = 0.0
         self._sent = time.perf_counter()
         self.transport.write(following)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
+        if not self._first_token and TOKEN in self._received:
+            self._first_token = time.perf_counter()
         if not complete(self._received):
             return
         answer, self._received = self._received, b""
-        self._count.answered(time.perf_counter() - self._sent)
-        if answer[9:12] != b"200":
+        self._count.answered((self._first_token or time.perf_counter()) - self._sent)
+        if answer[9:12] != b"200" or (self._first_token and STREAM_END not in answer):
             self._fail(RuntimeError(answer[:500].decode(errors="replace")))
         else:
             self.begin()

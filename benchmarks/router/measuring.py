@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from benchmarks.harness.cpu import cpu_seconds
-from benchmarks.router.processes import TOKEN, Server
+from benchmarks.router.processes import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class GeneratorResult:
 
 
 async def measure(server: Server, load: Load) -> Measured:
-    arguments = (server.url + load.path, load.shape, str(load.requests), str(load.in_flight), TOKEN)
+    arguments = (server.url + load.path, load.shape, str(load.requests), str(load.in_flight), server.token)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.router.generator", *arguments),
         stdout=asyncio.subprocess.PIPE,
@@ -54,9 +54,13 @@ async def _follow(process: asyncio.subprocess.Process, server: Server) -> tuple[
     if process.stdout is None:
         raise RuntimeError("a generator without output")
     await process.stdout.readline()
-    before = cpu_seconds(server.pid)
+    before = _cpu_seconds(server)
     output = await process.stdout.readline()
-    used = cpu_seconds(server.pid) - before
+    used = _cpu_seconds(server) - before
     if await process.wait():
         raise RuntimeError(f"the load on {server.name} failed")
     return GeneratorResult(**json.loads(output)), used
+
+
+def _cpu_seconds(server: Server) -> float:
+    return sum(map(cpu_seconds, (server.pid, *server.more_pids)))

@@ -20,9 +20,13 @@ READY_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Server:
+    """`token`: what its clients send. `more_pids`: other processes whose CPU counts."""
+
     name: str
     url: str
     pid: int
+    token: str = TOKEN
+    more_pids: tuple[int, ...] = ()
 
 
 @asynccontextmanager
