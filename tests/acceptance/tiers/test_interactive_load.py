@@ -13,7 +13,7 @@ from tests.fixtures.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.stack
 
-CALLS = 100
+CALLS = 600
 MODEL = "llama3.2-1b"
 SLOTS = 4  # of the model in US
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "why?"}]}
