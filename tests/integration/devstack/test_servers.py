@@ -163,7 +163,9 @@ async def test_a_port_that_another_process_took_is_replaced(
             await start(child)
 
         offered = iter([taken])
-        monkeypatch.setattr("beacon_devstack.server.choose_port", lambda *_, **__: next(offered, free_port()))
+        monkeypatch.setattr(
+            "beacon_devstack.servers.embedded_server.choose_port", lambda *_, **__: next(offered, free_port())
+        )
         monkeypatch.setattr(Child, "start", with_the_port_just_taken)
         async with server(home, password="a-password") as found:
             assert found.port != taken

@@ -11,7 +11,7 @@ from beacon_contracts.api_keys import public_prefix
 from tests.fixtures.waiting import until
 from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller
 
-OPEN = {"/healthz", "/readyz", "/metrics", "/queue-status", "/status", "/api/queue"}
+OPEN = {"/healthz", "/readyz", "/metrics", "/queue-status", "/status", "/api/queue", "/files/{file_id}"}
 
 
 async def operations_with_key(api: ApiHarness) -> list[tuple[str, str]]:

@@ -80,11 +80,12 @@ class FileService:
             async for chunk in self._store.get(record.object_name, start=start, end=end):
                 yield chunk
 
-    async def delete(self, file: FileId, owner: UserId | None) -> None:
+    async def delete(self, file: FileId, owner: UserId | None) -> FileRecord:
         """The record first: a crash in between leaves bytes that `FileCleanup` removes."""
         record = await self._records.get(file, owner)
         await self._records.remove([record.id])
         await self._remove_bytes(record)
+        return record
 
     async def store_url(self, record: FileRecord) -> str | None:
         """An address at the file store itself; None if it has none."""

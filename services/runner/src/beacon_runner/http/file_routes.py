@@ -26,9 +26,10 @@ FILES_PATH = "/api/v1/files"
 SIGNED_PATH = "/files"
 
 FilePath = Annotated[str, Path(examples=["file_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
+_BYTES = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
 _CONTENT: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"*/*": {}}, "description": "The bytes"},
-    206: {"description": "A range of them"},
+    200: {"content": _BYTES, "description": "The bytes"},
+    206: {"content": _BYTES, "description": "A range of them"},
 }
 _UPLOAD_BODY = {
     "requestBody": {
@@ -108,10 +109,10 @@ def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
         path = f"{SIGNED_PATH}/{encode_id(FILE, record.id)}?expires={expires_unix}&signature={signature}"
         return view_response(FileUrl(url=path, expires_at=expiry_of(expires_unix)))
 
-    @routes.delete("/{file_id}", status_code=204, responses=problems(401, 403, 404, 503))
+    @routes.delete("/{file_id}", responses={200: {"model": FileView}, **problems(401, 403, 404, 503)})
     async def delete_file(request: Request, file_id: FilePath) -> Response:
-        await files.delete(_file_id(file_id), principal_of(request).owner)
-        return Response(status_code=204)
+        """The file is returned as it was."""
+        return view_response(file_view(await files.delete(_file_id(file_id), principal_of(request).owner)))
 
     return routes
 

@@ -85,10 +85,10 @@ def failure_document(failure: Failure) -> tuple[int, dict[str, Any]]:
     status = _status_of(failure, details.get("status"))
     message = _UNREACHABLE if failure.stage is FailureStage.TRANSPORT else failure.message
     document = error_document(status, failure.code, message)
-    given = {name: value for name, value in (details.get("error") or {}).items() if value is not None}
+    given = details.get("error")
     if given:
         del document["error"]["param"]
-    document["error"] |= given
+        document["error"] |= given
     return status, document
 
 
