@@ -1,8 +1,10 @@
 """Limits on a user's requests: exact for all processes, and bounded after every loss."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from redis.asyncio import RedisCluster
@@ -11,7 +13,9 @@ from beacon_contracts.ids import UserId, new_uuid
 from beacon_lifecycle import ManualClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.limits.request_quota import Admitted, Refused, RequestLimit, RequestQuota
+from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.request_limits import RedisRequestLimits
+from beacon_runner.redis_queue.scripts import Operation
 from tests.conformance.runner_queue.harness import QueueHarness
 from tests.fixtures.waiting import until
 
@@ -147,6 +151,22 @@ async def test_a_process_keeps_to_its_own_count_after_redis_was_emptied(processe
     await processes.flush()
     assert len(await admitted_of([one] * 8, FOUR)) == 1  # and restores its others
     assert await admitted_of([two] * 8, FOUR) == []
+
+
+async def test_concurrent_requests_cost_one_call_each(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are still being admitted are not taken for lost ones."""
+    one, calls, run = processes.start(), Counter[Operation](), scripts.run
+
+    async def counted(redis: Any, operation: Operation, *arguments: Any) -> Any:
+        calls[operation] += 1
+        return await run(redis, operation, *arguments)
+
+    monkeypatch.setattr(scripts, "run", counted)
+    quota = RequestQuota(concurrent_requests=100)
+    assert len(await admitted_of([one] * 50, quota)) == 50
+    assert calls == {Operation.ADMIT_REQUEST: 50}
 
 
 async def test_both_limits_hold_when_the_server_clock_is_set_back(processes: Processes) -> None:

@@ -25,4 +25,5 @@ class RegionChoice:
             eta = self._scheduler.eta_of_new(now, model, region, rank, needs)
             return inf if eta is None else eta.p50_s
 
-        return min(dict.fromkeys(backend.region for backend in up or serving), key=wait_s)
+        regions = list(dict.fromkeys(backend.region for backend in up or serving))
+        return regions[0] if len(regions) == 1 else min(regions, key=wait_s)

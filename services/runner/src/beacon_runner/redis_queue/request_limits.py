@@ -74,20 +74,24 @@ class RedisRequestLimits:
         use = local.use(quota, now)
         if reached_limit(quota, use) is not None:
             return refused(user, quota, use)
+        counted = local.running - local.admitting
         local.add(request_id, now)
+        local.admitting.add(request_id)
         try:
             reply = await self._try(partial(self._admit, user, quota, request_id))
         except BaseException:
             local.undo(request_id)
             await self._outlive_caller("forget", self._release(user, [request_id], forget=True))
             raise
+        finally:
+            local.admitting.discard(request_id)
         if reply is None:
             return admitted(user, request_id, quota, local.use(quota, now))
         is_admitted, use = reply
         if not is_admitted:
             local.undo(request_id)
             return refused(user, quota, use)
-        if use.running < len(local.running):  # Redis was emptied
+        if use.running <= len(counted & local.running):  # Redis was emptied
             await self._try(partial(self._renew, user, local))
         return admitted(user, request_id, quota, use)
 

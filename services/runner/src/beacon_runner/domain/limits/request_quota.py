@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice, takewhile
 from typing import Self
 
 from beacon_config.tiers import TierConfig
@@ -121,6 +122,8 @@ class LocalRequests:
     window_s: float = WINDOW_S
     started: dict[str, float] = field(default_factory=dict)  # in the order of their start
     running: set[str] = field(default_factory=set)
+    admitting: set[str] = field(default_factory=set)
+    """Those of `running` that are not counted elsewhere yet."""
 
     def add(self, request_id: str, now: float) -> None:
         self.started[request_id] = now
@@ -132,15 +135,16 @@ class LocalRequests:
         self.running.discard(request_id)
 
     def use(self, quota: RequestQuota, now: float) -> RequestUse:
-        for request_id, started_at in list(self.started.items()):
-            if started_at + self.window_s > now:
-                break
+        passed = takewhile(lambda start: start[1] + self.window_s <= now, self.started.items())
+        for request_id, _ in list(passed):
             del self.started[request_id]
-        times = list(self.started.values())
-        excess = len(times) - (quota.requests_per_minute or len(times) + 1)
-        room_in_s = times[excess] + self.window_s - now if excess >= 0 else 0.0
-        clear_in_s = times[-1] + self.window_s - now if times else 0.0
-        return RequestUse(len(times), len(self.running), room_in_s, clear_in_s)
+        count, room_in_s, clear_in_s = len(self.started), 0.0, 0.0
+        if count:
+            clear_in_s = next(reversed(self.started.values())) + self.window_s - now
+        if quota.requests_per_minute is not None and count >= quota.requests_per_minute:
+            excess = count - quota.requests_per_minute
+            room_in_s = next(islice(self.started.values(), excess, None)) + self.window_s - now
+        return RequestUse(count, len(self.running), room_in_s, clear_in_s)
 
     def idle(self, now: float) -> bool:
         """Nothing counts any more."""
