@@ -18,7 +18,12 @@ from tests.integration.openai.harness import ChatApi, chat_api, openai_client
 from tests.integration.openai.test_chat import MESSAGES
 from tests.integration.router.raw_server import Connection, server_that
 
-LIMITS = '[tiers."free"]\nrequests_per_minute = 3\nconcurrent_requests = 2\nmax_duration_s = 30\n'
+LIMITS = """[tiers."free"]
+requests_per_minute = 3
+concurrent_requests = 2
+max_duration_s = 30
+models = ["m", "both"]
+"""
 ORIGIN = "https://app.example"
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
@@ -73,6 +78,13 @@ async def free(api: ChatApi) -> AsyncIterator[openai.AsyncOpenAI]:
     await api.harness.users.add("ben", "free", key, [Scope.USER])
     async with openai_client(api, key=key) as made:
         yield made
+
+
+async def test_models_that_the_tier_may_not_use_do_not_exist(free: openai.AsyncOpenAI) -> None:
+    assert {model.id async for model in free.models.list()} == {"m", "both"}
+    with pytest.raises(openai.NotFoundError) as refused:
+        await free.models.retrieve("chat")
+    assert refused.value.code == "model_not_found"
 
 
 async def test_what_no_backend_can_is_refused_by_name(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:

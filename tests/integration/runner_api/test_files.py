@@ -241,6 +241,8 @@ async def test_cleanup_removes_expired_files_and_orphans(api: ApiHarness, anna: 
     assert (await cleanup.run_once()).count == 1
     assert len(objects(api)) == 2
     await api.store.database.execute("UPDATE files SET expires_at = now() - interval '1 second'")
+    assert (await anna.http.get(kept["url"])).status_code == 404
+    assert (await anna.get("/api/v1/files"))["files"] == []
     assert (await cleanup.run_once()).count == 1
     assert [path.name for path in objects(api)] == ["readme.txt"]
     assert (await anna.http.get(kept["url"])).status_code == 404

@@ -1,4 +1,4 @@
-"""What a file store reports; messages of drivers stay in the cause."""
+"""Errors of a file store; messages of drivers are in the cause."""
 
 
 class FileStoreError(Exception):

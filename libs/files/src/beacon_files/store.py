@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """What was stored: counted, hashed and recognised while it was written."""
+    """An object that was written: its size, checksum and content type were determined meanwhile."""
 
     size: int
     sha256: str

@@ -37,7 +37,7 @@ class TaskSet:
         return task
 
     async def drain(self, grace_s: float) -> bool:
-        """Take nothing new and let the tasks end by themselves; true when all did in time."""
+        """Accept no new tasks and wait for the others; true when all ended in time."""
         self._closed = True
         if not self._tasks:
             return True

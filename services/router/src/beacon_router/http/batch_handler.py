@@ -93,7 +93,7 @@ class BatchHandler:
         return Entry(request_id)
 
     async def _lines(self, entries: Sequence[Entry], wait_s: float | None) -> AsyncIterator[bytes]:
-        """What still waits after the time is answered with 202, and the response ends."""
+        """A line for each inference that ends in time, then 202 for each that still waits."""
         refused = [_line(one.request_id, one.refused) for one in entries if one.refused is not None]
         for piece in _pieces(refused):
             yield piece

@@ -53,6 +53,12 @@ class InteractiveService:
         if model not in self._config.chat_models:
             raise InvalidChatError("not_a_chat_model", f"{model} is not a chat model; submit a job", "model")
 
+    def check_listed(self, model: str, tier: str) -> None:
+        """Raises InvalidChatError for a model that the tier may not use."""
+        self.check_model(model)
+        if model not in self.models(tier):
+            raise InvalidChatError(MODEL_NOT_FOUND, f"Your tier may not use the model {model!r}", "model")
+
     def request_of(self, principal: Principal, chat: ChatRequest, region: str | None) -> InferenceRequest:
         """`region`: it runs there or nowhere. Raises InvalidChatError."""
         self.check_model(chat.model)

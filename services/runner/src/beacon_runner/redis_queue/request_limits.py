@@ -137,7 +137,7 @@ class RedisRequestLimits:
             await self._release(user, ended)
 
     async def _release(self, user: UserId, request_ids: Sequence[str], *, forget: bool = False) -> None:
-        """If Redis does not execute this, the leases end by themselves."""
+        """If Redis does not execute this, the leases expire."""
         flag = "1" if forget else ""
         no_quota, operation = RequestQuota(), Operation.RELEASE_REQUESTS
         await self._try(partial(self._run, operation, user, no_quota, flag, *request_ids))

@@ -133,7 +133,7 @@ class ChatResponse(Response):
         await self._send({"type": "http.response.body", "body": reply.body})
 
     def _note_position(self, view: InferenceView) -> None:
-        """The headers tell what was known when the request was accepted."""
+        """The state of the request when it was accepted."""
         if not self._position:
             position = [] if view.position is None else [(b"x-beacon-position", b"%d" % view.position)]
             eta = [] if view.eta is None else [(b"x-beacon-eta", b"%d" % round(view.eta.p50_s))]

@@ -149,8 +149,8 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
         },
     )
     async def get_chat_model(request: Request, name: str) -> Response:
-        await keys.require(request.scope, Scope.USER)
-        service.check_model(name)
+        principal = await keys.require(request.scope, Scope.USER)
+        service.check_listed(name, principal.tier)
         return Reply(200, model_document(name)).response()
 
     return routes

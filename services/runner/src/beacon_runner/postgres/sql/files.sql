@@ -13,16 +13,16 @@ VALUES ($1, $2, $3, $4, $5, $6, now() + $7 * interval '1 second')
 RETURNING id, user_id, name, content_type, size, sha256, created_at, expires_at;
 
 -- name: file
--- One file, of one user or of any.
+-- One file that has not expired, of one user or of any.
 SELECT id, user_id, name, content_type, size, sha256, created_at, expires_at
 FROM files
-WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2);
+WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND (expires_at IS NULL OR expires_at > now());
 
 -- name: files_page
--- A user's files, newest first, before a given one.
+-- A user's files that have not expired, newest first, before a given one.
 SELECT id, user_id, name, content_type, size, sha256, created_at, expires_at
 FROM files
-WHERE user_id = $1 AND ($2::uuid IS NULL OR id < $2)
+WHERE user_id = $1 AND ($2::uuid IS NULL OR id < $2) AND (expires_at IS NULL OR expires_at > now())
 ORDER BY id DESC
 LIMIT $3;
 
