@@ -131,7 +131,12 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
         "/models",
         summary="List the models",
         operation_id="list_chat_models",
-        responses={200: _json("The models", _MODEL_LIST_SCHEMA), 401: _ERRORS[401], 403: _ERRORS[403]},
+        responses={
+            200: _json("The models", _MODEL_LIST_SCHEMA),
+            401: _ERRORS[401],
+            403: _ERRORS[403],
+            429: _ERRORS[429],
+        },
     )
     async def list_chat_models(request: Request) -> Response:
         principal = await keys.require(request.scope, Scope.USER)
@@ -146,6 +151,7 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
             401: _ERRORS[401],
             403: _ERRORS[403],
             404: _ERRORS[404],
+            429: _ERRORS[429],
         },
     )
     async def get_chat_model(request: Request, name: str) -> Response:
