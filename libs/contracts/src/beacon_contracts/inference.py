@@ -7,6 +7,7 @@ from pydantic import Field
 
 from beacon_contracts.capabilities import Capability
 from beacon_contracts.failures import Failure
+from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import ShareWeight, Tier
 
@@ -57,6 +58,7 @@ class InferenceRequest(RequestModel):
     input: dict[str, Any]
     params: dict[str, Any] = Field(default_factory=dict)
     context: dict[str, Any] = Field(default_factory=dict)
+    files: list[InputFile] = Field(default_factory=list, description="The files that `input` names")
     tier: Tier | None = Field(
         default=None, description="Without it, or with an unknown name, the lowest tier"
     )
@@ -133,6 +135,7 @@ class InferenceView(ResponseModel):
         default=None, description="The complete response of an OpenAI-compatible backend"
     )
     usage: dict[str, int] | None = Field(default=None, description="Tokens, where the backend counts them")
+    files: list[OutputFile] = Field(default_factory=list, description="The files that `output` refers to")
     failure: Failure | None = None
     position: int | None = None
     eta: EtaView | None = None
