@@ -6,8 +6,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from beacon_client.runner import RunnerClient
 from beacon_contracts.events import JobEvent
-from beacon_contracts.ids import decode_job_id
+from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import JobView
 from beacon_contracts.router_status import QueueStatus
@@ -71,8 +72,35 @@ async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
 
     monkeypatch.setattr(asyncpg.Connection, "fetch", counted)
     monkeypatch.setattr(asyncpg.Connection, "fetchrow", counted_row)
-    assert len((await anna.job(job_id))["executions"]) == 1_000
+    first = await anna.job(job_id)
     assert queries == ["-- job_queries.job", "-- job_queries.executions"]
+    assert len(first["executions"]) == 200
+    path = f"/api/v1/jobs/{job_id}/executions"
+    found, cursor = first["executions"], first["executions_cursor"]
+    while cursor is not None:
+        page = await anna.get(path, cursor=cursor, limit=300, outputs="false")
+        assert all(one["state"] == "completed" and one["output"] is None for one in page["executions"])
+        found, cursor = found + page["executions"], page["next_cursor"]
+    assert [one["id"] for one in found] == [f"{job_id.replace('job_', 'exe_')}.0.{n}" for n in range(1_000)]
+    assert first["executions"][7]["output"] == {"text": "x"}
+    without = await anna.get(f"/api/v1/jobs/{job_id}", outputs="false")
+    assert {one["output"] for one in without["executions"]} == {None}
+    key = anna.http.headers["authorization"].removeprefix("Bearer ")
+    async with RunnerClient("http://runner", key, transport=api.transport) as client:
+        assert len((await client.job(job_id)).executions) == 1_000
+
+
+async def test_executions_are_paged_within_one_job(api: ApiHarness, anna: Caller) -> None:
+    job_id, other = await anna.submit(MATRIX), await anna.submit(GENERATION)
+    foreign = (await anna.job(other))["executions"][0]["id"]
+    for cursor in (foreign, other, "exe_1", ""):
+        problem = await anna.get(f"/api/v1/jobs/{job_id}/executions", 422, cursor=cursor)
+        assert problem["errors"][0]["field"] == "cursor"
+    last = encode_execution_id(decode_job_id(job_id), 9, 9)
+    past = await anna.get(f"/api/v1/jobs/{job_id}/executions", cursor=last)
+    assert past == {"executions": [], "next_cursor": None}
+    bert = await api.user("bert")
+    await bert.get(f"/api/v1/jobs/{job_id}/executions", 404)
 
 
 async def test_jobs_are_listed_newest_first_in_pages_with_filters(api: ApiHarness, anna: Caller) -> None:

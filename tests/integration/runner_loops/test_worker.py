@@ -19,6 +19,7 @@ from tests.integration.runner_loops.harness import (
     matrix,
     pipeline,
 )
+from tests.integration.runner_store.harness import FIRST_PLACE, LAST_PLACE
 
 
 async def test_a_job_runs_once_and_leaves_nothing_in_redis(harness: LoopHarness) -> None:
@@ -43,7 +44,9 @@ async def test_the_complete_response_is_kept_next_to_the_output(harness: LoopHar
         assert await harness.ended(job) == ["completed"]
     (row,) = await harness.executions(job)
     assert (row["output"], row["response"]) == ("", response)
-    (recorded,) = await PostgresJobQueries(harness.database).executions(job)
+    (recorded,) = await PostgresJobQueries(harness.database).executions(
+        job, FIRST_PLACE, LAST_PLACE, outputs=True
+    )
     assert recorded.response == response
 
 
@@ -168,7 +171,9 @@ async def test_an_execution_that_the_router_refused_is_not_running(harness: Loop
         await until(lambda: harness.executions(job), "its start is recorded")
         run.done(NotAccepted(30.0, "queue full"))
         await until(lambda: _next_attempt(harness, job), "the job waits for the router")
-        (shown,) = await PostgresJobQueries(harness.database).executions(job)
+        (shown,) = await PostgresJobQueries(harness.database).executions(
+            job, FIRST_PLACE, LAST_PLACE, outputs=True
+        )
         newest = shown.newest
         assert (newest.state, newest.attempt, newest.started_at) == ("pending", 1, None)
         await make_due(harness)

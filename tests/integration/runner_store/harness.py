@@ -15,7 +15,7 @@ from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.domain.jobs import ExecutionRecord, JobRecord
+from beacon_runner.domain.jobs import ExecutionPlace, ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message, OutboxEntry
 from beacon_runner.domain.plan import pending_executions, stage_plan
 from beacon_runner.domain.retry_policy import RetryPolicy
@@ -40,6 +40,7 @@ NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 USER = UserId(new_uuid())
 POLICY = RetryPolicy()
 MAX_DELIVERIES = 3
+FIRST_PLACE, LAST_PLACE = ExecutionPlace(0, 0), ExecutionPlace(1_000, 100_000)
 
 GENERATION = AdmittedJob(
     "generation", "", {"model": "flux", "region": "US", "input": {"prompt": "cat"}}, 1, 1
@@ -154,7 +155,8 @@ class StoreHarness:
         return record
 
     async def executions(self, job: JobId) -> dict[int, ExecutionRecord]:
-        return {one.ordinal + 100 * one.stage: one for one in await self.queries.executions(job)}
+        found = await self.queries.executions(job, FIRST_PLACE, LAST_PLACE, outputs=True)
+        return {one.ordinal + 100 * one.stage: one for one in found}
 
     async def events(self, job: JobId) -> list[str]:
         return [str(event.type) for event in await self.queries.events(await self.job(job), 0, 1000)]

@@ -1,5 +1,6 @@
 """An invalid configuration is refused with the key and the reason."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,42 @@ def test_a_model_can_name_the_field_of_the_request_size(copy: Copy) -> None:
     assert copy.errors('size = "duration"', 'size = ""') == [
         "models.music.size: String should have at least 1 character, not ''"
     ]
+
+
+MUSIC = "[models.music]\n"
+
+
+def test_a_model_can_have_an_input_schema_in_a_table_or_a_file(copy: Copy) -> None:
+    seconds = 'properties = {seconds = {"$ref" = "#/$defs/s"}}, "$defs" = {s = {type = "number"}}'
+    table = f'{MUSIC}input_schema = {{type = "object", {seconds}}}\n'
+    config = load_config(copy.write(MUSIC, table), {})
+    schema = config.models["music"].input_schema
+    assert schema is not None
+    assert schema["type"] == "object"
+    copy.path.with_name("music.json").write_text(json.dumps(schema), encoding="utf-8")
+    config = load_config(copy.write(MUSIC, MUSIC + 'input_schema = "music.json"\n'), {})
+    assert config.models["music"].input_schema == schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ('{type = "text"}', "is not a JSON Schema: $.type: 'text' is not valid"),
+        ('{"$ref" = "https://example.com/a.json"}', "refers to 'https://example.com/a.json'; only"),
+        ('{"$ref" = "#/$defs/a"}', "refers to '#/$defs/a', which it does not have"),
+        ('{"$ref" = "#"}', "refers to itself without end"),
+        ('{"$id" = "https://example.com/"}', "has an $id"),
+        ('{"$schema" = "http://json-schema.org/draft-04/schema#"}', "has another $schema"),
+        ("{default = 2026-01-01}", "is not JSON"),
+        ("[1]", "should be a table"),
+        ('"absent.json"', "cannot be read: No such file or directory"),
+        ('"beacon.toml"', "is not JSON"),
+    ],
+)
+def test_an_unusable_input_schema_is_refused(copy: Copy, schema: str, reason: str) -> None:
+    (error,) = copy.errors(MUSIC, f"{MUSIC}input_schema = {schema}\n")
+    assert error.startswith("models.music.input_schema: ")
+    assert reason in error
 
 
 def test_the_shipped_file_has_the_documented_values() -> None:

@@ -29,6 +29,7 @@ from beacon_contracts.catalogue import (
 from beacon_contracts.events import EventPage, JobEvent
 from beacon_contracts.jobs import (
     BatchAccepted,
+    ExecutionPage,
     ExecutionView,
     JobAccepted,
     JobPage,
@@ -118,9 +119,29 @@ class RunnerClient:
             wanted["all_users"] = "true"
         return JobPage.model_validate_json(await self._http.get("/api/v1/jobs", wanted))
 
-    async def job(self, job_id: str) -> JobView:
-        """The job with its executions."""
-        return JobView.model_validate_json(await self._http.get(_job(job_id)))
+    async def job(self, job_id: str, *, outputs: bool = True) -> JobView:
+        """The job with all of its executions; `outputs` False leaves out their results."""
+        wanted = {"outputs": None if outputs else "false"}
+        job = JobView.model_validate_json(await self._http.get(_job(job_id), wanted))
+        if job.executions_cursor is None:
+            return job
+        rest = self.executions(job_id, outputs=outputs, cursor=job.executions_cursor)
+        executions = [*job.executions, *[one async for one in rest]]
+        return job.model_copy(update={"executions": executions, "executions_cursor": None})
+
+    async def executions(
+        self, job_id: str, *, outputs: bool = True, page_size: int = PAGE, cursor: str | None = None
+    ) -> AsyncGenerator[ExecutionView]:
+        """The executions of a job in order; pages are fetched on demand."""
+        wanted = {"outputs": None if outputs else "false", "limit": page_size}
+        while True:
+            answer = await self._http.get(f"{_job(job_id)}/executions", wanted | {"cursor": cursor})
+            page = ExecutionPage.model_validate_json(answer)
+            for execution in page.executions:
+                yield execution
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     async def execution(self, execution_id: str) -> ExecutionView:
         """One execution with its attempts."""

@@ -79,9 +79,13 @@ class Beacon:
         """The jobs of this key, newest first; pages are fetched on demand."""
         return self._each(lambda client: client.jobs(status=status, kind=kind))
 
-    def job(self, job_id: str) -> JobView:
-        """The job with its executions."""
-        return self._run(lambda client: client.job(job_id))
+    def job(self, job_id: str, *, outputs: bool = True) -> JobView:
+        """The job with all of its executions; `outputs` False leaves out their results."""
+        return self._run(lambda client: client.job(job_id, outputs=outputs))
+
+    def executions(self, job_id: str, *, outputs: bool = True) -> Iterator[ExecutionView]:
+        """The executions of a job in order; pages are fetched on demand."""
+        return self._each(lambda client: client.executions(job_id, outputs=outputs))
 
     def execution(self, execution_id: str) -> ExecutionView:
         """One execution with its attempts."""

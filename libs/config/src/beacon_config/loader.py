@@ -1,5 +1,6 @@
 """Reads and validates the configuration file, with overrides from the environment."""
 
+import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ def load_config(path: Path, environ: Mapping[str, str]) -> BeaconConfig:
         raise ConfigError(f"{path}: is not valid TOML: {error}") from error
     replaced = _override_backend_urls(data, environ)
     _resolve_files(data, path.parent)
+    _read_schemas(data, path)
     try:
         return BeaconConfig.model_validate(data)
     except ValidationError as error:
@@ -42,6 +44,23 @@ def _resolve_files(data: dict[str, Any], folder: Path) -> None:
     for backend in backends.values() if isinstance(backends, dict) else ():
         if isinstance(backend, dict) and isinstance(backend.get("ca"), str):
             backend["ca"] = str(folder / backend["ca"])
+
+
+def _read_schemas(data: dict[str, Any], path: Path) -> None:
+    """A schema may be in a file of its own; its path is relative to the configuration file."""
+    models = data.get("models")
+    for name, model in models.items() if isinstance(models, dict) else ():
+        if isinstance(model, dict) and isinstance(model.get("input_schema"), str):
+            source = path.parent / model["input_schema"]
+            try:
+                model["input_schema"] = json.loads(source.read_text(encoding="utf-8"))
+            except OSError as error:
+                reason = f"{source} cannot be read: {error.strerror}"
+            except (ValueError, RecursionError) as error:
+                reason = f"{source} is not JSON: {error}"
+            else:
+                continue
+            raise ConfigError(f"{path}: models.{name}.input_schema: {reason}")
 
 
 def _override_backend_urls(

@@ -10,6 +10,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, HttpUrl, model_validator
 
+from beacon_config.input_schema import InputSchema
 from beacon_contracts.capabilities import Capability
 from beacon_contracts.model import Name
 
@@ -242,6 +243,10 @@ class ModelConfig(Section):
     exclusive: bool = Field(default=False, description="One run at a time per region")
     max_duration_s: PositiveSeconds | None = Field(
         default=None, description="Longest duration that a job may ask for"
+    )
+    input_schema: InputSchema | None = Field(
+        default=None,
+        description="JSON Schema (2020-12) that inputs must satisfy: a table, or the path of a JSON file",
     )
     size: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="The field of params or input that gives the size of a request"

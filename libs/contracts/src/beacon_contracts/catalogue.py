@@ -1,5 +1,7 @@
 """Models, features, regions, and the prices of a skip."""
 
+from typing import Any
+
 from pydantic import Field
 
 from beacon_contracts.model import ResponseModel
@@ -8,6 +10,8 @@ from beacon_contracts.tiers import JobClass
 
 
 class ModelView(ResponseModel):
+    """A model; `input_schema` is the JSON Schema of its input, if it has one."""
+
     id: str
     regions: list[str]
     expected_load_s: float | None = None
@@ -15,6 +19,7 @@ class ModelView(ResponseModel):
     max_duration_s: float | None = None
     limit: int | None = None
     exclusive: bool = False
+    input_schema: dict[str, Any] | None = None
 
 
 class ModelList(ResponseModel):

@@ -184,6 +184,8 @@ class JobView(JobSummary):
     """A job with its executions, input, position and price."""
 
     executions: list[ExecutionView]
+    """The first 200; `executions_cursor` continues at `…/executions`."""
+    executions_cursor: str | None = None
     spec: dict[str, Any] = Field(default_factory=dict)
     """The normalised submission: questions and targets, feature and input, or model and input."""
     context: dict[str, Any] = Field(default_factory=dict)
@@ -196,6 +198,13 @@ class JobView(JobSummary):
     promoted_at: datetime | None = None
     next_attempt_at: datetime | None = None
     links: dict[str, str] = Field(default_factory=dict)
+
+
+class ExecutionPage(ResponseModel):
+    """Executions of a job in the order of stages, questions, models and regions."""
+
+    executions: list[ExecutionView]
+    next_cursor: str | None = None
 
 
 class SkipView(JobView):

@@ -95,7 +95,8 @@ class _Screen:
         while True:
             await self._wakeup.wait(MAX_REDRAW_S, self._clock)
             with suppress(BeaconError):  # the watch decides when the runner was unavailable for too long
-                self._live.update(job_board(await self._client.job(self._job_id), self._latest), refresh=True)
+                job = await self._client.job(self._job_id, outputs=False)
+                self._live.update(job_board(job, self._latest), refresh=True)
             await self._clock.sleep(MIN_REDRAW_S)
 
 

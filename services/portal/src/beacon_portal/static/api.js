@@ -124,6 +124,18 @@ export function query(values) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
+/** A job with all of its executions: its view has the first ones, pages have the others. */
+export async function fetchJob(api, id, signal) {
+  const job = await api.get(path`api/v1/jobs/${id}`, { signal });
+  while (job.executions_cursor) {
+    const wanted = query({ cursor: job.executions_cursor, limit: 500 });
+    const page = await api.get(path`api/v1/jobs/${id}/executions` + wanted, { signal });
+    job.executions.push(...page.executions);
+    job.executions_cursor = page.next_cursor;
+  }
+  return job;
+}
+
 /** The first pages of a list, joined, and the cursor of what follows them. */
 export async function fetchPages(api, address, name, { pages, signal, ...wanted }) {
   const found = [];

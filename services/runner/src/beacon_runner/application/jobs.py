@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
@@ -26,7 +27,7 @@ from beacon_runner.domain.errors import (
     JobStateError,
     QueueUnavailableError,
 )
-from beacon_runner.domain.jobs import AttemptRecord, ExecutionRecord, JobRecord
+from beacon_runner.domain.jobs import AttemptRecord, ExecutionPlace, ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import ExecutionKey, execution_keys
 from beacon_runner.domain.retry_policy import RetryPolicy
@@ -40,6 +41,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_TRIES = 5
+INLINE_EXECUTIONS = 200  # in the view of a job; the others are paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,22 @@ class CommandRules:
 
 
 @dataclass(frozen=True, slots=True)
-class JobDetails:
-    """`skip_price` is None when the job cannot be skipped ahead."""
+class ExecutionSlice:
+    """Some executions of a job, in order, and what is recorded of them; `more`: others follow."""
 
     job: JobRecord
-    executions: Sequence[ExecutionRecord]
+    keys: Sequence[ExecutionKey]
+    recorded: Sequence[ExecutionRecord]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """A job with its first executions; `skip_price` is None when the job cannot be skipped ahead."""
+
+    executions: ExecutionSlice
+    running: int
+    outputs: bool
     position: JobPosition
     skip_price: int | None
 
@@ -95,16 +108,43 @@ class JobService:
             raise JobNotFoundError
         return record
 
-    async def details(self, job: JobId, owner: UserId | None) -> JobDetails:
+    async def details(self, job: JobId, owner: UserId | None, *, outputs: bool = True) -> JobDetails:
+        """`outputs` False leaves out the results of executions and steps."""
         record = await self.get(job, owner)
         position = await self.positions.of(record)
         can_skip = (record.in_queue or position.waits_at_router) and not record.front
+        processing = record.state is JobState.PROCESSING
         return JobDetails(
-            record,
-            await self.queries.executions(job),
+            await self._slice(record, None, INLINE_EXECUTIONS, outputs=outputs),
+            await self.queries.running_executions(job) if processing else 0,
+            outputs,
             position,
             self.rules.price_of(record.spec) if can_skip else None,
         )
+
+    async def executions(
+        self,
+        job: JobId,
+        owner: UserId | None,
+        *,
+        after: ExecutionPlace | None,
+        limit: int,
+        outputs: bool,
+    ) -> ExecutionSlice:
+        return await self._slice(await self.get(job, owner), after, limit, outputs=outputs)
+
+    async def _slice(
+        self, job: JobRecord, after: ExecutionPlace | None, limit: int, *, outputs: bool
+    ) -> ExecutionSlice:
+        places = execution_keys(job.spec)
+        following = (key for key in places if after is None or (key.stage, key.ordinal) > after)
+        keys = list(islice(following, limit + 1))
+        shown = keys[:limit]
+        recorded: Sequence[ExecutionRecord] = ()
+        if shown:
+            first, last = (ExecutionPlace(key.stage, key.ordinal) for key in (shown[0], shown[-1]))
+            recorded = await self.queries.executions(job.id, first, last, outputs=outputs)
+        return ExecutionSlice(job, shown, recorded, more=len(keys) > limit)
 
     async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionDetails:
         record = await self.get(job, owner)

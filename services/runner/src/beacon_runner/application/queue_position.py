@@ -11,7 +11,7 @@ from beacon_contracts.wait_reason import ExecutionWait
 from beacon_lifecycle import Clock
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.domain.jobs import JobRecord
-from beacon_runner.domain.plan import ExecutionKey, ended, unfinished
+from beacon_runner.domain.plan import ExecutionKey, unfinished
 from beacon_runner.domain.states import LIVE
 from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.router import RouterPort
@@ -71,10 +71,8 @@ class PositionService:
 
     async def unfinished(self, job: JobRecord) -> list[ExecutionKey]:
         """The executions of the current stage that have not ended."""
-        recorded = await self.queries.executions(job.id)
         stage = job.head.stage
-        finished = {one.ordinal for one in recorded if one.stage == stage and ended(one.newest.state)}
-        return unfinished(job.spec, stage, finished)
+        return unfinished(job.spec, stage, set(await self.queries.ended_executions(job.id, stage)))
 
     async def _find(self, job: JobRecord, execution: ExecutionKey) -> ExecutionWait | None:
         request_id = encode_execution_id(job.id, execution.stage, execution.ordinal)

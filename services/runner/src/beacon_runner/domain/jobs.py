@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
@@ -95,6 +95,13 @@ class AttemptRecord:
     started_at: datetime | None
     finished_at: datetime | None
     timing: Timing | None
+
+
+class ExecutionPlace(NamedTuple):
+    """Where an execution is in its job; executions are ordered by it."""
+
+    stage: int
+    ordinal: int
 
 
 @dataclass(frozen=True, slots=True)

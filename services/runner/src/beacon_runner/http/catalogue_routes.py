@@ -68,6 +68,7 @@ class Catalogue:
                     max_duration_s=model.max_duration_s,
                     limit=model.limit,
                     exclusive=model.exclusive,
+                    input_schema=model.input_schema,
                 )
                 for name, model in self.config.models.items()
             ]

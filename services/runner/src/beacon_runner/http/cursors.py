@@ -5,9 +5,20 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
-from beacon_contracts.ids import FILE, USER, FileId, JobId, UserId, decode_id, decode_job_id, encode_job_id
+from beacon_contracts.ids import (
+    FILE,
+    USER,
+    FileId,
+    JobId,
+    UserId,
+    decode_execution_id,
+    decode_id,
+    decode_job_id,
+    encode_job_id,
+)
 from beacon_runner.domain.dead_letters import DeadLetterCursor
 from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.domain.jobs import ExecutionPlace
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -46,6 +57,18 @@ def read_file_cursor(cursor: str | None) -> FileId | None:
         return FileId(decode_id(FILE, cursor))
     except ValueError:
         raise _invalid_cursor() from None
+
+
+def read_execution_cursor(cursor: str | None, job: JobId) -> ExecutionPlace | None:
+    if cursor is None:
+        return None
+    try:
+        of, stage, ordinal = decode_execution_id(cursor)
+    except ValueError:
+        raise _invalid_cursor() from None
+    if of != job:
+        raise _invalid_cursor()
+    return ExecutionPlace(stage, ordinal)
 
 
 def show_letter_cursor(cursor: DeadLetterCursor) -> str:

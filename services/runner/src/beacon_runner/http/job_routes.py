@@ -13,6 +13,7 @@ from beacon_contracts.ids import UserId, decode_execution_id, decode_job_id, enc
 from beacon_contracts.jobs import (
     BatchAccepted,
     BatchSubmission,
+    ExecutionPage,
     ExecutionState,
     ExecutionView,
     GenerationJob,
@@ -39,6 +40,7 @@ from beacon_runner.http.cursors import (
     PageSize,
     UserFilter,
     read_cursor,
+    read_execution_cursor,
     read_user,
 )
 from beacon_runner.http.openapi import (
@@ -48,9 +50,17 @@ from beacon_runner.http.openapi import (
     batch_problems,
     problems,
 )
-from beacon_runner.http.views import execution_view, job_summary, job_view, links_of, skip_view
+from beacon_runner.http.views import (
+    execution_page,
+    execution_view,
+    job_summary,
+    job_view,
+    links_of,
+    skip_view,
+)
 
 MAX_KEY_LENGTH = 200
+WithOutputs = Annotated[bool, Query(description="False leaves out outputs and responses")]
 
 _batch_submission: TypeAdapter[BatchSubmission] = TypeAdapter(BatchSubmission)
 
@@ -190,10 +200,33 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
     @routes.get(
         "/api/v1/jobs/{job_id}", responses={200: {"model": JobView}, **problems(401, 403, 404, 422, 503)}
     )
-    async def get_job(request: Request, job_id: JobPath) -> Response:
-        """One job with its executions, progress, position and estimated wait."""
-        details = await jobs.details(decode_job_id(job_id), principal_of(request).owner)
+    async def get_job(request: Request, job_id: JobPath, *, outputs: WithOutputs = True) -> Response:
+        """One job with its first 200 executions, progress, position and estimated wait."""
+        details = await jobs.details(decode_job_id(job_id), principal_of(request).owner, outputs=outputs)
         return view_response(job_view(details))
+
+    @routes.get(
+        "/api/v1/jobs/{job_id}/executions",
+        responses={200: {"model": ExecutionPage}, **problems(401, 403, 404, 422, 503)},
+    )
+    async def list_executions(
+        request: Request,
+        job_id: JobPath,
+        *,
+        limit: PageSize = 200,
+        cursor: Cursor = None,
+        outputs: WithOutputs = True,
+    ) -> Response:
+        """All executions of a job in the order of stages, questions, models and regions."""
+        job = decode_job_id(job_id)
+        found = await jobs.executions(
+            job,
+            principal_of(request).owner,
+            after=read_execution_cursor(cursor, job),
+            limit=limit,
+            outputs=outputs,
+        )
+        return view_response(execution_page(found))
 
     @routes.get(
         "/api/v1/jobs/{job_id}/why", responses={200: {"model": WhyView}, **problems(401, 403, 404, 422, 503)}

@@ -6,6 +6,7 @@ from beacon_contracts.events import JobEvent
 from beacon_contracts.ids import USER, JobId, encode_execution_id, encode_id, encode_job_id
 from beacon_contracts.jobs import (
     AttemptView,
+    ExecutionPage,
     ExecutionState,
     ExecutionView,
     JobState,
@@ -14,9 +15,9 @@ from beacon_contracts.jobs import (
     Progress,
     SkipView,
 )
-from beacon_runner.application.jobs import JobDetails, SkippedJob
+from beacon_runner.application.jobs import ExecutionSlice, JobDetails, SkippedJob
 from beacon_runner.domain.jobs import AttemptRecord, EventRecord, ExecutionRecord, JobHead, JobRecord
-from beacon_runner.domain.plan import ExecutionKey, execution_keys
+from beacon_runner.domain.plan import ExecutionKey
 from beacon_runner.domain.states import LIVE
 
 
@@ -24,6 +25,7 @@ def links_of(job_id: str) -> dict[str, str]:
     base = f"/api/v1/jobs/{job_id}"
     return {
         "self": base,
+        "executions": f"{base}/executions",
         "events": f"{base}/events",
         "why": f"{base}/why",
         "cancel": f"{base}/cancel",
@@ -65,16 +67,16 @@ def progress(head: JobHead, *, running: int) -> Progress:
 
 
 def job_view(details: JobDetails) -> JobView:
-    job = details.job
-    executions = execution_views(job, details.executions)
-    running = sum(view.state is ExecutionState.RUNNING for view in executions)
+    job = details.executions.job
+    page = execution_page(details.executions)
     shown = job_summary(job.head).model_dump(exclude={"progress"})
     return JobView(
         **shown,
-        progress=progress(job.head, running=running),
-        executions=executions,
+        progress=progress(job.head, running=details.running),
+        executions=page.executions,
+        executions_cursor=page.next_cursor,
         spec=dict(job.spec),
-        context=dict(job.context),
+        context=dict(job.context) if details.outputs else {},
         position=details.position.position,
         estimated_wait_s=details.position.estimated_wait_s,
         no_estimate_reason=details.position.no_estimate_reason,
@@ -100,11 +102,10 @@ def skip_view(skipped: SkippedJob) -> SkipView:
     )
 
 
-def execution_views(job: JobRecord, recorded: Sequence[ExecutionRecord]) -> list[ExecutionView]:
-    by_ordinal = {(one.stage, one.ordinal): one for one in recorded}
-    return [
-        execution_view(job, key, by_ordinal.get((key.stage, key.ordinal))) for key in execution_keys(job.spec)
-    ]
+def execution_page(found: ExecutionSlice) -> ExecutionPage:
+    by_place = {(one.stage, one.ordinal): one for one in found.recorded}
+    views = [execution_view(found.job, key, by_place.get((key.stage, key.ordinal))) for key in found.keys]
+    return ExecutionPage(executions=views, next_cursor=views[-1].id if found.more else None)
 
 
 def execution_view(

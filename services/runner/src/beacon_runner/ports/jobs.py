@@ -1,6 +1,6 @@
 """Reading jobs, and storing what was decided about them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import JobId, UserId
@@ -10,6 +10,7 @@ from beacon_runner.domain.credit import Payment
 from beacon_runner.domain.jobs import (
     AttemptRecord,
     EventRecord,
+    ExecutionPlace,
     ExecutionRecord,
     JobHead,
     JobRecord,
@@ -23,7 +24,17 @@ from beacon_runner.ports.cancels import RouterCancel
 class JobQueries(Protocol):
     async def job(self, job: JobId) -> JobRecord | None: ...
 
-    async def executions(self, job: JobId) -> Sequence[ExecutionRecord]: ...
+    async def executions(
+        self, job: JobId, first: ExecutionPlace, last: ExecutionPlace, *, outputs: bool
+    ) -> Sequence[ExecutionRecord]:
+        """What is recorded of the executions from `first` to `last`."""
+        ...
+
+    async def ended_executions(self, job: JobId, stage: int) -> Collection[int]:
+        """The ordinals of a stage's executions that have ended."""
+        ...
+
+    async def running_executions(self, job: JobId) -> int: ...
 
     async def execution(self, job: JobId, stage: int, ordinal: int) -> ExecutionRecord | None: ...
 

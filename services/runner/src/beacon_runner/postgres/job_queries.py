@@ -13,6 +13,7 @@ from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.jobs import (
     AttemptRecord,
     EventRecord,
+    ExecutionPlace,
     ExecutionRecord,
     JobHead,
     JobRecord,
@@ -34,8 +35,17 @@ class PostgresJobQueries:
         row = await self._database.fetchrow(_SQL["job"], job)
         return None if row is None else _record(row)
 
-    async def executions(self, job: JobId) -> list[ExecutionRecord]:
-        return [_execution(row) for row in await self._database.fetch(_SQL["executions"], job)]
+    async def executions(
+        self, job: JobId, first: ExecutionPlace, last: ExecutionPlace, *, outputs: bool
+    ) -> list[ExecutionRecord]:
+        rows = await self._database.fetch(_SQL["executions"], job, *first, *last, outputs)
+        return [_execution(row) for row in rows]
+
+    async def ended_executions(self, job: JobId, stage: int) -> set[int]:
+        return {row["ordinal"] for row in await self._database.fetch(_SQL["ended_executions"], job, stage)}
+
+    async def running_executions(self, job: JobId) -> int:
+        return int(await self._database.fetchval(_SQL["running_executions"], job))
 
     async def execution(self, job: JobId, stage: int, ordinal: int) -> ExecutionRecord | None:
         row = await self._database.fetchrow(_SQL["execution"], job, stage, ordinal)

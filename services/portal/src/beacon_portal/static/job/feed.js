@@ -1,6 +1,6 @@
 // Keeps a job's state current: by events while a stream is open, by snapshots when events may have been missed.
 
-import { path } from "../api.js";
+import { fetchJob } from "../api.js";
 import { sseTransport, webSocketTransport } from "../transports.js";
 import { follow, poll, sleep } from "../follow.js";
 import { LIVE_STATES } from "../labels.js";
@@ -67,7 +67,7 @@ export class Feed {
     while (this.#stale && !this.#signal.aborted) {
       this.#stale = false;
       try {
-        this.#state.replace(await this.#api.get(path`api/v1/jobs/${this.#id}`, { signal: this.#signal }));
+        this.#state.replace(await fetchJob(this.#api, this.#id, this.#signal));
         this.#changed();
         await sleep(SNAPSHOT_EVERY_MS, this.#signal);
       } catch (error) {

@@ -1,6 +1,6 @@
 // One job: progress, wait reasons, live grid, answers, actions.
 
-import { path } from "../api.js";
+import { fetchJob, path } from "../api.js";
 import { formatAge, formatDateTime, formatDuration, secondsSince, secondsUntil } from "../clock.js";
 import { el, setAttr } from "../dom.js";
 import { jobActions } from "../job/actions.js";
@@ -26,7 +26,7 @@ export function jobView(context) {
   const { api, params, signal } = context;
   const notice = createNotice();
   const node = el("div", {}, pageHeader("Job"), notice.node);
-  api.get(path`api/v1/jobs/${params.id}`, { signal })
+  fetchJob(api, params.id, signal)
     .then((view) => node.replaceChildren(...jobPage(context, view)))
     .catch((error) => {
       if (error.status === 404) notice.show("This job does not exist, or it belongs to another user.", "bad");

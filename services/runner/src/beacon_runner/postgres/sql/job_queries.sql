@@ -10,13 +10,24 @@ FROM jobs
 WHERE id = $1;
 
 -- name: executions
--- What is recorded of a job's executions.
+-- What is recorded of a job's executions, from one stage and ordinal to another; outputs and responses only with $6.
 SELECT
-    stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, response, failure,
+    stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend,
+    CASE WHEN $6 THEN output END AS output, CASE WHEN $6 THEN response END AS response, failure,
     started_at, finished_at, queued_s, load_s, run_s
 FROM executions
-WHERE job_id = $1
+WHERE job_id = $1 AND (stage, ordinal) >= ($2::smallint, $3::integer) AND (stage, ordinal) <= ($4::smallint, $5::integer)
 ORDER BY stage, ordinal;
+
+-- name: ended_executions
+-- The ordinals of a stage's executions that have ended.
+SELECT ordinal
+FROM executions
+WHERE job_id = $1 AND stage = $2 AND state IN ('completed', 'failed', 'cancelled');
+
+-- name: running_executions
+-- How many executions of a job run.
+SELECT count(*) FROM executions WHERE job_id = $1 AND state = 'running';
 
 -- name: execution
 -- What is recorded of one execution.
