@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from beacon_config import BeaconConfig
+from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.domain.limits.job_quota import QuotaLimit
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 from tests.integration.runner_store.statements import AGE_JOB
@@ -231,7 +232,7 @@ async def test_me_shows_the_remaining_limits(api: ApiHarness) -> None:
 
 async def _age(api: ApiHarness, *, minutes: int) -> None:
     """Move the submission of all jobs into the past."""
-    for job in await api.store.queries.page(None, after=None, states=None, kind=None, limit=100):
+    for job in await api.store.queries.page(JobFilter(), limit=100):
         await api.store.database.execute(AGE_JOB, job.id, timedelta(minutes=minutes))
 
 

@@ -12,6 +12,7 @@ from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import RunResult
+from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.domain.messages import Message, Topic
 from beacon_runner.domain.retention import Removal
 from beacon_runner.maintenance.retention import Retention
@@ -163,12 +164,12 @@ async def test_retention_deletes_finished_jobs_by_age(harness: StoreHarness) -> 
     assert (await retention.run_once()).count == 0
     await harness.database.execute(AGE_JOB, finished, timedelta(minutes=90))
     await harness.database.execute(AGE_JOB, alive, timedelta(days=90))
-    aged = (await harness.queries.page(USER, after=None, states=[JobState.PARTIAL], kind=None, limit=1))[0].id
+    aged = (await harness.queries.page(JobFilter(USER, (JobState.PARTIAL,)), limit=1))[0].id
     assert (await retention.run_once()).count == 1
     assert await harness.events(aged) == ["JOB_QUEUED"]  # the job's own row
     await harness.database.execute(AGE_JOB, aged, timedelta(minutes=90))
     assert await retention.run_once() == RunResult(1)
-    left = await harness.queries.page(USER, after=None, states=None, kind=None, limit=10)
+    left = await harness.queries.page(JobFilter(USER), limit=10)
     assert [head.state for head in left] == [JobState.QUEUED]
 
 

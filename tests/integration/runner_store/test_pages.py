@@ -8,13 +8,14 @@ import pytest
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
+from beacon_runner.domain.job_filter import JobFilter
 from tests.integration.runner_store.harness import GENERATION, MATRIX, USER, StoreHarness
 
 
 async def page(
     harness: StoreHarness, *states: JobState, after: JobId | None = None, limit: int = 10
 ) -> dict[JobId, JobState]:
-    found = await harness.queries.page(USER, after=after, states=states, kind=None, limit=limit)
+    found = await harness.queries.page(JobFilter(USER, states), after=after, limit=limit)
     return {head.id: head.state for head in found}
 
 
@@ -68,8 +69,9 @@ async def test_jobs_of_any_states_are_listed_newest_first(harness: StoreHarness)
         jobs[await harness.submit()] = JobState.QUEUED
         await harness.published()
     newest = sorted(jobs, reverse=True)
-    for count in range(1, len(JobState) + 1):
-        for states in combinations(JobState, count):
+    reached = sorted(set(jobs.values()))
+    for count in range(1, len(reached) + 1):
+        for states in combinations(reached, count):
             wanted = [(job, jobs[job]) for job in newest if jobs[job] in states]
             assert list((await page(harness, *states, limit=20)).items()) == wanted
             assert list((await page(harness, *states, limit=2)).items()) == wanted[:2]

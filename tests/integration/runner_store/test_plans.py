@@ -25,8 +25,7 @@ HOT = [
     ("job_queries", "job"),
     ("job_queries", "executions"),
     ("job_queries", "execution"),
-    ("job_queries", "page"),
-    ("job_queries", "page_in_states"),
+    *(("job_pages", name) for name in statements("job_pages")),
     ("job_queries", "events"),
     ("submissions", "by_idempotency_keys"),
     ("submissions", "batch_of"),
@@ -38,7 +37,7 @@ HOT = [
     ("retention", "remove_events"),
     ("retention", "remove_idempotency_keys"),
 ]
-BIG = {"jobs", "executions", "job_events", "outbox", "api_keys", "dead_letters", "attempts"}
+BIG = {"jobs", "job_labels", "executions", "job_events", "outbox", "api_keys", "dead_letters", "attempts"}
 
 
 def scans(plan: dict[str, Any]) -> list[str]:
@@ -92,13 +91,10 @@ async def test_the_oldest_waiting_job_is_found_by_index(harness: StoreHarness, n
 
 
 @pytest.mark.parametrize("history", [0, 1_000])
-@pytest.mark.parametrize(("file", "name"), [("job_queries", "page"), ("submissions", "used")])
-async def test_a_page_of_a_users_jobs_merges_two_index_scans(
-    harness: StoreHarness, file: str, name: str, history: int
-) -> None:
+async def test_the_use_of_a_limit_merges_two_index_scans(harness: StoreHarness, history: int) -> None:
     """Live and ended jobs have an index each; both are merged, newest first."""
     await live_and_end(harness, history)
-    arms = merged_arms(await generic_plan(harness, statements(file)[name]))
+    arms = merged_arms(await generic_plan(harness, statements("submissions")["used"]))
     assert [scan["Index Name"] for scan in arms] == ["jobs_live", "jobs_ended"]
 
 
@@ -106,7 +102,7 @@ async def test_a_page_of_a_users_jobs_merges_two_index_scans(
 async def test_rare_states_do_not_scan_a_long_history(harness: StoreHarness, history: int) -> None:
     """States that were not requested are not scanned: their branch has a one-time filter."""
     await live_and_end(harness, history)
-    plan = await generic_plan(harness, statements("job_queries")["page_in_states"])
+    plan = await generic_plan(harness, statements("job_pages")["page"])
     arms = merged_arms(plan)
     assert [scan["Index Name"] for scan in arms] == ["jobs_live", "jobs_not_completed", "jobs_ended"]
     gates = [gate["One-Time Filter"] for gate in nodes(plan, "Result")]

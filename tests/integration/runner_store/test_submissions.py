@@ -7,6 +7,7 @@ import pytest
 
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
+from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.domain.job_ids import batch_of, new_job_ids
 from beacon_runner.domain.messages import Topic
 from beacon_runner.domain.submissions import Answer, KeyTaken, NewJob, Submitted
@@ -107,7 +108,7 @@ async def test_a_failed_write_leaves_neither_jobs_nor_messages(harness: StoreHar
     with pytest.raises(asyncpg.UniqueViolationError):
         await harness.submissions.submit([new_job(), new_job(id=stored)])
     assert await harness.published() == []
-    jobs = await harness.queries.page(USER, after=None, states=None, kind=None, limit=10)
+    jobs = await harness.queries.page(JobFilter(USER), limit=10)
     assert [job.id for job in jobs] == [stored]
 
 

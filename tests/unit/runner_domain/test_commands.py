@@ -96,12 +96,17 @@ def test_a_job_that_has_ended_cannot_be_cancelled(state: JobState) -> None:
 
 
 @pytest.mark.parametrize("state", sorted(JobState))
-def test_only_failed_and_partial_jobs_can_be_resumed(state: JobState) -> None:
-    if state in ENDED:
-        decide_resume(job(state, failure=RETRYABLE))
+def test_only_failed_expired_and_scheduled_jobs_can_be_resumed(state: JobState) -> None:
+    if state in {*ENDED, JobState.EXPIRED, JobState.SCHEDULED}:
+        decide_resume(job(state, failure=RETRYABLE, next_attempt_at=NOW))
     else:
         with pytest.raises(JobStateError):
             decide_resume(job(state, failure=RETRYABLE))
+
+
+def test_a_job_that_waits_for_a_limit_is_not_started_by_a_resume() -> None:
+    with pytest.raises(JobStateError, match="limit"):
+        decide_resume(job(JobState.SCHEDULED))
 
 
 @pytest.mark.parametrize("failure", [PERMANENT, None])

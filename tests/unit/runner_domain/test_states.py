@@ -45,14 +45,15 @@ def test_the_diagram_in_the_architecture_omits_only_takeover_and_poison() -> Non
 
 
 def test_every_state_is_reached() -> None:
-    assert {new for pairs in JOB_TRANSITIONS.values() for _, new in pairs} == set(JobState)
+    initial = {JobState.SCHEDULED}
+    assert initial | {new for pairs in JOB_TRANSITIONS.values() for _, new in pairs} == set(JobState)
     reached = {new for pairs in EXECUTION_TRANSITIONS.values() for _, new in pairs}
     assert reached == set(ExecutionState)
 
 
 def test_completed_and_cancelled_jobs_stay_as_they_are() -> None:
     left = {old for pairs in JOB_TRANSITIONS.values() for old, _ in pairs}
-    assert left & TERMINAL == {JobState.FAILED, JobState.PARTIAL}
+    assert left & TERMINAL == {JobState.FAILED, JobState.PARTIAL, JobState.EXPIRED}
 
 
 def test_an_ended_job_becomes_live_only_by_the_queue() -> None:

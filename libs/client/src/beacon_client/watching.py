@@ -14,7 +14,13 @@ from beacon_contracts.events import EventType, JobEvent
 STREAM_END = "STREAM_END"
 JOB_OVER = "job_over"
 FINAL = frozenset(
-    {EventType.JOB_COMPLETE, EventType.JOB_PARTIAL, EventType.JOB_FAILED, EventType.JOB_CANCELLED}
+    {
+        EventType.JOB_COMPLETE,
+        EventType.JOB_PARTIAL,
+        EventType.JOB_FAILED,
+        EventType.JOB_CANCELLED,
+        EventType.JOB_EXPIRED,
+    }
 )
 # A resumed job has events after its first end; a replay sends them without delay.
 LINGER_S = 0.5

@@ -12,6 +12,7 @@ from beacon_contracts.model import ResponseModel
 class EventType(StrEnum):
     """The types of a job's events."""
 
+    JOB_SCHEDULED = "JOB_SCHEDULED"
     JOB_QUEUED = "JOB_QUEUED"
     QUEUE_POSITION = "QUEUE_POSITION"
     WAITING = "WAITING"
@@ -27,6 +28,7 @@ class EventType(StrEnum):
     JOB_PARTIAL = "JOB_PARTIAL"
     JOB_FAILED = "JOB_FAILED"
     JOB_CANCELLED = "JOB_CANCELLED"
+    JOB_EXPIRED = "JOB_EXPIRED"
 
 
 class JobEvent(ResponseModel):

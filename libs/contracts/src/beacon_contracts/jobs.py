@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, StringConstraints, TypeAdapter
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Failover, Timing
@@ -15,8 +15,9 @@ Prompt = Annotated[Text, Field(min_length=1, max_length=100_000)]
 
 
 class JobState(StrEnum):
-    """States of a job; `queued`, `processing` and `retrying` are live, the others final."""
+    """States of a job; `scheduled`, `queued`, `processing` and `retrying` are live, the others final."""
 
+    SCHEDULED = "scheduled"
     QUEUED = "queued"
     PROCESSING = "processing"
     RETRYING = "retrying"
@@ -24,6 +25,7 @@ class JobState(StrEnum):
     PARTIAL = "partial"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
 
 
 class ExecutionState(StrEnum):
@@ -48,11 +50,25 @@ class ModelChoice(RequestModel):
     regions: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
 
 
-class MatrixJob(RequestModel):
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+MetadataKey = Annotated[
+    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+]
+MetadataValue = Annotated[Text, StringConstraints(max_length=512)]
+
+
+class LabelledJob(RequestModel):
+    """What jobs of every kind may have: a name, tags and metadata, by which lists can be filtered."""
+
+    name: Annotated[Text, Field(max_length=200)] = ""
+    tags: Annotated[list[Tag], Field(max_length=16)] = Field(default_factory=list)
+    metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] = Field(default_factory=dict)
+
+
+class MatrixJob(LabelledJob):
     """A job of every question with every model in every region."""
 
     kind: Literal["matrix"]
-    name: Annotated[Text, Field(max_length=200)] = ""
     questions: Annotated[list[Question], Field(min_length=1, max_length=10_000)]
     models: Annotated[list[Name | ModelChoice], Field(min_length=1, max_length=1_000)]
     regions: Annotated[list[Name], Field(min_length=1, max_length=100)]
@@ -60,11 +76,10 @@ class MatrixJob(RequestModel):
     failover: Failover = Failover.ANY
 
 
-class PipelineJob(RequestModel):
+class PipelineJob(LabelledJob):
     """A job that runs the steps of a configured feature one after another."""
 
     kind: Literal["pipeline"]
-    name: Annotated[Text, Field(max_length=200)] = ""
     feature: Name
     input: dict[str, Any]
     region: Name | None = None
@@ -72,11 +87,10 @@ class PipelineJob(RequestModel):
     failover: Failover = Failover.ANY
 
 
-class GenerationJob(RequestModel):
+class GenerationJob(LabelledJob):
     """A job with one model and one prompt."""
 
     kind: Literal["generation"]
-    name: Annotated[Text, Field(max_length=200)] = ""
     model: Name
     prompt: Prompt
     duration: Annotated[float, Field(strict=True, gt=0, le=86_400)] | None = None
@@ -178,6 +192,10 @@ class JobSummary(ResponseModel):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     failure: Failure | None = None
+    tags: list[str] = Field(default_factory=list)
+    metadata: dict[str, str] = Field(default_factory=dict)
+    not_before: datetime | None = None
+    expires_at: datetime | None = None
 
 
 class JobView(JobSummary):

@@ -22,7 +22,7 @@ MODELS = ("llama3.2-1b", "qwen2.5-1.5b", "mistral-7b")
 REGIONS = ("US", "EU", "ASIA")
 EVERY_S = 0.2
 WITHIN_S = 120.0
-LIVE = {JobState.QUEUED, JobState.PROCESSING, JobState.RETRYING}
+LIVE = {JobState.SCHEDULED, JobState.QUEUED, JobState.PROCESSING, JobState.RETRYING}
 
 
 async def show_matrix(

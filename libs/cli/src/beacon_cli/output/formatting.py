@@ -9,6 +9,7 @@ from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.router_status import BreakerStatus
 
 STATE_STYLE = {
+    JobState.SCHEDULED: "cyan",
     JobState.QUEUED: "cyan",
     JobState.PROCESSING: "blue",
     JobState.RETRYING: "yellow",
@@ -16,6 +17,7 @@ STATE_STYLE = {
     JobState.PARTIAL: "yellow",
     JobState.FAILED: "red",
     JobState.CANCELLED: "dim",
+    JobState.EXPIRED: "dim",
 }
 MARKS = {
     ExecutionState.PENDING: "[dim]·[/]",

@@ -3,6 +3,7 @@
 import { formatDuration } from "./clock.js";
 
 const STATES = {
+  scheduled: ["wait", "◔", "Scheduled"],
   queued: ["wait", "◷", "Queued"],
   pending: ["wait", "·", "Pending"],
   processing: ["run", "▶", "Running"],
@@ -14,6 +15,7 @@ const STATES = {
   partial: ["warn", "◐", "Partial"],
   failed: ["bad", "✕", "Failed"],
   cancelled: ["off", "–", "Cancelled"],
+  expired: ["off", "⊘", "Expired"],
   open: ["bad", "✕", "Open"],
   half_open: ["warn", "◐", "Probing"],
   closed: ["ok", "✓", "Healthy"],
@@ -22,7 +24,7 @@ const STATES = {
   consuming: ["ok", "✓", "Active"],
 };
 
-export const LIVE_STATES = new Set(["queued", "processing", "retrying"]);
+export const LIVE_STATES = new Set(["scheduled", "queued", "processing", "retrying"]);
 
 export function stateOf(state) {
   const [tone, glyph, label] = STATES[state] ?? ["wait", "?", sentenceCase(String(state))];

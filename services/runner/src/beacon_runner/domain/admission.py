@@ -13,6 +13,7 @@ from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.chat import execution_needs, unsupported
 from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.domain.job_filter import labels_of
 from beacon_runner.domain.json_limits import json_problems
 from beacon_runner.domain.limits.tier_rules import (
     duration_problems,
@@ -30,13 +31,18 @@ UNSUPPORTED_PARAMETER = "unsupported_parameter"
 
 
 class AdmittedJob(NamedTuple):
-    """A job ready to be stored. `spec` is complete: running it needs no configuration."""
+    """A job ready to be stored. `spec` is complete: running it needs no configuration.
+
+    `model`: its only one. `labels`: its tags, metadata and several models, by which lists can be filtered.
+    """
 
     kind: str
     name: str
     spec: Mapping[str, Any]
     stages: int
     total: int
+    model: str | None = None
+    labels: Mapping[str, Any] | None = None
 
 
 class Admission:
@@ -97,7 +103,7 @@ class Admission:
         spec: dict[str, Any] = {"model": model, "region": region, "input": given}
         if job.params or job.failover is not Failover.ANY:
             spec |= _options(job)
-        return AdmittedJob("generation", job.name, spec, 1, 1)
+        return AdmittedJob("generation", job.name, spec, 1, 1, model, labels_of(job.tags, job.metadata))
 
     def _matrix(self, job: MatrixJob, tier: Tier | None) -> AdmittedJob:
         problems = list(json_problems(job.params, "params"))
@@ -115,7 +121,7 @@ class Admission:
             "targets": [[model, chosen] for model, chosen in targets.items()],
             **_options(job),
         }
-        return AdmittedJob("matrix", job.name, spec, 1, total)
+        return AdmittedJob("matrix", job.name, spec, 1, total, *_labelled(job, list(targets)))
 
     def _targets(
         self, job: MatrixJob, regions: Sequence[str], tier: Tier | None, problems: list[FieldProblem]
@@ -171,7 +177,8 @@ class Admission:
         if problems:
             raise InvalidFieldsError(problems)
         spec = {"feature": job.feature, "input": job.input, "steps": steps, **_options(job)}
-        return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps))
+        labelled = _labelled(job, list(dict.fromkeys(models)))
+        return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps), *labelled)
 
     def _region_of(
         self,
@@ -277,6 +284,13 @@ def _known_input(step: StepConfig, given: Mapping[str, Any]) -> Mapping[str, Any
         with suppress(MissingReferenceError):
             known[name] = render(template, {INPUT: given})
     return known
+
+
+def _labelled(job: Submission, models: Sequence[str]) -> tuple[str | None, Mapping[str, Any] | None]:
+    """The only model, or several among the labels."""
+    if len(models) == 1:
+        return models[0], labels_of(job.tags, job.metadata)
+    return None, labels_of(job.tags, job.metadata, models=models)
 
 
 def _options(job: Submission) -> dict[str, Any]:

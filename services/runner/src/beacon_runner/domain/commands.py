@@ -86,9 +86,16 @@ def decide_cancel(job: JobRecord) -> CancelDecision | None:
 
 
 def decide_resume(job: JobRecord) -> None:
-    """A failed or partial job continues from the failed stage if its failure is retryable."""
+    """A failed or partial job continues from the failed stage if its failure is retryable.
+
+    An expired job continues where it stopped. A scheduled one starts now, unless it waits for a limit.
+    """
     if not allows(JobTransition.RESUMED, job.state):
         raise JobStateError(job.state, f"a job that is {job.state} cannot be resumed")
+    if job.waits_for_limit:
+        raise JobStateError(job.state, "the job starts when a limit of its user allows it")
+    if job.state in (JobState.EXPIRED, JobState.SCHEDULED):
+        return
     failure = job.head.failure
     if failure is None or not failure.retryable:
         raise NotRetryableError(failure)

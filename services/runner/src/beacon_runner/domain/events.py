@@ -27,6 +27,7 @@ _END_EVENTS = {
     JobState.PARTIAL: EventType.JOB_PARTIAL,
     JobState.FAILED: EventType.JOB_FAILED,
     JobState.CANCELLED: EventType.JOB_CANCELLED,
+    JobState.EXPIRED: EventType.JOB_EXPIRED,
 }
 
 

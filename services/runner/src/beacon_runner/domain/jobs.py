@@ -1,7 +1,7 @@
 """Jobs, executions and events as they are stored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -37,13 +37,18 @@ class JobHead:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    not_before: datetime | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
     """A job with all columns of its row.
 
-    `deferred`: it waits for the time of its next attempt. `held`: its user is disabled.
+    `deferred`: it waits for the time of its start or its next attempt. `held`: its user is disabled.
+    `scheduled`: that was its first state.
     """
 
     head: JobHead
@@ -60,6 +65,7 @@ class JobRecord:
     deferred: bool
     promoted_at: datetime | None
     held: bool = False
+    scheduled: bool = False
 
     @property
     def id(self) -> JobId:
@@ -76,8 +82,13 @@ class JobRecord:
 
     @property
     def in_queue(self) -> bool:
-        """In a lane or at the front; false while it is held or waits for the time of its next attempt."""
-        return self.state in WAITING and not self.deferred and not self.held
+        """In a lane or at the front; false while it is held, or waits for a time or for a limit."""
+        return self.state in WAITING and not (self.deferred or self.held or self.waits_for_limit)
+
+    @property
+    def waits_for_limit(self) -> bool:
+        """It is accepted, and starts when a limit of its user allows it."""
+        return self.state is JobState.SCHEDULED and self.next_attempt_at is None
 
     @property
     def in_backoff(self) -> bool:

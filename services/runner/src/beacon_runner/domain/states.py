@@ -8,12 +8,14 @@ from beacon_contracts.jobs import ExecutionState, JobState
 J = JobState
 E = ExecutionState
 
-WAITING = frozenset({J.QUEUED, J.RETRYING})
+WAITING = frozenset({J.SCHEDULED, J.QUEUED, J.RETRYING})
 LIVE = WAITING | {J.PROCESSING}
 TERMINAL = frozenset(JobState) - LIVE
 
 
 class JobTransition(StrEnum):
+    DUE = "due"
+    ADMITTED = "admitted"
     CLAIMED = "claimed"
     NEXT_STAGE = "next stage"
     RETURNED = "returned"
@@ -24,6 +26,7 @@ class JobTransition(StrEnum):
     ALL_FAILED = "all failed"
     POISON = "poison"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
     RESUMED = "resumed"
     EXECUTION_RETRIED = "execution retried"
     REQUEUED = "requeued"
@@ -46,7 +49,10 @@ JobSteps = tuple[tuple[JobState, JobState], ...]
 ExecutionSteps = tuple[tuple[ExecutionState, ExecutionState], ...]
 
 JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
+    JobTransition.DUE: ((J.SCHEDULED, J.QUEUED),),
+    JobTransition.ADMITTED: ((J.SCHEDULED, J.QUEUED),),
     JobTransition.CLAIMED: (
+        (J.SCHEDULED, J.PROCESSING),
         (J.QUEUED, J.PROCESSING),
         (J.RETRYING, J.PROCESSING),
         (J.PROCESSING, J.PROCESSING),
@@ -60,11 +66,23 @@ JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
     JobTransition.ALL_FAILED: ((J.PROCESSING, J.FAILED),),
     JobTransition.POISON: ((J.PROCESSING, J.FAILED), (J.PROCESSING, J.PARTIAL)),
     JobTransition.CANCELLED: (
+        (J.SCHEDULED, J.CANCELLED),
         (J.QUEUED, J.CANCELLED),
         (J.PROCESSING, J.CANCELLED),
         (J.RETRYING, J.CANCELLED),
     ),
-    JobTransition.RESUMED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
+    JobTransition.EXPIRED: (
+        (J.SCHEDULED, J.EXPIRED),
+        (J.QUEUED, J.EXPIRED),
+        (J.PROCESSING, J.EXPIRED),
+        (J.RETRYING, J.EXPIRED),
+    ),
+    JobTransition.RESUMED: (
+        (J.FAILED, J.QUEUED),
+        (J.PARTIAL, J.QUEUED),
+        (J.EXPIRED, J.QUEUED),
+        (J.SCHEDULED, J.QUEUED),
+    ),
     JobTransition.EXECUTION_RETRIED: (
         (J.FAILED, J.QUEUED),
         (J.PARTIAL, J.QUEUED),

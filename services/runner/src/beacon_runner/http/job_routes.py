@@ -1,6 +1,6 @@
 """Routes of jobs and executions."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query
@@ -19,7 +19,6 @@ from beacon_contracts.jobs import (
     GenerationJob,
     JobAccepted,
     JobPage,
-    JobState,
     JobView,
     SkipView,
     job_submission,
@@ -42,6 +41,17 @@ from beacon_runner.http.cursors import (
     read_cursor,
     read_execution_cursor,
     read_user,
+)
+from beacon_runner.http.job_filters import (
+    CreatedAfter,
+    CreatedBefore,
+    KindFilter,
+    MetadataFilter,
+    ModelFilter,
+    NameFilter,
+    States,
+    TagFilter,
+    read_filter,
 )
 from beacon_runner.http.openapi import (
     BATCH_BODY,
@@ -174,25 +184,36 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
     async def list_jobs(
         request: Request,
         *,
-        status: Annotated[list[JobState] | None, Query()] = None,
-        kind: Annotated[Literal["matrix", "pipeline", "generation"] | None, Query()] = None,
+        status: States = None,
+        kind: KindFilter = None,
+        model: ModelFilter = None,
+        tag: TagFilter = None,
+        metadata: MetadataFilter = None,
+        name: NameFilter = None,
+        created_after: CreatedAfter = None,
+        created_before: CreatedBefore = None,
         limit: PageSize = 50,
         cursor: Cursor = None,
         all_users: Annotated[bool, Query(description="All users' jobs; needs an admin key")] = False,
         user: UserFilter = None,
     ) -> Response:
-        """Your jobs, newest first."""
+        """Your jobs that match all filters, newest first."""
         owner: UserId | None = principal_of(request).user
         if all_users or user is not None:
             await keys.require(request.scope, Scope.ADMIN)
             owner = None if user is None else read_user(user)
-        found = await jobs.queries.page(
+        wanted = read_filter(
             owner,
-            after=read_cursor(cursor),
-            states=status,
+            status=status,
             kind=kind,
-            limit=limit + 1,
+            model=model,
+            tag=tag,
+            metadata=metadata,
+            name=name,
+            created_after=created_after,
+            created_before=created_before,
         )
+        found = await jobs.queries.page(wanted, after=read_cursor(cursor), limit=limit + 1)
         next_cursor = encode_job_id(found[limit - 1].id) if len(found) > limit else None
         page = JobPage(jobs=[job_summary(head) for head in found[:limit]], next_cursor=next_cursor)
         return view_response(page)

@@ -50,6 +50,10 @@ def job_summary(head: JobHead) -> JobSummary:
         started_at=head.started_at,
         finished_at=head.finished_at,
         failure=head.failure,
+        tags=list(head.tags),
+        metadata=dict(head.metadata),
+        not_before=head.not_before,
+        expires_at=head.expires_at,
     )
 
 

@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.jobs import JobState
 from beacon_runner.domain.commands import CancelDecision, JobVersion, RetryDecision, SkipDecision
 from beacon_runner.domain.credit import Payment
+from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.domain.jobs import (
     AttemptRecord,
     EventRecord,
@@ -42,16 +42,8 @@ class JobQueries(Protocol):
         """The earlier attempts of an execution."""
         ...
 
-    async def page(
-        self,
-        user: UserId | None,
-        *,
-        after: JobId | None,
-        states: Sequence[JobState] | None,
-        kind: str | None,
-        limit: int,
-    ) -> Sequence[JobHead]:
-        """Newest first; of all users when `user` is None."""
+    async def page(self, wanted: JobFilter, *, after: JobId | None = None, limit: int) -> Sequence[JobHead]:
+        """Newest first, with ids below `after`."""
         ...
 
     async def events(self, job: JobRecord, after: int, limit: int) -> Sequence[EventRecord]:

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.domain.jobs import (
     AttemptRecord,
     EventRecord,
@@ -22,6 +25,7 @@ from beacon_runner.domain.jobs import (
 )
 from beacon_runner.domain.lanes import lane_of
 from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.job_pages import fetch_page
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("job_queries")
@@ -54,23 +58,9 @@ class PostgresJobQueries:
     async def attempts(self, job: JobId, stage: int, ordinal: int) -> list[AttemptRecord]:
         return [_attempt(row) for row in await self._database.fetch(_SQL["attempts"], job, stage, ordinal)]
 
-    async def page(
-        self,
-        user: UserId | None,
-        *,
-        after: JobId | None,
-        states: Sequence[JobState] | None,
-        kind: str | None,
-        limit: int,
-    ) -> list[JobHead]:
-        """Newest first; of all users when `user` is None."""
-        if user is None:
-            rows = await self._database.fetch(_SQL["page_of_all"], after, states, kind, limit)
-        elif not states:
-            rows = await self._database.fetch(_SQL["page"], user, after, kind, limit)
-        else:
-            rows = await self._database.fetch(_SQL["page_in_states"], user, after, states, kind, limit)
-        return [_head(row) for row in rows]
+    async def page(self, wanted: JobFilter, *, after: JobId | None = None, limit: int) -> list[JobHead]:
+        """Newest first, with ids below `after`."""
+        return [_head(row) for row in await fetch_page(self._database, wanted, after, limit)]
 
     async def events(self, job: JobRecord, after: int, limit: int) -> list[EventRecord]:
         """Events with numbers above `after`, from at most `limit` rows."""
@@ -100,6 +90,7 @@ class PostgresJobQueries:
 
 
 def _head(row: Any) -> JobHead:
+    labels = {} if row["labels"] is None else orjson.loads(row["labels"])
     return JobHead(
         JobId(row["id"]),
         UserId(row["user_id"]),
@@ -119,6 +110,10 @@ def _head(row: Any) -> JobHead:
         row["created_at"],
         row["started_at"],
         row["finished_at"],
+        tuple(labels.get("tags", ())),
+        labels.get("metadata", {}),
+        row["not_before"],
+        row["expires_at"],
     )
 
 
@@ -138,6 +133,7 @@ def _record(row: Any) -> JobRecord:
         row["deferred"],
         row["promoted_at"],
         row["held"],
+        row["scheduled"],
     )
 
 

@@ -30,5 +30,7 @@ class PostgresRetention:
 
     async def remove(self, removal: Removal, jobs: Sequence[RetentionCandidate]) -> int:
         ids, generations = [job.id for job in jobs], [job.generation for job in jobs]
+        if removal is Removal.JOBS:
+            return int(await self._database.fetchval(_SQL["remove_jobs"], ids, generations))
         done = await self._database.execute(_SQL[f"remove_{removal}"], ids, generations)
         return int(done.split()[-1])

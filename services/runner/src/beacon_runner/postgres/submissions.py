@@ -168,19 +168,25 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     shared: dict[tuple[Any, ...], int] = {}
     indexes = []
     for job in jobs:
-        kind, name, _, stages, total = job.admitted
-        values = job.user, job.tier, job.job_class, job.lane, job.batch, kind, name, stages, total
+        kind, name, _, stages, total, model, _ = job.admitted
+        values = job.user, job.tier, job.job_class, job.lane, job.batch, kind, name, stages, total, model
         indexes.append(shared.setdefault(values, len(shared) + 1))
     rows = [(user, tier, of, kept_lane(lane, user), *rest) for user, tier, of, lane, *rest in shared]
     keyed = any(job.idempotency_key is not None for job in jobs)
+    labelled = any(job.admitted.labels is not None for job in jobs)
     return (
         ids([job.id for job in jobs]),
         "{" + orjson.dumps(indexes)[1:-1].decode() + "}",  # faster than a list, like `ids`
         orjson.dumps([job.admitted.spec for job in jobs]),
         [job.idempotency_key for job in jobs] if keyed else None,
         [job.request_hash for job in jobs] if keyed else None,
+        [_json(job.admitted.labels) for job in jobs] if labelled else None,
         *map(list, zip(*rows, strict=True)),
     )
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else orjson.dumps(value).decode()
 
 
 def _entry(job: NewJob, row: int) -> OutboxEntry:

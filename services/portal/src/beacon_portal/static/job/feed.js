@@ -10,7 +10,7 @@ const MAX_PENDING_EVENTS = 2_000;
 const SNAPSHOT_EVERY_MS = 400;
 const RETRY_MS = 1_500;
 const POLL_S = 2;
-const END_EVENTS = new Set(["JOB_COMPLETE", "JOB_PARTIAL", "JOB_FAILED", "JOB_CANCELLED"]);
+const END_EVENTS = new Set(["JOB_COMPLETE", "JOB_PARTIAL", "JOB_FAILED", "JOB_CANCELLED", "JOB_EXPIRED"]);
 
 export class Feed {
   #api;

@@ -7,6 +7,7 @@ import { count, failureText, sentenceCase } from "../labels.js";
 const MAX_ENTRIES = 100;
 
 const EVENT_TEXT = {
+  JOB_SCHEDULED: ({ not_before: time }) => (time ? `Scheduled for ${formatTime(time)}` : "Waiting for a limit"),
   JOB_QUEUED: () => "Queued",
   QUEUE_POSITION: ({ position }) => `Position ${position}`,
   WAITING: ({ waiting_for: what, reason }) => `Waiting: ${what ?? reason ?? "for a GPU"}`,
@@ -22,6 +23,7 @@ const EVENT_TEXT = {
   JOB_PARTIAL: () => "Ended with some failures",
   JOB_FAILED: ({ failure }) => (failure ? failureText(failure) : "Failed"),
   JOB_CANCELLED: () => "Cancelled",
+  JOB_EXPIRED: () => "Expired",
 };
 
 export class History {

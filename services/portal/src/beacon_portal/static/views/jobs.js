@@ -8,7 +8,7 @@ import { currentRoute } from "../router.js";
 import { poll } from "../follow.js";
 import { LIVE_STATES, sentenceCase } from "../labels.js";
 
-const STATES = ["queued", "processing", "retrying", "completed", "partial", "failed", "cancelled"];
+const STATES = ["scheduled", "queued", "processing", "retrying", "completed", "partial", "failed", "cancelled", "expired"];
 const KINDS = ["matrix", "pipeline", "generation"];
 const COLUMNS = [
   "Job", "State", ["Progress", "wide-only"], ["Kind", "wide-only"], ["Class", "wide-only"], ["Created", "number"], ["Took", "number wide-only"],

@@ -1,4 +1,8 @@
+DROP FUNCTION delete_jobs (uuid[]);
 DROP FUNCTION runs_of (uuid);
+DROP FUNCTION matches (jobs, text[], text, text, jsonb, text);
+DROP FUNCTION label_keys (jsonb);
+DROP FUNCTION label_key (text, text);
 DROP FUNCTION id_at (timestamptz);
 DROP TABLE router_cancels;
 DROP TABLE paused_classes;
@@ -10,6 +14,9 @@ DROP TABLE dead_letters;
 DROP TABLE outbox;
 DROP TABLE attempts;
 DROP TABLE executions;
+DROP TABLE limit_waits;
+DROP TABLE scheduled_starts;
+DROP TABLE job_labels;
 DROP TABLE jobs;
 DROP TABLE api_keys;
 DROP TABLE users;

@@ -33,8 +33,10 @@ CREATE TABLE jobs (
     queued_at       timestamptz NOT NULL DEFAULT now(), -- since when it waits for its current stage and attempt
     started_at      timestamptz, -- first claim
     finished_at     timestamptz, -- null exactly while the job is live
-    next_attempt_at timestamptz, -- null exactly while its message belongs in a lane
+    next_attempt_at timestamptz, -- null while its message belongs in a lane, or it waits for a limit of its user
     promoted_at     timestamptz,
+    not_before      timestamptz, -- as submitted
+    expires_at      timestamptz,
     generation      integer NOT NULL DEFAULT 1, -- of its newest message
     event_seq       integer NOT NULL DEFAULT 1, -- number of its newest event
     total           integer NOT NULL,
@@ -48,8 +50,11 @@ CREATE TABLE jobs (
     deliveries      smallint NOT NULL DEFAULT 0, -- claims in a row without progress
     front           boolean NOT NULL DEFAULT false,
     batch           boolean NOT NULL DEFAULT false, -- the jobs of a batch share the first 27 digits of their ids
+    scheduled       boolean NOT NULL DEFAULT false, -- its first state was `scheduled`
     state           text NOT NULL DEFAULT 'queued' CHECK (
-        state IN ('queued', 'processing', 'retrying', 'completed', 'partial', 'failed', 'cancelled')
+        state IN (
+            'scheduled', 'queued', 'processing', 'retrying', 'completed', 'partial', 'failed', 'cancelled', 'expired'
+        )
     ),
     kind            text NOT NULL,
     tier            text NOT NULL,
@@ -57,6 +62,8 @@ CREATE TABLE jobs (
     original_class  text NOT NULL,
     lane            text, -- null is the lane of the user
     name            text NOT NULL DEFAULT '',
+    model           text, -- null if it has several: these are in `labels`
+    labels          jsonb, -- tags, metadata and models; null without any
     spec            json NOT NULL, -- normalised and self-contained: what the configuration said at submission
     context         json, -- results of a pipeline's finished steps
     failure         json,
@@ -66,7 +73,7 @@ CREATE TABLE jobs (
     request_hash    bytea,
     CONSTRAINT jobs_pkey PRIMARY KEY (id) WITH (fillfactor = 45), -- finishing a job adds an entry next to the old one
     CONSTRAINT jobs_live_until_finished CHECK (
-        (finished_at IS NULL) = (state IN ('queued', 'processing', 'retrying'))
+        (finished_at IS NULL) = (state IN ('scheduled', 'queued', 'processing', 'retrying'))
     )
 )
 -- A claim writes no indexed column, so with room on its page it touches no index. A claimed row is wider than a
@@ -78,7 +85,42 @@ CREATE INDEX jobs_ended ON jobs (user_id, id) WHERE finished_at IS NOT NULL;
 -- By columns that a claim does not change, unlike the state.
 CREATE INDEX jobs_not_completed ON jobs (user_id, id) WHERE finished_at IS NOT NULL AND failed + cancelled > 0;
 CREATE INDEX jobs_by_arrival ON jobs (class, queued_at, id) WHERE finished_at IS NULL;
+-- For the filters of the list of jobs. Most jobs are generations without a name.
+CREATE INDEX jobs_by_model ON jobs (user_id, model, id) WHERE model IS NOT NULL;
+CREATE INDEX jobs_by_kind ON jobs (user_id, kind, id) WHERE kind <> 'generation';
+CREATE INDEX jobs_by_name ON jobs (user_id, lower(name) COLLATE "C", id) WHERE name <> '';
+CREATE INDEX jobs_to_expire ON jobs (expires_at) WHERE expires_at IS NOT NULL AND finished_at IS NULL;
 CREATE UNIQUE INDEX jobs_idempotency ON jobs (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+-- The index of `jobs.labels`: a row per tag, pair of metadata and model. The rows of a job without labels are none.
+CREATE TABLE job_labels (
+    user_id uuid NOT NULL,
+    job_id  uuid NOT NULL,
+    label   bigint NOT NULL, -- a hash, `label_key`; queries compare `jobs.labels` too
+    CONSTRAINT job_labels_pkey PRIMARY KEY (user_id, label, job_id)
+);
+
+CREATE INDEX job_labels_of_all ON job_labels (label, job_id);
+
+-- When jobs in state `scheduled` start; a row is deleted at that time.
+CREATE TABLE scheduled_starts (
+    job_id    uuid PRIMARY KEY,
+    starts_at timestamptz NOT NULL
+);
+
+CREATE INDEX scheduled_starts_by_time ON scheduled_starts (starts_at);
+
+-- Jobs in state `scheduled` that wait until a limit of their user allows them. An admitted one counts for the user's
+-- hour from `admitted_at`, and is deleted an hour later.
+CREATE TABLE limit_waits (
+    user_id     uuid NOT NULL,
+    job_id      uuid NOT NULL,
+    admitted_at timestamptz,
+    CONSTRAINT limit_waits_pkey PRIMARY KEY (user_id, job_id)
+);
+
+CREATE INDEX limit_waits_waiting ON limit_waits (user_id, job_id) WHERE admitted_at IS NULL;
+CREATE INDEX limit_waits_admitted ON limit_waits (admitted_at) WHERE admitted_at IS NOT NULL;
 
 -- One row per execution that has started; the others follow from the job's spec.
 CREATE TABLE executions (
@@ -220,6 +262,38 @@ RETURN (
     lpad(to_hex((extract(EPOCH FROM moment) * 1000)::bigint), 12, '0') || '00000000000000000000'
 )::uuid;
 
+-- The key of a tag, a pair of metadata or a model in `job_labels`: 64 bits of a hash that is the same in all versions
+-- of Postgres.
+CREATE FUNCTION label_key(kind text, label text) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN ('x' || left(encode(sha256(convert_to(kind || ':' || label, 'UTF8')), 'hex'), 16))::bit(64)::bigint;
+
+-- The keys of all labels of a job.
+CREATE FUNCTION label_keys(labels jsonb) RETURNS SETOF bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+    SELECT label_key('tag', t) FROM jsonb_array_elements_text(labels -> 'tags') AS t
+    UNION
+    SELECT label_key('model', m) FROM jsonb_array_elements_text(labels -> 'models') AS m
+    UNION
+    SELECT label_key('metadata', p.key || '=' || p.value) FROM jsonb_each_text(labels -> 'metadata') AS p
+$$;
+
+-- Whether a job matches the filters of the list of jobs; null is no filter. `labels`: tags and metadata that it must
+-- have. `name`: the beginning of its name, in any case.
+CREATE FUNCTION matches(
+    job jobs, states text[], kind text, model text, labels jsonb, name text
+) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (states IS NULL OR job.state = ANY (states))
+    AND (matches.kind IS NULL OR job.kind = matches.kind)
+    AND (
+        matches.model IS NULL OR job.model = matches.model
+        OR job.labels @> jsonb_build_object('models', jsonb_build_array(matches.model))
+    )
+    AND (matches.labels IS NULL OR job.labels @> matches.labels)
+    AND (matches.name IS NULL OR starts_with(lower(job.name), lower(matches.name)));
+
 -- The number of GPU runs of a job, whatever their result. It never falls: attempts keep the retried ones.
 CREATE FUNCTION runs_of(job uuid) RETURNS bigint
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -228,3 +302,37 @@ RETURN (
 ) + (
     SELECT count(*) FROM attempts a WHERE a.job_id = job AND a.backend IS NOT NULL
 );
+
+-- Deletes jobs that have ended, with all that belongs to them; returns how many. Every deletion of jobs uses it.
+CREATE FUNCTION delete_jobs(chosen uuid[]) RETURNS bigint
+LANGUAGE sql VOLATILE
+AS $$
+    WITH ended AS (
+        SELECT j.id, j.user_id, j.labels
+        FROM jobs j
+        WHERE j.id = ANY (chosen) AND j.finished_at IS NOT NULL
+        ORDER BY j.id
+        FOR UPDATE
+    ), without_executions AS (
+        DELETE FROM executions e USING ended x WHERE e.job_id = x.id
+    ), without_attempts AS (
+        DELETE FROM attempts a USING ended x WHERE a.job_id = x.id
+    ), without_events AS (
+        DELETE FROM job_events v USING ended x WHERE v.job_id = x.id
+    ), without_dead_letters AS (
+        DELETE FROM dead_letters d USING ended x WHERE d.job_id = x.id
+    ), without_cancels AS (
+        DELETE FROM router_cancels c USING ended x WHERE c.job_id = x.id
+    ), without_starts AS (
+        DELETE FROM scheduled_starts t USING ended x WHERE t.job_id = x.id
+    ), without_labels AS (
+        DELETE FROM job_labels l
+        USING (
+            SELECT x.user_id, x.id, k.label FROM ended x CROSS JOIN LATERAL label_keys(x.labels) AS k (label)
+        ) AS o
+        WHERE l.user_id = o.user_id AND l.label = o.label AND l.job_id = o.id
+    ), deleted AS (
+        DELETE FROM jobs j USING ended x WHERE j.id = x.id RETURNING j.id
+    )
+    SELECT count(*) FROM deleted
+$$;

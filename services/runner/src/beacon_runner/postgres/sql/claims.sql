@@ -14,7 +14,7 @@ SET
     next_attempt_at = NULL
 WHERE
     j.id = ANY ($1::text::uuid[]) AND j.generation = coalesce(($2::jsonb ->> j.id::text)::integer, 1)
-    AND j.state IN ('queued', 'processing', 'retrying')
+    AND j.state IN ('scheduled', 'queued', 'processing', 'retrying')
     AND (SELECT u.disabled_at FROM users u WHERE u.id = j.user_id) IS NULL
 RETURNING
     j.id, j.user_id, j.fence, j.generation, j.stage, j.stages, j.attempt, j.kind, j.spec, j.context, j.tier,

@@ -1,7 +1,7 @@
 -- name: job
 -- One job with all columns.
 SELECT
-    id, user_id, kind, name, spec, context, state, tier, class, original_class, lane, front, stage, stages,
+    id, user_id, kind, name, labels, scheduled, not_before, expires_at, spec, context, state, tier, class, original_class, lane, front, stage, stages,
     attempt, generation, fence, deliveries, worker, event_seq, total, completed, failed, cancelled, failure,
     price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at,
     coalesce(next_attempt_at > now(), false) AS deferred,
@@ -44,95 +44,6 @@ FROM attempts
 WHERE job_id = $1 AND stage = $2 AND ordinal = $3
 ORDER BY attempt;
 
--- name: page
--- A user's jobs, newest first, after a given one. Live and ended jobs have an index each.
--- Without a given one, after the greatest possible id: `OR` would prevent the index scan from starting at the page.
-SELECT
-    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
-    failure, created_at, started_at, finished_at
-FROM (
-    (
-        SELECT * FROM jobs
-        WHERE
-            user_id = $1 AND finished_at IS NULL
-            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-            AND ($3::text IS NULL OR kind = $3)
-        ORDER BY id DESC
-        LIMIT $4
-    )
-    UNION ALL
-    (
-        SELECT * FROM jobs
-        WHERE
-            user_id = $1 AND finished_at IS NOT NULL
-            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-            AND ($3::text IS NULL OR kind = $3)
-        ORDER BY id DESC
-        LIMIT $4
-    )
-) AS either
-ORDER BY id DESC
-LIMIT $4;
-
--- name: page_in_states
--- The same for jobs in given states, in one statement, so that a job that changes its state is listed once.
--- Live, failed or cancelled, and completed jobs have an index each, which is read only if its states are requested.
-SELECT
-    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
-    failure, created_at, started_at, finished_at
-FROM (
-    (
-        SELECT * FROM jobs
-        WHERE
-            $3::text[] && ARRAY['queued', 'processing', 'retrying']
-            AND user_id = $1 AND finished_at IS NULL
-            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-            AND state = ANY ($3)
-            AND ($4::text IS NULL OR kind = $4)
-        ORDER BY id DESC
-        LIMIT $5
-    )
-    UNION ALL
-    (
-        SELECT * FROM jobs
-        WHERE
-            $3 && ARRAY['partial', 'failed', 'cancelled']
-            AND user_id = $1 AND finished_at IS NOT NULL AND failed + cancelled > 0
-            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-            AND state = ANY ($3) AND state <> 'completed'
-            AND ($4::text IS NULL OR kind = $4)
-        ORDER BY id DESC
-        LIMIT $5
-    )
-    UNION ALL
-    (
-        SELECT * FROM jobs
-        WHERE
-            $3 && ARRAY['completed']
-            AND user_id = $1 AND finished_at IS NOT NULL
-            AND id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-            AND state = 'completed'
-            AND ($4::text IS NULL OR kind = $4)
-        ORDER BY id DESC
-        LIMIT $5
-    )
-) AS any_of_them
-ORDER BY id DESC
-LIMIT $5;
-
--- name: page_of_all
--- All users' jobs, newest first, after a given one.
-SELECT
-    id, user_id, kind, name, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
-    failure, created_at, started_at, finished_at
-FROM jobs
-WHERE
-    ($1::uuid IS NULL OR id < $1)
-    AND ($2::text[] IS NULL OR state = ANY ($2))
-    AND ($3::text IS NULL OR kind = $3)
-ORDER BY id DESC
-LIMIT $4;
-
 -- name: events
 -- Rows of events that hold numbers above a given one; seq is the number of a row's last event.
 -- The first event, the submission, is the job's own row.
@@ -140,8 +51,12 @@ SELECT
     1 AS seq, created_at AS at,
     json_build_array(
         json_build_object(
-            'type', 'JOB_QUEUED',
-            'data', json_build_object('tier', tier, 'class', original_class, 'executions', total)
+            'type', CASE WHEN scheduled THEN 'JOB_SCHEDULED' ELSE 'JOB_QUEUED' END,
+            'data', json_strip_nulls(
+                json_build_object(
+                    'tier', tier, 'class', original_class, 'executions', total, 'not_before', not_before
+                )
+            )
         )
     ) AS events
 FROM jobs
@@ -175,7 +90,7 @@ SELECT
     ) AS model,
     CASE WHEN kind = 'generation' THEN (spec #>> '{input,duration}')::double precision END AS duration_s
 FROM jobs
-WHERE id = ANY ($1::uuid[]) AND state IN ('queued', 'processing', 'retrying');
+WHERE id = ANY ($1::uuid[]) AND state IN ('scheduled', 'queued', 'processing', 'retrying');
 
 -- name: version
 -- The version that the database was migrated to.

@@ -8,6 +8,7 @@ FROM jobs
 WHERE
     finished_at IS NULL
     AND user_id NOT IN (SELECT id FROM users WHERE disabled_at IS NOT NULL)
+    AND NOT (state = 'scheduled' AND next_attempt_at IS NULL) -- it waits for a limit
     AND (class, queued_at, id) > (
         coalesce($1::text, ''),
         coalesce($2::timestamptz, '-infinity'),
@@ -29,7 +30,7 @@ WITH lost AS (
         j.queued_at
     FROM unnest($1::uuid[], $2::integer[]) AS m (id, generation)
     JOIN jobs j ON j.id = m.id AND j.generation = m.generation
-    WHERE j.state IN ('queued', 'processing', 'retrying')
+    WHERE j.state IN ('scheduled', 'queued', 'processing', 'retrying')
 ), queued AS (
     INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch, not_before)
     SELECT

@@ -29,26 +29,17 @@ ORDER BY id
 LIMIT $2;
 
 -- name: remove_jobs
--- Delete jobs, with all that belongs to them, unless they were queued again since they were found.
-WITH expired AS (
-    SELECT j.id
-    FROM unnest($1::uuid[], $2::integer[]) AS found (id, generation)
-    JOIN jobs j ON j.id = found.id AND j.generation = found.generation
-    WHERE j.finished_at IS NOT NULL
-    ORDER BY j.id
-    FOR UPDATE OF j SKIP LOCKED
-), without_executions AS (
-    DELETE FROM executions e USING expired x WHERE e.job_id = x.id
-), without_attempts AS (
-    DELETE FROM attempts a USING expired x WHERE a.job_id = x.id
-), without_events AS (
-    DELETE FROM job_events v USING expired x WHERE v.job_id = x.id
-), without_dead_letters AS (
-    DELETE FROM dead_letters d USING expired x WHERE d.job_id = x.id
-), without_cancels AS (
-    DELETE FROM router_cancels c USING expired x WHERE c.job_id = x.id
-)
-DELETE FROM jobs j USING expired x WHERE j.id = x.id;
+-- Delete jobs, with all that belongs to them, unless they were queued again since they were found; how many.
+SELECT delete_jobs(
+    ARRAY (
+        SELECT j.id
+        FROM unnest($1::uuid[], $2::integer[]) AS found (id, generation)
+        JOIN jobs j ON j.id = found.id AND j.generation = found.generation
+        WHERE j.finished_at IS NOT NULL
+        ORDER BY j.id
+        FOR UPDATE OF j SKIP LOCKED
+    )
+);
 
 -- name: remove_events
 -- Delete the events of jobs, unless these were queued again since they were found.

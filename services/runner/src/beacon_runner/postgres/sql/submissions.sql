@@ -1,25 +1,32 @@
 -- name: submit
 -- Store new jobs with their outbox rows; fails if an idempotency key is taken. Returns the ids of the outbox rows.
--- Values that jobs share are sent once: `shared` is their index in the arrays from $6 on. Specs are one JSON text.
+-- Values that jobs share are sent once: `shared` is their index in the arrays from $7 on. Specs are one JSON text.
 -- The first event is not stored: it is the job's own row (job_queries.sql).
 WITH stored AS (
     INSERT INTO jobs (
         id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch,
-        idempotency_key, request_hash
+        idempotency_key, request_hash, model, labels
     )
     SELECT
         i.id, s.user_id, s.kind, s.name, i.spec, s.stages, s.total, s.tier, s.class, s.class, s.lane, s.batch,
-        i.idempotency_key, i.request_hash
+        i.idempotency_key, i.request_hash, s.model, i.labels::jsonb
     FROM ROWS FROM (
-        unnest($1::text::uuid[], $2::text::integer[], $4::text[], $5::bytea[]), json_array_elements($3::json)
-    ) WITH ORDINALITY AS i (id, shared, idempotency_key, request_hash, spec, place)
+        unnest($1::text::uuid[], $2::text::integer[], $4::text[], $5::bytea[], $6::text[]),
+        json_array_elements($3::json)
+    ) WITH ORDINALITY AS i (id, shared, idempotency_key, request_hash, labels, spec, place)
     JOIN unnest(
-        $6::uuid[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::text[], $12::text[], $13::smallint[],
-        $14::integer[]
-    ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, place)
+        $7::uuid[], $8::text[], $9::text[], $10::text[], $11::boolean[], $12::text[], $13::text[], $14::smallint[],
+        $15::integer[], $16::text[]
+    ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, model, place)
         ON s.place = i.shared
     ORDER BY i.place
-    RETURNING id, user_id, class, lane, batch
+    RETURNING id, user_id, class, lane, batch, labels
+), labelled AS (
+    INSERT INTO job_labels (user_id, job_id, label)
+    SELECT s.user_id, s.id, k.label
+    FROM stored s
+    CROSS JOIN LATERAL label_keys(s.labels) AS k (label)
+    WHERE s.labels IS NOT NULL
 )
 INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, batch)
 SELECT id, user_id, 1, 0, 1, class, lane, batch
