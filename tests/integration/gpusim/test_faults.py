@@ -166,3 +166,32 @@ async def test_a_probability_applies_to_a_share_of_the_calls(gpu: Gpusim) -> Non
 async def test_an_invalid_rule_is_refused(gpu: Gpusim, rule: dict[str, Any]) -> None:
     assert (await gpu.http.post("/control/faults", json=rule)).status_code == 422
     assert (await gpu.http.get("/control/faults")).json() == {"faults": []}
+
+
+async def test_faults_of_media(gpu: Gpusim) -> None:
+    plain = await call(gpu, "flux")
+    await gpu.add_fault(kind="mislabelled", next=1)
+    await gpu.add_fault(kind="huge", size=3_000_000, next=2)
+    await gpu.add_fault(kind="truncated", next=1)
+    page, huge, text = await call(gpu, "flux"), await call(gpu, "flux"), await call(gpu)
+    assert page.headers["content-type"] == "image/png"
+    assert page.content.startswith(b"<html>")
+    assert len(huge.content) == int(huge.headers["content-length"]) == 3_000_000
+    assert huge.content.startswith(plain.content[:100])
+    assert len(text.content) == 3_000_000
+    assert text.json()["success"] is True
+    with pytest.raises(httpx.RemoteProtocolError):
+        await call(gpu, "flux")
+
+
+async def test_an_endless_answer_ends_when_the_client_disconnects(gpu: Gpusim) -> None:
+    await gpu.add_fault(kind="endless", next=1)
+    body = {"model": "flux", "input": {"prompt": "Why?"}}
+    size = 0
+    async with gpu.http.stream("POST", "/modal", json=body) as response:
+        assert "content-length" not in response.headers
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > 5_000_000:
+                break
+    assert (await call(gpu, "flux")).status_code == 200

@@ -1,13 +1,15 @@
 """Requests of each dialect, outputs of the models, and refusals."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from beacon_gpusim.core.calls import Call
-from beacon_gpusim.core.outputs import Prompt, model_output, step_data, text_output
+from beacon_gpusim.core.outputs import Prompt, step_data, text_output
 from beacon_gpusim.dialects import (
     BadInputError,
     SimulatedDialect,
@@ -37,23 +39,11 @@ def test_answers_differ_by_model_region_and_prompt() -> None:
     assert len({text_output(prompt) for prompt in prompts}) == 8
 
 
-def test_image_and_audio_models_return_files() -> None:
-    image = model_output(Prompt("flux", "US", "cat"))
-    sound = model_output(Prompt("music", "US", "rain", duration_s=12))
-    assert isinstance(image, dict)
-    assert isinstance(sound, dict)
-    assert image["image_url"].endswith(".png")
-    assert sound["audio_url"].endswith(".wav")
-    assert sound["duration"] == 12
-
-
 @pytest.mark.parametrize(
     ("service", "name"),
     [
         ("prompt_enhancer", "enhanced_prompt"),
         ("fast_chat_llm", "generated_text"),
-        ("image_gen", "image_url"),
-        ("model_3d_gen", "model_url"),
         ("anything", "output"),
     ],
 )
@@ -83,15 +73,26 @@ def test_modal_in_and_out() -> None:
 
 def test_execute_in_and_out() -> None:
     dialect = SimulatedExecute("EU")
-    meta = {"job_id": "j", "step_index": 2, "service_name": "image_gen", "attempt": 1, "request_id": "r-7"}
+    meta = {"job_id": "j", "step_index": 2, "service_name": "fast_chat_llm", "request_id": "r-7"}
     parsed = dialect.parse(body(meta=meta, payload={"params": {"prompt": "A city"}, "context": {}}), None)
-    answer = json.loads(dialect.response(parsed, call_of("image_gen"), empty=False))
+    answer = json.loads(dialect.response(parsed, call_of("fast_chat_llm"), empty=False))
     assert parsed.request_id == "r-7"
-    assert parsed.prompt.model == "image_gen"
-    assert answer["data"]["image_url"].startswith("https://gpusim.invalid/EU/image_gen/")
+    assert parsed.prompt.model == "fast_chat_llm"
+    assert "A city" in answer["data"]["generated_text"]
     assert answer["metrics"]["model_version"]
     assert answer["metrics"]["processing_time_ms"] == 1750
-    assert json.loads(dialect.response(parsed, call_of("image_gen"), empty=True))["data"] == {"image_url": ""}
+    empty = json.loads(dialect.response(parsed, call_of("fast_chat_llm"), empty=True))
+    assert empty["data"] == {"generated_text": ""}
+
+
+def test_files_in_an_input_are_recognised() -> None:
+    content = bytes(range(256)) * 4
+    text = b64encode(content).decode()
+    found = {"bytes": 1_024, "sha256": sha256(content).hexdigest()}
+    for value in (text, f"data:image/png;base64,{text}"):
+        parsed = SimulatedModal("EU").parse(body(model="m", input={"image": value, "note": "x" * 999}), None)
+        assert parsed.prompt.inputs == {"image": found}
+        assert text not in parsed.prompt.text
 
 
 def test_openai_takes_the_last_user_message_and_the_header_as_request_id() -> None:

@@ -9,7 +9,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from beacon_config import load_config
 from beacon_gpusim.core.durations import Constant, Distribution, Lognormal, ModelDurations
-from beacon_gpusim.specs import DistributionSpec, DurationsSpec, RegionName, Seconds, distribution
+from beacon_gpusim.core.media import DEFAULT_MEDIA, MediaSpec
+from beacon_gpusim.specs import DistributionSpec, RegionName, Seconds, SimulatedModelSpec, distribution
 
 
 class GpusimSettings(BaseSettings):
@@ -24,7 +25,7 @@ class GpusimSettings(BaseSettings):
     time_scale: Annotated[float, Field(ge=0, le=1_000)] = 1.0
     default_load: DistributionSpec = 0.5
     default_run: DistributionSpec = 0.2
-    models: dict[str, DurationsSpec] = Field(default_factory=dict)
+    models: dict[str, SimulatedModelSpec] = Field(default_factory=dict)
     jitter: Annotated[
         float, Field(ge=0, le=3, description="Sigma around the times of Beacon's configuration")
     ] = 0.0
@@ -51,6 +52,11 @@ class GpusimSettings(BaseSettings):
         for model, shape in self.models.items():
             times[model] = shape.over(times.get(model, self.default_durations()))
         return times
+
+    def media(self) -> dict[str, MediaSpec]:
+        """The models that return files, by default and by GPUSIM_MODELS."""
+        given = {name: spec.media.to_domain() for name, spec in self.models.items() if spec.media is not None}
+        return {**DEFAULT_MEDIA, **given}
 
     def _expected_durations(self) -> dict[str, ModelDurations]:
         if self.beacon_config is None:

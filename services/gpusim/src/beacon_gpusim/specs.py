@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from beacon_gpusim.core.durations import Constant, Distribution, Lognormal, ModelDurations, Uniform
 from beacon_gpusim.core.faults import Fault, FaultKind
+from beacon_gpusim.core.media import Delivery, MediaKind, MediaSpec
 
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 
@@ -64,6 +65,23 @@ class DurationsSpec(SpecModel):
         )
 
 
+class MediaSettings(SpecModel):
+    """A model that returns files: their kind, how they are delivered, and their least size."""
+
+    kind: MediaKind
+    delivery: Delivery = Delivery.BINARY
+    min_bytes: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
+
+    def to_domain(self) -> MediaSpec:
+        return MediaSpec(self.kind, self.delivery, self.min_bytes)
+
+
+class SimulatedModelSpec(DurationsSpec):
+    """Durations and media of one model; what is omitted keeps its value."""
+
+    media: MediaSettings | None = None
+
+
 def distribution(spec: DistributionSpec) -> Distribution:
     return Constant(spec) if isinstance(spec, int | float) else spec.to_domain()
 
@@ -79,6 +97,7 @@ class FaultSpec(SpecModel):
     retry_after_s: Seconds | None = None
     after_s: Seconds = 0.0
     extra_s: Seconds = 0.0
+    size: Annotated[int, Field(ge=0, le=4_000_000_000)] = 40_000_000
 
     def to_domain(self) -> Fault:
         return Fault(
@@ -90,6 +109,7 @@ class FaultSpec(SpecModel):
             retry_after_s=self.retry_after_s,
             after_s=self.after_s,
             extra_s=self.extra_s,
+            size=self.size,
         )
 
 

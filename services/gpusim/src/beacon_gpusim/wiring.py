@@ -46,6 +46,7 @@ class GpuFactory:
             ),
             faults=FaultRules(Random(f"{self._seed}:faults")),  # noqa: S311
             ledger=CallLedger(settings.ledger_size),
+            media=settings.media(),
             numbers=self._numbers,
         )
 

@@ -18,17 +18,23 @@ class FaultKind(StrEnum):
     BAD_JSON = "bad_json"
     WRONG_CONTENT_TYPE = "wrong_content_type"  # an HTML page with status 200
     TRUNCATED = "truncated"  # half of the promised bytes, then the connection closes
+    MISLABELLED = "mislabelled"  # an HTML page with the content type of the answer
+    HUGE = "huge"  # a valid answer of `bytes`
+    ENDLESS = "endless"  # an answer whose body never ends
 
 
 # These end the call without a result of the model.
 ENDING = frozenset({FaultKind.ERROR, FaultKind.CRASH, FaultKind.RESET})
 # A run with one of these never completes on its own.
-ENDLESS = ENDING | {FaultKind.HANG, FaultKind.HOLD}
+NOT_COMPLETING = ENDING | {FaultKind.HANG, FaultKind.HOLD}
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`after_s` is the delay of an ending fault; `extra_s` is added by a slow one. Neither is scaled."""
+    """`after_s` is the delay of an ending fault; `extra_s` is added by a slow one. Neither is scaled.
+
+    `size` is that of a huge answer in bytes.
+    """
 
     kind: FaultKind
     model: str | None = None
@@ -38,6 +44,7 @@ class Fault:
     retry_after_s: float | None = None
     after_s: float = 0.0
     extra_s: float = 0.0
+    size: int = 0
 
     def strikes_at_once(self) -> bool:
         return self.kind in ENDING and self.after_s <= 0

@@ -1,13 +1,14 @@
 """The simulated GPU: slots, model memory, faults and the ledger. It decides; the engine executes."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
 from beacon_gpusim.core.calls import Call, CallLedger, CallOutcome
 from beacon_gpusim.core.durations import DurationModel
-from beacon_gpusim.core.faults import ENDLESS, FaultKind, FaultRules
+from beacon_gpusim.core.faults import NOT_COMPLETING, FaultKind, FaultRules
+from beacon_gpusim.core.media import MediaSpec
 from beacon_gpusim.core.memory import LoadState, ModelMemory
 from beacon_gpusim.core.stats import Stats
 
@@ -43,6 +44,7 @@ class Gpu:
         durations: DurationModel,
         faults: FaultRules,
         ledger: CallLedger,
+        media: Mapping[str, MediaSpec] | None = None,
         numbers: Iterator[int] | None = None,
     ) -> None:
         self.region = region
@@ -51,6 +53,8 @@ class Gpu:
         self.durations = durations
         self.faults = faults
         self.ledger = ledger
+        self.media = dict(media or {})
+        """The models that return files."""
         self.stats = Stats()
         self._numbers = numbers or count(1)
         self._held: dict[int, Call] = {}
@@ -172,7 +176,7 @@ class Gpu:
                 delay = call.fault.extra_s
             elif call.fault.kind is FaultKind.SLOW_RUN:
                 seconds += call.fault.extra_s
-            elif call.fault.kind in ENDLESS:
+            elif call.fault.kind in NOT_COMPLETING:
                 seconds = math.inf
         call.started = now + delay
         call.load_s = call.started - call.arrived

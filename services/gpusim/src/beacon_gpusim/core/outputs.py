@@ -1,7 +1,7 @@
 """Outputs of the simulated models, deterministic for a model, region and prompt."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -40,6 +40,13 @@ class Prompt:
     region: str
     text: str
     duration_s: float | None = None
+    seed: int | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """Size and checksum of each file in the input."""
+
+    def seed_or_default(self) -> int:
+        """The requested seed, or one that the prompt determines."""
+        return fingerprint(self) % 1_000 if self.seed is None else self.seed
 
 
 def text_output(prompt: Prompt) -> str:
@@ -48,43 +55,22 @@ def text_output(prompt: Prompt) -> str:
     body = _BODIES[pick % len(_BODIES)]
     opening = _OPENINGS[pick // 8 % len(_OPENINGS)].format(region=prompt.region)
     closing = _CLOSINGS[pick // 64 % len(_CLOSINGS)]
-    return f"{prompt.model} in {prompt.region} on “{_quoted(prompt.text)}”: {opening} {body} {closing}"
+    return f"{prompt.model} in {prompt.region} on “{quoted(prompt.text)}”: {opening} {body} {closing}"
 
 
 def enhanced(prompt: Prompt) -> str:
     return (
-        f"{_quoted(prompt.text)}, in fine detail, natural light, wide angle "
+        f"{quoted(prompt.text)}, in fine detail, natural light, wide angle "
         f"({prompt.model}, {prompt.region}, seed {fingerprint(prompt) % 1000})"
     )
 
 
-def file_address(prompt: Prompt, suffix: str) -> str:
-    """A URL that identifies the output; the domain `.invalid` never resolves."""
-    return f"https://gpusim.invalid/{prompt.region}/{prompt.model}/{fingerprint(prompt):016x}.{suffix}"
-
-
-def model_output(prompt: Prompt) -> str | dict[str, Any]:
-    """Text, or a file for image and audio models."""
-    suffix = _FILE_OF_MODEL.get(prompt.model)
-    if suffix is None:
-        return text_output(prompt)
-    kind = "image_url" if suffix == "png" else "audio_url"
-    output: dict[str, Any] = {kind: file_address(prompt, suffix), "prompt": prompt.text}
-    if prompt.duration_s is not None:
-        output["duration"] = prompt.duration_s
-    return output
-
-
 def step_data(service: str, prompt: Prompt) -> dict[str, Any]:
-    """The result of one pipeline step, under the name that later steps read."""
+    """The text of one pipeline step, under the name that later steps read."""
     if service == "prompt_enhancer":
         return {"enhanced_prompt": enhanced(prompt)}
     if service == "fast_chat_llm":
         return {"generated_text": text_output(prompt)}
-    if service == "image_gen":
-        return {"image_url": file_address(prompt, "png")}
-    if service == "model_3d_gen":
-        return {"model_url": file_address(prompt, "glb")}
     return {"output": text_output(prompt)}
 
 
@@ -97,9 +83,7 @@ def fingerprint(prompt: Prompt) -> int:
     return int.from_bytes(blake2b(seed, digest_size=8).digest(), "big")
 
 
-_FILE_OF_MODEL = {"flux": "png", "sdxl": "png", "music": "wav", "audio": "wav"}
-
-
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """On one line, cut to a length that fits into a sentence."""
     line = " ".join(text.split())
     return line if len(line) <= _QUOTE_LENGTH else f"{line[: _QUOTE_LENGTH - 1]}…"

@@ -3,10 +3,11 @@
 from beacon_gpusim.dialects.execute import SimulatedExecute
 from beacon_gpusim.dialects.modal import SimulatedModal
 from beacon_gpusim.dialects.openai import SimulatedOpenAi
-from beacon_gpusim.dialects.parsed_call import BadInputError, ParsedCall, SimulatedDialect
+from beacon_gpusim.dialects.parsed_call import BadInputError, Fields, ParsedCall, SimulatedDialect
 
 __all__ = [
     "BadInputError",
+    "Fields",
     "ParsedCall",
     "SimulatedDialect",
     "SimulatedExecute",

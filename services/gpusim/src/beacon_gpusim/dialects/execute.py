@@ -3,13 +3,14 @@
 import orjson
 
 from beacon_gpusim.core.calls import Call
-from beacon_gpusim.core.outputs import Prompt, emptied, step_data
+from beacon_gpusim.core.outputs import emptied, step_data
 from beacon_gpusim.dialects.parsed_call import (
     BadInputError,
+    Fields,
     ParsedCall,
     json_object,
     object_field,
-    prompt_text,
+    prompt_of,
     request_id_of,
     text_field,
 )
@@ -32,10 +33,10 @@ class SimulatedExecute:
         params = object_field(payload, "params", where="payload.")
         object_field(payload, "context", where="payload.")
         service = text_field(meta, "service_name", where="meta.")
-        return ParsedCall(request_id_of(meta, request_id), Prompt(service, self._region, prompt_text(params)))
+        return ParsedCall(request_id_of(meta, request_id), prompt_of(service, self._region, params))
 
-    def response(self, parsed: ParsedCall, call: Call, *, empty: bool) -> bytes:
-        data = step_data(call.model, parsed.prompt)
+    def response(self, parsed: ParsedCall, call: Call, *, empty: bool, media: Fields | None = None) -> bytes:
+        data = step_data(call.model, parsed.prompt) if media is None else media
         spent_ms = round((call.load_s + call.run_s) * 1000)
         return orjson.dumps(
             {

@@ -9,6 +9,7 @@ from beacon_gpusim.core.calls import Call
 from beacon_gpusim.core.outputs import Prompt, text_output
 from beacon_gpusim.dialects.parsed_call import (
     BadInputError,
+    Fields,
     ParsedCall,
     json_object,
     object_field,
@@ -42,7 +43,14 @@ class SimulatedOpenAi:
             usage=usage,
         )
 
-    def response(self, parsed: ParsedCall, call: Call, *, empty: bool) -> bytes:
+    def response(
+        self,
+        parsed: ParsedCall,
+        call: Call,
+        *,
+        empty: bool,
+        media: Fields | None = None,  # noqa: ARG002 - a chat response has no files
+    ) -> bytes:
         words, finish_reason = _words(parsed, empty=empty)
         message: dict[str, Any] = {"role": "assistant", "content": "".join(words)}
         if parsed.tool is not None:

@@ -1,6 +1,8 @@
 """The interface of a dialect: a parsed call, a response, an error."""
 
+from base64 import b64decode
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -10,6 +12,9 @@ from beacon_gpusim.core.calls import Call
 from beacon_gpusim.core.outputs import Prompt
 
 _NAME_LENGTH = 200
+_MIN_FILE_LENGTH = 256  # of a text field with the bytes of a file
+
+Fields = dict[str, Any]
 
 
 class BadInputError(Exception):
@@ -44,7 +49,9 @@ class SimulatedDialect(Protocol):
         """The parsed in the body; `request_id` is the header's. Raises BadInputError."""
         ...
 
-    def response(self, parsed: ParsedCall, call: Call, *, empty: bool) -> bytes: ...
+    def response(self, parsed: ParsedCall, call: Call, *, empty: bool, media: Fields | None = None) -> bytes:
+        """The body; with `media` these fields are the output in place of text."""
+        ...
 
     def error(self, status: int, code: str, message: str) -> bytes: ...
 
@@ -85,12 +92,31 @@ def request_id_of(data: dict[str, Any], header: str | None) -> str:
     return value
 
 
-def prompt_text(data: dict[str, Any]) -> str:
-    """The prompt, or for other inputs the whole input as JSON with sorted keys."""
-    value = data.get("prompt")
-    return value if isinstance(value, str) else orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
+def prompt_of(model: str, region: str, data: dict[str, Any]) -> Prompt:
+    """The prompt in an input; for other inputs the whole input as JSON with sorted keys."""
+    files = {name: _file_of(value) for name, value in data.items()}
+    inputs = {name: found for name, found in files.items() if found is not None}
+    text = data.get("prompt")
+    if not isinstance(text, str):
+        named = {name: value["sha256"] for name, value in inputs.items()}
+        text = orjson.dumps(data | named, option=orjson.OPT_SORT_KEYS).decode()
+    duration, seed = data.get("duration"), data.get("seed")
+    return Prompt(
+        model=model,
+        region=region,
+        text=text,
+        duration_s=float(duration) if isinstance(duration, int | float) and duration > 0 else None,
+        seed=seed if isinstance(seed, int) else None,
+        inputs=inputs,
+    )
 
 
-def duration_of(data: dict[str, Any]) -> float | None:
-    value = data.get("duration")
-    return float(value) if isinstance(value, int | float) else None
+def _file_of(value: object) -> dict[str, Any] | None:
+    """Size and checksum of a file that a field has as base64 or data URL."""
+    if not isinstance(value, str) or len(value) < _MIN_FILE_LENGTH:
+        return None
+    try:
+        content = b64decode(value.partition(";base64,")[2] or value, validate=True)
+    except ValueError:
+        return None
+    return {"bytes": len(content), "sha256": sha256(content).hexdigest()}

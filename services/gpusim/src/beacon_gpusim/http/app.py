@@ -11,6 +11,7 @@ from beacon_gpusim.dialects import SimulatedDialect, SimulatedExecute, Simulated
 from beacon_gpusim.engine import SimulationEngine
 from beacon_gpusim.http.call_endpoint import CallEndpoint, CallRules
 from beacon_gpusim.http.control_routes import ControlAccess, control_routes
+from beacon_gpusim.http.media_routes import media_route
 from beacon_gpusim.http.proxy_timeout import ProxyTimeout
 from beacon_gpusim.http.public_routes import public_routes
 from beacon_gpusim.metrics import GpuCollector
@@ -45,6 +46,7 @@ class SimulatorApp:
         registry.register(GpuCollector(lambda: engine.gpu))
         self._app.router.routes.append(metrics_route(registry))
         self._app.include_router(public_routes(engine))
+        self._app.router.routes.append(media_route())
         self._app.include_router(control_routes(engine, proxy_timeout, access=control, fresh_gpu=fresh_gpu))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

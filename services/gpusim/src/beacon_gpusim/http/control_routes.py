@@ -10,7 +10,7 @@ from beacon_gpusim.core.gpu import Gpu
 from beacon_gpusim.engine import SimulationEngine
 from beacon_gpusim.http.proxy_timeout import ProxyTimeout
 from beacon_gpusim.http.public_routes import state_of
-from beacon_gpusim.specs import DurationsSpec, FaultSpec, ProxySpec, SlotsSpec
+from beacon_gpusim.specs import FaultSpec, ProxySpec, SimulatedModelSpec, SlotsSpec
 
 ControlAccess = Literal["loopback", "any", "off"]
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -69,11 +69,13 @@ def _limits_and_durations(engine: SimulationEngine, proxy_timeout: ProxyTimeout)
     router = APIRouter()
 
     @router.put("/models")
-    async def set_models(models: dict[str, DurationsSpec]) -> dict[str, Any]:
-        """Load and run times per model, from the next load or run on."""
+    async def set_models(models: dict[str, SimulatedModelSpec]) -> dict[str, Any]:
+        """Load and run times and media per model, from the next load or run on."""
         durations = engine.gpu.durations
         for name, spec in models.items():
             durations.set(name, spec.over(durations.of(name)))
+            if spec.media is not None:
+                engine.gpu.media[name] = spec.media.to_domain()
         return {"models": {name: repr(durations.of(name)) for name in models}}
 
     @router.put("/slots")

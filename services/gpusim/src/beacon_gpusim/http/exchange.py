@@ -34,6 +34,19 @@ class HttpExchange:
         response = Response(body, status, headers, media_type)
         await response(self.request.scope, self.request.receive, self.send)
 
+    async def start(self, content_type: str, size: int | None) -> None:
+        """Send the headers of a body that follows in parts; without a size it is chunked."""
+        headers = [(b"content-type", content_type.encode())]
+        if size is not None:
+            headers.append((b"content-length", b"%d" % size))
+        await self.send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def send_part(self, part: bytes) -> None:
+        await self.send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def end(self) -> None:
+        await self.send({"type": "http.response.body", "body": b""})
+
     async def wait_disconnected(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
             pass

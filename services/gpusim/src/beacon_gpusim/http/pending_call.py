@@ -6,13 +6,13 @@ from typing import assert_never
 
 from beacon_gpusim.core.calls import CallOutcome
 from beacon_gpusim.core.faults import Fault, FaultKind
-from beacon_gpusim.dialects import ParsedCall, SimulatedDialect
+from beacon_gpusim.core.media import Delivery, MediaSpec, media_fields, media_of
+from beacon_gpusim.dialects import ParsedCall, SimulatedDialect, SimulatedOpenAi
 from beacon_gpusim.engine import CallHandle, SimulationEngine
-from beacon_gpusim.http.broken_connections import close_connection, reset_connection
+from beacon_gpusim.http.answers import Answer, send_answer
+from beacon_gpusim.http.broken_connections import reset_connection
 from beacon_gpusim.http.exchange import JSON, HttpExchange
-
-_HTML = "text/html; charset=utf-8"
-_HTML_ERROR_PAGE = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+from beacon_gpusim.http.media_routes import media_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ async def respond_to_ended(pending: PendingCall, engine: SimulationEngine, excha
     call, dialect = pending.handle.call, pending.dialect
     match call.outcome:
         case CallOutcome.COMPLETED:
-            body = dialect.response(pending.parsed, call, empty=pending.empty)
-            await _respond_completed(exchange, body, call.fault)
+            answer = completed_answer(pending, engine.gpu.media.get(call.model), exchange)
+            await send_answer(exchange, answer, call.fault)
         case CallOutcome.REFUSED:
             wait_s = engine.gpu.retry_after_s(engine.now())
             text = f"all {engine.gpu.slots} slots of {call.region} are taken"
@@ -50,6 +50,27 @@ async def respond_to_ended(pending: PendingCall, engine: SimulationEngine, excha
             raise RuntimeError(f"call {call.seq} has not ended")
         case _:
             assert_never(call.outcome)
+
+
+def completed_answer(pending: PendingCall, spec: MediaSpec | None, exchange: HttpExchange) -> Answer:
+    """The answer of a completed call: text or media as the model returns it."""
+    dialect, parsed, call = pending.dialect, pending.parsed, pending.handle.call
+    size = call.fault.size if call.fault is not None and call.fault.kind is FaultKind.HUGE else 0
+    if spec is None or isinstance(dialect, SimulatedOpenAi):
+        return _json_answer(dialect.response(parsed, call, empty=pending.empty), size)
+    size = max(size, spec.min_bytes)
+    if spec.delivery is Delivery.BINARY:
+        media = media_of(spec.kind, parsed.prompt, min_bytes=size)
+        return Answer(media.content_type, [] if pending.empty else media.parts)
+    url = media_address(exchange.request, spec.kind, parsed.prompt, size)
+    fields = media_fields(spec, parsed.prompt, url, min_bytes=size)
+    return Answer(JSON, [dialect.response(parsed, call, empty=pending.empty, media=fields)])
+
+
+def _json_answer(body: bytes, size: int) -> Answer:
+    """A huge one ends with spaces, which JSON allows."""
+    missing = max(0, size - len(body))
+    return Answer(JSON, [body, *([b" " * 65_536] * (missing // 65_536)), b" " * (missing % 65_536)])
 
 
 async def respond_error(
@@ -70,25 +91,3 @@ async def _respond_fault(dialect: SimulatedDialect, exchange: HttpExchange, faul
     await respond_error(
         dialect, exchange, fault.status, "simulated_fault", message, retry_after_s=fault.retry_after_s
     )
-
-
-async def _respond_completed(exchange: HttpExchange, body: bytes, fault: Fault | None) -> None:
-    """The response, changed as the fault requires."""
-    match None if fault is None else fault.kind:
-        case FaultKind.NO_BODY:
-            await exchange.respond(200, b"")
-        case FaultKind.BAD_JSON:
-            await exchange.respond(200, body[: len(body) // 2])
-        case FaultKind.WRONG_CONTENT_TYPE:
-            await exchange.respond(200, _HTML_ERROR_PAGE, media_type=_HTML)
-        case FaultKind.TRUNCATED:
-            await _send_half(exchange, body)
-        case _:
-            await exchange.respond(200, body)
-
-
-async def _send_half(exchange: HttpExchange, body: bytes) -> None:
-    headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body))]
-    await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
-    await exchange.send({"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True})
-    await close_connection(exchange)
