@@ -9,7 +9,7 @@ from beacon_config.topology import Dialect, HttpMapping
 from beacon_contracts.inference import StepMeta
 from beacon_lifecycle import SystemClock
 from beacon_router.backends import DIRECT, Backend, BackendClient, BackendTransport
-from beacon_router.backends.http_backend import HttpBackend
+from beacon_router.backends.http_backend import AccessCheck, HttpBackend
 from beacon_router.backends.registry import adapter_of
 from beacon_router.scheduling import RequestId
 from beacon_router.service.inference import InferenceSpec
@@ -46,6 +46,7 @@ def backend_at(
         adapter_of(name, URL(url + PATHS[name]), {}, mapping),
         client,
         SystemClock(),
+        access_check=AccessCheck(URL(url) / "healthz", {}),
         transport=transport,
         run_timeout_s=run_timeout_s,
         max_response_bytes=max_response_bytes,

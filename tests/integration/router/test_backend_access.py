@@ -20,32 +20,49 @@ from tests.integration.router.backend_calls import backend_at, open_client, spec
 SECRET_TEXT = "your key sk-upstream is wrong"
 
 
-def guarded(keys: set[str]) -> FastAPI:
+def guarded(keys: set[str], refused_status: int = 403, opened: asyncio.Event | None = None) -> FastAPI:
+    """A server with keys, which also refuses an input for its content; it answers when it is opened."""
     app = FastAPI()
 
+    def refused() -> JSONResponse:
+        return JSONResponse({"error": {"message": SECRET_TEXT}}, refused_status)
+
+    @app.get("/healthz")
+    def health(request: Request) -> JSONResponse:
+        return JSONResponse({}) if request.headers.get("modal-key") in keys else refused()
+
     @app.post("/run")
-    def run(request: Request) -> JSONResponse:
-        if request.headers.get("modal-key") not in keys:
-            return JSONResponse({"detail": SECRET_TEXT}, 401)
+    async def run(request: Request) -> JSONResponse:
+        if opened is not None:
+            await opened.wait()
+        if request.headers.get("modal-key") not in keys or b"forbidden" in await request.body():
+            return refused()
         return JSONResponse({"output": "done"})
 
     return app
 
 
-async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again() -> None:
+def entry_of(url: str) -> dict[str, object]:
+    return {
+        "region": "US",
+        "dialect": "modal",
+        "url": f"{url}/run",
+        "models": ["m"],
+        "headers.Modal-Key": "env:GPU_KEY",
+    }
+
+
+@pytest.mark.parametrize("status", [401, 403, 407])
+async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again(status: int) -> None:
     keys: set[str] = set()
-    async with app_server(guarded(keys)) as url:
-        entry = {
-            "region": "US",
-            "dialect": "modal",
-            "url": f"{url}/run",
-            "models": ["m"],
-            "headers.Modal-Key": "env:GPU_KEY",
-        }
+    opened = asyncio.Event()
+    async with app_server(guarded(keys, status, opened)) as url:
+        entry = entry_of(url)
         config = router_config({"gpu": entry}, breaker_open_s=0.2)
         async with start_router(config, GPU_KEY="k-2") as router:
             waiting = [await router.ask(f"r-{n}", prefer="respond-async") for n in range(2)]
             assert [answer.status_code for answer in waiting] == [202, 202]
+            opened.set()
 
             async def is_refused() -> bool:
                 status = (await router.queues())["regions"]["US"]["backends"][0]["breaker"]
@@ -65,6 +82,27 @@ async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again() -> None
             done = [await router.look(f"r-{n}", prefer="wait=60") for n in range(2)]
             assert [view.state for view in done] == [InferenceState.COMPLETED] * 2
             assert [len(view.tries) for view in done] == [1, 1]
+
+
+async def test_a_request_that_is_forbidden_for_its_content_fails_alone() -> None:
+    async with app_server(guarded({"k-1"})) as url:
+        config = router_config({"gpu": entry_of(url)}, breaker_failures=1)
+        async with start_router(config, GPU_KEY="k-1") as router:
+            answers = [
+                await router.ask(f"r-{n}", user_id=user, given={"prompt": prompt}, prefer="wait=30")
+                for n, (user, prompt) in enumerate(
+                    [("ann", "forbidden"), ("ben", "forbidden"), ("ann", "forbidden"), ("eve", "a cat")]
+                )
+            ]
+            *forbidden, allowed = [answer.json() for answer in answers]
+            assert allowed["state"] == "completed"
+            for view in forbidden:
+                assert (view["state"], len(view["tries"])) == ("failed", 1)
+                failure = view["failure"]
+                assert (failure["code"], failure["retryable"]) == ("request_forbidden", False)
+                assert SECRET_TEXT not in str(view)
+            breaker = (await router.queues())["regions"]["US"]["backends"][0]["breaker"]
+            assert (breaker["state"], breaker["failures_in_a_row"]) == ("closed", 0)
 
 
 def one(**settings: object) -> dict[str, BackendConfig]:

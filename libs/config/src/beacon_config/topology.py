@@ -153,7 +153,8 @@ class BackendConfig(Section):
     )
     health_url: HttpUrl | None = Field(
         default=None,
-        description="Asked by the health checks; below 500 is healthy. Default: /healthz of its server",
+        description="Asked by the health checks; below 500 is healthy. After a 403, asked with the "
+        "credentials, except with dialect openai. Default: /healthz of its server",
     )
     api_key_env: str | None = Field(
         default=None, description="The variable with its key, sent as `Authorization: Bearer`"

@@ -11,7 +11,7 @@ from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, WakeEvent
 from beacon_redis import RedisAddress
-from beacon_router.backends import BackendClient, build_backends, transport_of
+from beacon_router.backends import BackendClient, build_backends, health_url, transport_of
 from beacon_router.http.app import create_app
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.batch_handler import BatchHandler
@@ -29,7 +29,7 @@ from beacon_router.scheduling import Scheduler, Topology
 from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import BreakerRules
 from beacon_router.service.dispatch_service import DispatchRules, DispatchService
-from beacon_router.service.health import HealthChecks, RecheckOnTransportError, RecheckTimer, health_urls
+from beacon_router.service.health import HealthChecks, RecheckOnTransportError, RecheckTimer
 from beacon_router.service.inference_store import StoreLimits
 from beacon_router.service.region_choice import RegionChoice
 from beacon_router.service.run_controller import RunRules
@@ -85,7 +85,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     )
     registry.register(_state_collector(dispatch))
     checks = HealthChecks(
-        health_urls(config.backends),
+        {name: health_url(backend) for name, backend in config.backends.items()},
         client,
         transports=transports,
         report=lambda name, cause: dispatch.breakers.checked(name, up=cause is None, cause=cause),

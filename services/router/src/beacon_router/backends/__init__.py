@@ -5,6 +5,7 @@ from beacon_router.backends.registry import (
     BackendKeyError,
     build_backends,
     check_backends,
+    health_url,
     transport_of,
 )
 from beacon_router.backends.types import Backend, BackendCall, BackendError, BackendFault, BackendResult
@@ -21,5 +22,6 @@ __all__ = [
     "BackendTransport",
     "build_backends",
     "check_backends",
+    "health_url",
     "transport_of",
 ]

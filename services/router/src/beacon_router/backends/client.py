@@ -1,6 +1,7 @@
 """The router's HTTP client: calls of all dialects and health checks (docs/decisions/0003)."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from ssl import SSLContext, create_default_context
 from typing import Any, NamedTuple
@@ -73,10 +74,14 @@ class BackendClient:
             request = redirect(request, response)
         raise bad_payload(f"the backend redirected more than {MAX_REDIRECTS} times")
 
-    async def status_of(self, url: URL, transport: BackendTransport = DIRECT) -> int:
+    async def status_of(
+        self, url: URL, transport: BackendTransport = DIRECT, headers: Mapping[str, str] | None = None
+    ) -> int:
         """The status of a GET, without its body and without redirects."""
         try:
-            async with self._session.get(url, allow_redirects=False, **_options(transport)) as response:
+            async with self._session.get(
+                url, headers=headers, allow_redirects=False, **_options(transport)
+            ) as response:
                 return response.status
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise unreachable(error) from error

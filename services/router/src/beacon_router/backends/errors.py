@@ -25,7 +25,7 @@ _CODES = {
 }
 _ERROR_FIELDS = ("message", "type", "param", "code")
 MAX_ERROR_OBJECT_BYTES = 65_536
-_ACCESS_FAULTS = {
+ACCESS_FAULTS = {
     401: "it does not accept the router's credentials (401)",
     403: "it denies the router access (403)",
     407: "its proxy does not accept the router's credentials (407)",
@@ -43,8 +43,8 @@ def status_error(
     error: Mapping[str, Any] | None = None,
 ) -> BackendError:
     """A response with an error status. 4xx does not count against the backend, except those about access."""
-    if status in _ACCESS_FAULTS:
-        return backend_fault("backend_unauthorized", _ACCESS_FAULTS[status], status=status)
+    if status in ACCESS_FAULTS:
+        return backend_fault("backend_unauthorized", ACCESS_FAULTS[status], status=status)
     default = "backend_refused" if 400 <= status < 500 else "backend_error"
     return BackendError(
         code=_CODES.get(status, default),
@@ -55,6 +55,14 @@ def status_error(
         status=status,
         retry_after_s=parse_retry_after(retry_after, now),
         error=error,
+    )
+
+
+def request_forbidden() -> BackendError:
+    """A 403 to this request, while the backend accepts the credentials. Without the backend's text."""
+    message = "the backend does not allow this request (403)"
+    return BackendError(
+        "request_forbidden", FailureStage.RUN, False, message, counts_as_failure=False, status=403
     )
 
 

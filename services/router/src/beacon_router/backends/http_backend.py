@@ -4,16 +4,20 @@ import asyncio
 import math
 import re
 from base64 import b64encode
-from typing import Protocol
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 import orjson
+from yarl import URL
 
 from beacon_lifecycle import Clock
 from beacon_router.backends.client import DIRECT, BackendClient, BackendTransport
 from beacon_router.backends.errors import (
+    ACCESS_FAULTS,
     bad_payload,
     error_object,
     output_too_large,
+    request_forbidden,
     run_timeout,
     status_error,
 )
@@ -28,6 +32,7 @@ from beacon_router.backends.types import (
 )
 
 MAX_ERROR_TEXT_BYTES = 2_000
+ACCESS_CHECK_TIMEOUT_S = 5.0
 MAX_TOKENS = 10**12
 MAX_DATA_URL_BYTES = 65_536
 _PUBLIC_HEADERS = frozenset({"content-type", "x-request-id"})
@@ -50,6 +55,13 @@ class DialectAdapter(Protocol):
         ...
 
 
+class AccessCheck(NamedTuple):
+    """A GET that tells whether the backend accepts the router's credentials; it has nothing of a request."""
+
+    url: URL
+    headers: Mapping[str, str]
+
+
 class HttpBackend:
     def __init__(
         self,
@@ -57,6 +69,7 @@ class HttpBackend:
         client: BackendClient,
         clock: Clock,
         *,
+        access_check: AccessCheck,
         transport: BackendTransport = DIRECT,
         run_timeout_s: float | None = None,
         max_response_bytes: int,
@@ -64,6 +77,7 @@ class HttpBackend:
         self._dialect = dialect
         self._client = client
         self._clock = clock
+        self._access_check = access_check
         self._transport = transport
         self._run_timeout_s = run_timeout_s
         self._max_response_bytes = max_response_bytes
@@ -78,6 +92,8 @@ class HttpBackend:
                 )
         except TimeoutError as error:
             raise run_timeout(self._run_timeout_s or 0.0) from error
+        if response.status == 403:
+            raise await self._forbidden()
         if not 200 <= response.status < 300:
             raise self._status_error(request, response)
         return BackendResult(b"null") if sink is not None else _kept(self._result(response))
@@ -94,6 +110,20 @@ class HttpBackend:
                     "the backend answered 202 (accepted) without a result; this dialect does not poll for it"
                 ) from error
             raise
+
+    async def _forbidden(self) -> BackendError:
+        """A 403 may be about the content of the request, so it alone never opens the breaker."""
+        try:
+            async with asyncio.timeout(ACCESS_CHECK_TIMEOUT_S):
+                url, headers = self._access_check
+                status = await self._client.status_of(url, self._transport, headers)
+        except TimeoutError:
+            return request_forbidden()
+        except BackendError as error:
+            return error if error.fault is not None else request_forbidden()
+        if status not in ACCESS_FAULTS:
+            return request_forbidden()
+        return status_error(status, "", None, self._clock.wall())
 
     def _status_error(self, request: WireRequest, response: WireResponse) -> BackendError:
         """Users see the text: it never has the address or the credentials of the backend."""

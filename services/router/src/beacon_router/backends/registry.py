@@ -11,7 +11,7 @@ from beacon_config.topology import ENV, BackendConfig, Dialect, HttpMapping, mis
 from beacon_lifecycle import Clock
 from beacon_router.backends.client import BackendClient, BackendTransport
 from beacon_router.backends.execute import ExecuteDialect
-from beacon_router.backends.http_backend import DialectAdapter, HttpBackend
+from beacon_router.backends.http_backend import AccessCheck, DialectAdapter, HttpBackend
 from beacon_router.backends.http_mapping import HttpDialect
 from beacon_router.backends.modal import ModalDialect
 from beacon_router.backends.openai import OpenAiDialect
@@ -45,17 +45,33 @@ def build_backends(
     transports: Mapping[str, BackendTransport],
     max_response_bytes: int,
 ) -> dict[str, Backend]:
+    headers = {name: headers_of(name, config, environ) for name, config in configs.items()}
     return {
         name: HttpBackend(
-            adapter_of(config.dialect, URL(str(config.url)), headers_of(name, config, environ), config.http),
+            adapter_of(config.dialect, URL(str(config.url)), headers[name], config.http),
             client,
             clock,
+            access_check=AccessCheck(access_url(config), headers[name]),
             transport=transports[name],
             run_timeout_s=config.run_timeout_s,
             max_response_bytes=max_response_bytes,
         )
         for name, config in configs.items()
     }
+
+
+def health_url(config: BackendConfig) -> URL:
+    """`health_url`, or /healthz at the root of the backend's server."""
+    if config.health_url is not None:
+        return URL(str(config.health_url))
+    return URL(str(config.url)).with_path("/healthz").with_query(None)
+
+
+def access_url(config: BackendConfig) -> URL:
+    """Where a GET without side effects needs the credentials: the models of an OpenAI-compatible server."""
+    if config.dialect is Dialect.OPENAI:
+        return URL(str(config.url)) / "models"
+    return health_url(config)
 
 
 def headers_of(name: str, config: BackendConfig, environ: Mapping[str, str]) -> dict[str, str]:

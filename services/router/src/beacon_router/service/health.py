@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 
 from yarl import URL
 
-from beacon_config.topology import BackendConfig
 from beacon_contracts.failures import FailureStage
 from beacon_lifecycle import RunResult
 from beacon_router.backends import DIRECT, BackendClient, BackendError, BackendFault, BackendTransport
@@ -101,14 +100,3 @@ class RecheckOnTransportError:
     def run_ended(self, run: Run, outcome: RunOutcome) -> None:  # noqa: ARG002
         if outcome.error is not None and outcome.error.stage is FailureStage.TRANSPORT:
             self._recheck()
-
-
-def health_urls(backends: Mapping[str, BackendConfig]) -> dict[str, URL]:
-    """`health_url`, or /healthz at the root of the backend's server."""
-    return {name: _health_url(backend) for name, backend in backends.items()}
-
-
-def _health_url(backend: BackendConfig) -> URL:
-    if backend.health_url is not None:
-        return URL(str(backend.health_url))
-    return URL(str(backend.url)).with_path("/healthz").with_query(None)
