@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from beacon_gpusim.core.media import MediaKind, media_of
+from beacon_gpusim.core.outputs import Prompt
+
 
 @pytest.fixture(scope="module")
 def modules(browser: Browser, portal_alone: str) -> Iterator["Modules"]:
@@ -208,3 +211,32 @@ def test_an_empty_output_is_shown_as_empty(modules: Modules, empty: str | None) 
         modules.run("job/output.js", "return module.outputNode(given[0]).textContent;", empty)
         == "Empty answer"
     )
+
+
+def test_files_are_found_anywhere_in_an_output(modules: Modules) -> None:
+    body = "return module.filesIn(given[0]).map(({ file }) => file);"
+    output = {"image": {"file": "file_a"}, "more": [{"file": "file_b"}, {"file": "../x"}, None, "file_c"]}
+    assert modules.run("media/files.js", body, output) == ["file_a", "file_b"]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (4_300, "4.3 kB"), (5_000_000_000, "5.0 GB")]
+)
+def test_sizes_have_the_unit_that_fits(modules: Modules, size: int, text: str) -> None:
+    assert modules.run("labels.js", "return module.formatBytes(given[0]);", size) == text
+
+
+READ_MESH = """
+const mesh = module.readMesh(Uint8Array.from(given[0]).buffer);
+return mesh && { points: mesh.positions.length / 3, indices: mesh.indices.length, size: Math.max(...mesh.positions.map(Math.abs)) };
+"""  # noqa: E501
+
+
+def test_models_are_read_and_damaged_ones_are_not(modules: Modules) -> None:
+    parts = media_of(MediaKind.MODEL, Prompt("gem", "EU", "a gem", seed=1)).parts
+    data = list(b"".join(parts))
+    mesh = modules.run("viewer/glb.js", READ_MESH, data)
+    assert mesh["points"] == mesh["indices"] > 20
+    assert 0.5 < mesh["size"] < 0.6
+    for damaged in (data[:40], data[: len(data) // 2], [0] * 100, []):
+        assert modules.run("viewer/glb.js", READ_MESH, damaged) is None

@@ -8,7 +8,8 @@ from beacon_portal.site import Asset
 # No inline script, style or event handler, nothing from other origins, no framing: the pages show text that
 # users and models wrote.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; media-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _SECURITY_HEADERS = {

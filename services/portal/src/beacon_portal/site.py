@@ -15,6 +15,7 @@ _MEDIA_TYPES = {
 _INDEX = "index.html"
 _ENTRY = "main.js"
 _BLOCKING = "theme.js"
+_LAZY = "viewer/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,15 @@ def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
 
 
 def _preloads(found: dict[str, bytes]) -> str:
-    """Preload links for all modules: without them a browser finds each only through its importer."""
-    modules = sorted(name for name in found if name.endswith(".js") and name not in (_ENTRY, _BLOCKING))
+    """Preload links for the modules: without them a browser finds each only through its importer.
+
+    Those of viewers are loaded when they are needed.
+    """
+    modules = sorted(
+        name
+        for name in found
+        if name.endswith(".js") and name not in (_ENTRY, _BLOCKING) and not name.startswith(_LAZY)
+    )
     return "\n    ".join(f'<link rel="modulepreload" href="{{{{assets}}}}/{name}">' for name in modules)
 
 

@@ -56,15 +56,16 @@ export class Api {
    * The response itself, for streams.
    *
    * @param {string} path
-   * @param {{method?: string, headers?: Record<string, string>, body?: string, signal?: AbortSignal, key?: string}} [options]
+   * @param {{method?: string, headers?: Record<string, string>, body?: string, signal?: AbortSignal, key?: string,
+   *   cache?: RequestCache}} [options]
    */
-  async open(path, { method = "GET", headers = {}, body, signal, key } = {}) {
+  async open(path, { method = "GET", headers = {}, body, signal, key, cache = "no-store" } = {}) {
     const sentAt = Date.now();
     let response;
     try {
       const authorization = `Bearer ${key ?? this.#session.key}`;
       response = await fetch(new URL(path, BASE), {
-        method, body, signal, headers: { Authorization: authorization, ...headers }, cache: "no-store", credentials: "omit",
+        method, body, signal, headers: { Authorization: authorization, ...headers }, cache, credentials: "omit",
       });
     } catch (error) {
       if (signal?.aborted) throw error;
@@ -128,9 +129,11 @@ export function query(values) {
 export async function fetchJob(api, id, signal) {
   const job = await api.get(path`api/v1/jobs/${id}`, { signal });
   while (job.executions_cursor) {
-    const wanted = query({ cursor: job.executions_cursor, limit: 500 });
+    const wanted = query({ cursor: job.executions_cursor, limit: 500, outputs: false });
     const page = await api.get(path`api/v1/jobs/${id}/executions` + wanted, { signal });
-    job.executions.push(...page.executions);
+    for (const execution of page.executions) {
+      job.executions.push({ ...execution, withoutOutput: execution.state === "completed" });
+    }
     job.executions_cursor = page.next_cursor;
   }
   return job;

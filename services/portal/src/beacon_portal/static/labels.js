@@ -43,6 +43,22 @@ export function count(number, one, many = `${one}s`) {
   return `${number.toLocaleString()} ${number === 1 ? one : many}`;
 }
 
+/** Bytes in the unit that fits. */
+export function formatBytes(bytes) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let [value, unit] = [bytes, 0];
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${unit ? value.toFixed(1) : value} ${units[unit]}`;
+}
+
+/** What an execution has made, as the name of its files. */
+export function outputLabel({ step, item, model, region }) {
+  return [step ?? item, model, region].filter(Boolean).join(" · ");
+}
+
 const STAGES = {
   admission: "before it was accepted",
   queue: "while it was queued",

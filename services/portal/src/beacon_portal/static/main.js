@@ -1,6 +1,7 @@
 // Entry point: builds the parts and starts.
 
 import { Api } from "./api.js";
+import { Files } from "./media/files.js";
 import { Router, route } from "./router.js";
 import { Session } from "./session.js";
 import { Shell } from "./shell.js";
@@ -17,7 +18,7 @@ import { submitView } from "./views/submit.js";
 const session = new Session();
 const shell = new Shell(session, signOut);
 const api = new Api(session, { onReachable: (reachable) => shell.setReachable(reachable), onUnauthorised: onKeyRejected });
-const router = new Router({ api, session, shell, refreshAccount }, {
+const router = new Router({ api, files: new Files(api, session), session, shell, refreshAccount }, {
   notFound: notFoundView,
   show: (view, path) => shell.show(view, path),
 });

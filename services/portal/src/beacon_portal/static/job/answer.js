@@ -3,7 +3,7 @@
 import { formatDuration } from "../clock.js";
 import { el, setAttr, setText } from "../dom.js";
 import { actionButton, badge } from "../components.js";
-import { failureText } from "../labels.js";
+import { failureText, outputLabel } from "../labels.js";
 import { outputNode } from "./output.js";
 
 const STATE_TEXT = {
@@ -15,8 +15,11 @@ const STATE_TEXT = {
   cancelled: "Cancelled before it finished",
 };
 
-/** `retry(execution)` requests another run; `fetchOutput(execution)` loads an output that an event left out. */
-export function answerCard(execution, { retry, fetchOutput, heading }) {
+/**
+ * `retry(execution)` requests another run; `fetchOutput(execution)` loads an output that an event or a page left out;
+ * `viewer` shows files.
+ */
+export function answerCard(execution, { retry, fetchOutput, viewer, heading }) {
   let shown = null;
   let current = execution;
   const state = badge(execution.shown);
@@ -38,7 +41,7 @@ export function answerCard(execution, { retry, fetchOutput, heading }) {
     if (sameBody(shown, next)) return;
     shown = next;
     if (next.withoutOutput) fetchOutput(next);
-    body.replaceChildren(bodyNode(next));
+    body.replaceChildren(bodyNode(next, viewer));
   };
   update(execution);
   return { node, update };
@@ -49,9 +52,11 @@ function sameBody(a, b) {
   return a.shown === b.shown && a.attempt === b.attempt && a.withoutOutput === b.withoutOutput;
 }
 
-function bodyNode(execution) {
+function bodyNode(execution, viewer) {
   if (execution.withoutOutput) return el("p", { class: "muted" }, "Loading the answer…");
-  if (execution.state === "completed") return outputNode(execution.output, execution.response);
+  if (execution.state === "completed") {
+    return outputNode(execution.output, { response: execution.response, viewer, label: outputLabel(execution) });
+  }
   if (execution.failure) return el("p", { class: "failure" }, failureText(execution.failure));
   return el("p", { class: "muted" }, STATE_TEXT[execution.shown] ?? "");
 }

@@ -3,6 +3,8 @@
 import { formatDuration, secondsSince } from "../clock.js";
 import { button, el, setAttr, setText } from "../dom.js";
 import { stateOf } from "../labels.js";
+import { filesIn } from "../media/files.js";
+import { isImage } from "../media/media.js";
 import { modelSpans } from "./matrix-layout.js";
 
 const PAGE_SIZE = 50;
@@ -11,17 +13,21 @@ export class Grid {
   node = el("div");
   #layout;
   #state;
-  #choose;
+  #actions;
+  #showsImages = false;
   #cells = new Map();
   #heads = new Map();
   #page = 0;
   #chosen;
 
-  /** `choose(item)` is called when a question or one of its cells is selected. */
-  constructor(layout, state, choose) {
+  /**
+   * `choose(item)` is called when a question or one of its cells is selected; `viewer` makes thumbnails;
+   * `fetchOutput(execution)` loads an output that the state lacks.
+   */
+  constructor(layout, state, actions) {
     this.#layout = layout;
     this.#state = state;
-    this.#choose = choose;
+    this.#actions = actions;
     this.#build();
   }
 
@@ -29,6 +35,10 @@ export class Grid {
     for (const [id, cell] of this.#cells) {
       const execution = this.#state.executions.get(id);
       cell.update(execution, this.#state.shownState(execution));
+      const image = execution.withoutOutput ? null : filesIn(execution.output).find(isImage);
+      if (image) cell.showImage(image);
+      this.#showsImages ||= Boolean(image);
+      if (this.#showsImages && execution.withoutOutput) cell.needOutput(execution);
     }
   }
 
@@ -57,12 +67,12 @@ export class Grid {
 
   #row(row, columns) {
     const pressed = String(row.item === this.#chosen);
-    const name = button(row.item, () => this.#choose(row.item), { class: "question", "aria-pressed": pressed });
+    const name = button(row.item, () => this.#actions.choose(row.item), { class: "question", "aria-pressed": pressed });
     this.#heads.set(row.item, name);
     return el("tr", {}, el("th", { scope: "row" }, name), columns.map((column) => {
       const id = row.cells.get(column.key);
       if (!id) return el("td", {}, el("span", { class: "visually-hidden" }, "Not part of this job"));
-      const cell = gridCell(() => this.#choose(row.item, id));
+      const cell = gridCell(() => this.#actions.choose(row.item, id), this.#actions);
       this.#cells.set(id, cell);
       return el("td", {}, cell.node);
     }));
@@ -86,7 +96,7 @@ function head(columns) {
     el("tr", {}, columns.map(({ region }) => el("th", { scope: "col" }, region))));
 }
 
-function gridCell(onclick) {
+function gridCell(onclick, { viewer, fetchOutput }) {
   const glyph = el("span", { "aria-hidden": "true" });
   const label = el("span", { class: "visually-hidden" });
   const time = el("span", {});
@@ -99,7 +109,22 @@ function gridCell(onclick) {
     setText(time, cellText(execution));
     setAttr(node, "title", [execution.item, execution.model, execution.region].join(" · "));
   };
-  return { node, update };
+  let shown;
+  let thumbnail;
+  const showImage = (reference) => {
+    if (shown === reference.file) return;
+    shown = reference.file;
+    thumbnail?.remove();
+    thumbnail = viewer.thumbnail(reference);
+    node.prepend(thumbnail);
+  };
+  let needed;
+  const needOutput = (execution) => {
+    if (needed === execution.attempt) return;
+    needed = execution.attempt;
+    viewer.whenVisible(node, () => fetchOutput(execution));
+  };
+  return { node, update, showImage, needOutput };
 }
 
 function cellText({ state, region, actual_region: actual, started_at: started, finished_at: finished, failure }) {

@@ -13,10 +13,11 @@ export class JobState {
     this.replace(view);
   }
 
-  /** Replace everything by a snapshot of the server, which contains all outputs. */
+  /** Replace everything by a snapshot of the server. An output that it left out stays if it is known. */
   replace(view) {
     this.view = { ...view, progress: { ...view.progress } };
-    this.executions = new Map(view.executions.map((execution) => [execution.id, execution]));
+    const before = this.executions;
+    this.executions = new Map(view.executions.map((execution) => [execution.id, withOutputOf(execution, before.get(execution.id))]));
   }
 
   /** Returns whether the event changed an execution; other events need a new snapshot. */
@@ -60,6 +61,11 @@ export class JobState {
       this.view.progress[execution.state] += 1;
     }
   }
+}
+
+function withOutputOf(execution, before) {
+  const known = execution.withoutOutput && before?.state === "completed" && !before.withoutOutput && before.attempt === execution.attempt;
+  return known ? before : execution;
 }
 
 function isNewer(before, state, attempt = before.attempt) {

@@ -2,7 +2,7 @@
 
 import { fetchJob, path } from "../api.js";
 import { formatAge, formatDateTime, formatDuration, secondsSince, secondsUntil } from "../clock.js";
-import { el, setAttr } from "../dom.js";
+import { el, setAttr, setText } from "../dom.js";
 import { jobActions } from "../job/actions.js";
 import { Answers, questionHead } from "../job/answers.js";
 import { Feed } from "../job/feed.js";
@@ -10,10 +10,12 @@ import { Grid } from "../job/grid.js";
 import { History } from "../job/history.js";
 import { outputNode } from "../job/output.js";
 import { matrixLayout } from "../job/matrix-layout.js";
+import { MediaViewer, isImage } from "../media/media.js";
+import { filesIn } from "../media/files.js";
 import { JobState } from "../job/state.js";
 import { waitingPanel } from "../job/waiting.js";
-import { badge, createNotice, facts, pageHeader, panel, progressBar } from "../components.js";
-import { LIVE_STATES, failureText, sentenceCase, stateOf } from "../labels.js";
+import { actionButton, badge, createNotice, facts, pageHeader, panel, progressBar } from "../components.js";
+import { LIVE_STATES, count, failureText, formatBytes, outputLabel, sentenceCase, stateOf } from "../labels.js";
 
 const MAX_REPLAYED_EXECUTIONS = 200;
 const FACTS = [
@@ -36,19 +38,23 @@ export function jobView(context) {
 }
 
 function jobPage(context, view) {
-  const { api, shell, signal } = context;
+  const { api, files, shell, signal } = context;
   const state = new JobState(view);
+  const viewer = new MediaViewer(files, signal);
+  viewer.gallery = () => imagesOf(state);
   const history = new History();
   const notice = createNotice();
   const feed = new Feed(api, view.job_id, signal, { state, changed: refresh, onEvent: (event) => history.add(event) });
   const executionActions = {
     retry: (execution) => act(() => api.post(path`api/v1/executions/${execution.id}/retry-question`), "Retry accepted"),
-    fetchOutput: (execution) => fetchOutput(api, state, execution, signal).then(refresh, () => {}),
+    fetchOutput: outputLoader(api, state, signal, refresh),
+    viewer,
   };
   const head = jobHead(view);
   const actions = jobActions(context, state, act);
   const waiting = waitingPanel(context, state, { refresh: () => feed.refresh(), changed: () => refresh() });
   const body = view.kind === "matrix" ? matrixBody(state, executionActions) : stepsBody(state, executionActions);
+  const saving = outputsPanel(files, state, { notice, signal });
   let lastStatus = view.status;
 
   async function act(work, message) {
@@ -66,7 +72,7 @@ function jobPage(context, view) {
   function refresh() {
     if (state.view.status !== lastStatus) shell.announce(`Job ${stateOf(state.view.status).label}`);
     lastStatus = state.view.status;
-    for (const part of [head, actions, waiting, body]) part.update(state.view);
+    for (const part of [head, actions, waiting, body, saving]) part.update(state.view);
   }
 
   refresh();
@@ -78,7 +84,7 @@ function jobPage(context, view) {
   top.append(el("p", { class: "subtitle mono muted" }, view.job_id));
   document.title = `${view.name || view.job_id} · Beacon`;
   queueMicrotask(() => top.querySelector("h1").focus({ preventScroll: true }));
-  return [top, notice.node, head.node, waiting.node, ...body.nodes, history.node];
+  return [top, notice.node, head.node, waiting.node, ...body.nodes, saving.node, history.node];
 }
 
 function jobHead(view) {
@@ -126,7 +132,7 @@ function waitText(seconds, waits) {
 function matrixBody(state, actions) {
   const layout = matrixLayout(state.view.executions);
   const prompts = new Map((state.view.spec?.questions ?? []).map(({ id, prompt }) => [id, prompt]));
-  const grid = new Grid(layout, state, choose);
+  const grid = new Grid(layout, state, { choose, ...actions });
   const answers = new Answers(state, actions);
   const heading = questionHead(layout.rows, choose);
 
@@ -150,11 +156,44 @@ function stepsBody(state, actions) {
   answers.show(() => [...state.executions.keys()]);
   const title = state.view.kind === "pipeline" ? `Steps of ${state.view.spec?.feature ?? "the pipeline"}` : "Result";
   const input = state.view.spec?.input;
-  const nodes = [input && panel("Input", outputNode(input)), panel(title, answers.node)].filter(Boolean);
+  const nodes = [input && panel("Input", outputNode(input, { viewer: actions.viewer, label: "input" })), panel(title, answers.node)].filter(Boolean);
   return { nodes, update: () => answers.refresh() };
 }
 
-async function fetchOutput(api, state, execution, signal) {
-  const full = await api.get(path`api/v1/executions/${execution.id}`, { signal });
-  state.put(full);
+/** Loads an output that the state lacks; concurrent calls for one execution share a request. */
+function outputLoader(api, state, signal, refresh) {
+  const loading = new Set();
+  return async ({ id }) => {
+    if (loading.has(id)) return;
+    loading.add(id);
+    try {
+      state.put(await api.get(path`api/v1/executions/${id}`, { signal }));
+      refresh();
+    } catch {
+      // The next snapshot has it, or the card asks again when it is shown.
+    } finally {
+      loading.delete(id);
+    }
+  };
+}
+
+function imagesOf(state) {
+  return [...state.executions.values()].flatMap((execution) => filesIn(execution.output).filter(isImage)
+    .map((reference) => ({ reference, label: outputLabel(execution) })));
+}
+
+/** The outputs that are files, as one download. */
+function outputsPanel(files, state, { notice, signal }) {
+  const text = el("span", {});
+  const save = actionButton("Download all as ZIP", () => files.downloadAll(state.view.job_id, signal).catch((error) => notice.showError(error)));
+  const node = el("section", { class: "panel head-row", "aria-label": "Files", hidden: true }, text, save);
+  const update = () => {
+    const executions = [...state.executions.values()];
+    const found = executions.flatMap(({ output }) => filesIn(output));
+    const size = formatBytes(found.reduce((sum, file) => sum + (file.bytes ?? 0), 0));
+    const more = executions.some(({ withoutOutput }) => withoutOutput);
+    setText(text, more ? `More than ${count(found.length, "file")}` : `${count(found.length, "file")}, ${size}`);
+    setAttr(node, "hidden", found.length === 0);
+  };
+  return { node, update };
 }
