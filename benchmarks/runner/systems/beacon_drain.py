@@ -13,6 +13,7 @@ from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile
 from beacon_runner.postgres.retention import PostgresRetention
+from beacon_runner.postgres.schedule import PostgresSchedule
 from beacon_runner.wiring.loops import RelayStore, build_relay, build_worker
 from beacon_runner.worker.executor import Executor, RouterExecutor
 from benchmarks.harness.system import Progress, options, run
@@ -89,7 +90,9 @@ class BeaconDrain:
     def _relay(self) -> list[Service]:
         live = PostgresReconcile(self._database)
         outbox, pauses = PostgresOutbox(self._database), PostgresPauses(self._database)
-        store = RelayStore(outbox, live, live, PostgresRetention(self._database), pauses)
+        store = RelayStore(
+            outbox, live, live, PostgresRetention(self._database), pauses, PostgresSchedule(self._database)
+        )
         return build_relay(self._transport, store)
 
     async def _check(self, count: int) -> None:

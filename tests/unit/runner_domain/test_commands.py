@@ -177,7 +177,7 @@ def test_a_processing_job_retries_its_own_failures() -> None:
 @pytest.mark.parametrize("state", sorted(JobState))
 def test_only_jobs_in_a_queue_can_be_skipped_ahead(state: JobState) -> None:
     if state in WAITING:
-        decision = decide_skip(job(state), 3, JobClass.HIGH)
+        decision = decide_skip(job(state, next_attempt_at=NOW), 3, JobClass.HIGH)
         assert (decision.price, decision.job_class) == (3, JobClass.HIGH)
     else:
         with pytest.raises(JobStateError):

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, TypeAdapter
+from pydantic import AwareDatetime, Field, StringConstraints, TypeAdapter
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Failover, Timing
@@ -57,15 +57,30 @@ MetadataKey = Annotated[
 MetadataValue = Annotated[Text, StringConstraints(max_length=512)]
 
 
-class LabelledJob(RequestModel):
-    """What jobs of every kind may have: a name, tags and metadata, by which lists can be filtered."""
+class OnLimit(StrEnum):
+    """What happens to a job that meets a limit of its user."""
+
+    REJECT = "reject"
+    WAIT = "wait"
+
+
+class JobOptions(RequestModel):
+    """What jobs of every kind may have. Lists can be filtered by name, tags and metadata."""
 
     name: Annotated[Text, Field(max_length=200)] = ""
     tags: Annotated[list[Tag], Field(max_length=16)] = Field(default_factory=list)
     metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] = Field(default_factory=dict)
+    not_before: AwareDatetime | None = Field(default=None, description="The job starts at this time or later")
+    expires_at: AwareDatetime | None = Field(
+        default=None, description="A job that has not ended by this time ends as `expired`"
+    )
+    on_limit: OnLimit = Field(
+        default=OnLimit.REJECT,
+        description="`wait`: the job is `scheduled` until the limits of its user allow it, instead of a 429",
+    )
 
 
-class MatrixJob(LabelledJob):
+class MatrixJob(JobOptions):
     """A job of every question with every model in every region."""
 
     kind: Literal["matrix"]
@@ -76,7 +91,7 @@ class MatrixJob(LabelledJob):
     failover: Failover = Failover.ANY
 
 
-class PipelineJob(LabelledJob):
+class PipelineJob(JobOptions):
     """A job that runs the steps of a configured feature one after another."""
 
     kind: Literal["pipeline"]
@@ -87,7 +102,7 @@ class PipelineJob(LabelledJob):
     failover: Failover = Failover.ANY
 
 
-class GenerationJob(LabelledJob):
+class GenerationJob(JobOptions):
     """A job with one model and one prompt."""
 
     kind: Literal["generation"]

@@ -172,6 +172,8 @@ class JobService:
         async def decide_and_store(record: JobRecord) -> None:
             decide_resume(record)
             await self.commands.resume(JobVersion.of(record))
+            if record.state is JobState.SCHEDULED:
+                await self._discard(record.message)  # of the start that was scheduled
 
         await self._on_current(job, owner, decide_and_store)
         await self._queued(job)

@@ -18,13 +18,15 @@ from beacon_runner.ports.router import RouterPort
 
 MAX_ROUTER_LOOKUPS = 4
 ROUTER_TIMEOUT_S = 2.0
+WAITS_FOR_LIMIT = "the job starts when a limit of its user allows it"
 WAITING_AT_ROUTER = frozenset({InferenceState.QUEUED, InferenceState.BACKOFF})
 
 
 @dataclass(frozen=True, slots=True)
 class JobPosition:
-    """`position` 1 is next; None when the job does not wait in a queue. `at`: queue, router or retry.
+    """`position` 1 is next; None when the job does not wait in a queue.
 
+    `at`: queue, router, retry or schedule.
     `no_estimate_reason` is set when the job waits and there is no estimate of its wait.
     """
 
@@ -54,9 +56,12 @@ class PositionService:
             return JobPosition(found.position, found.wait_s, "queue", no_estimate_reason=found.reason)
         if job.held and job.state in LIVE:
             return JobPosition(no_estimate_reason="the job is held until its user is enabled again")
+        if job.waits_for_limit:
+            return JobPosition(no_estimate_reason=WAITS_FOR_LIMIT)
         if job.next_attempt_at is not None and job.state in LIVE:
             wait_s = round((job.next_attempt_at - self.clock.wall()).total_seconds(), 2)
-            return JobPosition(estimated_wait_s=wait_s, at="retry")
+            at = "schedule" if job.state is JobState.SCHEDULED else "retry"
+            return JobPosition(estimated_wait_s=wait_s, at=at)
         return JobPosition()
 
     async def router_waits(self, job: JobRecord, limit: int) -> list[ExecutionWait]:

@@ -10,6 +10,8 @@ from beacon_config import BeaconConfig
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.problem import FieldProblem
+from beacon_lifecycle import Clock
+from beacon_runner.application.queue_position import WAITS_FOR_LIMIT
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.domain.admission import Admission, Submission
 from beacon_runner.domain.errors import (
@@ -22,6 +24,7 @@ from beacon_runner.domain.job_ids import new_job_ids
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.limits.job_quota import Allowance, LimitReached, exceeds_limit
 from beacon_runner.domain.plan import first_target
+from beacon_runner.domain.schedule import check_schedule, schedule_of
 from beacon_runner.domain.submissions import Answer, KeyTaken, NewJob, Submitted
 from beacon_runner.domain.users import Principal
 from beacon_runner.domain.wait_estimate import WaitEstimate
@@ -44,12 +47,15 @@ class SubmissionService:
         store: SubmissionStore,
         estimator: WaitEstimator,
         priorities: Priorities | None,
+        *,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._admission = admission
         self._store = store
         self._estimator = estimator
         self._priorities = priorities
+        self._clock = clock
         self._allowances = {tier: Allowance.of(settings) for tier, settings in config.tiers.items()}
 
     async def submit(
@@ -81,35 +87,47 @@ class SubmissionService:
             raise InvalidFieldsError.of("jobs", message, "too_many")
         ids = new_job_ids(count) if batch else [JobId(new_uuid())]
         job_class = self._config.tiers[tier].job_class
+        now = self._clock.wall()
         lane = lane_at_submission(self._config.lanes, principal.user)
         allowance = self._allowances[tier]
         jobs: list[NewJob] = []
         problems: list[FieldProblem] = []
         for index, (job_id, submission) in enumerate(zip(ids, submissions, strict=True)):
+            schedule = schedule_of(submission)
             try:
                 admitted = self._admission.admit(submission, job_id.int, tier)
+                if schedule is not None:
+                    check_schedule(submission, now)
             except InvalidFieldsError as error:
                 prefix = f"jobs[{index}]." if batch else ""
                 problems += [one.model_copy(update={"field": prefix + one.field}) for one in error.problems]
                 continue
-            jobs.append(NewJob(job_id, principal.user, tier, job_class, lane, admitted, batch, allowance))
+            job = NewJob(job_id, principal.user, tier, job_class, lane, admitted, batch, allowance)
+            jobs.append(job if schedule is None else job._replace(schedule=schedule))
         if problems:
             raise InvalidFieldsError(problems)
         return jobs
 
     async def _accepted(self, jobs: Sequence[NewJob], stored: Sequence[Submitted]) -> list[AcceptedJob]:
         """With position and wait, of jobs that are still queued."""
-        if all(submitted.created for submitted in stored):
+        if all(submitted.created and submitted.state is JobState.QUEUED for submitted in stored):
             found = await self._estimator.of_new(jobs)
             return [AcceptedJob(*pair) for pair in zip(stored, found, strict=True)]
         accepted: list[AcceptedJob] = []
-        for job, submitted in zip(jobs, stored, strict=True):  # stored by an earlier request
-            estimate = WaitEstimate()
+        for job, submitted in zip(jobs, stored, strict=True):  # stored earlier, or scheduled
+            estimate = self._until_start(job) if submitted.state is JobState.SCHEDULED else WaitEstimate()
             if submitted.state is JobState.QUEUED:
                 known = job._replace(job_class=submitted.job_class)
                 (estimate,) = await self._estimator.of_new([known], accepted=submitted.created)
             accepted.append(AcceptedJob(submitted, estimate))
         return accepted
+
+    def _until_start(self, job: NewJob) -> WaitEstimate:
+        """A scheduled job waits at least until its time."""
+        if job.schedule is None or job.schedule.not_before is None:
+            return WaitEstimate(reason=WAITS_FOR_LIMIT)
+        seconds = (job.schedule.not_before - self._clock.wall()).total_seconds()
+        return WaitEstimate(wait_s=round(max(0.0, seconds), 2))
 
     async def _refusal(self, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> Exception:
         """The error for a submission of which something was not stored."""
@@ -118,7 +136,8 @@ class SubmissionService:
             if isinstance(answer, KeyTaken):
                 return IdempotencyKeyReusedError(answer.job)
         # Checked only now: a batch that an earlier request has stored is returned, whatever its size.
-        exceeds = exceeds_limit(len(jobs), first.allowance, self._config.limits.queue_size)
+        at_once = sum(job.schedule is None or not job.schedule.may_wait for job in jobs)
+        exceeds = exceeds_limit(at_once, first.allowance, self._config.limits.queue_size)
         if exceeds is not None:
             return BatchExceedsLimitError(exceeds, first.tier)
         reached = {index: answer for index, answer in enumerate(answers) if isinstance(answer, LimitReached)}

@@ -38,9 +38,17 @@ class WaitReasonService:
             return await self._at_router(job)
         if job.in_queue:
             return await self._in_lane(job)
+        if job.state is JobState.SCHEDULED and not job.in_queue:
+            return _view(job, self._scheduled(job))
         if job.state in LIVE and job.next_attempt_at is not None:
             return await self._deferred(job, job.next_attempt_at)
         return _view(job, f"The job does not wait: it is {job.state}.")
+
+    def _scheduled(self, job: JobRecord) -> str:
+        if job.next_attempt_at is None:
+            return "The job starts when a limit of its user allows it."
+        seconds = max(0.0, (job.next_attempt_at - self.clock.wall()).total_seconds())
+        return f"The job is scheduled to start in {seconds:.0f} s."
 
     async def _deferred(self, job: JobRecord, until: datetime) -> WhyView:
         seconds = max(0.0, (until - self.clock.wall()).total_seconds())

@@ -144,6 +144,8 @@ def decide_skip(
         raise JobStateError(job.state, f"a job that is {job.state} cannot be skipped ahead")
     if job.held:
         raise JobStateError(job.state, "the job is held while its user is disabled")
+    if job.state is JobState.SCHEDULED and not job.in_queue:
+        raise JobStateError(job.state, "the job is scheduled and in no queue yet")
     if job.deferred:
         raise JobStateError(job.state, "the job waits for its next attempt, not in a queue")
     if job.front:

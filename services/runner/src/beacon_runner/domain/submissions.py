@@ -1,6 +1,7 @@
 """New jobs, and what became of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NamedTuple
 
 from beacon_contracts.ids import JobId, UserId
@@ -8,6 +9,16 @@ from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.limits.job_quota import Allowance, LimitReached
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`not_before`: in the future. `may_wait`: for the limits of its user; `waits`: it does."""
+
+    not_before: datetime | None = None
+    expires_at: datetime | None = None
+    may_wait: bool = False
+    waits: bool = False
 
 
 class NewJob(NamedTuple):
@@ -23,6 +34,18 @@ class NewJob(NamedTuple):
     allowance: Allowance | None = None
     idempotency_key: str | None = None
     request_hash: bytes | None = None
+    schedule: Schedule | None = None
+
+    @property
+    def state(self) -> JobState:
+        """Its first state."""
+        schedule = self.schedule
+        later = schedule is not None and (schedule.waits or schedule.not_before is not None)
+        return JobState.SCHEDULED if later else JobState.QUEUED
+
+    def waiting(self) -> "NewJob":
+        """The job, waiting for a limit of its user."""
+        return self._replace(schedule=replace(self.schedule or Schedule(), waits=True))
 
 
 class Submitted(NamedTuple):

@@ -15,9 +15,9 @@ from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.job_ids import batch_of, ids_from
 from beacon_runner.domain.lanes import UNCHOSEN, kept_lane
-from beacon_runner.domain.limits.job_quota import Allowance, QuotaCandidate, Use, admit
+from beacon_runner.domain.limits.job_quota import Allowance, LimitReached, QuotaCandidate, Use, admit
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Submitted
+from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Schedule, Submitted
 from beacon_runner.postgres.database import Database, ids, retried
 from beacon_runner.postgres.group_commit import GroupCommit
 from beacon_runner.postgres.queue_capacity import QueueCapacity
@@ -116,13 +116,17 @@ class PostgresSubmissions:
                 room = await self._capacity.room(connection, len(new))
                 groups = [batch_of(job.id) if job.batch else job.id for job in new]
                 candidates = [
-                    QuotaCandidate(job.user, job.allowance, group)
+                    QuotaCandidate(job.user, job.allowance, group, may_wait=_may_wait(job))
                     for job, group in zip(new, groups, strict=True)
                 ]
                 reached = admit(candidates, await _used(connection, users), room, self._capacity.size)
                 decided = list(zip(new, reached, strict=True))
-                answers |= {job.id: limit for job, limit in decided if limit is not None}
-                admitted = [job for job, limit in decided if limit is None]
+                answers |= {job.id: limit for job, limit in decided if isinstance(limit, LimitReached)}
+                admitted = [
+                    job if limit is None else job.waiting()
+                    for job, limit in decided
+                    if not isinstance(limit, LimitReached)
+                ]
                 rows = await _insert(connection, admitted) if admitted else []
             return answers, admitted, rows
 
@@ -133,8 +137,8 @@ class PostgresSubmissions:
         """Publish the messages of the stored jobs, as `PostgresOutbox.take` would return them."""
         if jobs:
             outbox_rows = dict(rows)
-            self._on_commit([_entry(job, outbox_rows[job.id]) for job in jobs])
-        return [Submitted(job.id, JobState.QUEUED, job.tier, job.job_class, True) for job in jobs]
+            self._on_commit([_entry(job, outbox_rows[job.id]) for job in jobs if job.id in outbox_rows])
+        return [Submitted(job.id, job.state, job.tier, job.job_class, True) for job in jobs]
 
     async def _earlier_batch(self, first: NewJob, size: int) -> Sequence[Known] | None:
         """The jobs of an earlier request with the same key; None when the key is free.
@@ -174,6 +178,7 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     rows = [(user, tier, of, kept_lane(lane, user), *rest) for user, tier, of, lane, *rest in shared]
     keyed = any(job.idempotency_key is not None for job in jobs)
     labelled = any(job.admitted.labels is not None for job in jobs)
+    scheduled = any(job.schedule is not None for job in jobs)
     return (
         ids([job.id for job in jobs]),
         "{" + orjson.dumps(indexes)[1:-1].decode() + "}",  # faster than a list, like `ids`
@@ -181,7 +186,18 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
         [job.idempotency_key for job in jobs] if keyed else None,
         [job.request_hash for job in jobs] if keyed else None,
         [_json(job.admitted.labels) for job in jobs] if labelled else None,
+        *(_schedules(jobs) if scheduled else (None, None, None)),
         *map(list, zip(*rows, strict=True)),
+    )
+
+
+def _schedules(jobs: Sequence[NewJob]) -> tuple[list[Any], list[Any], list[bool]]:
+    """When each starts and expires, and whether it waits for a limit."""
+    schedules = [job.schedule or Schedule() for job in jobs]
+    return (
+        [one.not_before for one in schedules],
+        [one.expires_at for one in schedules],
+        [one.waits for one in schedules],
     )
 
 
@@ -189,8 +205,14 @@ def _json(value: Mapping[str, Any] | None) -> str | None:
     return None if value is None else orjson.dumps(value).decode()
 
 
+def _may_wait(job: NewJob) -> bool:
+    return job.schedule is not None and job.schedule.may_wait
+
+
 def _entry(job: NewJob, row: int) -> OutboxEntry:
     message = Message(job.id, 1, 0, 1, job.job_class, job.lane)
+    if job.schedule is not None and job.schedule.not_before is not None:
+        return OutboxEntry(Topic.RETRY, message, job.schedule.not_before.timestamp(), row=row)
     unchosen = batch_of(job.id) if job.batch and job.lane == UNCHOSEN else None
     return OutboxEntry(Topic.JOBS, message, batch=unchosen, row=row)
 
@@ -215,6 +237,13 @@ def _first_of_each_key(jobs: Sequence[NewJob]) -> list[NewJob]:
     return list(first.values())
 
 
+async def lock_and_count(connection: "Connection", user: UserId, allowance: Allowance | None) -> Use:
+    """What the user has; it stays so until the end of the transaction."""
+    await connection.execute(_SQL["lock_users"], [user])
+    found = await _used(connection, {user: allowance or Allowance()})
+    return found[user]
+
+
 async def _used(connection: "Connection", users: Mapping[UserId, Allowance]) -> Mapping[UserId, Use]:
     if not users:
         return {}
@@ -226,7 +255,8 @@ async def _used(connection: "Connection", users: Mapping[UserId, Allowance]) -> 
 
 def _use(row: Any) -> Use:
     frees_in_s = row["frees_in_s"]
-    return Use(row["pending"], row["this_hour"], None if frees_in_s is None else max(0.0, frees_in_s))
+    frees_in_s = None if frees_in_s is None else max(0.0, frees_in_s)
+    return Use(row["pending"], row["this_hour"], frees_in_s, row["waiting"])
 
 
 def _earlier(job: NewJob, row: Any) -> Known:

@@ -120,7 +120,9 @@ class ApiParts:
         positions = PositionService(self.estimator, router, queries, clock)
         jobs = JobService(queries, commands, queue, positions, rules, cancels.notify, notify_outbox)
         events = JobEventService(jobs, watchers, PositionEvents(positions, commands, clock), clock)
-        submissions = SubmissionService(config, admission, self.submissions, self.estimator, self.priorities)
+        submissions = SubmissionService(
+            config, admission, self.submissions, self.estimator, self.priorities, clock=clock
+        )
         self.public_queue = PublicQueueService(config, queue, queries, router, clock)
         file_records = PostgresFiles(database)
         files = FileService(file_records, file_store, config.files, config.tiers, clock)

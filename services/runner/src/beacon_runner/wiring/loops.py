@@ -25,6 +25,7 @@ from beacon_runner.maintenance.reconciler import Reconciler
 from beacon_runner.maintenance.redis_mirror import RedisMirror
 from beacon_runner.maintenance.retention import Retention
 from beacon_runner.maintenance.retries import RetryHandler
+from beacon_runner.maintenance.schedule import Expiry, LimitAdmission, ScheduledStarts
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
 from beacon_runner.ports.outbox import Outbox
@@ -32,6 +33,7 @@ from beacon_runner.ports.pauses import PauseStore
 from beacon_runner.ports.promotions import PromotionStore
 from beacon_runner.ports.reconcile import ReconcileStore
 from beacon_runner.ports.retention import RetentionStore
+from beacon_runner.ports.schedule import ScheduleStore
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL
 from beacon_runner.redis_queue.lease_renewal import RedisLeaseRenewal
@@ -86,6 +88,7 @@ class RelayStore:
     promotions: PromotionStore
     retention: RetentionStore
     pauses: PauseStore
+    schedule: ScheduleStore
 
 
 def build_worker(transport: Transport, store: ClaimStore, executor: Executor) -> list[Service]:
@@ -175,11 +178,15 @@ def build_relay(
     reconciler = Reconciler(store.live, queue, mirror, metrics, clock, lease_s=config.runner.lease_s)
     retention = Retention(store.retention, config.retention)
     promoter = Promoter(store.promotions, promotions(config), metrics)
+    admission = LimitAdmission(store.schedule, config, transport.outbox_notifier.notify)
     handlers = {OUTBOX_CHANNEL: lambda _: wakeup.set()}
     return [
         loop("publisher", OutboxPublisher(store.outbox, queue, metrics).run_once, 1.0, wakeup),
         Subscriber("relay-wake", transport.address, clock, handlers),
         loop("retries", RetryHandler(queue, metrics).run_once, 0.5),
+        loop("scheduled-starts", ScheduledStarts(store.schedule).run_once, 1.0),
+        loop("expiry", Expiry(store.schedule, transport.queue_admin).run_once, 1.0),
+        loop("limit-admission", admission.run_once, 1.0),
         loop("reaper", LeaseReaper(queue, metrics).run_once, min(1.0, config.runner.lease_s / 4)),
         loop("reconciler", reconciler.run_once, 1.0),
         loop("promoter", promoter.run_once, config.promotion.check_every_s),

@@ -16,6 +16,7 @@ from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile
 from beacon_runner.postgres.retention import PostgresRetention
+from beacon_runner.postgres.schedule import PostgresSchedule
 from beacon_runner.router_client import RouterClient
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES
 from beacon_runner.settings import RunnerSettings
@@ -57,9 +58,9 @@ def _transport(
 def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL, name="beacon-relay")
     live = PostgresReconcile(database)
-    pauses = PostgresPauses(database)
+    pauses, schedule = PostgresPauses(database), PostgresSchedule(database)
     cancels = PostgresCancels(database, max_executions=max_router_cancels(transport.config))
-    store = RelayStore(PostgresOutbox(database), live, live, PostgresRetention(database), pauses)
+    store = RelayStore(PostgresOutbox(database), live, live, PostgresRetention(database), pauses, schedule)
     files = FileCleanup(PostgresFiles(database), open_store(settings.files_url), transport.clock)
     router = _router_client(settings, transport)
     return [

@@ -33,11 +33,15 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A user's live jobs and jobs of the last hour; `hour_frees_in_s` is set when the hour is used up."""
+    """A user's live jobs and jobs of the last hour; `hour_frees_in_s` is set when the hour is used up.
+
+    `waiting`: jobs of the user wait for a limit. These are not counted.
+    """
 
     pending: int = 0
     this_hour: int = 0
     hour_frees_in_s: float | None = None
+    waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,11 @@ class LimitReached:
 
 
 @dataclass(frozen=True, slots=True)
+class MustWait:
+    """A job is accepted and starts when the limits of its user allow it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExceedsLimit:
     """More jobs in one batch than a limit ever allows: waiting cannot help."""
 
@@ -61,27 +70,48 @@ class ExceedsLimit:
 
 @dataclass(frozen=True, slots=True)
 class QuotaCandidate:
-    """A job to be admitted; those of one `group` are admitted together or not at all."""
+    """A job to be admitted; those of one `group` are stored together or not at all.
+
+    `may_wait`: for the limits of its user, but not for room in the queue.
+    """
 
     user: UserId
     allowance: Allowance | None
     group: object
+    may_wait: bool = False
+
+
+QuotaVerdict = LimitReached | MustWait | None
 
 
 def admit(
     candidates: Sequence[QuotaCandidate], used: Mapping[UserId, Use], room: int | None, queue_size: int
-) -> list[LimitReached | None]:
+) -> list[QuotaVerdict]:
     """For each candidate the limit that it reaches, or None; in order. `room` None: the queue has room."""
     usage = _Usage(used, room, queue_size)
-    answers: list[LimitReached | None] = [None] * len(candidates)
+    answers: list[QuotaVerdict] = [None] * len(candidates)
     for indexes in _groups(candidates):
-        verdicts = [usage.check(candidates[index], offset) for offset, index in enumerate(indexes)]
-        if any(verdicts):
-            for index, verdict in zip(indexes, verdicts, strict=True):
-                answers[index] = verdict or _refused_with_group(verdicts)
-        else:
-            usage.add(candidates[index] for index in indexes)
+        verdicts: list[QuotaVerdict] = []
+        for index in indexes:
+            starting = sum(verdict is None for verdict in verdicts)
+            verdicts.append(usage.check(candidates[index], len(verdicts), starting))
+        refused = [verdict for verdict in verdicts if isinstance(verdict, LimitReached)]
+        for index, verdict in zip(indexes, verdicts, strict=True):
+            # A job that would have been admitted alone is refused with its group.
+            answers[index] = refused[0] if refused and not isinstance(verdict, LimitReached) else verdict
+        if not refused:
+            usage.add([candidates[index] for index in indexes], verdicts)
     return answers
+
+
+def admissible(allowance: Allowance | None, use: Use, waiting: int) -> int:
+    """How many of so many jobs that wait for the limits of their user may start now."""
+    bounds = [waiting]
+    if allowance is not None and allowance.pending_jobs is not None:
+        bounds.append(allowance.pending_jobs - use.pending)
+    if allowance is not None and allowance.jobs_per_hour is not None:
+        bounds.append(allowance.jobs_per_hour - use.this_hour)
+    return max(0, min(bounds))
 
 
 def exceeds_limit(requested: int, allowance: Allowance | None, queue_size: int) -> ExceedsLimit | None:
@@ -104,11 +134,6 @@ def _groups(candidates: Sequence[QuotaCandidate]) -> Iterable[list[int]]:
     return groups.values()
 
 
-def _refused_with_group(verdicts: Sequence[LimitReached | None]) -> LimitReached | None:
-    """The limit of another job of the group, for a job that would have been admitted alone."""
-    return next(verdict for verdict in verdicts if verdict is not None)
-
-
 class _Usage:
     """The use of quotas while candidates are admitted one after another."""
 
@@ -117,27 +142,30 @@ class _Usage:
         self._room = room
         self._queue_size = queue_size
         self._added: dict[UserId, int] = {}
+        self._waiting: set[UserId] = set()
         self._total = 0
 
-    def check(self, candidate: QuotaCandidate, before: int) -> LimitReached | None:
-        """The limit that it reaches after `before` others of its group."""
+    def check(self, candidate: QuotaCandidate, before: int, starting: int) -> QuotaVerdict:
+        """The limit that it reaches after `before` others of its group, of which `starting` do not wait."""
         if self._room is not None and self._total + before >= self._room:
             return LimitReached(
                 QuotaLimit.QUEUE_SIZE, self._queue_size, self._queue_size - self._room + self._total
             )
         if candidate.allowance is None:
             return None
-        return _check_allowance(
-            candidate.allowance,
-            self._used.get(candidate.user, Use()),
-            self._added.get(candidate.user, 0),
-            before,
-        )
+        use = self._used.get(candidate.user, Use())
+        if candidate.may_wait and (use.waiting or candidate.user in self._waiting):
+            return MustWait()  # jobs that wait start in the order of their arrival
+        reached = _check_allowance(candidate.allowance, use, self._added.get(candidate.user, 0), starting)
+        return MustWait() if reached is not None and candidate.may_wait else reached
 
-    def add(self, candidates: Iterable[QuotaCandidate]) -> None:
-        for candidate in candidates:
-            self._added[candidate.user] = self._added.get(candidate.user, 0) + 1
+    def add(self, candidates: Sequence[QuotaCandidate], verdicts: Sequence[QuotaVerdict]) -> None:
+        for candidate, verdict in zip(candidates, verdicts, strict=True):
             self._total += 1
+            if verdict is None:
+                self._added[candidate.user] = self._added.get(candidate.user, 0) + 1
+            else:
+                self._waiting.add(candidate.user)
 
 
 def _check_allowance(allowance: Allowance, use: Use, added: int, before: int) -> LimitReached | None:

@@ -1,5 +1,6 @@
 DROP FUNCTION delete_jobs (uuid[]);
 DROP FUNCTION runs_of (uuid);
+DROP FUNCTION waited_for_limit (jobs);
 DROP FUNCTION matches (jobs, text[], text, text, jsonb, text);
 DROP FUNCTION label_keys (jsonb);
 DROP FUNCTION label_key (text, text);

@@ -111,11 +111,12 @@ CREATE TABLE scheduled_starts (
 CREATE INDEX scheduled_starts_by_time ON scheduled_starts (starts_at);
 
 -- Jobs in state `scheduled` that wait until a limit of their user allows them. An admitted one counts for the user's
--- hour from `admitted_at`, and is deleted an hour later.
+-- hour from `admitted_at`, and so does a deleted job, which has no other row; an hour later the row is deleted.
 CREATE TABLE limit_waits (
     user_id     uuid NOT NULL,
     job_id      uuid NOT NULL,
     admitted_at timestamptz,
+    deleted     boolean NOT NULL DEFAULT false,
     CONSTRAINT limit_waits_pkey PRIMARY KEY (user_id, job_id)
 );
 
@@ -294,6 +295,11 @@ RETURN (states IS NULL OR job.state = ANY (states))
     AND (matches.labels IS NULL OR job.labels @> matches.labels)
     AND (matches.name IS NULL OR starts_with(lower(job.name), lower(matches.name)));
 
+-- Whether a job waits, or waited until its end, for a limit of its user: it does not count for the limit.
+CREATE FUNCTION waited_for_limit(job jobs) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN job.scheduled AND job.queued_at = job.created_at;
+
 -- The number of GPU runs of a job, whatever their result. It never falls: attempts keep the retried ones.
 CREATE FUNCTION runs_of(job uuid) RETURNS bigint
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -308,7 +314,7 @@ CREATE FUNCTION delete_jobs(chosen uuid[]) RETURNS bigint
 LANGUAGE sql VOLATILE
 AS $$
     WITH ended AS (
-        SELECT j.id, j.user_id, j.labels
+        SELECT j.id, j.user_id, j.labels, j.created_at, waited_for_limit(j) AS never_admitted
         FROM jobs j
         WHERE j.id = ANY (chosen) AND j.finished_at IS NOT NULL
         ORDER BY j.id
@@ -325,6 +331,13 @@ AS $$
         DELETE FROM router_cancels c USING ended x WHERE c.job_id = x.id
     ), without_starts AS (
         DELETE FROM scheduled_starts t USING ended x WHERE t.job_id = x.id
+    ), still_counted AS (
+        INSERT INTO limit_waits AS w (user_id, job_id, admitted_at, deleted)
+        SELECT x.user_id, x.id, x.created_at, true
+        FROM ended x
+        WHERE x.created_at > now() - interval '1 hour' AND NOT x.never_admitted
+        ON CONFLICT (user_id, job_id) DO UPDATE
+        SET deleted = true, admitted_at = coalesce(w.admitted_at, EXCLUDED.admitted_at)
     ), without_labels AS (
         DELETE FROM job_labels l
         USING (

@@ -45,7 +45,7 @@ CROSS JOIN json_to_recordset($2::json) AS r (
     stage smallint, ordinal integer, item text, model text, region text, actual_region text, backend text,
     queued_s real, load_s real, run_s real
 )
-WHERE j.id = $1 AND j.state = 'cancelled'
+WHERE j.id = $1 AND j.state IN ('cancelled', 'expired')
 ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
 SET
     actual_region = EXCLUDED.actual_region,

@@ -51,7 +51,8 @@ FROM changed
 RETURNING seq;
 
 -- name: requeue
--- Queue jobs that have ended, or wait for their next attempt, again from the stage where they stopped, under a new generation.
+-- Queue jobs that have ended, or wait for a time, from the stage where they stopped, under a new generation. A time of
+-- expiry that has passed no longer counts.
 WITH requeued AS (
     UPDATE jobs j
     SET
@@ -64,9 +65,10 @@ WITH requeued AS (
         queued_at = now(),
         finished_at = NULL,
         next_attempt_at = NULL,
+        expires_at = CASE WHEN j.expires_at > now() THEN j.expires_at END,
         event_seq = j.event_seq + 1
     FROM unnest($1::uuid[], $2::smallint[]) AS r (id, attempt)
-    WHERE j.id = r.id AND j.state IN ('failed', 'partial', 'retrying')
+    WHERE j.id = r.id AND j.state IN ('failed', 'partial', 'retrying', 'expired', 'scheduled')
     RETURNING j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.event_seq
 ), queued AS (
     INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front)

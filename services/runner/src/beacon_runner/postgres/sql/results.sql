@@ -118,14 +118,16 @@ WITH changed AS (
 SELECT id FROM changed;
 
 -- name: try_again
--- Keep the failed attempts of the current stages as history and make their executions pending: the retryable ones, or
--- with $2 all failed and cancelled ones.
+-- Keep the failed attempts of the current stages as history and make their executions pending: the retryable ones and
+-- those that an expiry cancelled, or with $2 all failed and cancelled ones.
 WITH again AS (
     SELECT e.*
     FROM unnest($1::uuid[]) AS chosen (id)
     JOIN jobs j ON j.id = chosen.id
     JOIN executions e ON e.job_id = j.id AND e.stage = j.stage
-    WHERE e.state = 'failed' AND ($2 OR (e.failure ->> 'retryable')::boolean) OR e.state = 'cancelled' AND $2
+    WHERE
+        e.state = 'failed' AND ($2 OR (e.failure ->> 'retryable')::boolean)
+        OR e.state = 'cancelled' AND ($2 OR j.state = 'expired')
 ), kept AS (
     INSERT INTO attempts (
         job_id, stage, ordinal, attempt, state, actual_region, backend, failure, started_at, finished_at,

@@ -1,36 +1,58 @@
 -- name: submit
 -- Store new jobs with their outbox rows; fails if an idempotency key is taken. Returns the ids of the outbox rows.
--- Values that jobs share are sent once: `shared` is their index in the arrays from $7 on. Specs are one JSON text.
+-- Values that jobs share are sent once: `shared` is their index in the arrays from $10 on. Specs are one JSON text.
+-- Jobs that wait for a limit have no outbox row yet.
 -- The first event is not stored: it is the job's own row (job_queries.sql).
 WITH stored AS (
     INSERT INTO jobs (
         id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch,
-        idempotency_key, request_hash, model, labels
+        idempotency_key, request_hash, model, labels, scheduled, state, not_before, next_attempt_at, queued_at,
+        expires_at
     )
     SELECT
         i.id, s.user_id, s.kind, s.name, i.spec, s.stages, s.total, s.tier, s.class, s.class, s.lane, s.batch,
-        i.idempotency_key, i.request_hash, s.model, i.labels::jsonb
+        i.idempotency_key, i.request_hash, s.model, i.labels::jsonb,
+        i.waits IS TRUE OR i.not_before IS NOT NULL,
+        CASE WHEN i.waits IS TRUE OR i.not_before IS NOT NULL THEN 'scheduled' ELSE 'queued' END,
+        i.not_before,
+        CASE WHEN i.waits IS NOT TRUE THEN i.not_before END,
+        coalesce(CASE WHEN i.waits IS NOT TRUE THEN i.not_before END, now()),
+        i.expires_at
     FROM ROWS FROM (
-        unnest($1::text::uuid[], $2::text::integer[], $4::text[], $5::bytea[], $6::text[]),
+        unnest(
+            $1::text::uuid[], $2::text::integer[], $4::text[], $5::bytea[], $6::text[], $7::timestamptz[],
+            $8::timestamptz[], $9::boolean[]
+        ),
         json_array_elements($3::json)
-    ) WITH ORDINALITY AS i (id, shared, idempotency_key, request_hash, labels, spec, place)
+    ) WITH ORDINALITY AS i (
+        id, shared, idempotency_key, request_hash, labels, not_before, expires_at, waits, spec, place
+    )
     JOIN unnest(
-        $7::uuid[], $8::text[], $9::text[], $10::text[], $11::boolean[], $12::text[], $13::text[], $14::smallint[],
-        $15::integer[], $16::text[]
+        $10::uuid[], $11::text[], $12::text[], $13::text[], $14::boolean[], $15::text[], $16::text[], $17::smallint[],
+        $18::integer[], $19::text[]
     ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, model, place)
         ON s.place = i.shared
     ORDER BY i.place
-    RETURNING id, user_id, class, lane, batch, labels
+    RETURNING id, user_id, class, lane, batch, labels, scheduled, next_attempt_at
 ), labelled AS (
     INSERT INTO job_labels (user_id, job_id, label)
     SELECT s.user_id, s.id, k.label
     FROM stored s
     CROSS JOIN LATERAL label_keys(s.labels) AS k (label)
     WHERE s.labels IS NOT NULL
+), starting_later AS (
+    INSERT INTO scheduled_starts (job_id, starts_at)
+    SELECT id, next_attempt_at FROM stored WHERE next_attempt_at IS NOT NULL
+), waiting AS (
+    INSERT INTO limit_waits (user_id, job_id)
+    SELECT user_id, id FROM stored WHERE scheduled AND next_attempt_at IS NULL
 )
-INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, batch)
-SELECT id, user_id, 1, 0, 1, class, lane, batch
+INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, batch, not_before)
+SELECT
+    CASE WHEN next_attempt_at IS NULL THEN 'jobs' ELSE 'jobs:retry' END,
+    id, user_id, 1, 0, 1, class, lane, batch, next_attempt_at
 FROM stored
+WHERE next_attempt_at IS NOT NULL OR NOT scheduled
 RETURNING job_id, id;
 
 -- name: by_idempotency_keys
@@ -51,38 +73,54 @@ ORDER BY id;
 SELECT id FROM users WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: used
--- What users have: live jobs, jobs of the last hour, and when the hourly limit frees if it is used up.
--- Counts stop at the given bounds.
-SELECT u.id AS user_id, live.pending, recent.this_hour, recent.frees_in_s
+-- What users have: live jobs, jobs of the last hour, when the hourly limit frees if it is used up, and whether jobs
+-- wait for a limit: these are not counted. Counts stop at the given bounds.
+SELECT
+    u.id AS user_id, live.pending, recent.jobs + admitted.jobs AS this_hour,
+    CASE
+        WHEN recent.jobs + admitted.jobs >= u.most_this_hour
+            THEN extract(
+                EPOCH FROM least(recent.first_at, admitted.first_at) + interval '1 hour' - now()
+            )::double precision
+    END AS frees_in_s,
+    EXISTS (SELECT FROM limit_waits w WHERE w.user_id = u.id AND w.admitted_at IS NULL) AS waiting
 FROM unnest($1::uuid[], $2::integer[], $3::integer[]) AS u (id, most_pending, most_this_hour)
 CROSS JOIN LATERAL (
     SELECT count(*) AS pending
     FROM (
-        SELECT FROM jobs j WHERE j.user_id = u.id AND j.finished_at IS NULL LIMIT u.most_pending
+        SELECT FROM jobs j
+        WHERE j.user_id = u.id AND j.finished_at IS NULL AND NOT waited_for_limit(j)
+        LIMIT u.most_pending
     ) AS counted
 ) AS live
 CROSS JOIN LATERAL (
-    SELECT
-        count(*) AS this_hour,
-        CASE
-            WHEN count(*) >= u.most_this_hour
-                THEN extract(EPOCH FROM min(counted.created_at) + interval '1 hour' - now())::double precision
-        END AS frees_in_s
+    SELECT count(*) AS jobs, min(counted.created_at) AS first_at
     FROM (
         (
             SELECT j.id, j.created_at FROM jobs j
-            WHERE j.user_id = u.id AND j.finished_at IS NULL AND j.id >= id_at(now() - interval '1 hour')
+            WHERE
+                j.user_id = u.id AND j.finished_at IS NULL AND j.id >= id_at(now() - interval '1 hour')
+                AND NOT waited_for_limit(j)
             ORDER BY j.id DESC
             LIMIT u.most_this_hour
         )
         UNION ALL
         (
             SELECT j.id, j.created_at FROM jobs j
-            WHERE j.user_id = u.id AND j.finished_at IS NOT NULL AND j.id >= id_at(now() - interval '1 hour')
+            WHERE
+                j.user_id = u.id AND j.finished_at IS NOT NULL AND j.id >= id_at(now() - interval '1 hour')
+                AND NOT waited_for_limit(j)
             ORDER BY j.id DESC
             LIMIT u.most_this_hour
         )
         ORDER BY id DESC
         LIMIT u.most_this_hour
     ) AS counted
-) AS recent;
+) AS recent
+CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs, min(w.admitted_at) AS first_at
+    FROM limit_waits w
+    WHERE
+        w.user_id = u.id AND w.admitted_at > now() - interval '1 hour'
+        AND (w.deleted OR w.job_id < id_at(now() - interval '1 hour'))
+) AS admitted;

@@ -1,10 +1,11 @@
 -- name: hold
 -- Stop the live jobs of a user who was disabled. The new generation makes a claim in progress fail, and the new fence
 -- the writes of a worker; executions of processing jobs are cancelled at the routers and run again after the release.
+-- Scheduled jobs stay as they are: a claim does not take them.
 WITH live AS (
     SELECT id, state
     FROM jobs
-    WHERE user_id = $1 AND finished_at IS NULL
+    WHERE user_id = $1 AND finished_at IS NULL AND state <> 'scheduled'
     ORDER BY id
     FOR UPDATE
 ), held AS (
@@ -24,16 +25,22 @@ SELECT id, now() FROM held WHERE state = 'processing'
 ON CONFLICT DO NOTHING;
 
 -- name: release
--- Queue the held jobs of a user who was enabled again, in the order in which they waited.
+-- Queue the held jobs of a user who was enabled again, in the order in which they waited. With the new generation the
+-- message of a schedule, which a worker may be dropping now, is void.
 WITH held AS (
-    SELECT id, user_id, generation, stage, attempt, class, lane, front, batch, queued_at
-    FROM jobs
-    WHERE user_id = $1 AND finished_at IS NULL AND state <> 'processing'
+    UPDATE jobs
+    SET generation = generation + 1
+    WHERE
+        user_id = $1 AND finished_at IS NULL AND state <> 'processing'
+        AND NOT (state = 'scheduled' AND next_attempt_at IS NULL)
+    RETURNING id, user_id, generation, stage, attempt, class, lane, front, batch, queued_at, next_attempt_at
 ), outdated AS (
     DELETE FROM router_cancels c USING held h WHERE c.job_id = h.id
 )
-INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front, batch)
-SELECT id, user_id, generation, stage, attempt, class, lane, front, batch
+INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch, not_before)
+SELECT
+    CASE WHEN next_attempt_at IS NULL THEN 'jobs' ELSE 'jobs:retry' END,
+    id, user_id, generation, stage, attempt, class, lane, front, batch, next_attempt_at
 FROM held
 ORDER BY queued_at, id;
 

@@ -1,0 +1,32 @@
+"""When a job may start and when it expires, as it was submitted."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from beacon_contracts.jobs import JobOptions, OnLimit
+from beacon_contracts.problem import FieldProblem
+from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.domain.submissions import Schedule
+
+
+def schedule_of(options: JobOptions) -> Schedule | None:
+    """None for a job that starts at once, or is refused."""
+    may_wait = options.on_limit is OnLimit.WAIT
+    if options.not_before is None and options.expires_at is None and not may_wait:
+        return None
+    return Schedule(options.not_before, options.expires_at, may_wait)
+
+
+def check_schedule(options: JobOptions, now: datetime) -> None:
+    """Raises unless times are in the future, and the job starts before it expires."""
+    if problems := list(_problems(options, now)):
+        raise InvalidFieldsError(problems)
+
+
+def _problems(options: JobOptions, now: datetime) -> Iterator[FieldProblem]:
+    start, end = options.not_before, options.expires_at
+    for field, moment in (("not_before", start), ("expires_at", end)):
+        if moment is not None and moment <= now:
+            yield FieldProblem(field=field, message="is in the past", code="past")
+    if start is not None and end is not None and end <= start:
+        yield FieldProblem(field="expires_at", message="must be after not_before", code="invalid")

@@ -1,0 +1,79 @@
+"""Starts scheduled jobs, ends expired ones, and admits jobs that wait for a limit of their user."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from beacon_contracts.events import EventType
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.lanes import lane_of
+from beacon_runner.domain.limits.job_quota import Allowance, admissible
+from beacon_runner.domain.messages import Message
+from beacon_runner.domain.stage_result import EventDraft
+from beacon_runner.ports.schedule import WaitingUser
+from beacon_runner.postgres.credit import refund
+from beacon_runner.postgres.database import Database, retried
+from beacon_runner.postgres.report_params import encode_events
+from beacon_runner.postgres.statements import statements
+from beacon_runner.postgres.submissions import lock_and_count
+
+_SQL = statements("schedule")
+MAX_PURGED = 1_000
+
+
+class PostgresSchedule:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def start_due(self, limit: int) -> int:
+        """Queue jobs whose time has come; how many were due."""
+        events = encode_events([EventDraft(EventType.JOB_QUEUED, {"reason": "due"})])
+        return int(await retried(self._database.fetchval, _SQL["start_due"], limit, events))
+
+    async def expire(self, limit: int) -> Sequence[Message]:
+        """End live jobs whose time has come; their messages, which Redis may still have."""
+
+        async def transaction() -> list[Any]:
+            async with self._database.transaction() as connection:
+                events = encode_events([EventDraft(EventType.JOB_EXPIRED)])
+                rows = await connection.fetch(_SQL["expire"], limit, events)
+                await refund(connection, [row["id"] for row in rows if row["refund"]])
+            return rows
+
+        return [_message(row) for row in await retried(transaction)]
+
+    async def waiting_users(self, after: UserId | None, limit: int) -> Sequence[WaitingUser]:
+        rows = await self._database.fetch(_SQL["waiting_users"], after, limit)
+        return [WaitingUser(row["user_id"], row["tier"], row["disabled"]) for row in rows]
+
+    async def admit(self, user: UserId, allowance: Allowance | None, limit: int) -> int:
+        """Start as many of the user's waiting jobs as the limits allow, oldest first; how many."""
+
+        async def transaction() -> int:
+            async with self._database.transaction() as connection:
+                use = await lock_and_count(connection, user, allowance)
+                rows = await connection.fetch(_SQL["waiting_jobs"], user, limit)
+                waiting = [JobId(row["job_id"]) for row in rows if row["waits"]]
+                ended = [row["job_id"] for row in rows if not row["waits"]]
+                if ended:
+                    await connection.execute(_SQL["forget_waits"], user, ended)
+                chosen = waiting[: admissible(allowance, use, len(waiting))]
+                events = encode_events([EventDraft(EventType.JOB_QUEUED, {"reason": "admitted"})])
+                return len(await connection.fetch(_SQL["admit_waiting"], user, chosen, events))
+
+        return await retried(transaction)
+
+    async def forget_admitted(self) -> None:
+        """Remove admissions that no longer count for a limit."""
+        await self._database.execute(_SQL["forget_admitted"], MAX_PURGED)
+
+
+def _message(row: Any) -> Message:
+    return Message(
+        JobId(row["id"]),
+        row["generation"],
+        row["stage"],
+        row["attempt"],
+        JobClass(row["class"]),
+        lane_of(row["lane"], row["user_id"]),
+    )
