@@ -9,11 +9,6 @@ from beacon_lifecycle import Service, tune_gc
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import ClaimedJob, StageReport
 from beacon_runner.postgres.claims import PostgresClaims
-from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.reconcile import PostgresReconcile
-from beacon_runner.postgres.retention import PostgresRetention
-from beacon_runner.postgres.schedule import PostgresSchedule
 from beacon_runner.wiring.loops import RelayStore, build_relay, build_worker
 from beacon_runner.worker.executor import Executor, RouterExecutor
 from benchmarks.harness.system import Progress, options, run
@@ -88,12 +83,7 @@ class BeaconDrain:
         self._progress.body()
 
     def _relay(self) -> list[Service]:
-        live = PostgresReconcile(self._database)
-        outbox, pauses = PostgresOutbox(self._database), PostgresPauses(self._database)
-        store = RelayStore(
-            outbox, live, live, PostgresRetention(self._database), pauses, PostgresSchedule(self._database)
-        )
-        return build_relay(self._transport, store)
+        return build_relay(self._transport, RelayStore.on(self._database))
 
     async def _check(self, count: int) -> None:
         completed = await self._database.fetchval(COMPLETED)

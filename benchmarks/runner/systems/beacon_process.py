@@ -12,11 +12,6 @@ from beacon_redis import RedisAddress
 from beacon_runner.ports.router import InferencePort
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.reconcile import PostgresReconcile
-from beacon_runner.postgres.retention import PostgresRetention
-from beacon_runner.postgres.schedule import PostgresSchedule
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker
@@ -60,9 +55,7 @@ def run_services(make: Callable[[], list[Service]]) -> int:
 
 def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL)
-    live = PostgresReconcile(database)
-    outbox, pauses = PostgresOutbox(database), PostgresPauses(database)
-    store = RelayStore(outbox, live, live, PostgresRetention(database), pauses, PostgresSchedule(database))
+    store = RelayStore.on(database)
     return [
         Resource("relay-database", open_it=database.open, close_it=database.close),
         *build_relay(transport, store),

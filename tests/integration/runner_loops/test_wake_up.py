@@ -7,8 +7,6 @@ from uuid import uuid4
 
 from beacon_lifecycle import ManualClock, SystemClock, WakeEvent
 from beacon_redis import RedisAddress, Subscriber
-from beacon_runner.postgres.retention import PostgresRetention
-from beacon_runner.postgres.schedule import PostgresSchedule
 from beacon_runner.redis_queue.outbox_notifier import OutboxNotifier
 from beacon_runner.wiring.loops import RelayStore, build_relay
 from tests.fixtures.waiting import PATIENCE_S, until
@@ -67,15 +65,7 @@ async def test_a_subscriber_reconnects_after_a_lost_connection(redis_url: str) -
 async def test_a_job_is_processed_by_wake_ups_without_polls(database_url: str, redis_url: str) -> None:
     """The clock does not advance, so nothing polls."""
     async with LoopHarness.on(database_url, redis_url, clock=ManualClock()) as harness:
-        store = RelayStore(
-            harness.outbox,
-            harness.live,
-            harness.live,
-            PostgresRetention(harness.database),
-            harness.pauses,
-            PostgresSchedule(harness.database),
-        )
-        relay = build_relay(harness.transport, store)
+        relay = build_relay(harness.transport, RelayStore.on(harness.database))
         for service in relay:
             await service.start()
         executor = ScriptedExecutor(at_once=lambda *_: completed())

@@ -40,6 +40,7 @@ from beacon_runner.http.job_routes import execution_routes, job_routes, submissi
 from beacon_runner.http.ledger_routes import ledger_routes
 from beacon_runner.http.openai.routes import openai_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
+from beacon_runner.http.usage_routes import usage_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.inline_publisher import InlinePublisher
@@ -61,6 +62,7 @@ from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.submissions import PostgresSubmissions
+from beacon_runner.postgres.usage import PostgresUsage
 from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.priority_client import PriorityService
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
@@ -166,6 +168,7 @@ class ApiParts:
                 catalogue_routes(catalogue, keys),
                 admin_routes(operations, keys),
                 *ledger_routes(credit, users, keys),
+                *usage_routes(PostgresUsage(database), keys, clock),
                 key_routes(users, keys),
                 user_routes(config, users, credit, keys, notify_outbox),
                 openai_routes(InteractiveService(config, router, request_limits), keys, clock),

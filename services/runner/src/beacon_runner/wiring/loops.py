@@ -26,6 +26,7 @@ from beacon_runner.maintenance.redis_mirror import RedisMirror
 from beacon_runner.maintenance.retention import Retention
 from beacon_runner.maintenance.retries import RetryHandler
 from beacon_runner.maintenance.schedule import Expiry, LimitAdmission, ScheduledStarts
+from beacon_runner.maintenance.usage_roll_up import UsageRollUpLoop
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
 from beacon_runner.ports.outbox import Outbox
@@ -34,6 +35,14 @@ from beacon_runner.ports.promotions import PromotionStore
 from beacon_runner.ports.reconcile import ReconcileStore
 from beacon_runner.ports.retention import RetentionStore
 from beacon_runner.ports.schedule import ScheduleStore
+from beacon_runner.ports.usage import UsageRollUp
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.outbox import PostgresOutbox
+from beacon_runner.postgres.pauses import PostgresPauses
+from beacon_runner.postgres.reconcile import PostgresReconcile
+from beacon_runner.postgres.retention import PostgresRetention
+from beacon_runner.postgres.schedule import PostgresSchedule
+from beacon_runner.postgres.usage import PostgresUsage
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL
 from beacon_runner.redis_queue.lease_renewal import RedisLeaseRenewal
@@ -89,6 +98,20 @@ class RelayStore:
     retention: RetentionStore
     pauses: PauseStore
     schedule: ScheduleStore
+    usage: UsageRollUp
+
+    @classmethod
+    def on(cls, database: Database) -> "RelayStore":
+        live = PostgresReconcile(database)
+        return cls(
+            outbox=PostgresOutbox(database),
+            live=live,
+            promotions=live,
+            retention=PostgresRetention(database),
+            pauses=PostgresPauses(database),
+            schedule=PostgresSchedule(database),
+            usage=PostgresUsage(database),
+        )
 
 
 def build_worker(transport: Transport, store: ClaimStore, executor: Executor) -> list[Service]:
@@ -190,6 +213,7 @@ def build_relay(
         loop("reaper", LeaseReaper(queue, metrics).run_once, min(1.0, config.runner.lease_s / 4)),
         loop("reconciler", reconciler.run_once, 1.0),
         loop("promoter", promoter.run_once, config.promotion.check_every_s),
+        loop("usage-roll-up", UsageRollUpLoop(store.usage).run_once, 10.0),
         loop("retention", retention.run_once, config.retention.check_every_s),
         *([] if cancels is None else [loop("cancels", cancels.run_once, 1.0)]),
         *([] if files is None else [loop("file-cleanup", files.run_once, config.retention.check_every_s)]),

@@ -12,11 +12,6 @@ from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.files import PostgresFiles
-from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.reconcile import PostgresReconcile
-from beacon_runner.postgres.retention import PostgresRetention
-from beacon_runner.postgres.schedule import PostgresSchedule
 from beacon_runner.router_client import RouterClient
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES
 from beacon_runner.settings import RunnerSettings
@@ -57,10 +52,8 @@ def _transport(
 
 def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL, name="beacon-relay")
-    live = PostgresReconcile(database)
-    pauses, schedule = PostgresPauses(database), PostgresSchedule(database)
     cancels = PostgresCancels(database, max_executions=max_router_cancels(transport.config))
-    store = RelayStore(PostgresOutbox(database), live, live, PostgresRetention(database), pauses, schedule)
+    store = RelayStore.on(database)
     files = FileCleanup(PostgresFiles(database), open_store(settings.files_url), transport.clock)
     router = _router_client(settings, transport)
     return [

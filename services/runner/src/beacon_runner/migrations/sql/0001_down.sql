@@ -9,6 +9,8 @@ DROP TABLE router_cancels;
 DROP TABLE paused_classes;
 DROP TABLE secrets;
 DROP TABLE files;
+DROP TABLE usage_hourly;
+DROP TABLE usage_records;
 DROP TABLE credit_ledger;
 DROP TABLE job_events;
 DROP TABLE dead_letters;

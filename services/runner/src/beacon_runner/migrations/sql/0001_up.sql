@@ -28,6 +28,7 @@ CREATE INDEX api_keys_of_user ON api_keys (user_id);
 CREATE TABLE jobs (
     id              uuid NOT NULL,
     user_id         uuid NOT NULL,
+    key_id          uuid, -- of the submission
     fence           bigint NOT NULL DEFAULT 0, -- grows with each claim and each takeover; guards every write
     created_at      timestamptz NOT NULL DEFAULT now(),
     queued_at       timestamptz NOT NULL DEFAULT now(), -- since when it waits for its current stage and attempt
@@ -217,6 +218,45 @@ CREATE TABLE credit_ledger (
 
 CREATE INDEX credit_ledger_of_user ON credit_ledger (user_id, id);
 CREATE INDEX credit_ledger_of_job ON credit_ledger (job_id) WHERE job_id IS NOT NULL;
+
+-- The use of GPUs that is not in `usage_hourly` yet: a row per run, written in the transaction of its result.
+CREATE TABLE usage_records (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at           timestamptz NOT NULL DEFAULT now(),
+    user_id      uuid NOT NULL,
+    key_id       uuid, -- null: unknown
+    queued_s     double precision NOT NULL DEFAULT 0,
+    load_s       double precision NOT NULL DEFAULT 0,
+    run_s        double precision NOT NULL DEFAULT 0,
+    tokens_in    bigint NOT NULL DEFAULT 0,
+    tokens_out   bigint NOT NULL DEFAULT 0,
+    output_bytes bigint NOT NULL DEFAULT 0,
+    failed       boolean NOT NULL DEFAULT false,
+    model        text NOT NULL,
+    region       text NOT NULL,
+    tags         text[] NOT NULL DEFAULT '{}'
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
+
+-- Kept when the jobs are deleted.
+CREATE TABLE usage_hourly (
+    hour         timestamptz NOT NULL,
+    user_id      uuid NOT NULL,
+    key_id       uuid,
+    queued_s     double precision NOT NULL,
+    load_s       double precision NOT NULL,
+    run_s        double precision NOT NULL,
+    tokens_in    bigint NOT NULL,
+    tokens_out   bigint NOT NULL,
+    output_bytes bigint NOT NULL,
+    runs         bigint NOT NULL,
+    failed       bigint NOT NULL,
+    model        text NOT NULL,
+    region       text NOT NULL,
+    tags         text[] NOT NULL, -- sorted
+    CONSTRAINT usage_hourly_key UNIQUE NULLS NOT DISTINCT (user_id, hour, key_id, model, region, tags)
+);
+
+CREATE INDEX usage_hourly_by_hour ON usage_hourly (hour);
 
 -- The bytes are in the file store, under a name that the user's and the file's id determine.
 CREATE TABLE files (

@@ -1,0 +1,22 @@
+"""Sums of the use of GPUs."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from beacon_runner.domain.usage import InteractiveUsage, UsageQuery, UsageSum
+
+
+class UsageStore(Protocol):
+    async def sums(self, query: UsageQuery, limit: int) -> Sequence[UsageSum]:
+        """Grouped and ordered as the query says; exact, whether rolled up or not."""
+        ...
+
+    async def add_interactive(self, usage: InteractiveUsage) -> None:
+        """Record a run of `/v1`."""
+        ...
+
+
+class UsageRollUp(Protocol):
+    async def roll_up(self, limit: int) -> int:
+        """Add up to `limit` records to the hourly sums and delete them; returns how many."""
+        ...

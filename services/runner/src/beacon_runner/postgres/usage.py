@@ -1,0 +1,34 @@
+"""Sums of the use of GPUs, and the records that they are made of."""
+
+from beacon_runner.domain.usage import InteractiveUsage, UsageQuery, UsageSum
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.statements import statements
+
+_SQL = statements("usage")
+
+
+class PostgresUsage:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def sums(self, query: UsageQuery, limit: int) -> list[UsageSum]:
+        values = query.user, query.start, query.end, list(query.groups), limit
+        return [UsageSum(*row) for row in await self._database.fetch(_SQL["sums"], *values)]
+
+    async def roll_up(self, limit: int) -> int:
+        return int(await self._database.fetchval(_SQL["roll_up"], limit))
+
+    async def add_interactive(self, usage: InteractiveUsage) -> None:
+        await self._database.execute(
+            _SQL["add_interactive"],
+            usage.user,
+            usage.key,
+            usage.model,
+            usage.region,
+            usage.queued_s,
+            usage.load_s,
+            usage.run_s,
+            usage.tokens_in,
+            usage.tokens_out,
+            usage.failed,
+        )
