@@ -468,3 +468,29 @@ def test_files_are_uploaded_listed_downloaded_and_deleted(
     ok(beacon("files", "download", "file_a", "--to", str(target)))
     assert target.read_bytes() == orjson.dumps({"stands": "for the bytes"})
     assert json.loads(ok(beacon("files", "delete", "file_a", "--json")).stdout) == {"deleted": "file_a"}
+
+
+def test_usage_is_grouped_by_day_unless_asked_otherwise(served: RunnerStub, beacon: Beacon) -> None:
+    row = {
+        "period": "2026-03-01T00:00:00Z",
+        "model": "flux",
+        "runs": 3,
+        "failed": 1,
+        "queue_seconds": 1.5,
+        "load_seconds": 2,
+        "gpu_seconds": 1234.5,
+        "tokens_in": 10,
+        "tokens_out": 20,
+        "output_bytes": 0,
+    }
+    report = {"start": AT, "end": AT, "rows": [row]}
+    served.on("GET /api/v1/usage", report)
+    served.on("GET /admin/usage", report)
+    shown = ok(beacon("usage")).stdout
+    assert "2026-03-01" in shown
+    assert "1,234.5" in shown
+    (call,) = served.of("GET /api/v1/usage")
+    assert call.query["group_by"] == "day"
+    assert "flux" in ok(beacon("usage", "--by", "model", "--user", "user_1")).stdout
+    (call,) = served.of("GET /admin/usage")
+    assert (call.query["user"], call.headers["authorization"]) == ("user_1", "Bearer admin-key")

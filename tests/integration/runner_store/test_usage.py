@@ -3,9 +3,12 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+from prometheus_client import CollectorRegistry
+
 from beacon_contracts.ids import KeyId, UserId, new_uuid
 from beacon_runner.domain.usage import InteractiveUsage, UsageGroup, UsageSum, usage_query
 from beacon_runner.maintenance.usage_roll_up import UsageRollUpLoop
+from beacon_runner.metrics import LoopMetrics
 from beacon_runner.postgres.usage import PostgresUsage
 from tests.fixtures.waiting import until
 from tests.integration.runner_store.harness import StoreHarness
@@ -15,6 +18,10 @@ USER, OTHER, KEY = UserId(new_uuid()), UserId(new_uuid()), KeyId(new_uuid())
 
 def a_run(user: UserId = USER, model: str = "flux", *, failed: bool = False) -> InteractiveUsage:
     return InteractiveUsage(user, KEY, model, "US", 1.0, 2.0, 3.0, 10, 20, failed)
+
+
+def loop(store: PostgresUsage, batch: int = 100) -> UsageRollUpLoop:
+    return UsageRollUpLoop(store, LoopMetrics(CollectorRegistry()), batch)
 
 
 async def sums(store: PostgresUsage, user: UserId | None, *groups: UsageGroup) -> list[UsageSum]:
@@ -31,11 +38,11 @@ async def test_the_sums_are_the_same_before_and_after_the_roll_up(harness: Store
         ("flux", 2, 6.0, 20),
         ("sdxl", 1, 3.0, 10),
     ]
-    assert (await UsageRollUpLoop(store, batch=2).run_once()).more
+    assert (await loop(store, 2).run_once()).more
     assert await sums(store, USER, UsageGroup.MODEL) == before, "partly rolled up"
-    await UsageRollUpLoop(store).run_once()
+    await loop(store).run_once()
     assert await sums(store, USER, UsageGroup.MODEL) == before
-    assert (await UsageRollUpLoop(store).run_once()).count == 0
+    assert (await loop(store).run_once()).count == 0
     assert sum(one.runs for one in await sums(store, None)) == 4
 
 
@@ -43,8 +50,8 @@ async def test_concurrent_roll_ups_count_each_record_once(harness: StoreHarness)
     store = PostgresUsage(harness.database)
     for _ in range(40):
         await store.add_interactive(a_run())
-    await asyncio.gather(*(UsageRollUpLoop(store, batch=15).run_once() for _ in range(4)))
-    await UsageRollUpLoop(store).run_once()
+    await asyncio.gather(*(loop(store, 15).run_once() for _ in range(4)))
+    await loop(store).run_once()
     (total,) = await sums(store, USER)
     assert (total.runs, total.tokens_out) == (40, 800)
 

@@ -34,6 +34,7 @@ COMMANDS = {
         "beacon_cli.commands.files:files", _JOBS, "Upload, list, download and delete files."
     ),
     "me": LazyCommand(f"{_JOB}:me", _INFORMATION, "Show your key's user: tier, limits, credit."),
+    "usage": LazyCommand("beacon_cli.commands.usage:usage", _INFORMATION, "Show GPU seconds and tokens."),
     "models": LazyCommand(f"{_CATALOGUE}:models", _INFORMATION, "List the models and their regions."),
     "features": LazyCommand(f"{_CATALOGUE}:features", _INFORMATION, "List the pipelines and their steps."),
     "regions": LazyCommand(f"{_CATALOGUE}:regions", _INFORMATION, "Show regions, queues and backends."),

@@ -1,10 +1,12 @@
 """Calls that need an administrator's key."""
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from urllib.parse import quote
 
 from beacon_client.errors import BeaconError
 from beacon_client.runner_http import RunnerHttp
+from beacon_client.usage import fetch_usage
 from beacon_contracts.accounts import (
     CreditChange,
     DisabledJobs,
@@ -28,6 +30,7 @@ from beacon_contracts.operations import (
 )
 from beacon_contracts.problem import Problem
 from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.usage import UsageReport
 
 PAGE = 100
 
@@ -41,6 +44,17 @@ class AdminClient:
     async def stats(self) -> RuntimeStats:
         """Depths, lanes, leases and outbox lag."""
         return RuntimeStats.model_validate_json(await self._http.get("/admin/runtime/stats"))
+
+    async def usage(
+        self,
+        *,
+        user: str | None = None,
+        group_by: Sequence[str] = (),
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> UsageReport:
+        """Runs, GPU seconds and tokens of all users, or of one."""
+        return await fetch_usage(self._http, "/admin/usage", group_by, start, end, user=user)
 
     async def pause(self, job_class: JobClass) -> None:
         """Stop consumption of a class: its jobs are accepted and wait."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from beacon_client.errors import JobFailedError, WaitTimeoutError
 from beacon_client.files import FileClient
 from beacon_client.runner_http import RunnerHttp, Sleep
 from beacon_client.submissions import Submission, as_submission, new_idempotency_key
+from beacon_client.usage import fetch_usage
 from beacon_client.watching import watch
 from beacon_contracts.accounts import Me
 from beacon_contracts.catalogue import (
@@ -38,6 +40,7 @@ from beacon_contracts.jobs import (
     JobView,
     job_submission,
 )
+from beacon_contracts.usage import UsageReport
 from beacon_contracts.wait_reason import WhyView
 
 PAGE = 100
@@ -203,6 +206,16 @@ class RunnerClient:
     async def me(self) -> Me:
         """The key's user: tier, limits, credit."""
         return Me.model_validate_json(await self._http.get("/api/v1/me"))
+
+    async def usage(
+        self,
+        *,
+        group_by: Sequence[str] = (),
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> UsageReport:
+        """Runs, GPU seconds and tokens of the user; grouped by hour, day, key, model, region or tag."""
+        return await fetch_usage(self._http, "/api/v1/usage", group_by, start, end)
 
     async def models(self) -> list[ModelView]:
         """The models and the regions that serve them."""

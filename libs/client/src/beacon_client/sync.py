@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
@@ -16,6 +17,7 @@ from beacon_contracts.catalogue import FeatureView, ModelView, RegionList
 from beacon_contracts.events import JobEvent
 from beacon_contracts.files import FileView
 from beacon_contracts.jobs import ExecutionView, JobAccepted, JobState, JobSummary, JobView
+from beacon_contracts.usage import UsageReport
 from beacon_contracts.wait_reason import WhyView
 
 Result = TypeVar("Result")
@@ -142,6 +144,16 @@ class Beacon:
     def me(self) -> Me:
         """The key's user: tier, limits, credit."""
         return self._run(lambda client: client.me())
+
+    def usage(
+        self,
+        *,
+        group_by: Sequence[str] = (),
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> UsageReport:
+        """Runs, GPU seconds and tokens of the user; grouped by hour, day, key, model, region or tag."""
+        return self._run(lambda client: client.usage(group_by=group_by, start=start, end=end))
 
     def models(self) -> list[ModelView]:
         """The models and the regions that serve them."""

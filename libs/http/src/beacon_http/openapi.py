@@ -1,6 +1,7 @@
 """Additions to the OpenAPI document: schemas of raw bodies, problems with examples, authentication."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,17 +15,27 @@ _RETRYABLE = (429, 503)
 
 
 class ProblemExamples:
-    """The problems of a service by status, with an example of the code and the detail for each."""
+    """The problems of a service by status, with an example of the code and the detail for each.
 
-    def __init__(self, examples: Mapping[int, tuple[str, str]]) -> None:
+    `of_keys`: those of every route that checks a key, i.e. that documents 401.
+    """
+
+    def __init__(
+        self,
+        examples: Mapping[int, tuple[str, str]],
+        of_keys: Mapping[int, tuple[str, str]] = MappingProxyType({}),
+    ) -> None:
         self._examples = examples
+        self._of_keys = of_keys
 
     def __call__(self, *statuses: int) -> dict[int | str, dict[str, Any]]:
         """The `responses` of a route."""
-        return {status: self._response(status) for status in statuses}
+        examples = {status: self._examples[status] for status in statuses}
+        if 401 in examples:
+            examples = {**self._of_keys, **examples}
+        return {status: self._response(status, *example) for status, example in examples.items()}
 
-    def _response(self, status: int) -> dict[str, Any]:
-        code, detail = self._examples[status]
+    def _response(self, status: int, code: str, detail: str) -> dict[str, Any]:
         example: dict[str, Any] = {
             "type": type_of(code),
             "title": TITLES[status],

@@ -33,6 +33,9 @@ class LoopMetrics:
         self.jobs_in_flight = gauge("jobs_in_flight", "Jobs of this process, also those that wait at routers")
         self.in_flight_bytes = gauge("in_flight_bytes", "Inputs of the jobs of this process")
         self.heartbeat_failures = counter("heartbeat_failures", "Failed heartbeats")
+        self.gpu_runs = counter("gpu_runs", "Runs on GPUs", "model", "region", "outcome")
+        self.gpu_seconds = counter("gpu_seconds", "Loading and running", "model", "region")
+        self.tokens = counter("tokens", "Tokens that backends report", "model", "region", "direction")
         self.result_batch_size = Histogram(
             "beacon_runner_result_batch_size",
             "Jobs whose results share one transaction",

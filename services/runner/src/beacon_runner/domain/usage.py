@@ -72,6 +72,18 @@ class UsageSum(NamedTuple):
     output_bytes: int
 
 
+class RolledUp(NamedTuple):
+    """What one roll-up has added for a model in a region."""
+
+    model: str
+    region: str
+    runs: int
+    failed: int
+    gpu_s: float
+    tokens_in: int
+    tokens_out: int
+
+
 def usage_query(
     user: UserId | None,
     groups: Sequence[UsageGroup],

@@ -80,8 +80,10 @@ _BATCH_EXAMPLES: dict[int, tuple[str, str]] = {
     429: ("pending_jobs_limit", f"{_RULE}; you have 3, and this batch has 4"),
 }
 
-problems = ProblemExamples(_PROBLEM_EXAMPLES)
-batch_problems = ProblemExamples(_PROBLEM_EXAMPLES | _BATCH_EXAMPLES)
+_OF_KEYS = {429: ("too_many_wrong_keys", "this address has sent 30 wrong keys; wait before you try another")}
+
+problems = ProblemExamples(_PROBLEM_EXAMPLES, _OF_KEYS)
+batch_problems = ProblemExamples(_PROBLEM_EXAMPLES | _BATCH_EXAMPLES, _OF_KEYS)
 
 RAW_BODIES = {
     "JobSubmission": job_submission.json_schema(ref_template=REFERENCE),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from beacon_runner.domain.usage import InteractiveUsage, UsageQuery, UsageSum
+from beacon_runner.domain.usage import InteractiveUsage, RolledUp, UsageQuery, UsageSum
 
 
 class UsageStore(Protocol):
@@ -17,6 +17,6 @@ class UsageStore(Protocol):
 
 
 class UsageRollUp(Protocol):
-    async def roll_up(self, limit: int) -> int:
-        """Add up to `limit` records to the hourly sums and delete them; returns how many."""
+    async def roll_up(self, limit: int) -> Sequence[RolledUp]:
+        """Add up to `limit` records to the hourly sums and delete them."""
         ...

@@ -1,6 +1,6 @@
 """Sums of the use of GPUs, and the records that they are made of."""
 
-from beacon_runner.domain.usage import InteractiveUsage, UsageQuery, UsageSum
+from beacon_runner.domain.usage import InteractiveUsage, RolledUp, UsageQuery, UsageSum
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
@@ -15,8 +15,8 @@ class PostgresUsage:
         values = query.user, query.start, query.end, list(query.groups), limit
         return [UsageSum(*row) for row in await self._database.fetch(_SQL["sums"], *values)]
 
-    async def roll_up(self, limit: int) -> int:
-        return int(await self._database.fetchval(_SQL["roll_up"], limit))
+    async def roll_up(self, limit: int) -> list[RolledUp]:
+        return [RolledUp(*row) for row in await self._database.fetch(_SQL["roll_up"], limit)]
 
     async def add_interactive(self, usage: InteractiveUsage) -> None:
         await self._database.execute(

@@ -213,7 +213,7 @@ def build_relay(
         loop("reaper", LeaseReaper(queue, metrics).run_once, min(1.0, config.runner.lease_s / 4)),
         loop("reconciler", reconciler.run_once, 1.0),
         loop("promoter", promoter.run_once, config.promotion.check_every_s),
-        loop("usage-roll-up", UsageRollUpLoop(store.usage).run_once, 10.0),
+        loop("usage-roll-up", UsageRollUpLoop(store.usage, metrics).run_once, 10.0),
         loop("retention", retention.run_once, config.retention.check_every_s),
         *([] if cancels is None else [loop("cancels", cancels.run_once, 1.0)]),
         *([] if files is None else [loop("file-cleanup", files.run_once, config.retention.check_every_s)]),

@@ -1,6 +1,6 @@
 -- name: roll_up
 -- Move up to $1 records into the hourly sums: one transaction, so that each counts once. Concurrent calls take different
--- records; sums are locked in one order.
+-- records; sums are locked in one order. Returns what was added, for the metrics.
 WITH taken AS (
     DELETE FROM usage_records
     WHERE id IN (SELECT id FROM usage_records ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)
@@ -27,7 +27,11 @@ WITH taken AS (
         tokens_out = h.tokens_out + EXCLUDED.tokens_out,
         output_bytes = h.output_bytes + EXCLUDED.output_bytes
 )
-SELECT count(*) FROM taken;
+SELECT
+    model, region, count(*) AS runs, count(*) FILTER (WHERE failed) AS failed, sum(load_s + run_s) AS gpu_s,
+    sum(tokens_in)::bigint AS tokens_in, sum(tokens_out)::bigint AS tokens_out
+FROM taken
+GROUP BY model, region;
 
 -- name: sums
 -- The use of one user ($1) or of all from $2 up to $3, grouped by the names in $4. Hourly sums and records that are not
