@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from prometheus_client import CollectorRegistry
 
 from beacon_contracts.ids import KeyId, UserId, new_uuid
-from beacon_runner.domain.usage import InteractiveUsage, UsageGroup, UsageSum, usage_query
+from beacon_contracts.usage import UsageGroup
+from beacon_runner.domain.usage import InteractiveUsage, UsageSum, usage_query
 from beacon_runner.maintenance.usage_roll_up import UsageRollUpLoop
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.postgres.usage import PostgresUsage

@@ -1,10 +1,23 @@
 """The use of GPUs, summed up."""
 
 from datetime import datetime
+from enum import StrEnum
 
 from pydantic import Field
 
 from beacon_contracts.model import ResponseModel
+
+
+class UsageGroup(StrEnum):
+    """What usage can be grouped by; with `tag`, a job counts once for each of its tags."""
+
+    HOUR = "hour"
+    DAY = "day"
+    USER = "user"
+    KEY = "key"
+    MODEL = "model"
+    REGION = "region"
+    TAG = "tag"
 
 
 class UsageRow(ResponseModel):
@@ -30,7 +43,7 @@ class UsageRow(ResponseModel):
 
 
 class UsageReport(ResponseModel):
-    """The use between two full hours; `total` has one row, without groups."""
+    """The use between two full hours; without groups, one row or none."""
 
     start: datetime
     end: datetime

@@ -1,7 +1,6 @@
 """`beacon usage`: runs, GPU seconds and tokens, summed up."""
 
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -9,18 +8,7 @@ import typer
 from beacon_cli.connect import ask
 from beacon_cli.output.formatting import file_size
 from beacon_cli.output.printing import AsJson, print_result, table
-from beacon_contracts.usage import UsageRow
-
-
-class UsageGroup(StrEnum):
-    HOUR = "hour"
-    DAY = "day"
-    USER = "user"
-    KEY = "key"
-    MODEL = "model"
-    REGION = "region"
-    TAG = "tag"
-
+from beacon_contracts.usage import UsageGroup, UsageRow
 
 _PERIODS = {UsageGroup.HOUR: "%Y-%m-%d %H:00", UsageGroup.DAY: "%Y-%m-%d"}
 _FIELDS = {

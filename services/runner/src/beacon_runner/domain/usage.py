@@ -3,28 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import NamedTuple
 
 from beacon_contracts.ids import KeyId, UserId
+from beacon_contracts.usage import UsageGroup
 from beacon_runner.domain.errors import InvalidFieldsError
 
 MAX_PERIOD = timedelta(days=400)
 MAX_ROWS = 10_000
 DEFAULT_PERIOD = timedelta(days=30)
 HOUR = timedelta(hours=1)
-
-
-class UsageGroup(StrEnum):
-    """What usage can be grouped by; with `TAG`, a job counts once for each of its tags."""
-
-    HOUR = "hour"
-    DAY = "day"
-    USER = "user"
-    KEY = "key"
-    MODEL = "model"
-    REGION = "region"
-    TAG = "tag"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import KEY, USER, UserId, encode_id
-from beacon_contracts.usage import UsageReport, UsageRow
+from beacon_contracts.usage import UsageGroup, UsageReport, UsageRow
 from beacon_http.replies import view_response
 from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.usage import MAX_ROWS, UsageGroup, UsageSum, usage_query
+from beacon_runner.domain.usage import MAX_ROWS, UsageSum, usage_query
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.csv_text import csv_lines
 from beacon_runner.http.cursors import read_user
