@@ -231,20 +231,22 @@ async def test_cleanup_removes_expired_files_and_orphans(api: ApiHarness, anna: 
     async def orphan() -> AsyncIterator[bytes]:
         yield b"of a process that died before it recorded the file"
 
+    records = PostgresFiles(api.store.database)
+    cleanup = FileCleanup(records, store, clock, orphans_every_s=-1)
+    await cleanup.run_once()  # the store is empty: it belongs to this database from now on
     await store.put(f"uploads/{'0' * 32}/{'1' * 32}", orphan(), max_bytes=100)
+    await store.put(f"outputs/11/{'1' * 32}", orphan(), max_bytes=100)
     await store.put("uploads/readme.txt", orphan(), max_bytes=100)
     kept = await upload(anna)
-    records = PostgresFiles(api.store.database)
-    cleanup = FileCleanup(records, store, clock)
     assert (await cleanup.run_once()).count == 0  # a young orphan may be an upload that is being recorded
     await clock.advance((ORPHAN_AGE + timedelta(hours=1)).total_seconds())
-    assert (await cleanup.run_once()).count == 1
-    assert len(objects(api)) == 2
+    assert (await cleanup.run_once()).count == 2
+    assert len(objects(api)) == 3
     await api.store.database.execute("UPDATE files SET expires_at = now() - interval '1 second'")
     assert (await anna.http.get(kept["url"])).status_code == 404
     assert (await anna.get("/api/v1/files"))["files"] == []
     assert (await cleanup.run_once()).count == 1
-    assert [path.name for path in objects(api)] == ["readme.txt"]
+    assert {path.name for path in objects(api)} == {"readme.txt", "database"}
     assert (await anna.http.get(kept["url"])).status_code == 404
 
 

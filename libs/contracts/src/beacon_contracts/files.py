@@ -13,7 +13,10 @@ OUTPUTS = "outputs"
 
 
 class FileView(ResponseModel):
-    """`content_type` is recognised from the content; `url` is the path of the bytes."""
+    """`content_type` is recognised from the content; `url` is the path of the bytes.
+
+    `job_id`: of an output, the job that made it.
+    """
 
     id: str
     name: str
@@ -23,6 +26,7 @@ class FileView(ResponseModel):
     created_at: datetime
     expires_at: datetime | None = None
     url: str
+    job_id: str | None = None
 
 
 class FilePage(ResponseModel):

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, StringConstraints, TypeAdapter
+from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints, TypeAdapter
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Failover, Timing
@@ -41,6 +41,22 @@ class ExecutionState(StrEnum):
 class Question(RequestModel):
     id: Name
     prompt: Prompt
+
+
+def _with_ids(questions: Any) -> Any:
+    """A plain text becomes a question; its id is its number, that of the first one for equal texts."""
+    if not isinstance(questions, list):
+        return questions
+    ids: dict[str, str] = {}
+    return [
+        {"id": ids.setdefault(given, f"q{number}"), "prompt": given} if isinstance(given, str) else given
+        for number, given in enumerate(questions, start=1)
+    ]
+
+
+Questions = Annotated[
+    list[Question], BeforeValidator(_with_ids, json_schema_input_type=list[Question | Prompt])
+]
 
 
 class ModelChoice(RequestModel):
@@ -81,10 +97,10 @@ class JobOptions(RequestModel):
 
 
 class MatrixJob(JobOptions):
-    """A job of every question with every model in every region."""
+    """A job of every question with every model in every region. A plain text is a question without an id."""
 
     kind: Literal["matrix"]
-    questions: Annotated[list[Question], Field(min_length=1, max_length=10_000)]
+    questions: Annotated[Questions, Field(min_length=1, max_length=10_000)]
     models: Annotated[list[Name | ModelChoice], Field(min_length=1, max_length=1_000)]
     regions: Annotated[list[Name], Field(min_length=1, max_length=100)]
     params: dict[str, Any] = Field(default_factory=dict)
@@ -103,11 +119,12 @@ class PipelineJob(JobOptions):
 
 
 class GenerationJob(JobOptions):
-    """A job with one model and one prompt."""
+    """A job with one model and its input; `prompt`, `duration` and `loop` are short for fields of it."""
 
     kind: Literal["generation"]
     model: Name
-    prompt: Prompt
+    input: dict[str, Any] | None = None
+    prompt: Prompt | None = None
     duration: Annotated[float, Field(strict=True, gt=0, le=86_400)] | None = None
     loop: bool = False
     region: Name | None = None

@@ -65,6 +65,14 @@ class RunnerSettings(DatabaseSettings):
             description="Where the bytes of files are: a directory, s3://bucket/prefix, gs://… or az://…",
         ),
     ] = ".beacon/files"
+    public_url: Annotated[
+        str | None,
+        Field(
+            validation_alias="BEACON_PUBLIC_URL",
+            pattern=r"^https?://[^?#]+$",
+            description="Where backends reach this API, for those that fetch files by address",
+        ),
+    ] = None
     priority_url: Annotated[
         str | None,
         Field(
@@ -73,6 +81,11 @@ class RunnerSettings(DatabaseSettings):
             description="Asked for each user's class; without it the tier decides",
         ),
     ] = None
+
+    @field_validator("public_url")
+    @classmethod
+    def _without_slash(cls, value: str | None) -> str | None:
+        return None if value is None else value.rstrip("/")
 
     @field_validator("router_urls", mode="before")
     @classmethod

@@ -1,10 +1,13 @@
 """Files of users: upload, download, deletion."""
 
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
+from stream_zip import ZIP_64, AsyncMemberFile, async_stream_zip
 
 from beacon_config.limits import FilesConfig
 from beacon_config.tiers import TierConfig
@@ -12,15 +15,29 @@ from beacon_contracts.ids import FileId, UserId, new_uuid
 from beacon_contracts.tiers import Tier
 from beacon_files import FileStore, FileStoreError, FileTooLargeError
 from beacon_lifecycle import Clock
+from beacon_runner.domain.archive_names import ArchiveNames
 from beacon_runner.domain.errors import (
     FileStoreUnavailableError,
     StorageLimitError,
     UnknownFileError,
     UploadTooLargeError,
 )
-from beacon_runner.domain.files import FileRecord, Upload, display_name, is_signed, object_name, sign
+from beacon_runner.domain.files import (
+    BEFORE_OUTPUTS,
+    FileRecord,
+    OutputPlace,
+    Upload,
+    display_name,
+    is_signed,
+    object_name,
+    signed_path,
+)
+from beacon_runner.domain.jobs import JobRecord
 from beacon_runner.domain.users import Principal
 from beacon_runner.ports.files import FileRecords
+
+READ_BYTES = 262_144
+OUTPUTS_PAGE = 500
 
 log = structlog.get_logger(__name__)
 
@@ -74,16 +91,39 @@ class FileService:
     async def page(self, owner: UserId, before: FileId | None, limit: int) -> Sequence[FileRecord]:
         return await self._records.page(owner, before, limit)
 
+    async def outputs_of(self, job: JobRecord) -> AsyncGenerator[tuple[str, FileRecord]]:
+        """The files that the job made, each with its name in an archive."""
+        names, after = ArchiveNames(job.spec), BEFORE_OUTPUTS
+        while page := await self._records.outputs_of(job.id, after, OUTPUTS_PAGE):
+            for record in page:
+                after = OutputPlace(record.stage or 0, record.ordinal or 0, record.id)
+                yield names.of(after, record.name), record
+
     async def content(self, record: FileRecord, start: int, end: int) -> AsyncGenerator[bytes]:
         """The bytes from `start` up to `end`."""
         with _store_errors():
             async for chunk in self._store.get(record.object_name, start=start, end=end):
                 yield chunk
 
+    async def archive(self, outputs: AsyncIterable[tuple[str, FileRecord]]) -> AsyncGenerator[bytes]:
+        """A ZIP of named files in bounded memory; an unavailable file store ends it early."""
+        pieces = async_stream_zip(
+            self._members(outputs), chunk_size=READ_BYTES, get_compressobj=_uncompressed
+        )
+        async for piece in pieces:
+            yield piece
+
+    async def _members(
+        self, outputs: AsyncIterable[tuple[str, FileRecord]]
+    ) -> AsyncGenerator[AsyncMemberFile]:
+        async for name, record in outputs:
+            content = self.content(record, 0, record.size)
+            first = await anext(content, b"")  # an unavailable store is found before the file begins
+            yield name, record.created_at, 0o644, ZIP_64, joined(first, content)
+
     async def delete(self, file: FileId, owner: UserId | None) -> FileRecord:
         """The record first: a crash in between leaves bytes that `FileCleanup` removes."""
-        record = await self._records.get(file, owner)
-        await self._records.remove([record.id])
+        record = await self._records.remove(file, owner)
         await self._remove_bytes(record)
         return record
 
@@ -92,10 +132,11 @@ class FileService:
         with _store_errors():
             return await self._store.signed_url(record.object_name, expires_s=self._config.url_expires_s)
 
-    async def signed_query(self, record: FileRecord) -> tuple[int, str]:
-        """The expiry (Unix time) and the signature of an address that works without a key."""
+    async def signed_path(self, record: FileRecord) -> tuple[str, datetime]:
+        """A path that works without a key, and until when."""
         expires_unix = int(self._clock.wall().timestamp()) + self._config.url_expires_s
-        return expires_unix, sign(await self._secret(), record.id, expires_unix)
+        path = signed_path(await self._secret(), record.id, expires_unix)
+        return path, datetime.fromtimestamp(expires_unix, UTC)
 
     async def signed(self, file: FileId, expires_unix: int, signature: str) -> FileRecord:
         """The file of a signed address; raises `UnknownFileError` if it has expired or is not ours."""
@@ -116,8 +157,17 @@ class FileService:
             log.warning("file_delete_failed", file=str(file.id), error=str(error))
 
 
-def expiry_of(expires_unix: int) -> datetime:
-    return datetime.fromtimestamp(expires_unix, UTC)
+async def joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """The chunks of which the first one was read already."""
+    async with aclosing(rest):
+        yield first
+        async for chunk in rest:
+            yield chunk
+
+
+def _uncompressed() -> Any:
+    """Images, sound and video are compressed already."""
+    return zlib.compressobj(level=0, wbits=-zlib.MAX_WBITS)
 
 
 @contextmanager

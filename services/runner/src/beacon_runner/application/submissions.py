@@ -20,12 +20,13 @@ from beacon_runner.domain.errors import (
     InvalidFieldsError,
     LimitReachedError,
 )
+from beacon_runner.domain.file_references import unknown_file
 from beacon_runner.domain.job_ids import new_job_ids
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.limits.job_quota import Allowance, LimitReached, exceeds_limit
 from beacon_runner.domain.plan import first_target
 from beacon_runner.domain.schedule import check_schedule, schedule_of
-from beacon_runner.domain.submissions import Answer, KeyTaken, NewJob, Submitted
+from beacon_runner.domain.submissions import Answer, FilesUnusable, KeyTaken, NewJob, Submitted
 from beacon_runner.domain.users import Principal
 from beacon_runner.domain.wait_estimate import WaitEstimate
 from beacon_runner.ports.priorities import Priorities
@@ -132,6 +133,14 @@ class SubmissionService:
     async def _refusal(self, jobs: Sequence[NewJob], answers: Sequence[Answer]) -> Exception:
         """The error for a submission of which something was not stored."""
         first = jobs[0]
+        fields = [
+            f"jobs[{index}].{field}" if first.batch else field
+            for index, answer in enumerate(answers)
+            if isinstance(answer, FilesUnusable)
+            for field in answer.fields
+        ]
+        if fields:
+            return InvalidFieldsError([unknown_file(field) for field in fields])
         for answer in answers:
             if isinstance(answer, KeyTaken):
                 return IdempotencyKeyReusedError(answer.job)

@@ -2,20 +2,25 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple, assert_never
 
 from beacon_config import BeaconConfig
 from beacon_config.features import INPUT, FeatureConfig, StepConfig
 from beacon_contracts.capabilities import Capability
+from beacon_contracts.ids import FileId
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import GenerationJob, MatrixJob, ModelChoice, PipelineJob
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.chat import execution_needs, unsupported
 from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.domain.file_references import named_files
+from beacon_runner.domain.input_schema import InputSchema
 from beacon_runner.domain.job_filter import labels_of
 from beacon_runner.domain.json_limits import json_problems
 from beacon_runner.domain.limits.tier_rules import (
+    DURATION,
     duration_problems,
     durations,
     execution_problems,
@@ -27,6 +32,7 @@ Needs = Mapping[Capability, str]
 Submission = MatrixJob | PipelineJob | GenerationJob
 
 
+_NO_FILES: Mapping[FileId, str] = MappingProxyType({})
 UNSUPPORTED_PARAMETER = "unsupported_parameter"
 
 
@@ -43,6 +49,8 @@ class AdmittedJob(NamedTuple):
     total: int
     model: str | None = None
     labels: Mapping[str, Any] | None = None
+    files: Mapping[FileId, str] = _NO_FILES
+    """The files that the input names, each with its field."""
 
 
 class Admission:
@@ -60,6 +68,11 @@ class Admission:
             for model in config.models
         }
         self._chat_models = frozenset(config.chat_models)
+        self._schemas = {
+            name: InputSchema(model.input_schema)
+            for name, model in config.models.items()
+            if model.input_schema is not None
+        }
         self._able: dict[tuple[str, str], list[frozenset[Capability]]] = {}
         for backend in config.backends.values():
             for model in backend.models:
@@ -85,25 +98,27 @@ class Admission:
         return self._serving[model]
 
     def _generation(self, job: GenerationJob, spread: int, tier: Tier | None) -> AdmittedJob:
-        model, duration_s = job.model, job.duration
+        model = job.model
         problems = list(json_problems(job.params, "params")) if job.params else []
-        given: dict[str, Any] = {"prompt": job.prompt}
-        needs = self._needs(model, {}, job.params)
+        given, files = _generation_input(job, problems), _NO_FILES
+        needs = self._needs(model, given, job.params)
         region = self._region_of(model, "model", job.region, spread, problems, needs=needs)
-        if duration_s is not None:
-            given["duration"] = duration_s
         problems += model_problems(self._config, tier, model, "model")
-        if duration_s is not None or job.params:
-            found = durations({"duration": duration_s, "params": job.params})
+        if job.duration is not None or job.input or job.params:
+            found = durations({"duration": job.duration, "input": job.input, "params": job.params})
             problems += duration_problems(self._config, tier, [model], found)
+        if job.input and not problems:
+            files = named_files(job.input, "input", problems)
         if region is None or problems:
             raise InvalidFieldsError(problems)
-        if job.loop:
-            given["loop"] = True
+        if (schema := self._schemas.get(model)) is not None:
+            _raise(schema.problems(given, "input"))
         spec: dict[str, Any] = {"model": model, "region": region, "input": given}
         if job.params or job.failover is not Failover.ANY:
             spec |= _options(job)
-        return AdmittedJob("generation", job.name, spec, 1, 1, model, labels_of(job.tags, job.metadata))
+        return AdmittedJob(
+            "generation", job.name, spec, 1, 1, model, labels_of(job.tags, job.metadata), files
+        )
 
     def _matrix(self, job: MatrixJob, tier: Tier | None) -> AdmittedJob:
         problems = list(json_problems(job.params, "params"))
@@ -114,8 +129,10 @@ class Admission:
         problems += execution_problems(self._config, tier, total, "questions")
         found = durations({"params": job.params})
         problems += duration_problems(self._config, tier, targets, found)
-        if problems:
-            raise InvalidFieldsError(problems)
+        _raise(problems)
+        for model in targets:
+            if (schema := self._schemas.get(model)) is not None:
+                _raise(schema.prompt_problems(list(questions.values()), model))
         spec = {
             "questions": [{"id": name, "prompt": prompt} for name, prompt in questions.items()],
             "targets": [[model, chosen] for model, chosen in targets.items()],
@@ -162,8 +179,12 @@ class Admission:
         problems += duration_problems(self._config, tier, models, durations({"params": job.params}))
         steps = []
         for step in feature.steps:
-            needs = self._needs(step.model, _known_input(step, job.input), job.params)
+            given = _known_input(step, job.input)
+            needs = self._needs(step.model, given, job.params)
             region = self._region_of(step.model, "region", job.region, spread, problems, needs=needs)
+            if step.input:  # a field of another name may become the duration
+                seconds = {f"input (as {step.name}.duration)": given[DURATION]} if given.get(DURATION) else {}
+                problems += duration_problems(self._config, tier, [step.model], seconds)
             problems += model_problems(self._config, tier, step.model, "feature")
             steps.append(
                 {
@@ -174,11 +195,11 @@ class Admission:
                     "input": step.input,
                 }
             )
-        if problems:
-            raise InvalidFieldsError(problems)
+        files = named_files(job.input, "input", problems) if not problems else _NO_FILES
+        _raise(problems)
         spec = {"feature": job.feature, "input": job.input, "steps": steps, **_options(job)}
         labelled = _labelled(job, list(dict.fromkeys(models)))
-        return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps), *labelled)
+        return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps), *labelled, files)
 
     def _region_of(
         self,
@@ -261,6 +282,29 @@ def _collapse_questions(job: MatrixJob, problems: list[FieldProblem]) -> dict[st
             message = f"the id {question.id!r} is used by an earlier, different question"
             problems.append(FieldProblem(field=f"questions[{number}].id", message=message, code="taken"))
     return questions
+
+
+def _generation_input(job: GenerationJob, problems: list[FieldProblem]) -> dict[str, Any]:
+    """The input with the shorthands that were given; a field given twice must have one value."""
+    given: dict[str, Any] = {} if job.input is None else dict(job.input)
+    if job.input is None and job.prompt is None:
+        message = "is missing; give a prompt or an input"
+        problems.append(FieldProblem(field="prompt", message=message, code="missing"))
+    if job.input is not None:
+        problems += json_problems(job.input, "input")
+    for name in ("prompt", "duration", "loop"):
+        value = getattr(job, name)
+        if value is None or value is False:
+            continue
+        if given.setdefault(name, value) != value:
+            message = f"differs from input.{name}; give one of them"
+            problems.append(FieldProblem(field=name, message=message, code="taken"))
+    return given
+
+
+def _raise(problems: Sequence[FieldProblem]) -> None:
+    if problems:
+        raise InvalidFieldsError(problems)
 
 
 def _input_problems(feature: FeatureConfig, given: Mapping[str, Any]) -> Iterator[FieldProblem]:

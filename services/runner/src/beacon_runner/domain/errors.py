@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from beacon_contracts.failures import Failure
-from beacon_contracts.ids import JobId
+from beacon_contracts.ids import JobId, encode_job_id
 from beacon_contracts.jobs import JobState
 from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
@@ -106,6 +106,14 @@ class ApiKeyTakenError(Exception):
 
 class UnknownFileError(Exception):
     """There is no such file, or the user may not see it."""
+
+
+class FileInUseError(Exception):
+    """A live job made the file or uses it."""
+
+    def __init__(self, job: JobId) -> None:
+        super().__init__(f"{encode_job_id(job)} still needs this file; cancel the job or wait for its end")
+        self.job = job
 
 
 class StorageLimitError(Exception):

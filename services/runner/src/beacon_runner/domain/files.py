@@ -4,11 +4,15 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
-from beacon_contracts.ids import FileId, UserId
+from beacon_contracts.files import OUTPUTS, output_object_name
+from beacon_contracts.ids import FILE, FileId, JobId, UserId, encode_id
 
 UPLOADS = "uploads"
+FOLDERS = (UPLOADS, OUTPUTS)
+SIGNED_PATH = "/files"
 MAX_NAME_LENGTH = 200
 
 
@@ -30,10 +34,28 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord(Upload):
-    """A recorded file. It expires unless something uses it."""
+    """A recorded file. An upload expires unless a job uses it; an output has the place of its execution."""
 
     created_at: datetime
     expires_at: datetime | None
+    job: JobId | None = None
+    stage: int | None = None
+    ordinal: int | None = None
+
+    @property
+    def object_name(self) -> str:
+        return object_name(self.user, self.id) if self.job is None else output_object_name(self.id)
+
+
+class OutputPlace(NamedTuple):
+    """Where an output is among those of its job."""
+
+    stage: int
+    ordinal: int
+    file: FileId
+
+
+BEFORE_OUTPUTS = OutputPlace(-1, 0, FileId(UUID(int=0)))
 
 
 def object_name(user: UserId, file: FileId) -> str:
@@ -45,7 +67,7 @@ def file_of_object(name: str) -> FileId | None:
     folder, _, rest = name.partition("/")
     digits = rest.rpartition("/")[2]
     try:
-        return FileId(UUID(hex=digits)) if folder == UPLOADS and len(digits) == 32 else None
+        return FileId(UUID(hex=digits)) if folder in FOLDERS and len(digits) == 32 else None
     except ValueError:
         return None
 
@@ -60,6 +82,12 @@ def display_name(given: str) -> str:
 def sign(secret: bytes, file: FileId, expires_unix: int) -> str:
     """The signature of an address that works without a key until `expires_unix`."""
     return hmac.new(secret, f"{file.hex}.{expires_unix}".encode(), hashlib.sha256).hexdigest()
+
+
+def signed_path(secret: bytes, file: FileId, expires_unix: int) -> str:
+    """The path of a file that works without a key until `expires_unix`."""
+    signature = sign(secret, file, expires_unix)
+    return f"{SIGNED_PATH}/{encode_id(FILE, file)}?expires={expires_unix}&signature={signature}"
 
 
 def is_signed(secret: bytes, file: FileId, expires_unix: int, signature: str, *, now_unix: float) -> bool:

@@ -1,14 +1,17 @@
 """Which executions a stage consists of: a pure function of the job's spec, the same on every delivery."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from beacon_config.features import INPUT
 from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.ids import FileId
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.stage_result import PlannedExecution, RecordedExecution
+from beacon_runner.domain.file_references import files_in
+from beacon_runner.domain.stage_result import ClaimedJob, PlannedExecution, RecordedExecution
 from beacon_runner.domain.template import MissingReferenceError, render
 
 GENERATION_ITEM = "generation"
@@ -64,6 +67,34 @@ def stage_plan(
     return (
         PlannedExecution(0, GENERATION_ITEM, spec["model"], spec["region"], failover, spec["input"], params),
     )
+
+
+def files_of_stage(job: ClaimedJob) -> Collection[FileId]:
+    """The files that the inputs of the job's stage name. Prompts of a matrix name none."""
+    if "steps" in job.spec:
+        with suppress(PlanError):  # the stage cannot run, and needs no files
+            return files_in(_step_execution(job.spec, job.stage, job.context).input)
+    elif "model" in job.spec:
+        return files_in(job.spec["input"])
+    return ()
+
+
+def files_checked(job: ClaimedJob, plan: tuple[PlannedExecution, ...]) -> tuple[PlannedExecution, ...]:
+    """The plan itself; raises `PlanError` if an input names a file that the job cannot use."""
+    if "questions" in job.spec:
+        return plan
+    for execution in plan:
+        for text in files_in(execution.input).values():
+            if text not in job.files:
+                failure = Failure(
+                    code="missing_file",
+                    stage=FailureStage.ADMISSION,
+                    retryable=False,
+                    message=f"{text} does not exist, or is neither an input nor an output of this job",
+                    item=execution.item,
+                )
+                raise PlanError(failure)
+    return plan
 
 
 def execution_keys(spec: Mapping[str, Any]) -> Iterator[ExecutionKey]:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
+from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
@@ -52,7 +54,8 @@ class Deferred:
 class ClaimedJob(NamedTuple):
     """A job that only this worker may change while `fence` is the newest.
 
-    `deliveries` counts claims in a row without progress, this one included.
+    `deliveries` counts claims in a row without progress, this one included. `files`, by id: those that the
+    inputs of its stage name.
     """
 
     id: JobId
@@ -71,6 +74,7 @@ class ClaimedJob(NamedTuple):
     deliveries: int = 1
     deferred: Deferred | None = None
     recorded_executions: tuple[RecordedExecution, ...] = ()
+    files: Mapping[str, InputFile] = MappingProxyType({})
 
     @property
     def may_be_running(self) -> bool:
@@ -99,6 +103,7 @@ class ExecutionReport(NamedTuple):
     start_reported: bool = False
     stored: str | None = None
     response: str | None = None
+    files: tuple[OutputFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,5 +65,15 @@ class KeyTaken:
     job: JobId
 
 
+@dataclass(frozen=True, slots=True)
+class FilesUnusable:
+    """The input names files that do not exist, have expired or are another user's: their fields.
+
+    Without fields, it is another job of the batch that names them.
+    """
+
+    fields: tuple[str, ...] = ()
+
+
 Known = Submitted | KeyTaken
-Answer = Known | LimitReached
+Answer = Known | LimitReached | FilesUnusable

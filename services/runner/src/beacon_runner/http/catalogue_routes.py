@@ -35,14 +35,11 @@ from beacon_runner.domain.users import Principal
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.events.user_streams import STREAMS
 from beacon_runner.http.openapi import problems
-from beacon_runner.ports.files import FileRecords
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.request_limits import RequestLimits
 from beacon_runner.ports.router import RouterPort
 from beacon_runner.ports.submissions import SubmissionStore
 from beacon_runner.ports.users import UserStore
-
-STORAGE_BYTES = "storage_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,6 @@ class Catalogue:
     priorities: Priorities | None
     request_limits: RequestLimits
     stream_limits: RequestLimits
-    files: FileRecords
 
     def models(self) -> ModelList:
         return ModelList(
@@ -142,7 +138,7 @@ class Catalogue:
                 QuotaLimit.PENDING_JOBS: _limit_use(tier.pending_jobs, use.pending),
                 QuotaLimit.JOBS_PER_HOUR: _limit_use(tier.jobs_per_hour, use.this_hour, use.hour_frees_in_s),
                 **await self._request_limits(user.id, tier),
-                STORAGE_BYTES: _limit_use(tier.storage_bytes, await self.files.used_bytes(user.id)),
+                QuotaLimit.STORAGE_BYTES: _limit_use(tier.storage_bytes, use.stored_bytes),
             },
         )
 

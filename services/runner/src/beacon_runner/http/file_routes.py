@@ -1,7 +1,5 @@
 """Files: upload, list, download, signed addresses, deletion."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
@@ -10,20 +8,20 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from beacon_contracts.accounts import Scope
-from beacon_contracts.files import FilePage, FileUrl, FileView
-from beacon_contracts.ids import FILE, FileId, decode_id, encode_id
+from beacon_contracts.files import FilePage, FileUrl, FileView, content_path
+from beacon_contracts.ids import FILE, FileId, decode_id, decode_job_id, encode_id, encode_job_id
 from beacon_http.replies import view_response
-from beacon_runner.application.files import FileService, expiry_of
-from beacon_runner.domain.files import FileRecord
+from beacon_runner.application.files import FileService, joined
+from beacon_runner.application.jobs import JobService
+from beacon_runner.domain.files import SIGNED_PATH, FileRecord
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.byte_ranges import read_range
-from beacon_runner.http.cursors import Cursor, PageSize, read_file_cursor
+from beacon_runner.http.cursors import Cursor, JobPath, PageSize, read_file_cursor
 from beacon_runner.http.form_file import FormFile
 from beacon_runner.http.openapi import NO_KEY, problems
 from beacon_runner.http.route import StrictRoute
 
 FILES_PATH = "/api/v1/files"
-SIGNED_PATH = "/files"
 
 FilePath = Annotated[str, Path(examples=["file_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
 _BYTES = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
@@ -53,8 +51,8 @@ _UPLOAD_BODY = {
 }
 
 
-def file_routes(files: FileService, keys: ApiKeyCache) -> list[APIRouter]:
-    return [_owner_routes(files, keys), _signed_routes(files)]
+def file_routes(files: FileService, jobs: JobService, keys: ApiKeyCache) -> list[APIRouter]:
+    return [_owner_routes(files, keys), _archive_routes(files, jobs, keys), _signed_routes(files)]
 
 
 def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
@@ -105,14 +103,35 @@ def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
     async def sign_file_url(request: Request, file_id: FilePath) -> Response:
         """A path of this file that works without a key for a few minutes, for browsers and backends."""
         record = await files.get(_file_id(file_id), principal_of(request).owner)
-        expires_unix, signature = await files.signed_query(record)
-        path = f"{SIGNED_PATH}/{encode_id(FILE, record.id)}?expires={expires_unix}&signature={signature}"
-        return view_response(FileUrl(url=path, expires_at=expiry_of(expires_unix)))
+        path, expires_at = await files.signed_path(record)
+        return view_response(FileUrl(url=path, expires_at=expires_at))
 
-    @routes.delete("/{file_id}", responses={200: {"model": FileView}, **problems(401, 403, 404, 503)})
+    @routes.delete("/{file_id}", responses={200: {"model": FileView}, **problems(401, 403, 404, 409, 503)})
     async def delete_file(request: Request, file_id: FilePath) -> Response:
-        """The file is returned as it was."""
+        """The file is returned as it was. 409 while a live job made it or uses it."""
         return view_response(file_view(await files.delete(_file_id(file_id), principal_of(request).owner)))
+
+    return routes
+
+
+def _archive_routes(files: FileService, jobs: JobService, keys: ApiKeyCache) -> APIRouter:
+    routes = APIRouter(prefix="/api/v1/jobs", tags=["files"], route_class=require_scope(keys, Scope.USER))
+
+    @routes.get(
+        "/{job_id}/files.zip",
+        response_class=Response,
+        responses={
+            200: {"content": {"application/zip": _BYTES["*/*"]}, "description": "The archive"},
+            **problems(401, 403, 404, 503),
+        },
+    )
+    async def get_job_files(request: Request, job_id: JobPath) -> Response:
+        """All files that the job has made so far as one ZIP, streamed."""
+        job = await jobs.get(decode_job_id(job_id), principal_of(request).owner)
+        pieces = files.archive(files.outputs_of(job))
+        first = await anext(pieces, b"")  # before the response begins: an unavailable store is a 503
+        headers = {"content-disposition": f'attachment; filename="{job_id}.zip"', "cache-control": "no-store"}
+        return StreamingResponse(joined(first, pieces), 200, headers, media_type="application/zip")
 
     return routes
 
@@ -149,7 +168,8 @@ def file_view(record: FileRecord) -> FileView:
         sha256=record.sha256,
         created_at=record.created_at,
         expires_at=record.expires_at,
-        url=f"{FILES_PATH}/{file_id}/content",
+        url=content_path(file_id),
+        job_id=None if record.job is None else encode_job_id(record.job),
     )
 
 
@@ -177,18 +197,11 @@ async def _content(files: FileService, record: FileRecord, request: Request) -> 
     pieces = files.content(record, start, end)
     first = await anext(pieces, b"")  # before the response begins: an unavailable store is a 503
     return StreamingResponse(
-        _joined(first, pieces),
+        joined(first, pieces),
         206 if wanted is not None else 200,
         headers,
         media_type=record.content_type,
     )
-
-
-async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    async with aclosing(rest):
-        yield first
-        async for piece in rest:
-            yield piece
 
 
 def _file_id(text: str) -> FileId:

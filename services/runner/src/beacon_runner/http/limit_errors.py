@@ -15,17 +15,21 @@ _CODES: Mapping[QuotaLimit, str] = {
     QuotaLimit.PENDING_JOBS: "pending_jobs_limit",
     QuotaLimit.JOBS_PER_HOUR: "jobs_per_hour_limit",
     QuotaLimit.QUEUE_SIZE: "queue_full",
+    QuotaLimit.STORAGE_BYTES: "storage_limit",
 }
 _RULES: Mapping[QuotaLimit, str] = {
     QuotaLimit.PENDING_JOBS: "a user of tier {tier} may have {allowed} pending jobs",
     QuotaLimit.JOBS_PER_HOUR: "a user of tier {tier} may submit {allowed} jobs an hour",
     QuotaLimit.QUEUE_SIZE: "the queue holds {allowed} jobs at most",
+    QuotaLimit.STORAGE_BYTES: "the files of a user of tier {tier} may have {allowed} bytes",
 }
 _USES: Mapping[QuotaLimit, str] = {
     QuotaLimit.PENDING_JOBS: "you have {used}",
     QuotaLimit.JOBS_PER_HOUR: "you have {used}",
     QuotaLimit.QUEUE_SIZE: "it has {used}",
+    QuotaLimit.STORAGE_BYTES: "yours have {used}; delete some, or jobs that made them",
 }
+_NOT_RATES = (QuotaLimit.QUEUE_SIZE, QuotaLimit.STORAGE_BYTES)
 TOO_LARGE = "batch_exceeds_limit"
 
 
@@ -51,11 +55,11 @@ def limit_reached(error: LimitReachedError) -> Problem:
 
 
 def limit_reached_headers(error: LimitReachedError) -> Headers:
-    """Of the user's limits; the size of the queue is none of them."""
+    """Of the user's limits on jobs."""
     states = {
         limit.limit.replace("_", "-"): LimitState(limit.allowed, max(0, limit.allowed - limit.used))
         for limit in error.reached.values()
-        if limit.limit is not QuotaLimit.QUEUE_SIZE
+        if limit.limit not in _NOT_RATES
     }
     return rate_limit_headers(states)
 

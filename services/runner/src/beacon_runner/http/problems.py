@@ -54,6 +54,7 @@ _SIMPLE: dict[type[Exception], tuple[int, str, str | None]] = {
         "unknown_file",
         "you have no file with this id, or its address expired",
     ),
+    errors.FileInUseError: (409, "file_in_use", None),
     errors.StorageLimitError: (413, "storage_limit", None),
     errors.UploadTooLargeError: (413, "file_too_large", None),
     RangeNotSatisfiableError: (416, "range_not_satisfiable", None),

@@ -1,41 +1,89 @@
 """Removes files that have expired, and objects of the file store that no record knows."""
 
+import hashlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from beacon_files import FileStore
+import structlog
+
+from beacon_files import FileStore, ObjectNotFoundError
 from beacon_lifecycle import Clock, RunResult
-from beacon_runner.domain.files import UPLOADS, file_of_object
+from beacon_runner.domain.files import FOLDERS, file_of_object
 from beacon_runner.ports.files import FileRecords
 
-# An object is older than its record: an upload that still runs must not lose its bytes.
+log = structlog.get_logger(__name__)
+
+# An object is older than its record: an upload or a run that has not ended must not lose its bytes.
 ORPHAN_AGE = timedelta(days=1)
+OWNER_OBJECT = "beacon/database"
+"""The object that names the database whose records describe the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileCleanup:
-    """Records first: a crash in between leaves objects, which the next run finds as orphans."""
+    """Records first: a crash in between leaves objects, which a later run finds as orphans.
+
+    Orphans are removed only from a store that belongs to this database. To a new database, or to one that
+    was configured by mistake, every object would look like an orphan. A store belongs to the first database
+    that knows all of its objects; until then, and for any other database, nothing is removed.
+    """
 
     records: FileRecords
     store: FileStore
     clock: Clock
     batch: int = 1_000
+    orphans_every_s: float = 3_600.0
 
     async def run_once(self) -> RunResult:
-        expired = await self.records.expired(self.batch)
-        if expired:
-            await self.records.remove([record.id for record in expired])
-            await self.store.delete([record.object_name for record in expired])
-        orphans = await self._remove_orphans()
+        expired = await self.records.remove_expired(self.batch)
+        await self.store.delete([record.object_name for record in expired])
+        orphans = 0
+        if await self.records.start_orphan_search(self.orphans_every_s):
+            orphans = await self._remove_orphans(self.clock.wall() - ORPHAN_AGE)
         return RunResult(len(expired) + orphans, more=len(expired) == self.batch)
 
-    async def _remove_orphans(self) -> int:
-        oldest_kept = self.clock.wall() - ORPHAN_AGE
-        removed = await self.store.remove_incomplete(UPLOADS, oldest_kept)
-        async for batch in self.store.list(UPLOADS):
-            old = {file_of_object(one.name): one.name for one in batch if one.modified_at < oldest_kept}
-            old.pop(None, None)
-            unknown = await self.records.unknown([file for file in old if file is not None])
-            await self.store.delete([old[file] for file in unknown])
-            removed += len(unknown)
+    async def _remove_orphans(self, oldest_kept: datetime) -> int:
+        database = hashlib.sha256(await self.records.url_secret()).hexdigest()
+        owner = await self._owner()
+        if owner is None:
+            async for orphans in self._orphans(self.clock.wall() + ORPHAN_AGE):  # of any age
+                self._refuse(database, f"it has objects that this database does not know, as {orphans[0]}")
+                return 0
+            await self.store.put(OWNER_OBJECT, _once(database.encode()), max_bytes=len(database))
+            return 0
+        if owner != database:
+            self._refuse(database, "it belongs to another database")
+            return 0
+        removed = 0
+        for folder in FOLDERS:
+            removed += await self.store.remove_incomplete(folder, oldest_kept)
+        async for orphans in self._orphans(oldest_kept):
+            await self.store.delete(orphans)
+            removed += len(orphans)
         return removed
+
+    async def _orphans(self, oldest_kept: datetime) -> AsyncIterator[list[str]]:
+        for folder in FOLDERS:
+            async for batch in self.store.list(folder):
+                old = {file_of_object(one.name): one.name for one in batch if one.modified_at < oldest_kept}
+                unknown = await self.records.unknown([file for file in old if file is not None])
+                if unknown:
+                    yield [old[file] for file in unknown]
+
+    async def _owner(self) -> str | None:
+        try:
+            return b"".join([chunk async for chunk in self.store.get(OWNER_OBJECT)]).decode(errors="replace")
+        except ObjectNotFoundError:
+            return None
+
+    def _refuse(self, database: str, reason: str) -> None:
+        log.error(
+            "file_orphans_kept",
+            reason=f"the file store: {reason}",
+            hint=f"if it is this database's own store, write {database} to the object {OWNER_OBJECT}",
+        )
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from beacon_contracts.ids import FileId, UserId
-from beacon_runner.domain.files import FileRecord, Upload
+from beacon_contracts.ids import FileId, JobId, UserId
+from beacon_runner.domain.files import FileRecord, OutputPlace, Upload
 
 
 class FileRecords(Protocol):
@@ -20,16 +20,26 @@ class FileRecords(Protocol):
         """Newest first."""
         ...
 
-    async def remove(self, files: Sequence[FileId]) -> None: ...
+    async def outputs_of(self, job: JobId, after: OutputPlace, limit: int) -> Sequence[FileRecord]:
+        """The files that a job made, in the order of its executions."""
+        ...
+
+    async def remove(self, file: FileId, owner: UserId | None) -> FileRecord:
+        """Delete a record; raises `UnknownFileError`, or `FileInUseError` while a live job needs the file."""
+        ...
 
     async def used_bytes(self, user: UserId) -> int: ...
 
-    async def expired(self, limit: int) -> Sequence[FileRecord]:
-        """Files past their `expires_at`, oldest first."""
+    async def remove_expired(self, limit: int) -> Sequence[FileRecord]:
+        """Delete the records of files that have expired, oldest first; returns them."""
         ...
 
     async def unknown(self, files: Sequence[FileId]) -> Sequence[FileId]:
         """Those that have no record."""
+        ...
+
+    async def start_orphan_search(self, every_s: float) -> bool:
+        """Whether this process searches now: one process in so many seconds does."""
         ...
 
     async def url_secret(self) -> bytes:

@@ -3,16 +3,19 @@
 Each claim increments the job's fence, and a report with an older fence is not applied.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from beacon_contracts.failures import Failure
-from beacon_contracts.ids import JobId
+from beacon_contracts.files import InputFile, OutputFile
+from beacon_contracts.ids import FILE, JobId, encode_id
 from beacon_contracts.jobs import ExecutionState
+from beacon_runner.domain.files import signed_path
 from beacon_runner.domain.lanes import is_numbered
 from beacon_runner.domain.messages import Message
+from beacon_runner.domain.plan import files_of_stage
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -23,18 +26,23 @@ from beacon_runner.domain.stage_result import (
 )
 from beacon_runner.postgres.credit import refund
 from beacon_runner.postgres.database import Database, ids, retried
+from beacon_runner.postgres.files import add_outputs, file_record
 from beacon_runner.postgres.report_params import record_params
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("claims")
 _RESULTS = statements("results")
+_FILES = statements("files")
+INPUT_URL_EXPIRES_S = 86_400
 
 
 class PostgresClaims:
     """The worker's store: claim, then record."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, public_url: str | None = None) -> None:
+        """`public_url`: where backends reach the runner's API, if they do."""
         self._database = database
+        self._public_url = public_url
         self._unanswered: list[Message] = []  # claims whose answer was lost: their jobs were not started
 
     async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
@@ -46,10 +54,10 @@ class PostgresClaims:
         values = ids([message.job for message in messages]), _by_job(generations), _by_job(lanes), worker
         try:
             rows = await retried(self._database.fetch, _SQL["claim"], *values)
+            return await self._with_files([_claimed(row) for row in rows])
         except BaseException:
             self._unanswered += messages
             raise
-        return [_claimed(row) for row in rows]
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:
         """Apply each report whose fence is current, in one transaction; returns the applied jobs.
@@ -64,7 +72,8 @@ class PostgresClaims:
             for report in ordered
             if report.claimed.front and isinstance(report.verdict, Dead)
         ]
-        if not retries and not refunds:
+        made = any(run.files for report in ordered for run in report.executions)
+        if not (retries or refunds or made):
             rows = await retried(self._database.fetch, _RESULTS["record"], *values)
             return frozenset(row["id"] for row in rows)
 
@@ -72,6 +81,8 @@ class PostgresClaims:
             async with self._database.transaction() as connection:
                 rows = await connection.fetch(_RESULTS["record"], *values)
                 applied = frozenset(JobId(row["id"]) for row in rows)
+                if made and (outputs := _outputs(ordered, applied)):
+                    await add_outputs(connection, outputs)
                 if again := [job for job in retries if job in applied]:
                     await connection.execute(_RESULTS["try_again"], again, False)
                 if ended := [job for job in refunds if job in applied]:
@@ -79,6 +90,34 @@ class PostgresClaims:
             return applied
 
         return await retried(with_consequences)
+
+    async def _with_files(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
+        """With the files that their inputs name; one query if any does."""
+        named = [(job.id, file) for job in jobs for file in files_of_stage(job)]
+        if not named:
+            return jobs
+        used_by, files = zip(*named, strict=True)
+        rows = await retried(self._database.fetch, _FILES["files_of_jobs"], list(used_by), list(files))
+        found: dict[JobId, dict[str, InputFile]] = {}
+        for row in rows:
+            one = self._input_file(row)
+            found.setdefault(row["used_by"], {})[one.id] = one
+        return [job._replace(files=found[job.id]) if job.id in found else job for job in jobs]
+
+    def _input_file(self, row: Any) -> InputFile:
+        file, url = file_record(row), None
+        if self._public_url is not None:
+            url = self._public_url + signed_path(
+                row["secret"], file.id, row["now_unix"] + INPUT_URL_EXPIRES_S
+            )
+        return InputFile(
+            id=encode_id(FILE, file.id),
+            object=file.object_name,
+            name=file.name,
+            content_type=file.content_type,
+            bytes=file.size,
+            url=url,
+        )
 
     async def _uncount_deliveries(self) -> None:
         """A claim without an answer is not a delivery; one that was not counted delays poison by one."""
@@ -91,6 +130,19 @@ class PostgresClaims:
         except BaseException:
             self._unanswered += unanswered
             raise
+
+
+def _outputs(
+    reports: Sequence[StageReport], applied: Collection[JobId]
+) -> list[tuple[ClaimedJob, int, OutputFile]]:
+    """The files that the executions of applied reports have made."""
+    return [
+        (report.claimed, run.execution.ordinal, file)
+        for report in reports
+        if report.claimed.id in applied
+        for run in report.executions
+        for file in run.files
+    ]
 
 
 def _by_job(values: Mapping[JobId, int | str]) -> str:

@@ -1,15 +1,26 @@
 """Records of files."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from beacon_contracts.ids import FileId, UserId
-from beacon_runner.domain.errors import StorageLimitError, UnknownFileError, UserNotFoundError
-from beacon_runner.domain.files import FileRecord, Upload
+from beacon_contracts.files import OutputFile
+from beacon_contracts.ids import FILE, FileId, JobId, UserId, decode_id
+from beacon_runner.domain.errors import (
+    FileInUseError,
+    StorageLimitError,
+    UnknownFileError,
+    UserNotFoundError,
+)
+from beacon_runner.domain.files import FileRecord, OutputPlace, Upload, display_name
+from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
+if TYPE_CHECKING:
+    from beacon_runner.postgres.database import Connection
+
 _SQL = statements("files")
+_ORPHANS = "file_orphans"
 
 
 class PostgresFiles:
@@ -35,35 +46,87 @@ class PostgresFiles:
                 bytes.fromhex(file.sha256),
                 expires_in_s,
             )
-            return _record(row)
+            return file_record(row)
 
     async def get(self, file: FileId, owner: UserId | None) -> FileRecord:
         row = await self._database.fetchrow(_SQL["file"], file, owner)
         if row is None:
             raise UnknownFileError
-        return _record(row)
+        return file_record(row)
 
     async def page(self, owner: UserId, before: FileId | None, limit: int) -> list[FileRecord]:
-        return [_record(row) for row in await self._database.fetch(_SQL["files_page"], owner, before, limit)]
+        rows = await self._database.fetch(_SQL["files_page"], owner, before, limit)
+        return [file_record(row) for row in rows]
 
-    async def remove(self, files: Sequence[FileId]) -> None:
-        await self._database.execute(_SQL["remove_files"], list(files))
+    async def outputs_of(self, job: JobId, after: OutputPlace, limit: int) -> list[FileRecord]:
+        rows = await self._database.fetch(_SQL["outputs_of_job"], job, *after, limit)
+        return [file_record(row) for row in rows]
+
+    async def remove(self, file: FileId, owner: UserId | None) -> FileRecord:
+        """The lock precedes the check: a submission that names the file waits, or is counted."""
+        async with self._database.transaction() as connection:
+            row = await connection.fetchrow(_SQL["lock_file"], file, owner)
+            if row is None:
+                raise UnknownFileError
+            job = await connection.fetchval(_SQL["live_job_of_file"], file)
+            if job is not None:
+                raise FileInUseError(JobId(job))
+            await connection.execute(_SQL["unlink_file"], file)
+            await connection.execute(_SQL["remove_files"], [file])
+        return file_record(row)
+
+    async def remove_expired(self, limit: int) -> list[FileRecord]:
+        async with self._database.transaction() as connection:
+            rows = await connection.fetch(_SQL["take_expired"], limit)
+            await connection.execute(_SQL["remove_files"], [row["id"] for row in rows])
+        return [file_record(row) for row in rows]
 
     async def used_bytes(self, user: UserId) -> int:
         return int(await self._database.fetchval(_SQL["used_bytes"], user))
-
-    async def expired(self, limit: int) -> list[FileRecord]:
-        return [_record(row) for row in await self._database.fetch(_SQL["expired_files"], limit)]
 
     async def unknown(self, files: Sequence[FileId]) -> list[FileId]:
         rows = await self._database.fetch(_SQL["unknown_files"], list(files))
         return [FileId(row["id"]) for row in rows]
 
+    async def start_orphan_search(self, every_s: float) -> bool:
+        return await self._database.fetchval(_SQL["start_run"], _ORPHANS, every_s) is not None
+
     async def url_secret(self) -> bytes:
         return bytes(await self._database.fetchval(_SQL["url_secret"]))
 
 
-def _record(row: Any) -> FileRecord:
+async def lock_usable_files(connection: "Connection", files: Sequence[FileId]) -> Mapping[FileId, UserId]:
+    """The owners of those files that exist and have not expired; they stay so until the commit."""
+    rows = await connection.fetch(_SQL["lock_usable"], list(files))
+    return {FileId(row["id"]): UserId(row["user_id"]) for row in rows}
+
+
+async def link_files(connection: "Connection", links: Sequence[tuple[JobId, FileId]]) -> None:
+    await connection.execute(_SQL["link_files"], [job for job, _ in links], [file for _, file in links])
+
+
+async def add_outputs(
+    connection: "Connection", outputs: Sequence[tuple[ClaimedJob, int, OutputFile]]
+) -> None:
+    """Record the files that executions, given by job and ordinal, have made."""
+    rows = [
+        (
+            decode_id(FILE, file.id),
+            job.user,
+            job.id,
+            job.stage,
+            ordinal,
+            display_name(file.name),
+            file.content_type,
+            file.bytes,
+            bytes.fromhex(file.sha256),
+        )
+        for job, ordinal, file in outputs
+    ]
+    await connection.execute(_SQL["add_outputs"], *map(list, zip(*rows, strict=True)))
+
+
+def file_record(row: Any) -> FileRecord:
     return FileRecord(
         FileId(row["id"]),
         UserId(row["user_id"]),
@@ -73,4 +136,7 @@ def _record(row: Any) -> FileRecord:
         row["sha256"].hex(),
         row["created_at"],
         row["expires_at"],
+        row["job_id"],
+        row["stage"],
+        row["ordinal"],
     )

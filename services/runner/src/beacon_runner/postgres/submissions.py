@@ -17,8 +17,17 @@ from beacon_runner.domain.job_ids import batch_of, ids_from
 from beacon_runner.domain.lanes import UNCHOSEN, kept_lane
 from beacon_runner.domain.limits.job_quota import Allowance, LimitReached, QuotaCandidate, Use, admit
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
-from beacon_runner.domain.submissions import Answer, KeyTaken, Known, NewJob, Schedule, Submitted
+from beacon_runner.domain.submissions import (
+    Answer,
+    FilesUnusable,
+    KeyTaken,
+    Known,
+    NewJob,
+    Schedule,
+    Submitted,
+)
 from beacon_runner.postgres.database import Database, ids, retried
+from beacon_runner.postgres.files import link_files, lock_usable_files
 from beacon_runner.postgres.group_commit import GroupCommit
 from beacon_runner.postgres.queue_capacity import QueueCapacity
 from beacon_runner.postgres.statements import statements
@@ -78,7 +87,7 @@ class PostgresSubmissions:
         """The user's live jobs and jobs of the last hour."""
         limits = allowance or Allowance()
         pending, this_hour = limits.pending_jobs or MAX_COUNTED_JOBS, limits.jobs_per_hour or MAX_COUNTED_JOBS
-        bounds = [max(pending, MAX_COUNTED_JOBS)], [this_hour]
+        bounds = [max(pending, MAX_COUNTED_JOBS)], [this_hour], [True]
         (row,) = await self._database.fetch(_SQL["used"], [user], *bounds)
         return _use(row)
 
@@ -90,7 +99,7 @@ class PostgresSubmissions:
 
     async def _store_unlimited(self, jobs: Sequence[NewJob]) -> Sequence[Answer]:
         """In one statement while the queue has much room and no idempotency key is taken."""
-        if self._capacity.reserve(len(jobs)):
+        if not any(job.admitted.files for job in jobs) and self._capacity.reserve(len(jobs)):
             with suppress(_KeyTakenMeanwhileError):
                 answers = self._committed(jobs, await _insert(self._database, jobs))
                 await asyncio.sleep(0)  # the push to Redis is sent before the responses are built
@@ -113,11 +122,13 @@ class PostgresSubmissions:
                     await connection.execute(_SQL["lock_users"], sorted(users))
                 answers: dict[JobId, Answer] = await _earlier_answers(connection, jobs)
                 new = _first_of_each_key([job for job in jobs if job.id not in answers])
+                if any(job.admitted.files for job in new):
+                    answers |= await _unusable_files(connection, new)
+                    new = [job for job in new if job.id not in answers]
                 room = await self._capacity.room(connection, len(new))
-                groups = [batch_of(job.id) if job.batch else job.id for job in new]
                 candidates = [
-                    QuotaCandidate(job.user, job.allowance, group, may_wait=_may_wait(job))
-                    for job, group in zip(new, groups, strict=True)
+                    QuotaCandidate(job.user, job.allowance, _group(job), may_wait=_may_wait(job))
+                    for job in new
                 ]
                 reached = admit(candidates, await _used(connection, users), room, self._capacity.size)
                 decided = list(zip(new, reached, strict=True))
@@ -128,6 +139,8 @@ class PostgresSubmissions:
                     if not isinstance(limit, LimitReached)
                 ]
                 rows = await _insert(connection, admitted) if admitted else []
+                if links := [(job.id, file) for job in admitted for file in job.admitted.files]:
+                    await link_files(connection, links)
             return answers, admitted, rows
 
         answers, admitted, rows = await retried(transaction)
@@ -172,7 +185,7 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     shared: dict[tuple[Any, ...], int] = {}
     indexes = []
     for job in jobs:
-        kind, name, _, stages, total, model, _ = job.admitted
+        kind, name, _, stages, total, model, *_ = job.admitted
         values = job.user, job.tier, job.job_class, job.lane, job.batch, kind, name, stages, total, model
         indexes.append(shared.setdefault(values, len(shared) + 1))
     rows = [(user, tier, of, kept_lane(lane, user), *rest) for user, tier, of, lane, *rest in shared]
@@ -244,19 +257,38 @@ async def lock_and_count(connection: "Connection", user: UserId, allowance: Allo
     return found[user]
 
 
+def _group(job: NewJob) -> object:
+    """The jobs of a batch are stored together or not at all."""
+    return batch_of(job.id) if job.batch else job.id
+
+
+async def _unusable_files(connection: "Connection", jobs: Sequence[NewJob]) -> dict[JobId, FilesUnusable]:
+    """The jobs that name files which they cannot use, and the other jobs of their batches."""
+    named = {file for job in jobs for file in job.admitted.files}
+    owners = await lock_usable_files(connection, sorted(named))
+    fields: dict[JobId, tuple[str, ...]] = {}
+    for job in jobs:
+        wrong = tuple(field for file, field in job.admitted.files.items() if owners.get(file) != job.user)
+        if wrong:
+            fields[job.id] = wrong
+    refused = {_group(job) for job in jobs if job.id in fields}
+    return {job.id: FilesUnusable(fields.get(job.id, ())) for job in jobs if _group(job) in refused}
+
+
 async def _used(connection: "Connection", users: Mapping[UserId, Allowance]) -> Mapping[UserId, Use]:
     if not users:
         return {}
     pending = [allowance.pending_jobs or 0 for allowance in users.values()]
     per_hour = [allowance.jobs_per_hour or 0 for allowance in users.values()]
-    rows = await connection.fetch(_SQL["used"], list(users), pending, per_hour)
+    storage = [allowance.storage_bytes is not None for allowance in users.values()]
+    rows = await connection.fetch(_SQL["used"], list(users), pending, per_hour, storage)
     return {UserId(row["user_id"]): _use(row) for row in rows}
 
 
 def _use(row: Any) -> Use:
     frees_in_s = row["frees_in_s"]
     frees_in_s = None if frees_in_s is None else max(0.0, frees_in_s)
-    return Use(row["pending"], row["this_hour"], frees_in_s, row["waiting"])
+    return Use(row["pending"], row["this_hour"], frees_in_s, row["waiting"], row["stored_bytes"])
 
 
 def _earlier(job: NewJob, row: Any) -> Known:

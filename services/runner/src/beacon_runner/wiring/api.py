@@ -137,7 +137,6 @@ class ApiParts:
             self.priorities,
             request_limits,
             stream_limits,
-            file_records,
         )
         operations = Operations(
             queue,
@@ -164,7 +163,7 @@ class ApiParts:
                 event_routes(events, keys, streams),
                 socket_routes(events, keys, tokens, streams),
                 execution_routes(jobs, keys),
-                *file_routes(files, keys),
+                *file_routes(files, jobs, keys),
                 catalogue_routes(catalogue, keys),
                 admin_routes(operations, keys),
                 *ledger_routes(credit, users, keys),

@@ -67,7 +67,7 @@ def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=WORKER_POOL, name="beacon-worker")
     router = _router_client(settings, transport)
     runner = transport.config.runner
-    claims = PostgresClaims(database)
+    claims = PostgresClaims(database, public_url=settings.public_url)
     chat_models = transport.config.chat_models
     executor = RouterExecutor(router, timeout_s=runner.execution_timeout_s, chat_models=chat_models)
     return [

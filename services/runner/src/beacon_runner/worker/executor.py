@@ -10,6 +10,7 @@ from beacon_contracts.ids import USER, encode_execution_id, encode_id, encode_jo
 from beacon_contracts.inference import InferenceRequest, StepMeta
 from beacon_lifecycle import TaskSet
 from beacon_runner.domain.chat import execution_needs
+from beacon_runner.domain.file_references import files_in
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.ports.router import InferencePort, RouterBusy, RouterRefused, RouterUnreachable
@@ -104,6 +105,7 @@ def request_of(
         input=dict(execution.input),
         params=dict(execution.params),
         context=dict(job.context),
+        files=[job.files[text] for text in files_in(execution.input).values()] if job.files else [],
         tier=job.tier,
         user_id=encode_id(USER, job.user),
         weight=job.weight,

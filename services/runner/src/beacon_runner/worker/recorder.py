@@ -139,6 +139,7 @@ def _unrecordable(report: StageReport) -> StageReport:
             state=ExecutionState.FAILED,
             output=None,
             stored=None,
+            files=(),
             failure=failure.model_copy(update={"item": one.execution.item}),
         )
         for one in report.executions

@@ -16,6 +16,7 @@ from beacon_runner.domain.plan import (
     PendingExecution,
     PlanError,
     execution_keys,
+    files_checked,
     pending_executions,
     stage_plan,
 )
@@ -64,7 +65,7 @@ class _Start(NamedTuple):
 def build_run(message: Message, job: ClaimedJob, now: float, *, max_deliveries: int) -> "JobRun":
     """Never raises: a job that cannot start must end, or it would be delivered again and again."""
     try:
-        run = JobRun(message, job, stage_plan(job.spec, job.stage, job.context))
+        run = JobRun(message, job, files_checked(job, stage_plan(job.spec, job.stage, job.context)))
     except PlanError as error:
         run = JobRun(message, job, _plan_without_input(job))
         run.fail_all(_permanent(run, error.failure), now)
@@ -268,6 +269,7 @@ def _report(
         start_reported=start_reported,
         stored=stored if isinstance(stored, str) else None,
         response=response if isinstance(response, str) else None,
+        files=tuple(outcome.files) if outcome.state is InferenceState.COMPLETED else (),
     )
 
 

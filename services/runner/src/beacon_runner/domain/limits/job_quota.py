@@ -14,6 +14,7 @@ class QuotaLimit(StrEnum):
     PENDING_JOBS = "pending_jobs"
     JOBS_PER_HOUR = "jobs_per_hour"
     QUEUE_SIZE = "queue_size"
+    STORAGE_BYTES = "storage_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +23,20 @@ class Allowance:
 
     pending_jobs: int | None = None
     jobs_per_hour: int | None = None
+    storage_bytes: int | None = None
 
     @classmethod
     def of(cls, tier: TierConfig) -> "Allowance | None":
         """None when nothing is limited: the jobs of such users need not be counted."""
-        if tier.pending_jobs is None and tier.jobs_per_hour is None:
-            return None
-        return cls(tier.pending_jobs, tier.jobs_per_hour)
+        limits = tier.pending_jobs, tier.jobs_per_hour, tier.storage_bytes
+        return None if limits == (None, None, None) else cls(*limits)
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A user's live jobs and jobs of the last hour; `hour_frees_in_s` is set when the hour is used up.
+    """A user's live jobs, jobs of the last hour and bytes of files.
+
+    `hour_frees_in_s` is set when the hour is used up.
 
     `waiting`: jobs of the user wait for a limit. These are not counted.
     """
@@ -42,6 +45,7 @@ class Use:
     this_hour: int = 0
     hour_frees_in_s: float | None = None
     waiting: bool = False
+    stored_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,12 @@ def admit(
 def admissible(allowance: Allowance | None, use: Use, waiting: int) -> int:
     """How many of so many jobs that wait for the limits of their user may start now."""
     bounds = [waiting]
+    if (
+        allowance is not None
+        and allowance.storage_bytes is not None
+        and use.stored_bytes >= allowance.storage_bytes
+    ):
+        return 0
     if allowance is not None and allowance.pending_jobs is not None:
         bounds.append(allowance.pending_jobs - use.pending)
     if allowance is not None and allowance.jobs_per_hour is not None:
@@ -174,6 +184,8 @@ def _check_allowance(allowance: Allowance, use: Use, added: int, before: int) ->
     if per_hour is not None and this_hour + before >= per_hour:
         frees_in_s = use.hour_frees_in_s if use.hour_frees_in_s is not None else HOUR_S
         return LimitReached(QuotaLimit.JOBS_PER_HOUR, per_hour, this_hour, frees_in_s)
+    if allowance.storage_bytes is not None and use.stored_bytes >= allowance.storage_bytes:
+        return LimitReached(QuotaLimit.STORAGE_BYTES, allowance.storage_bytes, use.stored_bytes)
     max_pending, pending = allowance.pending_jobs, use.pending + added
     if max_pending is not None and pending + before >= max_pending:
         return LimitReached(QuotaLimit.PENDING_JOBS, max_pending, pending)

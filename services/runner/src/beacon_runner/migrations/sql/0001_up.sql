@@ -258,20 +258,33 @@ CREATE TABLE usage_hourly (
 
 CREATE INDEX usage_hourly_by_hour ON usage_hourly (hour);
 
--- The bytes are in the file store, under a name that the user's and the file's id determine.
+-- Uploads, and outputs of jobs. The bytes are in the file store, under a name that the ids determine.
 CREATE TABLE files (
     id           uuid PRIMARY KEY,
     user_id      uuid NOT NULL REFERENCES users (id),
+    job_id       uuid, -- of an output: the job that made it
     created_at   timestamptz NOT NULL DEFAULT now(),
-    expires_at   timestamptz, -- null: kept until it is deleted
+    expires_at   timestamptz, -- null: it is an output, or a job uses it
     size         bigint NOT NULL CHECK (size >= 0),
+    ordinal      integer, -- of an output: its execution
+    stage        smallint,
     sha256       bytea NOT NULL,
     name         text NOT NULL,
     content_type text NOT NULL -- recognised from the content
 );
 
-CREATE INDEX files_of_user ON files (user_id, id) INCLUDE (size);
+CREATE INDEX files_of_user ON files (user_id, id) INCLUDE (size, expires_at);
+CREATE INDEX files_of_job ON files (job_id, stage, ordinal, id) WHERE job_id IS NOT NULL;
 CREATE INDEX files_by_expiry ON files (expires_at) WHERE expires_at IS NOT NULL;
+
+-- The files that a job's input names: they are kept as long as the job.
+CREATE TABLE job_files (
+    job_id  uuid NOT NULL,
+    file_id uuid NOT NULL REFERENCES files (id),
+    CONSTRAINT job_files_pkey PRIMARY KEY (job_id, file_id)
+);
+
+CREATE INDEX job_files_of_file ON job_files (file_id);
 
 -- Keys that all processes share and nobody has to configure.
 CREATE TABLE secrets (
@@ -281,6 +294,12 @@ CREATE TABLE secrets (
 
 INSERT INTO secrets (name, value)
 VALUES ('file_urls', sha256((gen_random_uuid()::text || gen_random_uuid()::text)::bytea));
+
+-- When tasks that one process does at a time were started last.
+CREATE TABLE maintenance_runs (
+    name       text PRIMARY KEY,
+    started_at timestamptz NOT NULL
+);
 
 -- Classes that an operator has paused; mirrored to Redis, and again after it was emptied.
 CREATE TABLE paused_classes (
@@ -295,6 +314,42 @@ CREATE TABLE router_cancels (
     created_at  timestamptz NOT NULL DEFAULT now(),
     next_try_at timestamptz NOT NULL
 );
+
+-- Files expire with the last job that made or uses them, whichever statement deletes the job.
+-- Each statement of the function has a new snapshot, so that links which others committed meanwhile count.
+CREATE FUNCTION release_files() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    released uuid[];
+BEGIN
+    WITH unlinked AS (
+        DELETE FROM job_files l USING deleted d WHERE l.job_id = d.id RETURNING l.file_id
+    )
+    SELECT array_agg(id) INTO released
+    FROM (
+        SELECT file_id AS id FROM unlinked
+        UNION
+        SELECT f.id FROM files f JOIN deleted d ON f.job_id = d.id
+    ) AS either;
+    IF released IS NULL THEN
+        RETURN NULL;
+    END IF;
+    PERFORM FROM files WHERE id = ANY (released) ORDER BY id FOR NO KEY UPDATE;
+    UPDATE files f
+    SET expires_at = now()
+    WHERE
+        f.id = ANY (released)
+        AND NOT EXISTS (SELECT FROM job_files l WHERE l.file_id = f.id)
+        AND NOT EXISTS (SELECT FROM jobs j WHERE j.id = f.job_id);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER jobs_release_files
+AFTER DELETE ON jobs
+REFERENCING OLD TABLE AS deleted
+FOR EACH STATEMENT EXECUTE FUNCTION release_files();
 
 -- The smallest id that a job made at this moment can have: ids (UUIDv7) begin with the time.
 CREATE FUNCTION id_at(moment timestamptz) RETURNS uuid

@@ -74,7 +74,8 @@ SELECT id FROM users WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: used
 -- What users have: live jobs, jobs of the last hour, when the hourly limit frees if it is used up, and whether jobs
--- wait for a limit: these are not counted. Counts stop at the given bounds.
+-- wait for a limit: these are not counted. Counts stop at the given bounds; the bytes of files are added up for users
+-- with a storage limit.
 SELECT
     u.id AS user_id, live.pending, recent.jobs + admitted.jobs AS this_hour,
     CASE
@@ -83,8 +84,17 @@ SELECT
                 EPOCH FROM least(recent.first_at, admitted.first_at) + interval '1 hour' - now()
             )::double precision
     END AS frees_in_s,
-    EXISTS (SELECT FROM limit_waits w WHERE w.user_id = u.id AND w.admitted_at IS NULL) AS waiting
-FROM unnest($1::uuid[], $2::integer[], $3::integer[]) AS u (id, most_pending, most_this_hour)
+    EXISTS (SELECT FROM limit_waits w WHERE w.user_id = u.id AND w.admitted_at IS NULL) AS waiting,
+    CASE
+        WHEN u.has_storage_limit THEN (
+            SELECT coalesce(sum(f.size), 0)::bigint
+            FROM files f
+            WHERE f.user_id = u.id AND (f.expires_at IS NULL OR f.expires_at > now())
+        )
+        ELSE 0
+    END AS stored_bytes
+FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::boolean[])
+    AS u (id, most_pending, most_this_hour, has_storage_limit)
 CROSS JOIN LATERAL (
     SELECT count(*) AS pending
     FROM (

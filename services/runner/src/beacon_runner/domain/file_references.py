@@ -1,0 +1,55 @@
+"""References to files inside of inputs: objects whose `file` is the id of a file."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from beacon_contracts.ids import FILE, FileId, InvalidIdError, decode_id
+from beacon_contracts.problem import FieldProblem
+
+PREFIX = f"{FILE}_"
+MAX_INPUT_FILES = 1_000
+UNKNOWN_FILE = "unknown_file"
+NO_SUCH_FILE = "you have no file with this id, or it has expired"
+
+
+def file_references(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """Each reference in a value: its field and the text of the id."""
+    if isinstance(value, Mapping):
+        named = value.get("file")
+        if isinstance(named, str) and named.startswith(PREFIX):
+            yield f"{field}.file", named
+        for key, inner in value.items():
+            if isinstance(inner, Mapping | list):
+                yield from file_references(inner, f"{field}.{key}")
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            if isinstance(inner, Mapping | list):
+                yield from file_references(inner, f"{field}[{number}]")
+
+
+def named_files(value: Any, field: str, problems: list[FieldProblem]) -> dict[FileId, str]:
+    """The files that a submitted input names, each with the first field that does."""
+    found: dict[FileId, str] = {}
+    for place, text in file_references(value, field):
+        try:
+            found.setdefault(FileId(decode_id(FILE, text)), place)
+        except InvalidIdError:
+            problems.append(unknown_file(place))
+    if len(found) > MAX_INPUT_FILES:
+        message = f"names {len(found)} files; at most {MAX_INPUT_FILES} are allowed"
+        problems.append(FieldProblem(field=field, message=message, code="too_many"))
+    return found
+
+
+def files_in(value: Any) -> dict[FileId, str]:
+    """The files that an input names when it is sent, with the id's text. A result may have other texts."""
+    found: dict[FileId, str] = {}
+    for _, text in file_references(value, ""):
+        with suppress(InvalidIdError):
+            found[FileId(decode_id(FILE, text))] = text
+    return found
+
+
+def unknown_file(field: str) -> FieldProblem:
+    return FieldProblem(field=field, message=NO_SUCH_FILE, code=UNKNOWN_FILE)

@@ -1,0 +1,156 @@
+"""Free-form input of generations: shorthands, schemas, durations, references to files."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beacon_config import BeaconConfig
+from beacon_contracts.ids import FILE, FileId, encode_id, new_uuid
+from beacon_contracts.jobs import job_submission
+from beacon_runner.domain.admission import Admission, AdmittedJob
+from beacon_runner.domain.archive_names import ArchiveNames
+from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.domain.file_references import file_references, files_in
+from beacon_runner.domain.files import OutputPlace
+from beacon_runner.domain.input_schema import MAX_MESSAGE, InputSchema
+from tests.unit.runner_domain.factories import matrix_spec, shipped_config
+
+CONFIG = shipped_config()
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "prompt": {"type": "string", "maxLength": 5},
+        "size": {"enum": [512, 1024]},
+        "tree": {"$ref": "#/$defs/tree"},
+    },
+    "required": ["prompt"],
+    "additionalProperties": False,
+    "$defs": {"tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+}
+FLUX = {"kind": "generation", "model": "flux", "region": "US"}
+FILE_ID = encode_id(FILE, new_uuid())
+
+
+def with_schema(schema: dict[str, Any]) -> BeaconConfig:
+    flux = CONFIG.models["flux"].model_copy(update={"input_schema": schema})
+    return CONFIG.model_copy(update={"models": {**CONFIG.models, "flux": flux}})
+
+
+def admit(body: dict[str, Any], config: BeaconConfig = CONFIG, tier: str | None = None) -> AdmittedJob:
+    return Admission(config).admit(job_submission.validate_python(body), 0, tier)
+
+
+def refused(
+    body: dict[str, Any], config: BeaconConfig = CONFIG, tier: str | None = None
+) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidFieldsError) as raised:
+        admit(body, config, tier)
+    return [(problem.field, problem.code) for problem in raised.value.problems]
+
+
+def test_shorthands_are_fields_of_the_input() -> None:
+    body = FLUX | {"input": {"size": 512, "prompt": "cat"}, "prompt": "cat", "duration": 3, "loop": True}
+    assert admit(body).spec["input"] == {"size": 512, "prompt": "cat", "duration": 3, "loop": True}
+    assert admit(FLUX | {"input": {}}).spec["input"] == {}
+
+
+def test_a_shorthand_must_not_contradict_the_input() -> None:
+    assert refused(FLUX | {"input": {"prompt": "cat"}, "prompt": "dog"}) == [("prompt", "taken")]
+    assert refused(FLUX) == [("prompt", "missing")]
+
+
+def test_a_question_may_be_a_plain_text() -> None:
+    matrix = {"kind": "matrix", "models": ["flux"], "regions": ["US"]}
+    job = admit(matrix | {"questions": ["why?", {"id": "x", "prompt": "how?"}, "why?", "when?"]})
+    assert [one["id"] for one in job.spec["questions"]] == ["q1", "x", "q4"]
+
+
+@pytest.mark.parametrize("place", ["duration", "input", "params"])
+def test_the_longest_duration_applies_wherever_it_is_given(place: str) -> None:
+    body = {"kind": "generation", "model": "music", "input": {"prompt": "a song"}}
+    long = body | ({"duration": 31} if place == "duration" else {place: {"prompt": "x", "duration": 31}})
+    field = place if place == "duration" else f"{place}.duration"
+    assert refused(long, tier="free") == [(field, "duration_too_long")]
+
+
+@pytest.mark.parametrize("value", ["10", -1, True, {"s": 1}, float("inf")])
+def test_a_duration_in_the_input_is_a_number_of_seconds(value: object) -> None:
+    problems = refused(FLUX | {"input": {"prompt": "x", "duration": value}})
+    assert ("input.duration", "invalid") in problems
+
+
+@pytest.mark.parametrize(
+    ("given", "problems"),
+    [
+        ({"prompt": "cat", "size": 512}, []),
+        ({"prompt": "cat", "tree": [[], [[]]]}, []),
+        ({"size": 1}, [("input", "schema"), ("input.size", "schema")]),
+        ({"prompt": "a long prompt", "extra": 1}, [("input", "schema"), ("input.prompt", "schema")]),
+        ({"prompt": "cat", "tree": [[], [[], 3]]}, [("input.tree[1][1]", "schema")]),
+        ({"prompt": "cat", "tree": [[]] * 10_001}, [("input", "too_many")]),
+    ],
+)
+def test_an_input_must_satisfy_the_schema_of_its_model(
+    given: dict[str, Any], problems: list[tuple[str, str]]
+) -> None:
+    config = with_schema(SCHEMA)
+    found = refused(FLUX | {"input": given}, config) if problems else admit(FLUX | {"input": given}, config)
+    if problems:
+        assert isinstance(found, list)
+        assert sorted(found) == problems
+
+
+def test_the_questions_of_a_matrix_must_satisfy_the_schema_too() -> None:
+    matrix = {"kind": "matrix", "models": ["flux"], "regions": ["US"], "questions": ["why?", "why not?"]}
+    assert refused(matrix, with_schema(SCHEMA)) == [("questions[1]", "schema")]
+
+
+def test_messages_of_a_schema_are_short() -> None:
+    schema = InputSchema({"properties": {"prompt": {"maxLength": 1}}})
+    (problem,) = schema.problems({"prompt": "x" * 100_000}, "input")
+    assert len(problem.message) <= MAX_MESSAGE + 1
+    assert problem.message.endswith("is too long")
+
+
+def test_a_schema_that_never_ends_refuses_the_input() -> None:
+    endless = {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}
+    (problem,) = InputSchema(endless).problems({"a": 1}, "input")
+    assert "without end" in problem.message
+
+
+def test_files_are_found_anywhere_in_an_input() -> None:
+    second = encode_id(FILE, new_uuid())
+    value = {"file": "notes.txt", "a": [{"b": {"file": FILE_ID, "weight": 1}}, {"file": second}, FILE_ID]}
+    assert list(file_references(value, "input")) == [
+        ("input.a[0].b.file", FILE_ID),
+        ("input.a[1].file", second),
+    ]
+    job = admit(FLUX | {"input": value})
+    assert list(job.files.values()) == ["input.a[0].b.file", "input.a[1].file"]
+    assert set(files_in(value).values()) == {FILE_ID, second}
+
+
+def test_a_file_that_is_named_twice_is_checked_once() -> None:
+    job = admit(FLUX | {"input": {"first": {"file": FILE_ID}, "second": {"file": FILE_ID}}})
+    assert list(job.files.values()) == ["input.first.file"]
+
+
+def test_an_input_names_a_bounded_number_of_files() -> None:
+    many = [{"file": encode_id(FILE, new_uuid())} for _ in range(1_001)]
+    assert refused(FLUX | {"input": {"images": many}}) == [("input", "too_many")]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=30)), max_size=8))
+def test_names_in_an_archive_are_unique_and_stay_inside(files: list[tuple[int, str]]) -> None:
+    names = ArchiveNames(matrix_spec())
+    given_names = [
+        names.of(OutputPlace(0, ordinal, FileId(new_uuid())), name) for ordinal, name in sorted(files)
+    ]
+    assert len({name.casefold() for name in given_names}) == len(given_names)
+    for name in given_names:
+        folder, place, file = name.split("/")
+        assert {".", "..", ""}.isdisjoint({folder, place, file})
+        assert "\\" not in name
+        assert name.isprintable()
