@@ -25,6 +25,7 @@ from beacon_lifecycle import ManualClock, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.domain.webhook_urls import Network
 from beacon_runner.ports.interactive import InteractiveEvent
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.router import CancelResult, RouterStatus, RouterUnreachable
@@ -200,6 +201,7 @@ async def api_harness(
     config: BeaconConfig = CONFIG,
     *,
     priorities: Priorities | None = None,
+    webhook_networks: Sequence[Network] = (),
     routers: ApiRouter | None = None,
 ) -> AsyncIterator[ApiHarness]:
     files = mkdtemp(prefix="beacon-files-")
@@ -227,6 +229,7 @@ async def api_harness(
         registry=registry,
         access_log=False,
         file_store=open_store(files),
+        webhook_networks=webhook_networks,
         priorities=priorities,
     )
     queue = RedisQueue(redis, layout, lease_s=60)

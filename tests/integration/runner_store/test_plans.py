@@ -30,6 +30,8 @@ HOT = [
     ("submissions", "by_idempotency_keys"),
     ("submissions", "batch_of"),
     ("users", "principal"),
+    ("webhooks", "record"),
+    ("webhooks", "remove_ended"),
     ("job_commands", "requeue"),
     ("retention", "find_jobs"),
     ("retention", "find_events"),

@@ -33,6 +33,9 @@ COMMANDS = {
     "files": LazyCommand(
         "beacon_cli.commands.files:files", _JOBS, "Upload, list, download and delete files."
     ),
+    "webhooks": LazyCommand(
+        "beacon_cli.commands.webhooks:webhooks", _JOBS, "Receive the events of your jobs over HTTP."
+    ),
     "me": LazyCommand(f"{_JOB}:me", _INFORMATION, "Show your key's user: tier, limits, credit."),
     "usage": LazyCommand("beacon_cli.commands.usage:usage", _INFORMATION, "Show GPU seconds and tokens."),
     "models": LazyCommand(f"{_CATALOGUE}:models", _INFORMATION, "List the models and their regions."),

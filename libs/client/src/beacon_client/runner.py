@@ -18,6 +18,7 @@ from beacon_client.runner_http import RunnerHttp, Sleep
 from beacon_client.submissions import Submission, as_submission, new_idempotency_key
 from beacon_client.usage import fetch_usage
 from beacon_client.watching import watch
+from beacon_client.webhooks import WebhooksClient
 from beacon_contracts.accounts import Me
 from beacon_contracts.catalogue import (
     FeatureList,
@@ -61,6 +62,7 @@ class RunnerClient:
         self._http = RunnerHttp(base_url, key, sleep=sleep, transport=transport)
         self.admin = AdminClient(self._http)
         self.files = FileClient(self._http)
+        self.webhooks = WebhooksClient(self._http)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:

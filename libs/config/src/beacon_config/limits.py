@@ -17,6 +17,7 @@ class LimitsConfig(Section):
     batch_jobs: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=1_000, description="Jobs of one batch submission"
     )
+    webhooks: Annotated[int, Field(ge=0, le=1_000)] = Field(default=10, description="Webhooks of one user")
     body_bytes: Count = Field(default=1_048_576, description="Size of a request body")
     openai_body_bytes: Count = Field(default=20_971_520, description="Size of a request body at /v1")
     connections: Count = Field(
@@ -91,6 +92,9 @@ class RetentionConfig(Section):
     events_s: PositiveSeconds = Field(default=604_800.0, description="How long events are kept")
     idempotency_s: PositiveSeconds = Field(default=86_400.0, description="How long idempotency keys are kept")
     jobs_s: PositiveSeconds = Field(default=2_592_000.0, description="How long finished jobs are kept")
+    webhooks_s: PositiveSeconds = Field(
+        default=2_592_000.0, description="How long deliveries of webhooks are kept"
+    )
 
 
 class FilesConfig(Section):

@@ -12,11 +12,15 @@ JobId = NewType("JobId", UUID)
 UserId = NewType("UserId", UUID)
 KeyId = NewType("KeyId", UUID)
 FileId = NewType("FileId", UUID)
+WebhookId = NewType("WebhookId", UUID)
+DeliveryId = NewType("DeliveryId", UUID)
 
 JOB = "job"
 USER = "user"
 KEY = "key"
 FILE = "file"
+WEBHOOK = "webhook"
+DELIVERY = "msg"
 EXECUTION = "exe"
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")  # no leading zeros: one execution has one id

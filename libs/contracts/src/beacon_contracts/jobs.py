@@ -10,6 +10,7 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Failover, Timing
 from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import JobClass, Tier
+from beacon_contracts.webhooks import WebhookEvents, WebhookUrl
 
 Prompt = Annotated[Text, Field(min_length=1, max_length=100_000)]
 
@@ -80,7 +81,14 @@ class OnLimit(StrEnum):
     WAIT = "wait"
 
 
-class JobOptions(RequestModel):
+class JobWebhook(RequestModel):
+    """Where a job's events are sent, besides to the endpoints of its user."""
+
+    webhook_url: WebhookUrl | None = None
+    webhook_events: WebhookEvents | None = None
+
+
+class JobOptions(JobWebhook):
     """What jobs of every kind may have. Lists can be filtered by name, tags and metadata."""
 
     name: Annotated[Text, Field(max_length=200)] = ""

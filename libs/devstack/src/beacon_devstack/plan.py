@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from beacon_config import BeaconConfig
 from beacon_config.topology import BackendConfig, backend_url_variable
-from beacon_devstack.ports import LOOPBACK
+from beacon_devstack.ports import LOOPBACK, LOOPBACK_NETWORKS
 from beacon_devstack.processes.process import ProcessSpec
 from beacon_devstack.secret_store import Secrets
 from beacon_devstack.settings import StackSettings
@@ -88,6 +88,9 @@ def make_plan(
                 **shared,
                 **stores,
                 "BEACON_FILES_URL": files_url,
+                "BEACON_WEBHOOK_NETWORKS": settings.inherited.get(
+                    "BEACON_WEBHOOK_NETWORKS", LOOPBACK_NETWORKS
+                ),
                 "BEACON_RUNNER_HOST": settings.host,
                 "BEACON_RUNNER_PORT": str(ports.runner),
                 "BEACON_ROUTER_URLS": router_url,

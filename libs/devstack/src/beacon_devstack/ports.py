@@ -9,6 +9,7 @@ import psutil
 from beacon_devstack.errors import PortTakenError
 
 LOOPBACK = "127.0.0.1"
+LOOPBACK_NETWORKS = "127.0.0.0/8,::1/128"  # receivers of webhooks on this machine
 
 # Below the range of outgoing connections, one of which could take a port between our choice and the start of
 # the server, or during a restart.

@@ -5,6 +5,30 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 FLUSH_SIZES = (1, 5, 20, 50, 100, 200, 500, 1000)
 
 
+DELIVERY_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
+
+
+class WebhookMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.attempts = Counter(
+            "beacon_runner_webhook_attempts", "Attempts to deliver by result", ["result"], registry=registry
+        )
+        self.duration = Histogram(
+            "beacon_runner_webhook_attempt_seconds",
+            "Duration of attempts",
+            buckets=DELIVERY_SECONDS,
+            registry=registry,
+        )
+        self.late = Gauge(
+            "beacon_runner_webhook_late_seconds",
+            "How late the latest of the deliveries that were taken last was",
+            registry=registry,
+        )
+        self.in_flight = Gauge(
+            "beacon_runner_webhook_in_flight", "Requests that are being sent", registry=registry
+        )
+
+
 class LoopMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:

@@ -1,5 +1,6 @@
 """Settings from the environment: addresses, secrets and the path of the configuration file."""
 
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -73,6 +74,14 @@ class RunnerSettings(DatabaseSettings):
             description="Where backends reach this API, for those that fetch files by address",
         ),
     ] = None
+    webhook_networks: Annotated[
+        tuple[IPv4Network | IPv6Network, ...],
+        NoDecode,
+        Field(
+            validation_alias="BEACON_WEBHOOK_NETWORKS",
+            description="Private networks that webhooks may be sent to, separated by commas",
+        ),
+    ] = ()
     priority_url: Annotated[
         str | None,
         Field(
@@ -86,6 +95,13 @@ class RunnerSettings(DatabaseSettings):
     @classmethod
     def _without_slash(cls, value: str | None) -> str | None:
         return None if value is None else value.rstrip("/")
+
+    @field_validator("webhook_networks", mode="before")
+    @classmethod
+    def _split_networks(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
 
     @field_validator("router_urls", mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from beacon_contracts.problem import FieldProblem
 from beacon_lifecycle import Clock
 from beacon_runner.application.queue_position import WAITS_FOR_LIMIT
 from beacon_runner.application.wait_estimator import WaitEstimator
+from beacon_runner.application.webhooks import WebhookService
 from beacon_runner.domain.admission import Admission, Submission
 from beacon_runner.domain.errors import (
     BatchExceedsLimitError,
@@ -47,9 +48,10 @@ class SubmissionService:
         admission: Admission,
         store: SubmissionStore,
         estimator: WaitEstimator,
-        priorities: Priorities | None,
         *,
+        priorities: Priorities | None,
         clock: Clock,
+        webhooks: WebhookService,
     ) -> None:
         self._config = config
         self._admission = admission
@@ -57,6 +59,7 @@ class SubmissionService:
         self._estimator = estimator
         self._priorities = priorities
         self._clock = clock
+        self._webhooks = webhooks
         self._allowances = {tier: Allowance.of(settings) for tier, settings in config.tiers.items()}
 
     async def submit(
@@ -68,6 +71,8 @@ class SubmissionService:
         if self._priorities is not None:  # asked only for valid submissions: it may be slow
             job_class = await self._priorities.class_of(principal.user, jobs[0].job_class)
             jobs = [job._replace(job_class=job_class) for job in jobs]
+        if any(job.webhook is not None for job in jobs):
+            await self._webhooks.ensure_for_jobs(principal.user)
         if key is None:
             answers = await self._store.submit(jobs)
         elif batch:
@@ -99,12 +104,13 @@ class SubmissionService:
                 admitted = self._admission.admit(submission, job_id.int, tier)
                 if schedule is not None:
                     check_schedule(submission, now)
+                webhook = self._webhooks.of_job(submission)
             except InvalidFieldsError as error:
                 prefix = f"jobs[{index}]." if batch else ""
                 problems += [one.model_copy(update={"field": prefix + one.field}) for one in error.problems]
                 continue
             job = NewJob(job_id, principal.user, tier, job_class, lane, admitted, batch, allowance)
-            jobs.append(job if schedule is None else job._replace(schedule=schedule))
+            jobs.append(job._replace(schedule=schedule, webhook=webhook))
         if problems:
             raise InvalidFieldsError(problems)
         return jobs

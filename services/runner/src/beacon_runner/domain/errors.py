@@ -136,6 +136,21 @@ class FileStoreUnavailableError(Exception):
     """The store of the files' bytes does not answer now."""
 
 
+class UnknownWebhookError(Exception):
+    """There is no such endpoint, or the user may not see it."""
+
+
+class UnknownDeliveryError(Exception):
+    """The endpoint has no such delivery."""
+
+
+class TooManyWebhooksError(Exception):
+    """The user has as many endpoints as a user may have."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a user may have {limit} webhooks; change or delete one")
+
+
 class IdempotencyKeyReusedError(Exception):
     """The idempotency key belongs to a different request, which created `job`."""
 

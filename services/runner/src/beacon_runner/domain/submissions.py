@@ -1,8 +1,9 @@
 """New jobs, and what became of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
@@ -34,6 +35,7 @@ class NewJob(NamedTuple):
     allowance: Allowance | None = None
     idempotency_key: str | None = None
     request_hash: bytes | None = None
+    webhook: Mapping[str, Any] | None = None
     schedule: Schedule | None = None
 
     @property

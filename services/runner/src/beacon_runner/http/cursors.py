@@ -6,8 +6,10 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from beacon_contracts.ids import (
+    DELIVERY,
     FILE,
     USER,
+    DeliveryId,
     FileId,
     JobId,
     UserId,
@@ -29,7 +31,7 @@ Cursor = Annotated[str | None, Query(max_length=120, description="`next_cursor` 
 
 
 UserFilter = Annotated[
-    str | None, Query(max_length=80, description="Jobs of this user (`user_…`); needs an admin key")
+    str | None, Query(max_length=80, description="Those of this user (`user_…`); needs an admin key")
 ]
 
 
@@ -69,6 +71,15 @@ def read_execution_cursor(cursor: str | None, job: JobId) -> ExecutionPlace | No
     if of != job:
         raise _invalid_cursor()
     return ExecutionPlace(stage, ordinal)
+
+
+def read_delivery_cursor(cursor: str | None) -> DeliveryId | None:
+    if cursor is None:
+        return None
+    try:
+        return DeliveryId(decode_id(DELIVERY, cursor))
+    except ValueError:
+        raise _invalid_cursor() from None
 
 
 def show_letter_cursor(cursor: DeadLetterCursor) -> str:

@@ -57,6 +57,9 @@ _SIMPLE: dict[type[Exception], tuple[int, str, str | None]] = {
     errors.FileInUseError: (409, "file_in_use", None),
     errors.StorageLimitError: (413, "storage_limit", None),
     errors.UploadTooLargeError: (413, "file_too_large", None),
+    errors.UnknownWebhookError: (404, "unknown_webhook", "you have no webhook with this id"),
+    errors.UnknownDeliveryError: (404, "unknown_delivery", "the webhook has no delivery with this id"),
+    errors.TooManyWebhooksError: (409, "too_many_webhooks", None),
     RangeNotSatisfiableError: (416, "range_not_satisfiable", None),
     errors.ApiKeyNotFoundError: (404, "unknown_key", "the user has no key with this id"),
 }

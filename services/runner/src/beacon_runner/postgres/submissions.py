@@ -186,7 +186,9 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
     indexes = []
     for job in jobs:
         kind, name, _, stages, total, model, *_ = job.admitted
-        values = job.user, job.tier, job.job_class, job.lane, job.batch, kind, name, stages, total, model
+        hook = None if job.webhook is None else orjson.dumps(job.webhook).decode()
+        of = job.user, job.tier, job.job_class, job.lane, job.batch
+        values = *of, kind, name, stages, total, model, hook
         indexes.append(shared.setdefault(values, len(shared) + 1))
     rows = [(user, tier, of, kept_lane(lane, user), *rest) for user, tier, of, lane, *rest in shared]
     keyed = any(job.idempotency_key is not None for job in jobs)

@@ -23,11 +23,13 @@ from beacon_runner.application.queue_position import PositionService
 from beacon_runner.application.submissions import SubmissionService
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.application.wait_reason import WaitReasonService
+from beacon_runner.application.webhooks import WebhookService
 from beacon_runner.domain.admission import Admission
 from beacon_runner.domain.classes import front_class, usable_classes
 from beacon_runner.domain.messages import OutboxEntry
 from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.skip_price import skip_price
+from beacon_runner.domain.webhook_urls import Network
 from beacon_runner.http.admin_routes import Operations, admin_routes
 from beacon_runner.http.app import create_app
 from beacon_runner.http.auth import ApiKeyCache
@@ -42,6 +44,7 @@ from beacon_runner.http.openai.routes import openai_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
 from beacon_runner.http.usage_routes import usage_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
+from beacon_runner.http.webhook_routes import webhook_routes
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.inline_publisher import InlinePublisher
 from beacon_runner.maintenance.publisher import OutboxPublisher
@@ -64,6 +67,7 @@ from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.submissions import PostgresSubmissions
 from beacon_runner.postgres.usage import PostgresUsage
 from beacon_runner.postgres.users import PostgresUsers
+from beacon_runner.postgres.webhooks import PostgresWebhooks
 from beacon_runner.priority_client import PriorityService
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from beacon_runner.redis_queue.request_limits import RedisRequestLimits
@@ -103,6 +107,7 @@ class ApiParts:
         registry: CollectorRegistry,
         access_log: bool,
         file_store: FileStore,
+        webhook_networks: Sequence[Network] = (),
         priorities: Priorities | None = None,
     ) -> None:
         self.priorities = priorities
@@ -122,8 +127,17 @@ class ApiParts:
         positions = PositionService(self.estimator, router, queries, clock)
         jobs = JobService(queries, commands, queue, positions, rules, cancels.notify, notify_outbox)
         events = JobEventService(jobs, watchers, PositionEvents(positions, commands, clock), clock)
+        webhooks = WebhookService(
+            PostgresWebhooks(database), webhook_networks, max_endpoints=config.limits.webhooks
+        )
         submissions = SubmissionService(
-            config, admission, self.submissions, self.estimator, self.priorities, clock=clock
+            config,
+            admission,
+            self.submissions,
+            self.estimator,
+            priorities=self.priorities,
+            clock=clock,
+            webhooks=webhooks,
         )
         self.public_queue = PublicQueueService(config, queue, queries, router, clock)
         file_records = PostgresFiles(database)
@@ -164,6 +178,7 @@ class ApiParts:
                 socket_routes(events, keys, tokens, streams),
                 execution_routes(jobs, keys),
                 *file_routes(files, jobs, keys),
+                *webhook_routes(webhooks, keys),
                 catalogue_routes(catalogue, keys),
                 admin_routes(operations, keys),
                 *ledger_routes(credit, users, keys),
@@ -219,6 +234,7 @@ def build_api(
         registry=registry,
         access_log=settings.access_log,
         file_store=open_store(settings.files_url),
+        webhook_networks=settings.webhook_networks,
         priorities=_priorities(settings, config, clock, registry),
     )
     limits = config.limits

@@ -20,6 +20,7 @@ from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build
 from beacon_runner.wiring.resources import Resource
 from beacon_runner.wiring.role import Role
 from beacon_runner.wiring.status_server import build_status_server
+from beacon_runner.wiring.webhooks import build_webhooks
 from beacon_runner.worker.executor import RouterExecutor
 from beacon_telemetry import new_registry
 
@@ -33,7 +34,7 @@ async def build(role: Role, settings: RunnerSettings, config: BeaconConfig) -> S
     transport = _transport(settings, config, registry, clock)
     services: list[Service] = [transport]
     if role in (Role.RELAY, Role.ALL):
-        services += _relay(settings, transport)
+        services += _relay(settings, transport, registry)
     if role in (Role.WORKER, Role.ALL):
         services += _worker(settings, transport)
     if role in (Role.API, Role.ALL):
@@ -50,7 +51,7 @@ def _transport(
     return Transport(config, address, registry, clock)
 
 
-def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
+def _relay(settings: RunnerSettings, transport: Transport, registry: CollectorRegistry) -> list[Service]:
     database = Database(settings.database_url, size=RELAY_POOL, name="beacon-relay")
     cancels = PostgresCancels(database, max_executions=max_router_cancels(transport.config))
     store = RelayStore.on(database)
@@ -60,6 +61,7 @@ def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
         Resource("relay-database", open_it=database.open, close_it=database.close),
         Resource("relay-router-client", close_it=router.aclose),
         *build_relay(transport, store, CancelNotifier(cancels, router), files),
+        *build_webhooks(settings, transport, database, registry),
     ]
 
 

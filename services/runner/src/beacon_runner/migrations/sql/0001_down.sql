@@ -1,3 +1,12 @@
+DROP TRIGGER executions_failed_again ON executions;
+DROP TRIGGER executions_failed_first ON executions;
+DROP FUNCTION add_execution_deliveries();
+DROP TRIGGER jobs_ended ON jobs;
+DROP FUNCTION add_job_deliveries();
+DROP FUNCTION webhook_targets (uuid, text, json);
+DROP FUNCTION new_id();
+DROP TABLE webhook_deliveries;
+DROP TABLE webhook_endpoints;
 DROP FUNCTION delete_jobs (uuid[]);
 DROP FUNCTION runs_of (uuid);
 DROP FUNCTION waited_for_limit (jobs);

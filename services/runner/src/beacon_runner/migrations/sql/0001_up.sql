@@ -70,6 +70,7 @@ CREATE TABLE jobs (
     failure         json,
     worker          text,
     deferred        json, -- delay, reason and count while the router does not accept the job; else null
+    webhook         json, -- url and events; else null
     idempotency_key text,
     request_hash    bytea,
     CONSTRAINT jobs_pkey PRIMARY KEY (id) WITH (fillfactor = 45), -- finishing a job adds an entry next to the old one
@@ -404,6 +405,127 @@ RETURN (
     SELECT count(*) FROM attempts a WHERE a.job_id = job AND a.backend IS NOT NULL
 );
 
+-- Where events of a user's jobs are sent. The one without a URL is for the webhook_url of jobs: it has their secret.
+CREATE TABLE webhook_endpoints (
+    id              uuid PRIMARY KEY,
+    user_id         uuid NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    disabled_at     timestamptz,
+    previous_until  timestamptz,
+    events          text[] NOT NULL,
+    url             text,
+    description     text NOT NULL DEFAULT '',
+    disabled_reason text,
+    secret          text NOT NULL, -- not hashed: it signs
+    previous_secret text -- signs too until previous_until
+);
+
+CREATE INDEX webhook_endpoints_of_user ON webhook_endpoints (user_id, id);
+CREATE UNIQUE INDEX webhook_endpoints_of_jobs ON webhook_endpoints (user_id) WHERE url IS NULL;
+
+-- One row per event and endpoint, written in the transaction of the event.
+CREATE TABLE webhook_deliveries (
+    id          uuid PRIMARY KEY, -- the webhook-id
+    endpoint_id uuid NOT NULL REFERENCES webhook_endpoints (id) ON DELETE CASCADE,
+    job_id      uuid, -- null: a test
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    due_at      timestamptz, -- of the next attempt, or the end of the lease; null exactly when it has ended
+    fence       integer NOT NULL DEFAULT 0, -- grows with each lease; guards the write of its result
+    attempt     smallint NOT NULL DEFAULT 0, -- attempts that have ended, since the event or the replay
+    leased      boolean NOT NULL DEFAULT false,
+    state       text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
+    type        text NOT NULL,
+    url         text, -- of the job; null is the URL of the endpoint
+    data        json NOT NULL,
+    attempts    json NOT NULL DEFAULT '[]', -- time, status, duration and error of the last ones
+    CONSTRAINT webhook_deliveries_due_until_ended CHECK ((due_at IS NULL) = (state <> 'pending'))
+);
+
+CREATE INDEX webhook_deliveries_of_endpoint ON webhook_deliveries (endpoint_id, id);
+CREATE INDEX webhook_deliveries_of_job ON webhook_deliveries (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (endpoint_id) WHERE leased;
+
+-- A new UUIDv7.
+CREATE FUNCTION new_id() RETURNS uuid
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN (
+    lpad(to_hex((extract(EPOCH FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
+    || substr(replace(gen_random_uuid()::text, '-', ''), 14)
+)::uuid;
+
+-- The endpoints of a user that receive an event of one of the user's jobs. url: the job's own, for its own webhook.
+CREATE FUNCTION webhook_targets(owner uuid, event text, webhook json) RETURNS TABLE (endpoint_id uuid, url text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT e.id, CASE WHEN e.url IS NULL THEN webhook ->> 'url' END
+    FROM webhook_endpoints e
+    WHERE
+        e.user_id = owner AND e.disabled_at IS NULL
+        AND CASE
+            WHEN e.url IS NULL THEN coalesce((webhook -> 'events')::jsonb ? event, false)
+            ELSE event = ANY (e.events)
+        END;
+END;
+
+-- Every transaction that ends a job adds the deliveries of that event, whichever statement ends it. The notification
+-- wakes the relay when the transaction commits.
+CREATE FUNCTION add_job_deliveries() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO webhook_deliveries (id, endpoint_id, job_id, due_at, type, url, data)
+    SELECT
+        new_id(), t.endpoint_id, NEW.id, now(), 'job.' || NEW.state, t.url,
+        json_build_object('kind', NEW.kind, 'name', NEW.name, 'status', NEW.state)
+    FROM webhook_targets(NEW.user_id, 'job.' || NEW.state, NEW.webhook) t;
+    IF FOUND THEN
+        NOTIFY webhooks;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER jobs_ended
+AFTER UPDATE ON jobs
+FOR EACH ROW
+WHEN (OLD.finished_at IS NULL AND NEW.finished_at IS NOT NULL)
+EXECUTE FUNCTION add_job_deliveries();
+
+CREATE FUNCTION add_execution_deliveries() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO webhook_deliveries (id, endpoint_id, job_id, due_at, type, url, data)
+    SELECT
+        new_id(), t.endpoint_id, NEW.job_id, now(), 'execution.failed', t.url,
+        json_build_object(
+            'stage', NEW.stage, 'ordinal', NEW.ordinal, 'attempt', NEW.attempt, 'item', NEW.item,
+            'model', NEW.model, 'region', NEW.region, 'code', NEW.failure ->> 'code',
+            'retryable', NEW.failure -> 'retryable'
+        )
+    FROM jobs j
+    CROSS JOIN LATERAL webhook_targets(j.user_id, 'execution.failed', j.webhook) t
+    WHERE j.id = NEW.job_id;
+    IF FOUND THEN
+        NOTIFY webhooks;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER executions_failed_first
+AFTER INSERT ON executions
+FOR EACH ROW
+WHEN (NEW.state = 'failed')
+EXECUTE FUNCTION add_execution_deliveries();
+
+CREATE TRIGGER executions_failed_again
+AFTER UPDATE ON executions
+FOR EACH ROW
+WHEN (NEW.state = 'failed' AND (OLD.state <> 'failed' OR OLD.attempt <> NEW.attempt))
+EXECUTE FUNCTION add_execution_deliveries();
+
 -- Deletes jobs that have ended, with all that belongs to them; returns how many. Every deletion of jobs uses it.
 CREATE FUNCTION delete_jobs(chosen uuid[]) RETURNS bigint
 LANGUAGE sql VOLATILE
@@ -424,6 +546,8 @@ AS $$
         DELETE FROM dead_letters d USING ended x WHERE d.job_id = x.id
     ), without_cancels AS (
         DELETE FROM router_cancels c USING ended x WHERE c.job_id = x.id
+    ), without_deliveries AS (
+        DELETE FROM webhook_deliveries d USING ended x WHERE d.job_id = x.id
     ), without_starts AS (
         DELETE FROM scheduled_starts t USING ended x WHERE t.job_id = x.id
     ), still_counted AS (

@@ -7,7 +7,7 @@ WITH stored AS (
     INSERT INTO jobs (
         id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch,
         idempotency_key, request_hash, model, labels, scheduled, state, not_before, next_attempt_at, queued_at,
-        expires_at
+        expires_at, webhook
     )
     SELECT
         i.id, s.user_id, s.kind, s.name, i.spec, s.stages, s.total, s.tier, s.class, s.class, s.lane, s.batch,
@@ -17,7 +17,7 @@ WITH stored AS (
         i.not_before,
         CASE WHEN i.waits IS NOT TRUE THEN i.not_before END,
         coalesce(CASE WHEN i.waits IS NOT TRUE THEN i.not_before END, now()),
-        i.expires_at
+        i.expires_at, s.webhook::json
     FROM ROWS FROM (
         unnest(
             $1::text::uuid[], $2::text::integer[], $4::text[], $5::bytea[], $6::text[], $7::timestamptz[],
@@ -29,8 +29,8 @@ WITH stored AS (
     )
     JOIN unnest(
         $10::uuid[], $11::text[], $12::text[], $13::text[], $14::boolean[], $15::text[], $16::text[], $17::smallint[],
-        $18::integer[], $19::text[]
-    ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, model, place)
+        $18::integer[], $19::text[], $20::text[]
+    ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, model, webhook, place)
         ON s.place = i.shared
     ORDER BY i.place
     RETURNING id, user_id, class, lane, batch, labels, scheduled, next_attempt_at

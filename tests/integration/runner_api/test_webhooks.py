@@ -1,0 +1,437 @@
+"""Webhooks over HTTP, delivered to a real receiver that verifies the signatures."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import WebhookVerificationError
+
+from beacon_lifecycle import SystemClock, WakeEvent
+from beacon_runner.domain.webhooks import ATTEMPTS_AT_S
+from beacon_runner.maintenance.webhook_delivery import PER_ENDPOINT, WebhookDelivery
+from beacon_runner.maintenance.webhook_retention import WebhookRetention
+from beacon_runner.metrics import WebhookMetrics
+from beacon_runner.postgres.webhook_deliveries import PostgresDeliveries
+from beacon_runner.webhook_client import WebhookClient
+from beacon_telemetry import new_registry
+from tests.fixtures.waiting import patience
+from tests.fixtures.webhook_receiver import LOOPBACK, WebhookReceiver, webhook_receiver
+from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller, api_harness
+
+WEBHOOKS = "/api/v1/webhooks"
+UNKNOWN = f"{WEBHOOKS}/webhook_01k9x7p4f8q2r6s0t3v5w7y9za"
+
+
+@dataclass
+class Relay:
+    """Sends what is due when a test says so; a test moves due times instead of the clock."""
+
+    api: ApiHarness
+    client: WebhookClient
+
+    def delivery(self) -> WebhookDelivery:
+        queue = PostgresDeliveries(self.api.store.database)
+        return WebhookDelivery(queue, self.client, WebhookMetrics(new_registry()), WakeEvent())
+
+    async def send(self) -> int:
+        """Everything that is due, until it has ended."""
+        delivery = self.delivery()
+        count = (await delivery.run_once()).count
+        async with patience("the requests end"):
+            await delivery.idle()
+        return count
+
+    async def make_due(self) -> None:
+        await self.api.store.database.execute(
+            "UPDATE webhook_deliveries SET due_at = now() WHERE due_at IS NOT NULL"
+        )
+
+
+@pytest.fixture
+async def api(database_url: str, redis_url: str) -> AsyncIterator[ApiHarness]:
+    async with api_harness(database_url, redis_url, webhook_networks=LOOPBACK) as harness:
+        yield harness
+
+
+@pytest.fixture
+async def relay(api: ApiHarness) -> AsyncIterator[Relay]:
+    client = WebhookClient(LOOPBACK, SystemClock())
+    yield Relay(api, client)
+    await client.close()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with webhook_receiver() as running:
+        yield running
+
+
+async def create(caller: Caller, receiver: WebhookReceiver, path: str = "/hook", **more: Any) -> Any:
+    return await caller.post(WEBHOOKS, {"url": receiver.url + path, **more}, 201)
+
+
+async def deliveries(caller: Caller, webhook: Any) -> Any:
+    return (await caller.get(f"{WEBHOOKS}/{webhook['id']}/deliveries"))["deliveries"]
+
+
+async def end_job(api: ApiHarness, caller: Caller, **more: Any) -> str:
+    job_id = await caller.submit({**GENERATION, **more})
+    await api.run("a cat")
+    return job_id
+
+
+async def test_the_end_of_a_job_is_sent_and_verified(
+    api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    webhook = await create(anna, receiver)
+    job_id = await end_job(api, anna, name="my cat")
+    assert await relay.send() == 1
+    (request,) = receiver.received
+    document = request.verified(webhook["secret"])
+    assert document["type"] == "job.completed"
+    assert document["data"] == {
+        "job_id": job_id,
+        "kind": "generation",
+        "name": "my cat",
+        "status": "completed",
+    }
+    (delivery,) = await deliveries(anna, webhook)
+    assert (delivery["id"], delivery["state"], delivery["data"]) == (
+        request.id,
+        "delivered",
+        document["data"],
+    )
+    (attempt,) = delivery["attempts"]
+    assert (attempt["status"], attempt["error"]) == (204, None)
+    assert attempt["duration_s"] >= 0
+    await relay.make_due()
+    assert await relay.send() == 0
+
+
+async def test_the_secret_is_shown_only_when_it_is_made(anna: Caller, receiver: WebhookReceiver) -> None:
+    webhook = await create(anna, receiver, description="mine")
+    assert webhook["secret"].startswith("whsec_")
+    shown = [await anna.get(f"{WEBHOOKS}/{webhook['id']}"), *(await anna.get(WEBHOOKS))["webhooks"]]
+    assert all(webhook["secret"] not in str(one) and "secret" not in one for one in shown)
+    assert shown[0] == shown[1]
+    assert shown[0]["description"] == "mine"
+
+
+async def test_both_secrets_sign_while_one_is_rotated(
+    api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    webhook = await create(anna, receiver)
+    rotated = await anna.post(f"{WEBHOOKS}/{webhook['id']}/rotate")
+    assert rotated["secret"] != webhook["secret"]
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    await relay.send()
+    for secret in (webhook["secret"], rotated["secret"]):
+        assert receiver.received[0].verified(secret)["type"] == "webhook.test"
+    await api.store.database.execute("UPDATE webhook_endpoints SET previous_until = now()")
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    await relay.send()
+    assert receiver.received[1].verified(rotated["secret"])
+    with pytest.raises(WebhookVerificationError):
+        receiver.received[1].verified(webhook["secret"])
+
+
+async def test_a_failed_delivery_is_repeated_with_the_same_id(
+    anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    receiver.statuses["/hook"] = [500, 302, 307, 429]
+    webhook = await create(anna, receiver)
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    for _ in range(5):
+        assert await relay.send() == 1
+        assert await relay.send() == 0, "it waits for its next attempt"
+        await relay.make_due()
+    assert len({request.id for request in receiver.received}) == 1
+    assert len({request.body for request in receiver.received}) == 1
+    assert {request.path for request in receiver.received} == {"/hook"}, "redirects are not followed"
+    (delivery,) = await deliveries(anna, webhook)
+    assert [one["status"] for one in delivery["attempts"]] == [500, 302, 307, 429, 204]
+    assert delivery["state"] == "delivered"
+
+
+async def test_the_last_attempt_fails_the_delivery_and_a_replay_starts_again(
+    anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    receiver.statuses["/hook"] = [503] * len(ATTEMPTS_AT_S)
+    webhook = await create(anna, receiver)
+    test = await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    for _ in ATTEMPTS_AT_S:
+        assert await relay.send() == 1
+        await relay.make_due()
+    assert await relay.send() == 0
+    (delivery,) = await deliveries(anna, webhook)
+    assert (delivery["state"], delivery["next_attempt_at"]) == ("failed", None)
+    path = f"{WEBHOOKS}/{webhook['id']}/deliveries/{test['id']}/replay"
+    assert (await anna.post(path, status=202))["state"] == "pending"
+    assert await relay.send() == 1
+    (delivery,) = await deliveries(anna, webhook)
+    assert (delivery["state"], len(delivery["attempts"])) == ("delivered", len(ATTEMPTS_AT_S) + 1)
+    assert {request.id for request in receiver.received} == {test["id"]}
+
+
+async def test_410_disables_the_endpoint(
+    api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    receiver.statuses["/hook"] = [410]
+    webhook = await create(anna, receiver)
+    await end_job(api, anna)
+    await relay.send()
+    found = await anna.get(f"{WEBHOOKS}/{webhook['id']}")
+    assert (found["disabled_at"] is not None, found["disabled_reason"]) == (True, "the receiver answered 410")
+    await end_job(api, anna)
+    assert [one["state"] for one in await deliveries(anna, webhook)] == ["failed"]
+    enabled = await anna.post(f"{WEBHOOKS}/{webhook['id']}", {"disabled": False})
+    assert (enabled["disabled_at"], enabled["disabled_reason"]) == (None, None)
+    await end_job(api, anna)
+    assert await relay.send() == 1
+
+
+async def test_a_job_has_its_own_url(
+    api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    receiver.statuses["/job"] = [410]
+    await end_job(api, anna, webhook_url=f"{receiver.url}/job")
+    (webhook,) = (await anna.get(WEBHOOKS))["webhooks"]
+    assert webhook["url"] is None
+    secret = (await anna.post(f"{WEBHOOKS}/{webhook['id']}/rotate"))["secret"]
+    await relay.send()
+    assert receiver.received[0].verified(secret)["type"] == "job.completed"
+    body = {"webhook_url": f"{receiver.url}/job", "webhook_events": ["job.failed"]}
+    await end_job(api, anna, **body)
+    assert await relay.send() == 0
+    await end_job(api, anna, webhook_url=f"{receiver.url}/job")
+    assert await relay.send() == 1, "the 410 of one job's URL says nothing about another's"
+    refused = await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=422)
+    assert "webhook_url of jobs" in refused["detail"]
+
+
+async def test_a_slow_receiver_does_not_delay_others(
+    api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    receiver.blocked.add("/slow")
+    slow = await create(anna, receiver, "/slow")
+    for _ in range(PER_ENDPOINT + 3):
+        await anna.post(f"{WEBHOOKS}/{slow['id']}/test", status=202)
+    delivery = relay.delivery()
+    assert (await delivery.run_once()).count == PER_ENDPOINT
+    async with patience("the slow receiver has all of its requests"):
+        await receiver.wait_for(PER_ENDPOINT)
+    bert = await api.user("bert")
+    quick = await create(bert, receiver, "/quick")
+    await bert.post(f"{WEBHOOKS}/{quick['id']}/test", status=202)
+    assert (await delivery.run_once()).count == 1
+    async with patience("the other receiver is called"):
+        await receiver.wait_for(PER_ENDPOINT + 1)
+    assert receiver.received[-1].path == "/quick"
+    receiver.release.set()
+    async with patience("the requests end"):
+        await delivery.idle()
+    assert await relay.send() == 3
+
+
+async def test_a_stopped_relay_leaves_its_deliveries_to_others(
+    anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    receiver.blocked.add("/hook")
+    webhook = await create(anna, receiver)
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    delivery = relay.delivery()
+    await delivery.run_once()
+    async with patience("the request arrives"):
+        await receiver.wait_for(1)
+    await delivery.close(0.0)
+    receiver.blocked.clear()
+    assert await relay.send() == 1
+    first, second = receiver.received
+    assert (first.id, first.body) == (second.id, second.body)
+
+
+async def test_a_frozen_relay_records_nothing(
+    anna: Caller, relay: Relay, receiver: WebhookReceiver, api: ApiHarness
+) -> None:
+    receiver.blocked.add("/hook")
+    receiver.statuses["/hook"] = [200, 500]
+    webhook = await create(anna, receiver)
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    frozen = relay.delivery()
+    await frozen.run_once()
+    async with patience("the request arrives"):
+        await receiver.wait_for(1)
+    await relay.make_due()  # its lease has ended
+    receiver.blocked.clear()
+    assert await relay.send() == 1
+    receiver.release.set()
+    async with patience("the frozen relay continues"):
+        await frozen.idle()
+    (delivery,) = await deliveries(anna, webhook)
+    assert [one["status"] for one in delivery["attempts"]] == [200]
+    assert delivery["state"] == "delivered"
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ftp://example.com", "must begin with"),
+        ("http://10.0.0.1/", "not a public address"),
+        ("http://169.254.169.254/latest/meta-data", "not a public address"),
+        ("http://[::ffff:10.0.0.1]/", "not a public address"),
+        ("https://user:pw@example.com/", "no user and password"),
+    ],
+)
+async def test_an_invalid_url_is_refused_without_effect(anna: Caller, url: str, reason: str) -> None:
+    for path, body in (
+        (WEBHOOKS, {"url": url}),
+        ("/api/v1/jobs", {**GENERATION, "webhook_url": url}),
+        ("/api/v1/jobs/batch", {"jobs": [GENERATION, {**GENERATION, "webhook_url": url}]}),
+    ):
+        problem = await anna.post(path, body, 422)
+        assert reason in problem["detail"]
+        assert "url" in problem["errors"][0]["field"]
+    assert (await anna.get(WEBHOOKS))["webhooks"] == []
+    assert (await anna.get("/api/v1/jobs"))["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"url": ""},
+        {"url": "https://example.com", "events": []},
+        {"url": "https://example.com", "events": ["job.started"]},
+        {"url": "https://example.com", "secret": "whsec_chosen"},
+        {"url": "https://example.com\u0000"},
+        {"url": "https://example.com/" + "a" * 2_000},
+    ],
+)
+async def test_an_invalid_webhook_is_refused(anna: Caller, body: Any) -> None:
+    assert (await anna.post(WEBHOOKS, body, 422))["errors"]
+    assert (await anna.get(WEBHOOKS))["webhooks"] == []
+
+
+async def test_events_without_a_url_are_refused(anna: Caller) -> None:
+    problem = await anna.post("/api/v1/jobs", {**GENERATION, "webhook_events": ["job.failed"]}, 422)
+    assert problem["errors"][0]["field"] == "webhook_events"
+
+
+async def test_the_number_of_webhooks_is_limited(anna: Caller, receiver: WebhookReceiver) -> None:
+    for number in range(10):
+        await create(anna, receiver, f"/{number}")
+    problem = await anna.post(WEBHOOKS, {"url": receiver.url}, 409)
+    assert problem["code"] == "too_many_webhooks"
+
+
+async def test_names_are_resolved_once_and_checked(anna: Caller, relay: Relay, api: ApiHarness) -> None:
+    webhook = await anna.post(WEBHOOKS, {"url": "http://localhost:9/"}, 201)
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    client = WebhookClient((), SystemClock())
+    try:
+        await Relay(api, client).send()
+        # A name that no rule for URLs knows, at a private address.
+        await api.store.database.execute("UPDATE webhook_endpoints SET url = 'http://0x7f000001:9/'")
+        await relay.make_due()
+        await Relay(api, client).send()
+    finally:
+        await client.close()
+    (delivery,) = await deliveries(anna, webhook)
+    assert [one["error"] for one in delivery["attempts"]] == [
+        "localhost (127.0.0.1) is not a public address: webhooks are sent to public addresses only",
+        "the host resolves to an address that is not public",
+    ]
+
+
+async def test_a_receiver_that_is_gone_is_explained(anna: Caller, relay: Relay) -> None:
+    for url in ("http://127.0.0.1:9/", "https://beacon-webhooks.invalid/"):
+        webhook = await anna.post(WEBHOOKS, {"url": url}, 201)
+        await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    await relay.send()
+    found = (await anna.get(WEBHOOKS))["webhooks"]
+    errors = [(await deliveries(anna, one))[0]["attempts"][0]["error"] for one in found]
+    assert errors == ["the connection failed", "the host cannot be resolved"]
+
+
+async def test_a_receiver_that_does_not_answer_times_out(
+    api: ApiHarness, anna: Caller, receiver: WebhookReceiver
+) -> None:
+    receiver.blocked.add("/hook")
+    webhook = await create(anna, receiver)
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    client = WebhookClient(LOOPBACK, SystemClock(), timeout_s=0.2)
+    try:
+        await Relay(api, client).send()
+    finally:
+        await client.close()
+    ((attempt,),) = [one["attempts"] for one in await deliveries(anna, webhook)]
+    assert attempt["error"] == "no response within 0.2 s"
+
+
+async def test_another_users_webhook_is_unknown(
+    api: ApiHarness, anna: Caller, receiver: WebhookReceiver
+) -> None:
+    webhook = await create(anna, receiver)
+    test = await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    bert = await api.user("bert")
+    for base in (f"{WEBHOOKS}/{webhook['id']}", UNKNOWN):
+        for method, path, body in (
+            ("GET", base, None),
+            ("POST", base, {"disabled": True}),
+            ("DELETE", base, None),
+            ("POST", f"{base}/rotate", None),
+            ("POST", f"{base}/test", None),
+            ("GET", f"{base}/deliveries", None),
+            ("POST", f"{base}/deliveries/{test['id']}/replay", None),
+        ):
+            response = await bert.http.request(method, path, json=body)
+            assert (response.status_code, response.json()["code"]) == (404, "unknown_webhook"), path
+    assert (await bert.get(WEBHOOKS))["webhooks"] == []
+    await bert.get(WEBHOOKS, 403, user=webhook["user_id"])
+    own = await create(bert, receiver)
+    problem = await bert.post(f"{WEBHOOKS}/{own['id']}/deliveries/{test['id']}/replay", status=404)
+    assert problem["code"] == "unknown_delivery"
+
+
+async def test_an_administrator_sees_and_disables(
+    anna: Caller, admin: Caller, receiver: WebhookReceiver
+) -> None:
+    webhook = await create(anna, receiver)
+    (seen,) = (await admin.get(WEBHOOKS, user=webhook["user_id"]))["webhooks"]
+    assert seen["id"] == webhook["id"]
+    await admin.post(f"{WEBHOOKS}/{webhook['id']}", {"disabled": True})
+    found = await anna.get(f"{WEBHOOKS}/{webhook['id']}")
+    assert found["disabled_reason"] == "disabled by an administrator"
+
+
+async def test_a_webhook_is_changed_and_deleted(anna: Caller, receiver: WebhookReceiver) -> None:
+    webhook = await create(anna, receiver)
+    path = f"{WEBHOOKS}/{webhook['id']}"
+    changed = await anna.post(path, {"url": f"{receiver.url}/new", "events": ["job.failed", "job.failed"]})
+    assert (changed["url"], changed["events"]) == (f"{receiver.url}/new", ["job.failed"])
+    await anna.post(path, {"url": "http://10.0.0.1"}, 422)
+    await anna.post(f"{path}/test", status=202)
+    assert (await anna.http.delete(path)).status_code == 200
+    await anna.get(path, 404)
+    assert (await anna.get(WEBHOOKS))["webhooks"] == []
+
+
+async def test_old_deliveries_are_paged_and_removed(
+    api: ApiHarness, anna: Caller, receiver: WebhookReceiver, relay: Relay
+) -> None:
+    webhook = await create(anna, receiver)
+    sent = [(await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202))["id"] for _ in range(5)]
+    path, cursor, found = f"{WEBHOOKS}/{webhook['id']}/deliveries", None, []
+    while True:
+        page = await anna.get(path, **({"limit": 2} | ({"cursor": cursor} if cursor else {})))
+        found += [one["id"] for one in page["deliveries"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert found == sorted(sent, reverse=True)
+    await anna.get(path, 422, cursor="file_01k9x7p4f8q2r6s0t3v5w7y9za")
+    await relay.send()
+    queue = PostgresDeliveries(api.store.database)
+    assert (await WebhookRetention(queue, 3_600).run_once()).count == 0
+    assert (await WebhookRetention(queue, -3_600).run_once()).count == 5
