@@ -25,6 +25,7 @@ VIEWS: tuple[tuple[Literal["light", "dark"], ViewportSize], ...] = (
 PAGES = {
     "Jobs": "/jobs",
     "Submit a job": "/submit",
+    "Files": "/files",
     "Queue": "/queue",
     "Regions": "/regions",
     "Limits": "/limits",

@@ -240,3 +240,48 @@ def test_models_are_read_and_damaged_ones_are_not(modules: Modules) -> None:
     assert 0.5 < mesh["size"] < 0.6
     for damaged in (data[:40], data[: len(data) // 2], [0] * 100, []):
         assert modules.run("viewer/glb.js", READ_MESH, damaged) is None
+
+
+SCHEMA = {
+    "required": ["prompt", "photo"],
+    "properties": {
+        "prompt": {"type": "string"},
+        "photo": {"type": "object", "properties": {"file": {"type": "string"}}, "title": "Your photo"},
+        "strength": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.5},
+        "steps": {"type": "integer"},
+        "style": {"enum": ["oil", "ink", 3]},
+        "upscale": {"type": "boolean", "default": True},
+        "mask": {"type": "array"},
+    },
+}
+SCHEMA_FORM = """
+const context = { files: {}, signal: new AbortController().signal, changed() {} };
+const form = module.schemaForm(given[0], given[1], context);
+document.body.append(form.node);
+const fields = form.problems().map(({ field }) => field);
+return [form.body().input, fields, form.fieldOf('input.photo.file') !== null, form.fieldOf('input.other')];
+"""
+
+
+def test_a_form_follows_the_schema_of_a_model(modules: Modules) -> None:
+    empty = [{"strength": 0.5, "upscale": True}, ["input.prompt", "input.photo"], True, None]
+    assert modules.run("submit/schema-form.js", SCHEMA_FORM, SCHEMA, {}) == empty
+    draft = {
+        "prompt": " a cat ",
+        "photo": {"file": "file_a", "name": "cat.png"},
+        "strength": "2",
+        "steps": "3",
+        "style": "3",
+        "upscale": False,
+        "mask": "[1",
+    }
+    given, problems, *_ = modules.run("submit/schema-form.js", SCHEMA_FORM, SCHEMA, draft)
+    assert given == {
+        "prompt": "a cat",
+        "photo": {"file": "file_a"},
+        "strength": 2,
+        "steps": 3,
+        "style": 3,
+        "upscale": False,
+    }
+    assert problems == ["input.strength", "input.mask"]

@@ -6,6 +6,7 @@ import { Router, route } from "./router.js";
 import { Session } from "./session.js";
 import { Shell } from "./shell.js";
 import { adminView } from "./views/admin.js";
+import { filesView } from "./views/files.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
 import { limitsView } from "./views/limits.js";
@@ -26,6 +27,7 @@ const router = new Router({ api, files: new Files(api, session), session, shell,
 route("/submit", submitView);
 route("/jobs", jobsView);
 route("/jobs/:id", jobView);
+route("/files", filesView);
 route("/queue", queueView);
 route("/regions", regionsView);
 route("/limits", limitsView);

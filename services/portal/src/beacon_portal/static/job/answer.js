@@ -42,9 +42,16 @@ export function answerCard(execution, { retry, fetchOutput, viewer, heading }) {
     shown = next;
     if (next.withoutOutput) fetchOutput(next);
     body.replaceChildren(bodyNode(next, viewer));
+    requestAnimationFrame(() => allowScrolling(body));
   };
   update(execution);
   return { node, update };
+}
+
+/** A long answer scrolls by keyboard too. */
+function allowScrolling(body) {
+  const long = body.scrollHeight > body.clientHeight;
+  for (const [name, value] of [["tabindex", 0], ["role", "group"], ["aria-label", "Answer"]]) setAttr(body, name, long ? value : null);
 }
 
 function sameBody(a, b) {

@@ -5,7 +5,7 @@ import { errorTarget, numbers } from "./fields.js";
 import { Picker } from "./picker.js";
 import { Questions } from "./questions.js";
 
-export function matrixForm(catalogue, draft, changed) {
+export function matrixForm(catalogue, draft, { changed }) {
   const questions = new Questions(draft.questions, changed);
   const offered = catalogue.models.map(({ id, regions: serving }) => ({ id, note: serving.join(" ") }));
   const models = new Picker("Models", offered, draft.models, changed);

@@ -4,7 +4,7 @@ import { formatDuration } from "../clock.js";
 import { KeyedRows, el, setText, table } from "../dom.js";
 import { createNotice, facts, pageHeader, panel, reportErrors } from "../components.js";
 import { poll } from "../follow.js";
-import { sentenceCase } from "../labels.js";
+import { formatBytes, sentenceCase } from "../labels.js";
 
 const POLL_INTERVAL_S = 5;
 const NO_LIMIT = "no limit";
@@ -14,7 +14,7 @@ const LABELS = {
   requests_per_minute: "API requests per minute (/v1)",
   concurrent_requests: "Concurrent API requests (/v1)",
   streams: "Open event streams",
-  storage_bytes: "Storage in bytes",
+  storage_bytes: "Storage",
 };
 const FACTS = [["tier", "Tier"], ["duration", "Longest duration"], ["executions", "Executions per job"], ["models", "Models"]];
 
@@ -41,10 +41,11 @@ export function limitsView({ refreshAccount, signal }) {
 
 function useRow([name]) {
   const cells = { used: el("td", { class: "number" }), limit: el("td", { class: "number" }), left: el("td", { class: "number" }), reset: el("td", {}) };
+  const shown = (value) => (name === "storage_bytes" ? formatBytes(value) : value.toLocaleString());
   const update = ([, next]) => {
-    setText(cells.used, isNone(next.used) ? "–" : next.used.toLocaleString());
-    setText(cells.limit, isNone(next.limit) ? NO_LIMIT : next.limit.toLocaleString());
-    setText(cells.left, isNone(next.left) ? "–" : next.left.toLocaleString());
+    setText(cells.used, isNone(next.used) ? "–" : shown(next.used));
+    setText(cells.limit, isNone(next.limit) ? NO_LIMIT : shown(next.limit));
+    setText(cells.left, isNone(next.left) ? "–" : shown(next.left));
     setText(cells.reset, isNone(next.resets_in_s) ? "" : formatDuration(Math.ceil(next.resets_in_s)));
   };
   return { node: el("tr", {}, el("th", { scope: "row" }, LABELS[name] ?? sentenceCase(name)), ...Object.values(cells)), update };

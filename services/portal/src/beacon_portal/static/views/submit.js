@@ -27,7 +27,7 @@ export function submitView(context) {
 }
 
 function submitForm(context, catalogue, notice) {
-  const { api, session, shell, signal } = context;
+  const { api, files, session, shell, signal } = context;
   const draft = session.draft(DRAFT);
   const formSlot = el("div");
   const name = el("input", { maxlength: 200, value: draft.name ?? "" });
@@ -53,7 +53,7 @@ function submitForm(context, catalogue, notice) {
 
   function open(next) {
     kind = next;
-    form = KINDS[kind][1](catalogue, draft[kind] ?? {}, () => changed());
+    form = KINDS[kind][1](catalogue, draft[kind] ?? {}, { files, signal, changed: () => changed() });
     formSlot.replaceChildren(form.node);
     show();
   }
