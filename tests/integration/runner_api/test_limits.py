@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 
 from beacon_config import BeaconConfig
+from beacon_contracts.ids import USER, KeyId, UserId, decode_id, new_uuid
 from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.domain.limits.job_quota import QuotaLimit
-from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
+from beacon_runner.domain.usage import InteractiveUsage
+from beacon_runner.postgres.usage import PostgresUsage
+from tests.integration.runner_api.harness import CONFIG, GENERATION, MATRIX, ApiHarness, Caller, api_harness
 from tests.integration.runner_store.statements import AGE_JOB
 
 REQUEST_LIMITS = ("requests_per_minute", "concurrent_requests", "streams")
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
-JOB_LIMITS = [one for one in QuotaLimit if one is not QuotaLimit.STORAGE_BYTES]
+OTHER_LIMITS = (QuotaLimit.QUEUE_SIZE, QuotaLimit.STORAGE_BYTES)
+JOB_LIMITS = [
+    one for one in QuotaLimit if one not in (QuotaLimit.STORAGE_BYTES, QuotaLimit.GPU_SECONDS_PER_DAY)
+]
 
 
 async def submit(caller: Caller, body: Any = GENERATION, **headers: str) -> Any:
@@ -93,9 +99,7 @@ async def test_two_processes_never_exceed_a_limit_together(
 
 def limited_to_ten(limit: QuotaLimit) -> BeaconConfig:
     """Only this limit applies to premium users."""
-    bounds = {
-        str(one): 10 if one is limit else None for one in (QuotaLimit.PENDING_JOBS, QuotaLimit.JOBS_PER_HOUR)
-    }
+    bounds = {str(one): 10 if one is limit else None for one in QuotaLimit if one not in OTHER_LIMITS}
     premium = CONFIG.tiers["premium"].model_copy(update=bounds)
     limits = CONFIG.limits.model_copy(update={"queue_size": 10} if limit is QuotaLimit.QUEUE_SIZE else {})
     return CONFIG.model_copy(update={"tiers": {**CONFIG.tiers, "premium": premium}, "limits": limits})
@@ -144,8 +148,8 @@ async def test_a_batch_above_a_limit_is_refused_permanently(api: ApiHarness, key
     assert (answer.status_code, problem["code"]) == (422, "batch_exceeds_limit")
     assert (problem["limit_name"], problem["limit"], problem["batch_size"]) == ("pending_jobs", 5, 30)
     assert problem["detail"] == (
-        "a user of tier supporter may have 5 pending jobs, and this batch has 30: no wait makes room for it; "
-        "split it into batches of at most 5"
+        "a user of tier supporter may have 5 pending jobs, and this request has 30: no wait makes room "
+        "for it; split it into requests of at most 5"
     )
     assert [error["field"] for error in problem["errors"]] == ["jobs"]
     assert "retry-after" not in answer.headers
@@ -206,6 +210,42 @@ async def test_a_full_queue_refuses_all_users(database_url: str, redis_url: str)
         assert (problem["code"], problem["limit"], problem["used"]) == ("queue_full", 5, 5)
         await api.run("done")
         await root.submit(GENERATION)
+
+
+async def test_executions_of_unfinished_jobs_are_limited(database_url: str, redis_url: str) -> None:
+    config = limited_to_ten(QuotaLimit.IN_FLIGHT_EXECUTIONS)
+    async with api_harness(database_url, redis_url, config) as api:
+        anna = await api.user(tier="premium")
+        first = await anna.submit(MATRIX)  # four executions
+        await anna.submit(MATRIX)
+        problem = await anna.post("/api/v1/jobs", MATRIX, 429)
+        assert (problem["code"], problem["used"]) == ("in_flight_executions_limit", 8)
+        waiting = await anna.submit(MATRIX | {"on_limit": "wait"})
+        assert (await anna.job(waiting))["status"] == "scheduled"
+        me = await anna.get("/api/v1/me")
+        assert me["limits"]["in_flight_executions"]["left"] == 2
+        await anna.post(f"/api/v1/jobs/{first}/cancel")
+        await anna.submit(MATRIX)
+        large = MATRIX | {"questions": [{"id": f"q{number}", "prompt": "why?"} for number in range(6)]}
+        problem = await anna.post("/api/v1/jobs", large | {"on_limit": "wait"}, 422)
+        assert (problem["limit_name"], problem["batch_size"]) == ("in_flight_executions", 12)
+
+
+async def test_gpu_seconds_of_a_day_are_limited(database_url: str, redis_url: str) -> None:
+    config = limited_to_ten(QuotaLimit.GPU_SECONDS_PER_DAY)
+    async with api_harness(database_url, redis_url, config) as api:
+        anna = await api.user(tier="premium")
+        me = await anna.get("/api/v1/me")
+        user, key = UserId(decode_id(USER, me["user_id"])), KeyId(new_uuid())
+        await anna.submit(GENERATION)
+        store = PostgresUsage(api.store.database)
+        await store.add_interactive(InteractiveUsage(user, key, "flux", "US", 0, 4, 6.5, 0, 0, failed=False))
+        await store.roll_up(10)
+        problem = await anna.post("/api/v1/jobs", GENERATION, 429)
+        assert (problem["code"], problem["used"]) == ("gpu_seconds_per_day_limit", 10)
+        assert 0 < problem["retry_after_s"] <= 86_400
+        assert (await anna.get("/api/v1/me"))["limits"]["gpu_seconds_per_day"]["left"] == 0
+        await (await api.user("bert")).submit(GENERATION)
 
 
 async def test_me_shows_the_remaining_limits(api: ApiHarness) -> None:

@@ -24,6 +24,12 @@ class TierConfig(Section):
         default=None, description="Longest duration that a job may ask for"
     )
     executions_per_job: Count | None = Field(default=None, description="Executions of one job")
+    in_flight_executions: Count | None = Field(
+        default=None, description="Executions of a user's unfinished jobs together"
+    )
+    gpu_seconds_per_day: Count | None = Field(
+        default=None, description="GPU seconds of a user from midnight to midnight, UTC"
+    )
     requests_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, description="Requests of a user to /v1 in a minute"
     )

@@ -28,8 +28,9 @@ class LimitUse(ResponseModel):
 class Me(ResponseModel):
     """The user of a key.
 
-    `limits`: `pending_jobs`, `jobs_per_hour`, `requests_per_minute` and `concurrent_requests` of `/v1`,
-    `streams` and `storage_bytes`. `models`: those that the tier allows; empty means all.
+    `limits`: `pending_jobs`, `jobs_per_hour`, `in_flight_executions`, `gpu_seconds_per_day`,
+    `requests_per_minute` and `concurrent_requests` of `/v1`, `streams` and `storage_bytes`.
+    `models`: those that the tier allows; empty means all.
     """
 
     user_id: str

@@ -110,7 +110,7 @@ class SubmissionService:
                 problems += [one.model_copy(update={"field": prefix + one.field}) for one in error.problems]
                 continue
             job = NewJob(job_id, principal.user, tier, job_class, lane, admitted, batch, allowance)
-            jobs.append(job._replace(schedule=schedule, webhook=webhook))
+            jobs.append(job._replace(key=principal.key, schedule=schedule, webhook=webhook))
         if problems:
             raise InvalidFieldsError(problems)
         return jobs
@@ -151,8 +151,9 @@ class SubmissionService:
             if isinstance(answer, KeyTaken):
                 return IdempotencyKeyReusedError(answer.job)
         # Checked only now: a batch that an earlier request has stored is returned, whatever its size.
-        at_once = sum(job.schedule is None or not job.schedule.may_wait for job in jobs)
-        exceeds = exceeds_limit(at_once, first.allowance, self._config.limits.queue_size)
+        at_once = [job for job in jobs if job.schedule is None or not job.schedule.may_wait]
+        executions = max(sum(job.admitted.total for job in at_once), *(job.admitted.total for job in jobs))
+        exceeds = exceeds_limit(len(at_once), executions, first.allowance, self._config.limits.queue_size)
         if exceeds is not None:
             return BatchExceedsLimitError(exceeds, first.tier)
         reached = {index: answer for index, answer in enumerate(answers) if isinstance(answer, LimitReached)}

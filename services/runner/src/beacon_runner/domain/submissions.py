@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.ids import JobId, KeyId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.admission import AdmittedJob
@@ -37,6 +37,7 @@ class NewJob(NamedTuple):
     request_hash: bytes | None = None
     webhook: Mapping[str, Any] | None = None
     schedule: Schedule | None = None
+    key: KeyId | None = None
 
     @property
     def state(self) -> JobState:

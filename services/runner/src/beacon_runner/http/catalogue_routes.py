@@ -137,6 +137,10 @@ class Catalogue:
             limits={
                 QuotaLimit.PENDING_JOBS: _limit_use(tier.pending_jobs, use.pending),
                 QuotaLimit.JOBS_PER_HOUR: _limit_use(tier.jobs_per_hour, use.this_hour, use.hour_frees_in_s),
+                QuotaLimit.IN_FLIGHT_EXECUTIONS: _limit_use(tier.in_flight_executions, use.in_flight),
+                QuotaLimit.GPU_SECONDS_PER_DAY: _limit_use(
+                    tier.gpu_seconds_per_day, round(use.gpu_seconds_today), use.day_ends_in_s
+                ),
                 **await self._request_limits(user.id, tier),
                 QuotaLimit.STORAGE_BYTES: _limit_use(tier.storage_bytes, use.stored_bytes),
             },

@@ -14,18 +14,24 @@ from beacon_runner.http.rate_limit_headers import rate_limit_headers
 _CODES: Mapping[QuotaLimit, str] = {
     QuotaLimit.PENDING_JOBS: "pending_jobs_limit",
     QuotaLimit.JOBS_PER_HOUR: "jobs_per_hour_limit",
+    QuotaLimit.IN_FLIGHT_EXECUTIONS: "in_flight_executions_limit",
+    QuotaLimit.GPU_SECONDS_PER_DAY: "gpu_seconds_per_day_limit",
     QuotaLimit.QUEUE_SIZE: "queue_full",
     QuotaLimit.STORAGE_BYTES: "storage_limit",
 }
 _RULES: Mapping[QuotaLimit, str] = {
     QuotaLimit.PENDING_JOBS: "a user of tier {tier} may have {allowed} pending jobs",
     QuotaLimit.JOBS_PER_HOUR: "a user of tier {tier} may submit {allowed} jobs an hour",
+    QuotaLimit.IN_FLIGHT_EXECUTIONS: "a user of tier {tier} may have {allowed} executions in unfinished jobs",
+    QuotaLimit.GPU_SECONDS_PER_DAY: "a user of tier {tier} may use {allowed} GPU seconds a day (UTC)",
     QuotaLimit.QUEUE_SIZE: "the queue holds {allowed} jobs at most",
     QuotaLimit.STORAGE_BYTES: "the files of a user of tier {tier} may have {allowed} bytes",
 }
 _USES: Mapping[QuotaLimit, str] = {
     QuotaLimit.PENDING_JOBS: "you have {used}",
     QuotaLimit.JOBS_PER_HOUR: "you have {used}",
+    QuotaLimit.IN_FLIGHT_EXECUTIONS: "you have {used}",
+    QuotaLimit.GPU_SECONDS_PER_DAY: "you have used {used}",
     QuotaLimit.QUEUE_SIZE: "it has {used}",
     QuotaLimit.STORAGE_BYTES: "yours have {used}; delete some, or jobs that made them",
 }
@@ -69,8 +75,8 @@ def batch_exceeds_limit(error: BatchExceedsLimitError) -> Problem:
     exceeds, tier = error.exceeds, error.tier
     rule = _RULES[exceeds.limit].format(tier=tier, allowed=exceeds.allowed)
     detail = (
-        f"{rule}, and this batch has {exceeds.requested}: no wait makes room for it; "
-        f"split it into batches of at most {exceeds.allowed}"
+        f"{rule}, and this request has {exceeds.requested}: no wait makes room for it; "
+        f"split it into requests of at most {exceeds.allowed}"
     )
     return make_problem(
         422,

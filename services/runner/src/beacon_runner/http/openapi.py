@@ -74,9 +74,9 @@ _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     503: ("database_unavailable", "the database does not answer; repeat the request"),
 }
 _RULE = "a user of tier supporter may have 5 pending jobs"
-_HINT = "no wait makes room for it; split it into batches of at most 5"
+_HINT = "no wait makes room for it; split it into requests of at most 5"
 _BATCH_EXAMPLES: dict[int, tuple[str, str]] = {
-    422: ("batch_exceeds_limit", f"{_RULE}, and this batch has 30: {_HINT}"),
+    422: ("batch_exceeds_limit", f"{_RULE}, and this request has 30: {_HINT}"),
     429: ("pending_jobs_limit", f"{_RULE}; you have 3, and this batch has 4"),
 }
 

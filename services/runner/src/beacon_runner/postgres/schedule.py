@@ -53,11 +53,12 @@ class PostgresSchedule:
             async with self._database.transaction() as connection:
                 use = await lock_and_count(connection, user, allowance)
                 rows = await connection.fetch(_SQL["waiting_jobs"], user, limit)
-                waiting = [JobId(row["job_id"]) for row in rows if row["waits"]]
+                waiting = [row for row in rows if row["waits"]]
                 ended = [row["job_id"] for row in rows if not row["waits"]]
                 if ended:
                     await connection.execute(_SQL["forget_waits"], user, ended)
-                chosen = waiting[: admissible(allowance, use, len(waiting))]
+                count = admissible(allowance, use, [row["total"] for row in waiting])
+                chosen = [row["job_id"] for row in waiting[:count]]
                 events = encode_events([EventDraft(EventType.JOB_QUEUED, {"reason": "admitted"})])
                 return len(await connection.fetch(_SQL["admit_waiting"], user, chosen, events))
 

@@ -84,10 +84,10 @@ class PostgresSubmissions:
         raise StoreUnavailableError("the idempotency key was taken and released by concurrent requests")
 
     async def use_of(self, user: UserId, allowance: Allowance | None) -> Use:
-        """The user's live jobs and jobs of the last hour."""
+        """What the user has of everything that can be limited."""
         limits = allowance or Allowance()
         pending, this_hour = limits.pending_jobs or MAX_COUNTED_JOBS, limits.jobs_per_hour or MAX_COUNTED_JOBS
-        bounds = [max(pending, MAX_COUNTED_JOBS)], [this_hour], [True]
+        bounds = [max(pending, MAX_COUNTED_JOBS)], [this_hour], [True], [True], [True]
         (row,) = await self._database.fetch(_SQL["used"], [user], *bounds)
         return _use(row)
 
@@ -127,7 +127,7 @@ class PostgresSubmissions:
                     new = [job for job in new if job.id not in answers]
                 room = await self._capacity.room(connection, len(new))
                 candidates = [
-                    QuotaCandidate(job.user, job.allowance, _group(job), may_wait=_may_wait(job))
+                    QuotaCandidate(job.user, job.allowance, _group(job), _may_wait(job), job.admitted.total)
                     for job in new
                 ]
                 reached = admit(candidates, await _used(connection, users), room, self._capacity.size)
@@ -188,7 +188,7 @@ def submit_params(jobs: Sequence[NewJob]) -> tuple[Any, ...]:
         kind, name, _, stages, total, model, *_ = job.admitted
         hook = None if job.webhook is None else orjson.dumps(job.webhook).decode()
         of = job.user, job.tier, job.job_class, job.lane, job.batch
-        values = *of, kind, name, stages, total, model, hook
+        values = *of, kind, name, stages, total, model, hook, job.key
         indexes.append(shared.setdefault(values, len(shared) + 1))
     rows = [(user, tier, of, kept_lane(lane, user), *rest) for user, tier, of, lane, *rest in shared]
     keyed = any(job.idempotency_key is not None for job in jobs)
@@ -280,17 +280,32 @@ async def _unusable_files(connection: "Connection", jobs: Sequence[NewJob]) -> d
 async def _used(connection: "Connection", users: Mapping[UserId, Allowance]) -> Mapping[UserId, Use]:
     if not users:
         return {}
-    pending = [allowance.pending_jobs or 0 for allowance in users.values()]
-    per_hour = [allowance.jobs_per_hour or 0 for allowance in users.values()]
-    storage = [allowance.storage_bytes is not None for allowance in users.values()]
-    rows = await connection.fetch(_SQL["used"], list(users), pending, per_hour, storage)
+    limits = users.values()
+    rows = await connection.fetch(
+        _SQL["used"],
+        list(users),
+        [one.pending_jobs or 0 for one in limits],
+        [one.jobs_per_hour or 0 for one in limits],
+        [one.storage_bytes is not None for one in limits],
+        [one.in_flight_executions is not None for one in limits],
+        [one.gpu_seconds_per_day is not None for one in limits],
+    )
     return {UserId(row["user_id"]): _use(row) for row in rows}
 
 
 def _use(row: Any) -> Use:
     frees_in_s = row["frees_in_s"]
     frees_in_s = None if frees_in_s is None else max(0.0, frees_in_s)
-    return Use(row["pending"], row["this_hour"], frees_in_s, row["waiting"], row["stored_bytes"])
+    return Use(
+        row["pending"],
+        row["this_hour"],
+        frees_in_s,
+        row["waiting"],
+        row["stored_bytes"],
+        row["in_flight"],
+        row["gpu_seconds_today"],
+        row["day_ends_in_s"],
+    )
 
 
 def _earlier(job: NewJob, row: Any) -> Known:

@@ -11,6 +11,8 @@ const NO_LIMIT = "no limit";
 const LABELS = {
   pending_jobs: "Unfinished jobs",
   jobs_per_hour: "Jobs per hour",
+  in_flight_executions: "Unfinished executions",
+  gpu_seconds_per_day: "GPU seconds per day (UTC)",
   requests_per_minute: "API requests per minute (/v1)",
   concurrent_requests: "Concurrent API requests (/v1)",
   streams: "Open event streams",

@@ -91,7 +91,7 @@ LIMIT $2;
 
 -- name: waiting_jobs
 -- The first jobs of a user that wait for a limit, in the order of their arrival; `waits` is false if one has ended.
-SELECT w.job_id, coalesce(j.state = 'scheduled' AND waited_for_limit(j), false) AS waits
+SELECT w.job_id, j.total, coalesce(j.state = 'scheduled' AND waited_for_limit(j), false) AS waits
 FROM limit_waits w
 LEFT JOIN jobs j ON j.id = w.job_id
 WHERE w.user_id = $1 AND w.admitted_at IS NULL

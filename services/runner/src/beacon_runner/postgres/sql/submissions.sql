@@ -7,7 +7,7 @@ WITH stored AS (
     INSERT INTO jobs (
         id, user_id, kind, name, spec, stages, total, tier, class, original_class, lane, batch,
         idempotency_key, request_hash, model, labels, scheduled, state, not_before, next_attempt_at, queued_at,
-        expires_at, webhook
+        expires_at, webhook, key_id
     )
     SELECT
         i.id, s.user_id, s.kind, s.name, i.spec, s.stages, s.total, s.tier, s.class, s.class, s.lane, s.batch,
@@ -17,7 +17,7 @@ WITH stored AS (
         i.not_before,
         CASE WHEN i.waits IS NOT TRUE THEN i.not_before END,
         coalesce(CASE WHEN i.waits IS NOT TRUE THEN i.not_before END, now()),
-        i.expires_at, s.webhook::json
+        i.expires_at, s.webhook::json, s.key_id
     FROM ROWS FROM (
         unnest(
             $1::text::uuid[], $2::text::integer[], $4::text[], $5::bytea[], $6::text[], $7::timestamptz[],
@@ -29,8 +29,8 @@ WITH stored AS (
     )
     JOIN unnest(
         $10::uuid[], $11::text[], $12::text[], $13::text[], $14::boolean[], $15::text[], $16::text[], $17::smallint[],
-        $18::integer[], $19::text[], $20::text[]
-    ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, model, webhook, place)
+        $18::integer[], $19::text[], $20::text[], $21::uuid[]
+    ) WITH ORDINALITY AS s (user_id, tier, class, lane, batch, kind, name, stages, total, model, webhook, key_id, place)
         ON s.place = i.shared
     ORDER BY i.place
     RETURNING id, user_id, class, lane, batch, labels, scheduled, next_attempt_at
@@ -74,8 +74,8 @@ SELECT id FROM users WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: used
 -- What users have: live jobs, jobs of the last hour, when the hourly limit frees if it is used up, and whether jobs
--- wait for a limit: these are not counted. Counts stop at the given bounds; the bytes of files are added up for users
--- with a storage limit.
+-- wait for a limit: these are not counted. Counts stop at the given bounds. Bytes of files are added up with $4,
+-- executions that have not ended with $5, GPU seconds since midnight (UTC), as far as they are summed up, with $6.
 SELECT
     u.id AS user_id, live.pending, recent.jobs + admitted.jobs AS this_hour,
     CASE
@@ -92,9 +92,11 @@ SELECT
             WHERE f.user_id = u.id AND (f.expires_at IS NULL OR f.expires_at > now())
         )
         ELSE 0
-    END AS stored_bytes
-FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::boolean[])
-    AS u (id, most_pending, most_this_hour, has_storage_limit)
+    END AS stored_bytes,
+    in_flight.executions AS in_flight, today.gpu_s AS gpu_seconds_today,
+    extract(EPOCH FROM date_trunc('day', now(), 'UTC') + interval '1 day' - now())::double precision AS day_ends_in_s
+FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::boolean[], $5::boolean[], $6::boolean[])
+    AS u (id, most_pending, most_this_hour, has_storage_limit, counts_executions, counts_gpu_seconds)
 CROSS JOIN LATERAL (
     SELECT count(*) AS pending
     FROM (
@@ -133,4 +135,14 @@ CROSS JOIN LATERAL (
     WHERE
         w.user_id = u.id AND w.admitted_at > now() - interval '1 hour'
         AND (w.deleted OR w.job_id < id_at(now() - interval '1 hour'))
-) AS admitted;
+) AS admitted
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(j.total - j.completed - j.failed - j.cancelled), 0)::integer AS executions
+    FROM jobs j
+    WHERE u.counts_executions AND j.user_id = u.id AND j.finished_at IS NULL AND NOT waited_for_limit(j)
+) AS in_flight
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(h.load_s + h.run_s), 0) AS gpu_s
+    FROM usage_hourly h
+    WHERE u.counts_gpu_seconds AND h.user_id = u.id AND h.hour >= date_trunc('day', now(), 'UTC')
+) AS today;
