@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from beacon_client.runner import RunnerClient
 from beacon_config.features import FeatureConfig
 from beacon_contracts.files import OutputFile, output_object_name, output_reference
 from beacon_contracts.ids import FILE, FileId, decode_id, encode_id, new_uuid
@@ -302,7 +303,7 @@ async def test_full_storage_refuses_uploads_and_jobs_but_no_output(database_url:
         await anna.submit(GENERATION)
 
 
-async def test_the_files_of_a_job_are_one_archive(api: ApiHarness, anna: Caller) -> None:
+async def test_the_files_of_a_job_are_one_archive(api: ApiHarness, anna: Caller, tmp_path: Path) -> None:
     job_id = await anna.submit(GENERATION)
     empty = await anna.http.get(f"/api/v1/jobs/{job_id}/files.zip")
     assert zipfile.ZipFile(io.BytesIO(empty.content)).namelist() == []
@@ -319,6 +320,10 @@ async def test_the_files_of_a_job_are_one_archive(api: ApiHarness, anna: Caller)
     names = ["b-c.png", "b-c (2).png", "b-c (3).png"]
     assert archive.namelist() == [f"generation/flux-US/{name}" for name in names]
     assert archive.read(archive.namelist()[2]) == PNG + b"\2"
+    key = anna.http.headers["authorization"].removeprefix("Bearer ")
+    async with RunnerClient("http://runner", key, transport=api.transport) as client:
+        size = await client.files.download_all(job_id, tmp_path / "files.zip")
+    assert size == len(answer.content)
     bert = await api.user("bert")
     await bert.get(f"/api/v1/jobs/{job_id}/files.zip", 404)
     await asyncio.to_thread(Path(api.files, first.object).unlink)

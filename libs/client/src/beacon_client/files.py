@@ -43,11 +43,18 @@ class FileClient:
 
     async def download(self, file_id: str, target: Path) -> int:
         """Write the bytes to `target` and return their number. An incomplete file is not left behind."""
+        return await self._save(f"{_path(file_id)}/content", target)
+
+    async def download_all(self, job_id: str, target: Path) -> int:
+        """Write all files that a job has made to the ZIP `target`, and return its size."""
+        return await self._save(f"/api/v1/jobs/{quote(job_id, safe='')}/files.zip", target)
+
+    async def _save(self, path: str, target: Path) -> int:
         partial = target.with_name(f"{target.name}.part")
         size = 0
         try:
             with await asyncio.to_thread(partial.open, "wb") as sink:
-                async with self._http.stream(f"{_path(file_id)}/content", {"accept": "*/*"}) as response:
+                async with self._http.stream(path, {"accept": "*/*"}) as response:
                     async for piece in response.aiter_bytes():
                         size += await asyncio.to_thread(sink.write, piece)
             await asyncio.to_thread(partial.replace, target)

@@ -137,6 +137,10 @@ class Beacon:
         """Write the bytes of a file to `target` and return their number."""
         return self._run(lambda client: client.files.download(file_id, target))
 
+    def download_all(self, job_id: str, target: Path) -> int:
+        """Write all files that a job has made to the ZIP `target`, and return its size."""
+        return self._run(lambda client: client.files.download_all(job_id, target))
+
     def delete_file(self, file_id: str) -> None:
         """Delete a file."""
         self._run(lambda client: client.files.delete(file_id))

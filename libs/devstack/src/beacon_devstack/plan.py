@@ -88,6 +88,7 @@ def make_plan(
                 **shared,
                 **stores,
                 "BEACON_FILES_URL": files_url,
+                "BEACON_PUBLIC_URL": runner_url,
                 "BEACON_WEBHOOK_NETWORKS": settings.inherited.get(
                     "BEACON_WEBHOOK_NETWORKS", LOOPBACK_NETWORKS
                 ),

@@ -30,6 +30,14 @@ EXAMPLES: dict[str, Any] = {
         "summary": "One model, one prompt",
         "value": {"kind": "generation", "model": "flux", "prompt": "cat", "duration": 10, "region": "US"},
     },
+    "input": {
+        "summary": "One model, any input; an uploaded file by its id",
+        "value": {
+            "kind": "generation",
+            "model": "flux",
+            "input": {"prompt": "with a hat", "image": {"file": "file_01k9x7p4f8q2r6s0t3v5w7y9za"}},
+        },
+    },
 }
 
 SUBMIT_BODY: dict[str, Any] = {
