@@ -8,6 +8,7 @@ from beacon_runner.domain.admission import AdmittedJob
 from beacon_runner.domain.submissions import NewJob
 from beacon_runner.postgres.submissions import submit_params
 
+FIRST_SHARED = 9  # the index of the first list of shared values
 ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)
 
 
@@ -18,7 +19,8 @@ def new_job(name: str, user: UserId, lane: str = "queue_1") -> NewJob:
 def test_each_job_has_the_index_of_its_shared_values() -> None:
     anna, bert = UserId(new_uuid()), UserId(new_uuid())
     jobs = [new_job("a", anna), new_job("b", anna), new_job("a", bert), new_job("a", anna)]
-    ids, indexes, specs, _, _, _, _, _, _, users, *_, names, stages, totals, _, _ = submit_params(jobs)
+    ids, indexes, specs, *_ = params = submit_params(jobs)
+    users, _, _, _, _, _, names, stages, totals = params[FIRST_SHARED : FIRST_SHARED + 9]
     assert ids == "{" + ",".join(job.id.hex for job in jobs) + "}"
     assert indexes == "{1,2,3,1}"
     assert orjson.loads(specs) == [{"model": "flux"}] * 4
@@ -28,5 +30,5 @@ def test_each_job_has_the_index_of_its_shared_values() -> None:
 def test_the_lane_of_a_user_is_stored_as_null() -> None:
     anna, bert = UserId(new_uuid()), UserId(new_uuid())
     lanes = [anna.hex, bert.hex, "queue_1", ""]
-    *_, kept, _, _, _, _, _, _, _ = submit_params([new_job("a", anna, lane) for lane in lanes])
-    assert kept == [None, bert.hex, "queue_1", ""]
+    params = submit_params([new_job("a", anna, lane) for lane in lanes])
+    assert params[FIRST_SHARED + 3] == [None, bert.hex, "queue_1", ""]
