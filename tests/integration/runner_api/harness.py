@@ -16,13 +16,14 @@ from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import JobId, decode_job_id
-from beacon_contracts.inference import InferenceRequest, InferenceView
+from beacon_contracts.inference import InferenceView
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_files import open_store
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import DEFAULT_LIMITS, HttpServer, ServerLimits
 from beacon_lifecycle import ManualClock, SystemClock
 from beacon_redis import RedisAddress
+from beacon_runner.domain.encoded_request import EncodedRequest
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.stage_result import ClaimedJob
 from beacon_runner.domain.webhook_urls import Network
@@ -79,7 +80,7 @@ class RouterStandIn:
     async def scheduler(self) -> list[SchedulerStatus]:
         return self.schedulers
 
-    async def stream(self, request: InferenceRequest) -> AsyncGenerator[InteractiveEvent]:
+    async def stream(self, request: EncodedRequest) -> AsyncGenerator[InteractiveEvent]:
         for state in self.interactive:
             yield state
         raise RouterUnreachable("there is no router", tries=1)

@@ -12,12 +12,9 @@ from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_lifecycle import ManualClock
 from beacon_runner.application.interactive import InteractiveRun
-from beacon_runner.domain.chat import parse_chat
 from beacon_runner.domain.limits.request_quota import RequestQuota, RequestUse, admitted
 from beacon_runner.http.openai.chat_response import ChatResponse
 from beacon_runner.ports.interactive import InteractiveEvent
-
-CHAT = parse_chat({"model": "m", "messages": [{"role": "user", "content": "Why?"}], "stream": True})
 
 
 async def streamed(events: Sequence[InteractiveEvent]) -> bytes:
@@ -41,7 +38,7 @@ async def streamed(events: Sequence[InteractiveEvent]) -> bytes:
     async def send(message: Message) -> None:
         body.append(message.get("body", b""))
 
-    response = ChatResponse(run(), CHAT, ManualClock(datetime.now(UTC)))
+    response = ChatResponse(run(), ManualClock(datetime.now(UTC)), stream=True, include_usage=False)
     await response({"type": "http", "path": "/v1/chat/completions"}, receive, send)
     return b"".join(body)
 

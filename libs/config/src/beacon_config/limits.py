@@ -20,6 +20,11 @@ class LimitsConfig(Section):
     webhooks: Annotated[int, Field(ge=0, le=1_000)] = Field(default=10, description="Webhooks of one user")
     body_bytes: Count = Field(default=1_048_576, description="Size of a request body")
     openai_body_bytes: Count = Field(default=20_971_520, description="Size of a request body at /v1")
+    openai_held_bytes: Count = Field(
+        default=268_435_456,
+        description="Bytes of all requests at /v1 in the memory of a process; a user may hold as many as are "
+        "left free",
+    )
     connections: Count = Field(
         default=4_096,
         description="Connections that one process serves at once; at most half of the files that it may open",

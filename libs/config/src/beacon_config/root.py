@@ -186,6 +186,11 @@ class BeaconConfig(Section):
                 f"router.body_bytes {self.router.body_bytes} must be at least {largest}, the larger of "
                 "limits.body_bytes and limits.openai_body_bytes: the router receives what the runner accepts"
             )
+        if self.limits.openai_held_bytes < 2 * self.limits.openai_body_bytes:
+            yield (
+                f"limits.openai_held_bytes {self.limits.openai_held_bytes} must be at least twice limits."
+                f"openai_body_bytes {self.limits.openai_body_bytes}: a user may hold at most half of it"
+            )
         if self.runner.heartbeat_s * 2 > self.runner.lease_s:
             yield (
                 f"runner.heartbeat_s {self.runner.heartbeat_s} must be at most half of runner.lease_s "

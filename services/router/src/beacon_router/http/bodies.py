@@ -20,19 +20,22 @@ class BodyReader:
         self._store = store
         self._max_bytes = max_bytes
 
-    async def read(self, request: Request) -> bytes:
+    async def read(self, request: Request) -> bytearray:
         announced = content_length(request.scope)
         reserved = self._max_bytes if announced is None else min(announced, self._max_bytes)
         if not self._store.has_room(reserved):
             raise MemoryFullError("the memory for inputs is full", RETRY_AFTER_S)
         self._store.arriving_bytes += reserved
         try:
-            return await request.body()
+            body = bytearray()
+            async for piece in request.stream():  # `body()` would keep a copy until the response has ended
+                body += piece
+            return body
         finally:
             self._store.arriving_bytes -= reserved
 
 
-def json_object(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes | bytearray) -> dict[str, Any]:
     """The JSON object of a body: valid UTF-8, no NaN, no infinite numbers, not nested too deep."""
     try:
         document = orjson.loads(body)

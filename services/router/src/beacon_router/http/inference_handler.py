@@ -37,11 +37,12 @@ class InferenceHandler:
     async def submit(self, request: Request) -> Response:
         """Queue or join; responds when it has ended or the preferred wait has passed, or streams events."""
         self._auth.check(request.scope)
-        body = await self._bodies.read(request)
-        if accepts_events(request.scope):
-            spec = self._parser.parse(body, streams=True)
+        events = accepts_events(request.scope)
+        spec = self._parser.parse(await self._bodies.read(request), streams=events)
+        if events:
             return InferenceEvents(self._dispatch.submit_alone(spec), self._dispatch, self._answers)
-        inference = self._dispatch.submit(self._parser.parse(body))
+        inference = self._dispatch.submit(spec)
+        del spec  # its input is dropped when it has ended
         return await self._wait(inference, preference_of(request.scope, UNTIL_DONE), request.scope)
 
     async def get(self, request: Request, request_id: str) -> Response:

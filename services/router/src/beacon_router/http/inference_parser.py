@@ -24,7 +24,7 @@ class InferenceParser:
         self._sizes = WorkSizes(config.models)
         self._clock = clock
 
-    def parse(self, body: bytes, *, streams: bool = False) -> InferenceSpec:
+    def parse(self, body: bytes | bytearray, *, streams: bool = False) -> InferenceSpec:
         """`streams`: the response may be streamed from the backend, if the request wants that."""
         return self.parse_document(json_object(body), streams=streams)
 

@@ -8,7 +8,9 @@ from uuid import uuid4
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import USER, encode_id
 from beacon_contracts.inference import Failover, InferenceRequest
+from beacon_runner.application.request_memory import ReservedMemory
 from beacon_runner.domain.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError, unsupported
+from beacon_runner.domain.encoded_request import EncodedRequest, encode_request
 from beacon_runner.domain.limits.request_quota import Admitted, Refused, RequestQuota
 from beacon_runner.domain.limits.tier_rules import request_problems
 from beacon_runner.domain.users import Principal
@@ -59,7 +61,7 @@ class InteractiveService:
         if model not in self.models(tier):
             raise InvalidChatError(MODEL_NOT_FOUND, f"Your tier may not use the model {model!r}", "model")
 
-    def request_of(self, principal: Principal, chat: ChatRequest, region: str | None) -> InferenceRequest:
+    def request_of(self, principal: Principal, chat: ChatRequest, region: str | None) -> EncodedRequest:
         """`region`: it runs there or nowhere. Raises InvalidChatError."""
         self.check_model(chat.model)
         tier = self._config.known_tier(principal.tier)
@@ -67,7 +69,7 @@ class InteractiveService:
             raise InvalidChatError(problem.code, f"{problem.field}: {problem.message}", problem.field)
         place = None if region is None else self._region(region)
         self._check_capabilities(chat, place)
-        return InferenceRequest(
+        request = InferenceRequest(
             request_id=f"chatcmpl-{uuid4().hex}",
             model=chat.model,
             region=place,
@@ -80,20 +82,27 @@ class InteractiveService:
             needs=list(chat.needs),
             stream=chat.stream,
         )
+        return encode_request(request)
 
     @asynccontextmanager
-    async def run(self, principal: Principal, request: InferenceRequest) -> AsyncGenerator[InteractiveRun]:
-        """It counts inside, and is cancelled at the end of the block unless it has ended."""
+    async def run(
+        self, principal: Principal, request: EncodedRequest, memory: ReservedMemory
+    ) -> AsyncGenerator[InteractiveRun]:
+        """It counts inside, and is cancelled at the end of the block unless it has ended. `memory` holds the
+        request, and is released at the end."""
         tier = self._config.known_tier(principal.tier)
         quota = self._quotas[tier]
-        admission = await self._limits.admit(principal.user, quota, request.request_id)
-        if isinstance(admission, Refused):
-            raise RequestRefusedError(admission, tier)
         try:
-            async with aclosing(self._router.stream(request)) as events:
-                yield InteractiveRun(request.request_id, admission, events)
+            admission = await self._limits.admit(principal.user, quota, request.head.request_id)
+            if isinstance(admission, Refused):
+                raise RequestRefusedError(admission, tier)
+            try:
+                async with aclosing(self._router.stream(request)) as events:
+                    yield InteractiveRun(request.head.request_id, admission, events)
+            finally:
+                await self._limits.release(admission)
         finally:
-            await self._limits.release(admission)
+            memory.release()
 
     def _region(self, name: str) -> str:
         region = self._config.region_names.get(name.casefold())

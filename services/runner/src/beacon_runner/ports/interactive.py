@@ -3,7 +3,8 @@
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from beacon_contracts.inference import InferenceRequest, InferenceView
+from beacon_contracts.inference import InferenceView
+from beacon_runner.domain.encoded_request import EncodedRequest
 from beacon_runner.ports.router import RouterError
 
 InteractiveEvent = InferenceView | bytes
@@ -15,7 +16,7 @@ class ResponseLost(RouterError):  # noqa: N818 - a state of the router, not a fa
 
 
 class InteractivePort(Protocol):
-    def stream(self, request: InferenceRequest) -> AsyncGenerator[InteractiveEvent]:
+    def stream(self, request: EncodedRequest) -> AsyncGenerator[InteractiveEvent]:
         """Run it to a terminal state; closing the generator cancels it.
 
         Raises `RouterBusy`, `RouterUnreachable`, `RouterRefused` or `ResponseLost` instead.

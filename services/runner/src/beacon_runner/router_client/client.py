@@ -15,6 +15,7 @@ from beacon_contracts.inference import BatchAnswer, InferenceRequest, InferenceS
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 from beacon_lifecycle import Clock, SystemClock, TaskSet
+from beacon_runner.domain.encoded_request import EncodedRequest
 from beacon_runner.ports.interactive import InteractiveEvent
 from beacon_runner.ports.router import CancelResult, RouterRefused, RouterStatus
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES, RouterBatches
@@ -103,7 +104,7 @@ class RouterClient:
             if pause_s > 0:
                 await self._clock.sleep(pause_s)
 
-    def stream(self, request: InferenceRequest) -> AsyncGenerator[InteractiveEvent]:
+    def stream(self, request: EncodedRequest) -> AsyncGenerator[InteractiveEvent]:
         """States and parts of the response, up to the terminal state; closing it cancels the inference."""
         return self._streams.run(request, _with_ids(self._stream_headers))
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from beacon_contracts.inference import InferenceRequest, InferenceView
+from beacon_contracts.inference import InferenceView
 from beacon_lifecycle import Clock
+from beacon_runner.domain.encoded_request import EncodedRequest
 from beacon_runner.ports.interactive import InteractiveEvent, ResponseLost
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
 from beacon_runner.router_client.replies import (
@@ -37,16 +38,18 @@ class InferenceStreams:
     timeout_s: float
 
     async def run(
-        self, request: InferenceRequest, headers: Mapping[str, str]
+        self, request: EncodedRequest, headers: Mapping[str, str]
     ) -> AsyncGenerator[InteractiveEvent]:
         """Until the terminal state; another router is tried until a part of the response has arrived."""
-        call = RouterCall(request.region, self.max_tries)
+        first_id = request.head.request_id
+        call = RouterCall(request.head.region, self.max_tries)
         attempts = 0
         while True:
             attempts += 1
-            sent_id = request.request_id if attempts == 1 else f"{request.request_id}.{attempts}"
+            if attempts > 1:
+                request = request.with_id(f"{first_id}.{attempts}")
             endpoint = call.choose_router(self.endpoints, self.clock.now())
-            exchange = Exchange(endpoint, request.model_copy(update={"request_id": sent_id}))
+            exchange = Exchange(endpoint, request)
             async with aclosing(exchange.events(self.transport, headers, timeout_s=self.timeout_s)) as events:
                 async for event in events:
                     yield event
@@ -64,7 +67,7 @@ class InferenceStreams:
 class Exchange:
     """One attempt at one router; `reply` is its result after the last event."""
 
-    def __init__(self, endpoint: RouterEndpoint, request: InferenceRequest) -> None:
+    def __init__(self, endpoint: RouterEndpoint, request: EncodedRequest) -> None:
         self._endpoint = endpoint
         self._request = request
         self.begun = False
@@ -75,14 +78,13 @@ class Exchange:
         self, transport: RouterTransport, headers: Mapping[str, str], *, timeout_s: float
     ) -> AsyncGenerator[InteractiveEvent]:
         """All but the terminal state."""
-        body = self._request.model_dump_json(exclude_defaults=True).encode()
         url = f"{self._endpoint.url}/inference"
         self._endpoint.in_flight += 1
         try:
-            async with transport.open(url, headers, body, timeout_s=timeout_s) as response:
+            async with transport.open(url, headers, self._request.body, timeout_s=timeout_s) as response:
                 if response.status != 200:
                     answer = HttpAnswer(response.status, response.headers, await response.read())
-                    self.reply = parse_reply(answer_to_all(answer), self._request)
+                    self.reply = parse_reply(answer_to_all(answer), self._request.head)
                     return
                 decoder = EventDecoder()
                 async for piece in response.content.iter_any():

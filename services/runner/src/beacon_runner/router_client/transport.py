@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from io import BytesIO
 
 import aiohttp
 from yarl import URL
@@ -88,7 +89,8 @@ class RouterTransport:
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """POST; the response is read inside, with at most `timeout_s` between two parts of it."""
         with _exchange_errors(timeout_s):
-            async with self._request("POST", url, headers, body, idle_s=timeout_s) as response:
+            # A reader shares the bytes and is sent in parts, so that a large body is not copied.
+            async with self._request("POST", url, headers, BytesIO(body), idle_s=timeout_s) as response:
                 yield response
 
     async def aclose(self) -> None:
@@ -100,7 +102,7 @@ class RouterTransport:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        body: bytes | None,
+        body: bytes | BytesIO | None,
         *,
         idle_s: float | None = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:

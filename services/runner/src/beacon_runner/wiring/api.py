@@ -20,6 +20,7 @@ from beacon_runner.application.jobs import CommandRules, JobService
 from beacon_runner.application.position_events import PositionEvents
 from beacon_runner.application.public_queue import PublicQueueService
 from beacon_runner.application.queue_position import PositionService
+from beacon_runner.application.request_memory import RequestMemory
 from beacon_runner.application.submissions import SubmissionService
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.application.wait_reason import WaitReasonService
@@ -40,6 +41,7 @@ from beacon_runner.http.file_routes import FILES_PATH, file_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.http.job_routes import execution_routes, job_routes, submission_routes
 from beacon_runner.http.ledger_routes import ledger_routes
+from beacon_runner.http.openai.bodies import ChatBodies
 from beacon_runner.http.openai.routes import openai_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
 from beacon_runner.http.usage_routes import usage_routes
@@ -185,7 +187,12 @@ class ApiParts:
                 *usage_routes(PostgresUsage(database), keys, clock),
                 key_routes(users, keys),
                 user_routes(config, users, credit, keys, notify_outbox),
-                openai_routes(InteractiveService(config, router, request_limits), keys, clock),
+                openai_routes(
+                    InteractiveService(config, router, request_limits),
+                    keys,
+                    clock,
+                    ChatBodies(RequestMemory(limits.openai_held_bytes), limits.openai_body_bytes),
+                ),
                 health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
             ],
             portal_routes(),

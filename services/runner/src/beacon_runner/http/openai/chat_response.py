@@ -13,7 +13,6 @@ from beacon_http.disconnect import ended_on_disconnect
 from beacon_http.replies import JSON, Headers, Reply
 from beacon_lifecycle import Clock
 from beacon_runner.application.interactive import InteractiveRun
-from beacon_runner.domain.chat import ChatRequest
 from beacon_runner.http.openai.answers import chunks, completion
 from beacon_runner.http.openai.errors import (
     EXPECTED_ERRORS,
@@ -34,12 +33,18 @@ class ChatResponse(Response):
     """Runs the request while it is sent; a client that disconnects cancels it."""
 
     def __init__(
-        self, run: AbstractAsyncContextManager[InteractiveRun], chat: ChatRequest, clock: Clock
+        self,
+        run: AbstractAsyncContextManager[InteractiveRun],
+        clock: Clock,
+        *,
+        stream: bool,
+        include_usage: bool,
     ) -> None:
         super().__init__()
         self._opened = run
         self._run: InteractiveRun
-        self._chat = chat
+        self._streams = stream
+        self._include_usage = include_usage
         self._clock = clock
         self._send: Send
         self._position: Headers = ()
@@ -52,7 +57,7 @@ class ChatResponse(Response):
         self._send = send
         try:
             async with self._opened as self._run, ended_on_disconnect(receive):
-                await (self._stream() if self._chat.stream else self._complete())
+                await (self._stream() if self._streams else self._complete())
         except ClientDisconnect:
             if not self._started:
                 raise
@@ -97,7 +102,7 @@ class ChatResponse(Response):
             await self._end_stream(orjson.dumps(document))
         else:
             if not self._passed_on:
-                usage = self._chat.include_usage
+                usage = self._include_usage
                 await self._write(chunks(self._run.id, view, self._created(), include_usage=usage))
             await self._write(b"", more=False)
 

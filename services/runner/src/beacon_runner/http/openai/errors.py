@@ -11,6 +11,7 @@ from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.problem import Problem
 from beacon_http.replies import Headers, Reply, with_retry_after
 from beacon_runner.application.interactive import RequestRefusedError
+from beacon_runner.application.request_memory import NoRequestMemoryError
 from beacon_runner.domain.chat import MODEL_NOT_FOUND, InvalidChatError
 from beacon_runner.domain.limits.request_quota import RequestLimit
 from beacon_runner.http.problems import CLIENT_CLOSED_REQUEST, problem_of
@@ -22,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 PREFIX = "/v1"
 ROUTES = ("POST /v1/chat/completions", "GET /v1/models", "GET /v1/models/{model}")
-EXPECTED_ERRORS = (InvalidChatError, RequestRefusedError, RouterError)
+EXPECTED_ERRORS = (InvalidChatError, RequestRefusedError, NoRequestMemoryError, RouterError)
 RETRY_AFTER_S = 5.0
 NO_RETRY = (b"x-should-retry", b"false")
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -109,7 +110,7 @@ def _problem(error: Exception) -> tuple[Problem, Headers, str | None]:
             return _limit_reached(error), request_limit_headers(error.refused), None
         case RouterRefused():
             return _made(400, error.problem.code, error.problem.detail or error.problem.title), (), None
-        case RouterError():
+        case NoRequestMemoryError() | RouterError():
             return _unavailable(error), (), None
         case ClientDisconnect():
             return _made(CLIENT_CLOSED_REQUEST, "client_disconnected", "the client disconnected"), (), None
@@ -130,8 +131,12 @@ def _limit_reached(error: RequestRefusedError) -> Problem:
     return _made(429, "rate_limit_exceeded", message, refused.retry_after_s)
 
 
-def _unavailable(error: RouterError) -> Problem:
-    """The reason names routers and backends: it is for operators."""
+def _unavailable(error: NoRequestMemoryError | RouterError) -> Problem:
+    """The reason is for operators: it names routers and backends."""
+    if isinstance(error, NoRequestMemoryError):
+        log.warning("request_memory_full", reason=str(error))
+        message = "too many bytes of requests wait in this process, or too many of yours; retry later"
+        return _made(503, "memory_full", message, RETRY_AFTER_S)
     log.warning("routers_unavailable", reason=str(error))
     if isinstance(error, ResponseLost):
         return _made(502, "connection_lost", "the rest of the response was lost")

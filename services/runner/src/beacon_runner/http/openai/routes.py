@@ -2,19 +2,18 @@
 
 from typing import Any
 
-import orjson
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
-from beacon_http.problems import HttpProblemError
 from beacon_http.replies import Reply
 from beacon_lifecycle import Clock
 from beacon_runner.application.interactive import InteractiveService
 from beacon_runner.domain.chat import parse_chat
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.openai.answers import model_document, model_list
+from beacon_runner.http.openai.bodies import ChatBodies, json_object
 from beacon_runner.http.openai.chat_response import ChatResponse
 from beacon_runner.http.openai.errors import PREFIX
 
@@ -111,7 +110,9 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) -> APIRouter:
+def openai_routes(
+    service: InteractiveService, keys: ApiKeyCache, clock: Clock, bodies: ChatBodies
+) -> APIRouter:
     routes = APIRouter(prefix=PREFIX, tags=["openai"])
 
     @routes.post(
@@ -123,9 +124,16 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
     )
     async def create_chat_completion(request: Request) -> Response:
         principal = await keys.require(request.scope, Scope.USER)
-        chat = parse_chat(_json_object(await request.body()))
-        inference = service.request_of(principal, chat, request.headers.get("x-beacon-region"))
-        return ChatResponse(service.run(principal, inference), chat, clock)
+        body, memory = await bodies.read(request, principal.user)
+        try:
+            chat = parse_chat(json_object(body))
+            inference = service.request_of(principal, chat, request.headers.get("x-beacon-region"))
+            memory.resize(len(inference.body))
+        except BaseException:
+            memory.release()
+            raise
+        run = service.run(principal, inference, memory)
+        return ChatResponse(run, clock, stream=chat.stream, include_usage=chat.include_usage)
 
     @routes.get(
         "/models",
@@ -160,16 +168,6 @@ def openai_routes(service: InteractiveService, keys: ApiKeyCache, clock: Clock) 
         return Reply(200, model_document(name)).response()
 
     return routes
-
-
-def _json_object(body: bytes) -> dict[str, Any]:
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise HttpProblemError(400, "invalid_json", f"the body is not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise HttpProblemError(400, "invalid_json", "the body must be a JSON object")
-    return document
 
 
 def _json(description: str, schema: dict[str, Any]) -> dict[str, Any]:

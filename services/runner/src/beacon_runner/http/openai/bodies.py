@@ -1,0 +1,48 @@
+"""Request bodies of `/v1`: received only into reserved memory, and kept no longer than they are parsed."""
+
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+
+from beacon_contracts.ids import UserId
+from beacon_http.problems import HttpProblemError
+from beacon_http.request_body import content_length, discard_body
+from beacon_runner.application.request_memory import NoRequestMemoryError, RequestMemory, ReservedMemory
+
+DISCARD_TIMEOUT_S = 2.0
+
+
+class ChatBodies:
+    def __init__(self, memory: RequestMemory, max_bytes: int) -> None:
+        self._memory = memory
+        self._max_bytes = max_bytes
+
+    async def read(self, request: Request, user: UserId) -> tuple[bytearray, ReservedMemory]:
+        """The body, and the memory that is reserved for it. Raises NoRequestMemoryError."""
+        announced = content_length(request.scope)
+        size = self._max_bytes if announced is None else min(announced, self._max_bytes)
+        try:
+            memory = self._memory.reserve(user, size)
+        except NoRequestMemoryError:
+            # A client that is still sending does not read the response.
+            await discard_body(request.scope, request.receive, self._max_bytes, DISCARD_TIMEOUT_S)
+            raise
+        body = bytearray()
+        try:
+            async for piece in request.stream():  # `body()` would keep a copy until the response has ended
+                body += piece
+        except BaseException:
+            memory.release()
+            raise
+        return body, memory
+
+
+def json_object(body: bytearray) -> dict[str, Any]:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise HttpProblemError(400, "invalid_json", f"the body is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise HttpProblemError(400, "invalid_json", "the body must be a JSON object")
+    return document
