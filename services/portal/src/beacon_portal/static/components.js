@@ -64,6 +64,23 @@ export function confirmAction({ title, text, action, dangerous = true }) {
   });
 }
 
+/** A dialog that is closed by its button; removed when it closes. */
+export function openDialog(title, ...children) {
+  const heading = uniqueId("dialog");
+  const dialog = el("dialog", { "aria-labelledby": heading, onclose: () => dialog.remove() },
+    el("h2", { id: heading }, title), ...children,
+    el("form", { method: "dialog", class: "actions end" }, el("button", { class: "quiet" }, "Close")));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/** Show a new key or secret; it cannot be shown again. */
+export function showSecret(title, label, secret) {
+  const value = el("input", { value: secret, readonly: true, class: "mono", "aria-label": label });
+  openDialog(title, el("p", {}, `This ${label.toLowerCase()} is shown only once. Store it in a safe place.`), value);
+  value.select();
+}
+
 /** A button that ignores clicks while its work is running. */
 export function actionButton(label, work, props) {
   const node = button(label, async () => {

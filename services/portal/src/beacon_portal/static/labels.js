@@ -21,6 +21,9 @@ const STATES = {
   closed: ["ok", "✓", "Healthy"],
   at_router: ["wait", "◷", "Waiting"],
   paused: ["warn", "❚", "Paused"],
+  delivered: ["ok", "✓", "Delivered"],
+  enabled: ["ok", "✓", "Enabled"],
+  disabled: ["off", "–", "Disabled"],
   consuming: ["ok", "✓", "Active"],
 };
 

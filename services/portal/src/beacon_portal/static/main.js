@@ -15,6 +15,8 @@ import { queueView } from "./views/queue.js";
 import { regionsView } from "./views/regions.js";
 import { signInView } from "./views/sign-in.js";
 import { submitView } from "./views/submit.js";
+import { webhookView } from "./views/webhook.js";
+import { webhooksView } from "./views/webhooks.js";
 
 const session = new Session();
 const shell = new Shell(session, signOut);
@@ -31,6 +33,8 @@ route("/files", filesView);
 route("/queue", queueView);
 route("/regions", regionsView);
 route("/limits", limitsView);
+route("/webhooks", webhooksView);
+route("/webhooks/:id", webhookView);
 route("/admin", adminView);
 route("/admin/:part", adminView);
 

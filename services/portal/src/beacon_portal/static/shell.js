@@ -66,6 +66,7 @@ export class Shell {
       el("p", { class: "muted" }, `${sentenceCase(me.tier)} tier`),
       credit,
       el("a", { href: "#/limits", onclick: () => byId("account").hidePopover() }, "Limits"),
+      el("a", { href: "#/webhooks", onclick: () => byId("account").hidePopover() }, "Webhooks"),
       themeChoice(),
       button("Sign out", () => { byId("account").hidePopover(); this.#signOut(); }, { class: "quiet" }),
     ];

@@ -2,14 +2,11 @@
 
 import { path } from "../api.js";
 import { formatAge } from "../clock.js";
-import { KeyedRows, el, setText, uniqueId } from "../dom.js";
-import { actionButton, createNotice } from "../components.js";
+import { KeyedRows, el, setText } from "../dom.js";
+import { actionButton, createNotice, openDialog, showSecret } from "../components.js";
 
-/** Show a new key; it cannot be shown again. */
 export function showKey(name, key) {
-  const value = el("input", { value: key, readonly: true, class: "mono", "aria-label": "Key" });
-  open(`New key for ${name}`, el("p", {}, "This key is shown only once. Store it in a safe place."), value);
-  value.select();
+  showSecret(`New key for ${name}`, "Key", key);
 }
 
 export function openKeys({ api, session, signal }, user) {
@@ -49,17 +46,8 @@ export function openKeys({ api, session, signal }, user) {
     const { key } = await api.post(base, { scopes });
     showKey(user.name, key);
   }), { class: "small" });
-  open(`Keys of ${user.name}`, notice.node, list, el("div", { class: "actions" }, create));
+  openDialog(`Keys of ${user.name}`, notice.node, list, el("div", { class: "actions" }, create));
   perform(() => {});
-}
-
-function open(title, ...children) {
-  const heading = uniqueId("dialog");
-  const dialog = el("dialog", { "aria-labelledby": heading, onclose: () => dialog.remove() },
-    el("h2", { id: heading }, title), ...children,
-    el("form", { method: "dialog", class: "actions end" }, el("button", { class: "quiet" }, "Close")));
-  document.body.append(dialog);
-  dialog.showModal();
 }
 
 function keyRow(key, { rotate, revoke }) {

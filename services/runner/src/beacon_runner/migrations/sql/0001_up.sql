@@ -474,6 +474,9 @@ CREATE FUNCTION add_job_deliveries() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    IF NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.user_id = NEW.user_id) THEN
+        RETURN NULL; -- cheaper than an INSERT of nothing
+    END IF;
     INSERT INTO webhook_deliveries (id, endpoint_id, job_id, due_at, type, url, data)
     SELECT
         new_id(), t.endpoint_id, NEW.id, now(), 'job.' || NEW.state, t.url,
