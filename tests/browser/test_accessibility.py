@@ -29,6 +29,7 @@ PAGES = {
     "Queue": "/queue",
     "Regions": "/regions",
     "Limits": "/limits",
+    "Webhooks": "/webhooks",
     "Runtime": "/admin",
     "Dead letters": "/admin/dead",
     "Users": "/admin/users",

@@ -1,13 +1,19 @@
 """The main workflows of the portal on the whole system."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 from playwright.sync_api import expect
+from standardwebhooks.webhooks import Webhook
 
 from tests.browser.conftest import Console
 from tests.browser.portal_page import PortalPage
 from tests.browser.stack_admin import LLAMA, QWEN, StackAdmin, matrix
+from tests.browser.test_accessibility import check_access
 from tests.fixtures.stack import RunningStack
 
 pytestmark = pytest.mark.stack
@@ -330,3 +336,54 @@ def test_a_class_is_paused_and_resumed(portal: PortalPage, stack: RunningStack) 
     expect(row).to_contain_text("Paused")
     row.get_by_role("button", name="Resume").click()
     expect(row).to_contain_text("Active")
+
+
+def test_a_webhook_is_created_tested_and_replayed(portal: PortalPage, stack_admin: StackAdmin) -> None:
+    page = portal.page
+    with receiver() as (url, requests):
+        portal.sign_in(stack_admin.new_user("with webhooks"))
+        page.get_by_role("button", name="with webhooks").click()
+        page.get_by_role("link", name="Webhooks").click()
+        page.get_by_label("URL").fill(url)
+        page.get_by_role("button", name="Create webhook").click()
+        secret = page.get_by_role("dialog").get_by_label("Secret").input_value()
+        page.get_by_role("dialog").get_by_role("button", name="Close").click()
+        page.get_by_role("link", name=url).click()
+        page.get_by_role("button", name="Send a test").click()
+        row = page.get_by_role("row", name="webhook.test")
+        expect(row).to_contain_text("Delivered")
+        expect(row).to_contain_text("204")
+        check_access(page)
+        row.get_by_role("button", name="Replay").click()
+        expect(row.get_by_role("cell", name="2", exact=True)).to_be_visible()
+        for headers, body in requests:
+            assert Webhook(secret).verify(body, headers)["type"] == "webhook.test"
+        assert len({headers["webhook-id"] for headers, _ in requests}) == 1
+        page.get_by_role("button", name="Delete").click()
+        portal.confirm("Delete webhook")
+        expect(page.get_by_text("No webhooks yet.")).to_be_visible()
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
+    """Its address, and the headers and bodies of the requests that it has accepted."""
+    requests: list[tuple[dict[str, str], bytes]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: the test has the requests."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        serving = Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/hook", requests
+        finally:
+            server.shutdown()
+            serving.join()

@@ -4,10 +4,12 @@ import { KeyedRows, el, field, setAttr, setError, setText, table } from "../dom.
 import { badge, createNotice, emptyNote, pageHeader, panel, reportErrors, showSecret } from "../components.js";
 import { formatAge } from "../clock.js";
 import { poll } from "../follow.js";
+import { Picker } from "../submit/picker.js";
 
 const POLL_INTERVAL_S = 10;
 const ADDRESS = "api/v1/webhooks";
-const EVENTS = ["job.completed", "job.partial", "job.failed", "job.cancelled", "job.expired", "execution.failed"];
+const JOB_EVENTS = ["job.completed", "job.partial", "job.failed", "job.cancelled", "job.expired"];
+const EVENTS = [...JOB_EVENTS, "execution.failed"].map((id) => ({ id }));
 
 export function webhooksView({ api, signal }) {
   const notice = createNotice();
@@ -46,19 +48,19 @@ export function webhookState({ disabled_at }) {
 function createForm(create) {
   const notice = createNotice();
   const url = el("input", { type: "url", required: true, maxlength: 2000, placeholder: "https://example.com/beacon", autocomplete: "off" });
-  const events = EVENTS.map((event) => el("input", { type: "checkbox", value: event, checked: event.startsWith("job.") }));
-  const choices = events.map((box) => el("label", {}, box, box.value));
+  const events = new Picker("Events", EVENTS, JOB_EVENTS, () => {});
 
   const submit = async (event) => {
     event.preventDefault();
-    const chosen = events.filter((box) => box.checked).map((box) => box.value);
-    setError(url, url.value.trim() ? null : "Enter a URL.");
-    notice.show(chosen.length ? "" : "Choose at least one event.", "bad");
-    if (!url.value.trim()) return url.focus();
-    if (!chosen.length) return undefined;
+    const [given, chosen] = [url.value.trim(), events.chosen()];
+    setError(url, given ? null : "Enter a URL.");
+    events.setError(chosen.length ? null : "Choose at least one event.");
+    if (!given) return url.focus();
+    if (!chosen.length) return events.focus();
     try {
-      await create({ url: url.value.trim(), events: chosen });
+      await create({ url: given, events: chosen });
       url.value = "";
+      notice.show("");
     } catch (error) {
       notice.showError(error);
     }
@@ -66,7 +68,7 @@ function createForm(create) {
   };
   return el("form", { class: "fields", novalidate: true, onsubmit: submit },
     field("URL", url, { wide: true, hint: "Requests are signed with a secret that is shown once." }),
-    el("fieldset", { class: "choices wide" }, el("legend", {}, "Events"), choices), notice.node,
+    el("div", { class: "wide" }, events.node), notice.node,
     el("div", { class: "actions" }, el("button", { class: "primary" }, "Create webhook")));
 }
 
