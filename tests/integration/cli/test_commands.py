@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from beacon_cli import app
 from tests.integration.client.documents import ACCEPTED, AT, execution, job, summary
-from tests.integration.client.runner_stub import RunnerStub, cut, event, problem, stream
+from tests.integration.client.runner_stub import RunnerStub, cut, event, problem, raw, stream
 
 Beacon = Callable[..., Any]
 
@@ -456,8 +457,12 @@ def test_files_are_uploaded_listed_downloaded_and_deleted(
 ) -> None:
     served.on("POST /api/v1/files", FILE)
     served.on("GET /api/v1/files", {"files": [FILE], "next_cursor": None})
-    served.on("GET /api/v1/files/file_a", FILE)
+    content = orjson.dumps({"stands": "for the bytes"})
+    served.on(
+        "GET /api/v1/files/file_a", FILE | {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+    )
     served.on("GET /api/v1/files/file_a/content", {"stands": "for the bytes"})
+    served.on("POST /api/v1/files/file_a/url", {"url": "/files/file_a?expires=1", "expires_at": AT})
     served.on("DELETE /api/v1/files/file_a", {})
     source, target = tmp_path / "cat.png", tmp_path / "copy.png"
     source.write_bytes(b"image")
@@ -466,8 +471,101 @@ def test_files_are_uploaded_listed_downloaded_and_deleted(
     assert (call.body, call.headers["x-file-name"]) == (b"image", "cat.png")
     assert "2.5 MB" in ok(beacon("files", "list")).stdout
     ok(beacon("files", "download", "file_a", "--to", str(target)))
-    assert target.read_bytes() == orjson.dumps({"stands": "for the bytes"})
-    assert json.loads(ok(beacon("files", "delete", "file_a", "--json")).stdout) == {"deleted": "file_a"}
+    assert target.read_bytes() == content
+    ok(beacon("files", "download", "file_a", "--to", str(tmp_path)))
+    assert source.read_bytes() == content
+    assert ok(beacon("files", "url", "file_a")).stdout.strip() == f"{served.url}/files/file_a?expires=1"
+    assert json.loads(ok(beacon("files", "delete", "file_a", "--json")).stdout) == {"deleted": ["file_a"]}
+
+
+def test_several_files_and_standard_input_are_uploaded(
+    served: RunnerStub, beacon: Beacon, tmp_path: Path
+) -> None:
+    served.on("POST /api/v1/files", FILE)
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    ok(beacon("files", "upload", str(tmp_path / "one"), str(tmp_path / "two")))
+    ok(beacon("files", "upload", "-", "--name", "piped.txt", stdin="text"))
+    calls = served.of("POST /api/v1/files")
+    assert [(call.headers["x-file-name"], call.body) for call in calls] == [
+        ("one", b"one"),
+        ("two", b"two"),
+        ("piped.txt", b"text"),
+    ]
+    assert beacon("files", "upload", str(tmp_path / "three")).exit_code == 2
+
+
+def test_a_job_refers_to_uploaded_files(served: RunnerStub, beacon: Beacon, tmp_path: Path) -> None:
+    served.on("POST /api/v1/files", FILE)
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    photo = tmp_path / "photo.jpg"
+    photo.write_bytes(b"photo")
+    ok(
+        beacon(
+            *("submit", "-m", "editor", "-p", "at night", "-i", "strength=0.5"),
+            *("--file", f"image=@{photo}", "--file", "mask=file_b"),
+        )
+    )
+    assert served.of("POST /api/v1/files")[0].body == b"photo"
+    assert sent(served)["input"] == {
+        "strength": 0.5,
+        "image": {"file": "file_a"},
+        "mask": {"file": "file_b"},
+    }
+
+
+def test_a_generation_without_a_prompt_has_an_input(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    ok(beacon("submit", "-m", "upscaler", "--file", "image=file_b"))
+    assert sent(served)["input"] == {"image": {"file": "file_b"}}
+    assert sent(served).get("prompt") is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-m", "flux", "-p", "x", "--file", "image"),
+        ("-m", "flux", "-p", "x", "--file", "image=@/nowhere.png"),
+        ("-m", "flux", "-p", "x", "--file", "image=photo.png"),
+        ("-m", "flux", "-r", "US", "-q", "Why?", "--file", "image=file_b"),
+    ],
+)
+def test_unusable_files_are_refused_before_anything_is_sent(
+    served: RunnerStub, beacon: Beacon, arguments: tuple[str, ...]
+) -> None:
+    result = beacon("submit", *arguments)
+    assert result.exit_code == 2
+    assert "file" in result.output
+    assert served.calls == []
+
+
+def test_the_files_of_a_job_are_saved_once(served: RunnerStub, beacon: Beacon, tmp_path: Path) -> None:
+    contents = {f"file_{number}": b"%d" % number * 1_000 for number in range(3)}
+    executions = [
+        execution(number) | {"item": "../q", "state": "completed", "output": reference(name, content)}
+        for number, (name, content) in enumerate(contents.items())
+    ]
+    served.on("GET /api/v1/jobs/job_a/executions", {"executions": executions, "next_cursor": None})
+    for name, content in contents.items():
+        served.on(f"GET /api/v1/files/{name}/content", raw(content))
+    saved = json.loads(ok(beacon("job", "job_a", "--save", str(tmp_path / "out"), "--json")).stdout)
+    assert {Path(one["path"]).parent for one in saved} == {tmp_path / "out"}
+    assert [Path(one["path"]).read_bytes() for one in saved] == list(contents.values())
+    Path(saved[1]["path"]).write_bytes(b"damaged")
+    again = json.loads(ok(beacon("job", "job_a", "--save", str(tmp_path / "out"), "--json")).stdout)
+    assert [one["downloaded"] for one in again] == [False, True, False]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        Path(one["path"]).name for one in saved
+    )
+
+
+def reference(file_id: str, content: bytes) -> dict[str, object]:
+    return {
+        "file": file_id,
+        "content_type": "image/png",
+        "bytes": len(content),
+        "sha256": sha256(content).hexdigest(),
+    }
 
 
 def test_usage_is_grouped_by_day_unless_asked_otherwise(served: RunnerStub, beacon: Beacon) -> None:

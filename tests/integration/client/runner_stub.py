@@ -60,6 +60,22 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Answer:
     return document({"title": code, "status": status, "code": code, "detail": detail, **more}, status)
 
 
+def raw(content: bytes, *, cut_after: int | None = None) -> Answer:
+    """Bytes from the start of the requested range; `cut_after` so many the connection breaks."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        start = int(request.headers.get("range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+        response = web.StreamResponse(status=206 if start else 200)
+        response.content_length = len(content) - start
+        await response.prepare(request)
+        await response.write(content[start:][:cut_after])
+        if cut_after is not None and request.transport is not None:
+            request.transport.close()
+        return response
+
+    return answer
+
+
 def page(status: int, text: str, **headers: str) -> Answer:
     """An HTML page, as a proxy sends it."""
 

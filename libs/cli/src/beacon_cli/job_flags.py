@@ -21,15 +21,21 @@ class JobFlags:
     duration: float | None
     name: str
     pinned: bool
+    has_files: bool = False
+    """The input gets files as well."""
+
+    @property
+    def has_input(self) -> bool:
+        return bool(self.given) or self.has_files
 
     def job(self) -> dict[str, Any] | None:
         """The job that the flags describe, or None."""
         ways = [way for way in (self.prompt, self.questions, self.feature) if way]
         if len(ways) > 1:
             raise InputError("--prompt, --question and --feature make different kinds of job: give one")
-        if not ways:
-            if self.models or self.regions or self.given:
-                raise InputError("what shall it do? add --prompt, --question or --feature")
+        if not ways and not (self.models and self.has_input):
+            if self.models or self.regions or self.has_input:
+                raise InputError("what shall it do? add --prompt, --input, --question or --feature")
             return None
         made = self._pipeline() if self.feature else self._matrix() if self.questions else self._generation()
         return made | self._shared()
@@ -57,7 +63,8 @@ class JobFlags:
         return {
             "kind": "generation",
             "model": self.models[0],
-            "prompt": self.prompt,
+            **({"prompt": self.prompt} if self.prompt else {}),
+            **({"input": self.given} if self.given else {}),
             **length,
             **self._region(),
         }

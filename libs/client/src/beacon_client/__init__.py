@@ -2,13 +2,17 @@
 
 from beacon_client.admin import AdminClient
 from beacon_client.credentials import CredentialsError, find_credentials
+from beacon_client.downloads import DamagedFileError, Progress
 from beacon_client.errors import BeaconError, BeaconUnreachable, JobFailedError, WaitTimeoutError
+from beacon_client.files import FileClient, UploadSource
+from beacon_client.outputs import SavedFile
 from beacon_client.runner import RunnerClient
 from beacon_client.submissions import Job, Submission
 from beacon_client.sync import Beacon
 from beacon_contracts.accounts import Me
 from beacon_contracts.credentials import Credentials
 from beacon_contracts.events import EventType, JobEvent
+from beacon_contracts.files import FileView
 from beacon_contracts.jobs import (
     ExecutionState,
     ExecutionView,
@@ -32,9 +36,12 @@ __all__ = [
     "BeaconUnreachable",
     "Credentials",
     "CredentialsError",
+    "DamagedFileError",
     "EventType",
     "ExecutionState",
     "ExecutionView",
+    "FileClient",
+    "FileView",
     "GenerationJob",
     "Job",
     "JobAccepted",
@@ -47,8 +54,11 @@ __all__ = [
     "Me",
     "PipelineJob",
     "Problem",
+    "Progress",
     "RunnerClient",
+    "SavedFile",
     "Submission",
+    "UploadSource",
     "WaitTimeoutError",
     "WhyView",
     "__version__",

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
@@ -12,8 +13,10 @@ import httpx
 
 from beacon_client.admin import AdminClient
 from beacon_client.credentials import find_credentials
+from beacon_client.downloads import Progress
 from beacon_client.errors import JobFailedError, WaitTimeoutError
 from beacon_client.files import FileClient
+from beacon_client.outputs import SavedFile, save_outputs
 from beacon_client.runner_http import RunnerHttp, Sleep
 from beacon_client.submissions import Submission, as_submission, new_idempotency_key
 from beacon_client.usage import fetch_usage
@@ -63,6 +66,10 @@ class RunnerClient:
         self.admin = AdminClient(self._http)
         self.files = FileClient(self._http)
         self.webhooks = WebhooksClient(self._http)
+
+    @property
+    def base_url(self) -> str:
+        return self._http.base_url
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -151,6 +158,15 @@ class RunnerClient:
     async def execution(self, execution_id: str) -> ExecutionView:
         """One execution with its attempts."""
         return ExecutionView.model_validate_json(await self._http.get(_execution(execution_id)))
+
+    async def save_outputs(
+        self, job_id: str, folder: Path, *, progress: Progress | None = None
+    ) -> list[SavedFile]:
+        """Save the files that a job has made so far into a folder.
+
+        Files that are there with the same bytes stay; interrupted downloads continue.
+        """
+        return await save_outputs(self._http, self.executions(job_id), folder, progress)
 
     async def why(self, job_id: str) -> WhyView:
         """What the job currently waits for."""

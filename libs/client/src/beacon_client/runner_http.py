@@ -80,6 +80,10 @@ class RunnerHttp:
                 raise BeaconError(problem_of(response))
             yield response
 
+    async def pause(self, attempt: int) -> None:
+        """Wait before the next attempt of something that failed `attempt` times."""
+        await self._sleep(_backoff_s(attempt))
+
     async def aclose(self) -> None:
         """Close all connections."""
         await self._client.aclose()
@@ -121,6 +125,10 @@ def _pause_s(error: BeaconError, attempt: int) -> float:
     """The server's Retry-After, or an exponential pause with jitter."""
     if error.retry_after_s is not None:
         return min(error.retry_after_s, MAX_PAUSE_S)
+    return _backoff_s(attempt)
+
+
+def _backoff_s(attempt: int) -> float:
     jitter_s = random.uniform(0, 0.1)  # noqa: S311 - not a secret
     return min(MIN_PAUSE_S * 2.0 ** (attempt - 1), MAX_PAUSE_S) + jitter_s
 

@@ -10,6 +10,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from beacon_client.credentials import find_credentials
+from beacon_client.downloads import Progress
+from beacon_client.files import UploadSource
+from beacon_client.outputs import SavedFile
 from beacon_client.runner import RunnerClient
 from beacon_client.submissions import Submission
 from beacon_contracts.accounts import Me
@@ -125,17 +128,31 @@ class Beacon:
         """
         return self._run(lambda client: client.wait(job_id, timeout=timeout, check=check))
 
-    def upload(self, path: Path, *, name: str | None = None) -> FileView:
-        """Send a local file; it is deleted after a day unless something uses it."""
-        return self._run(lambda client: client.files.upload(path, name=name))
+    def upload(
+        self, source: UploadSource, *, name: str | None = None, progress: Progress | None = None
+    ) -> FileView:
+        """Store a local file, bytes or a stream; it is deleted after a day unless a job uses it."""
+        return self._run(lambda client: client.files.upload(source, name=name, progress=progress))
 
     def files(self) -> Iterator[FileView]:
         """The user's files, newest first; pages are fetched on demand."""
         return self._each(lambda client: client.files.list())
 
-    def download(self, file_id: str, target: Path) -> int:
+    def file(self, file_id: str) -> FileView:
+        """Name, type, size and checksum of a file."""
+        return self._run(lambda client: client.files.get(file_id))
+
+    def stream(self, file_id: str) -> Iterator[bytes]:
+        """The bytes of a file in pieces."""
+        return self._each(lambda client: client.files.stream(file_id))
+
+    def download(self, file_id: str, target: Path, *, progress: Progress | None = None) -> int:
         """Write the bytes of a file to `target` and return their number."""
-        return self._run(lambda client: client.files.download(file_id, target))
+        return self._run(lambda client: client.files.download(file_id, target, progress=progress))
+
+    def save_outputs(self, job_id: str, folder: Path, *, progress: Progress | None = None) -> list[SavedFile]:
+        """Save the files that a job has made so far into a folder."""
+        return self._run(lambda client: client.save_outputs(job_id, folder, progress=progress))
 
     def download_all(self, job_id: str, target: Path) -> int:
         """Write all files that a job has made to the ZIP `target`, and return its size."""

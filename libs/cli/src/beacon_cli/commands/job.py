@@ -1,5 +1,6 @@
 """Commands for jobs: list, show, wait reason, cancel, resume, skip, retry."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,9 +9,11 @@ from rich.markup import escape
 from beacon_cli.commands.user import find_user
 from beacon_cli.completion import recent_jobs
 from beacon_cli.connect import ask
-from beacon_cli.output.formatting import ago, seconds
+from beacon_cli.output.formatting import ago, file_size, seconds
 from beacon_cli.output.job_table import answers_table, grid, job_facts
 from beacon_cli.output.printing import AsJson, facts, print_result, table
+from beacon_cli.output.transfers import transfer_bar
+from beacon_client.outputs import SavedFile
 from beacon_client.runner import RunnerClient
 from beacon_contracts.jobs import ExecutionView, JobState, JobSummary, JobView
 
@@ -74,10 +77,32 @@ def job(
     answers: Annotated[
         bool, typer.Option("--answers", "-a", help="Every answer instead of the grid.")
     ] = False,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Save the files that it has made into DIR.")
+    ] = None,
     _json: AsJson = False,
 ) -> None:
-    """Show one job: state, progress, executions, failures."""
+    """Show one job: state, progress, executions, failures. With --save: its files."""
+    if save is not None:
+        _save(job_id, save)
+        return
     _show(ask(lambda client: client.job(job_id)), answers=answers)
+
+
+def _save(job_id: str, folder: Path) -> None:
+    async def work(client: RunnerClient) -> list[SavedFile]:
+        with transfer_bar(f"files of {job_id}") as progress:
+            return await client.save_outputs(job_id, folder, progress=progress)
+
+    saved = ask(work)
+    rows = [(one.path, file_size(one.bytes), "" if one.downloaded else "was there") for one in saved]
+    fresh = sum(one.downloaded for one in saved)
+    documents = [
+        {"path": str(one.path), "file": one.file_id, "bytes": one.bytes, "downloaded": one.downloaded}
+        for one in saved
+    ]
+    parts = [table(("path", "size", ""), rows)] if rows else []
+    print_result(documents, *parts, f"{fresh} of {len(saved)} files downloaded")
 
 
 def _show(view: JobView, *, answers: bool = False) -> None:

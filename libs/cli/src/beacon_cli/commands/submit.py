@@ -7,12 +7,14 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from beacon_cli.attachments import Attachments, attach, parse_attachments
 from beacon_cli.commands.watch import follow
 from beacon_cli.connect import ask
 from beacon_cli.errors import InputError
 from beacon_cli.job_flags import JobFlags, pairs
 from beacon_cli.output.formatting import seconds
 from beacon_cli.output.printing import AsJson, facts, print_result, table
+from beacon_client.runner import RunnerClient
 from beacon_contracts.jobs import JobAccepted
 
 
@@ -33,7 +35,14 @@ def submit(
     ] = None,
     feature: Annotated[str | None, typer.Option("--feature", "-f", help="The feature of a pipeline.")] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="name=value for a pipeline; repeatable.")
+        list[str] | None,
+        typer.Option("--input", "-i", help="name=value of the input; repeatable."),
+    ] = None,
+    attachments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", help="name=@path: upload a file as a field of the input; or name=file_…; repeatable."
+        ),
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option("--param", help="name=value for the model; JSON values; repeatable.")
@@ -51,8 +60,10 @@ def submit(
 
     beacon submit job.json · beacon submit -m flux -p "a cat" -w ·
     beacon submit -q "Why?" -m llama3.2-1b -m mistral-7b -r US -r EU ·
-    beacon submit -f full_pipeline -i prompt="a city"
+    beacon submit -f full_pipeline -i prompt="a city" ·
+    beacon submit -m editor -p "at night" --file image=@photo.jpg
     """
+    attached = parse_attachments(attachments)
     flags = JobFlags(
         prompt=prompt,
         models=model or [],
@@ -64,16 +75,15 @@ def submit(
         duration=duration,
         name=name,
         pinned=pinned,
+        has_files=bool(attached) and file is None,
     )
-    made = flags.job()
-    if made is not None:
-        _submit_one(made, idempotency_key, watch=watch)
-        return
-    read = _read(file)
-    if isinstance(read, list):
-        _submit_all(read, idempotency_key)
+    made = flags.job() or _read(file)
+    if isinstance(made, dict):
+        _submit_one(made, attached, idempotency_key, watch=watch)
+    elif attached:
+        raise InputError("--file is for one job, not for a list")
     else:
-        _submit_one(read, idempotency_key, watch=watch)
+        _submit_all(made, idempotency_key)
 
 
 def _read(file: Path | None) -> dict[str, Any] | list[dict[str, Any]]:
@@ -93,8 +103,11 @@ def _read(file: Path | None) -> dict[str, Any] | list[dict[str, Any]]:
     raise InputError(f"{file or 'standard input'} holds neither a job nor a list of jobs")
 
 
-def _submit_one(job: dict[str, Any], key: str | None, *, watch: bool) -> None:
-    accepted = ask(lambda client: client.submit(job, idempotency_key=key))
+def _submit_one(job: dict[str, Any], files: Attachments, key: str | None, *, watch: bool) -> None:
+    async def work(client: RunnerClient) -> JobAccepted:
+        return await client.submit(await attach(client, job, files), idempotency_key=key)
+
+    accepted = ask(work)
     if watch:
         follow(accepted.job_id)
         return
