@@ -69,10 +69,17 @@ async def test_admin_routes_need_the_admin_scope(api: ApiHarness, anna: Caller) 
 
 
 async def test_another_user_s_job_is_not_found_anywhere(api: ApiHarness, anna: Caller) -> None:
+    """Of every route of the API with the id of a job, an execution or an operation in its path."""
     job = await anna.submit(GENERATION)
     execution = (await anna.job(job))["executions"][0]["id"]
+    bulk = {"action": "cancel", "job_ids": [job]}
+    operation = (await anna.post("/api/v1/jobs/bulk", bulk, 202))["operation_id"]
     ben = await api.user("ben")
-    for method, path in [
+    routes = [
+        ("DELETE", f"/api/v1/jobs/{job}"),
+        ("GET", f"/api/v1/jobs/{job}/executions"),
+        ("GET", f"/api/v1/jobs/{job}/files.zip"),
+        ("GET", f"/api/v1/operations/{operation}"),
         ("GET", f"/api/v1/jobs/{job}"),
         ("GET", f"/api/v1/jobs/{job}/why"),
         ("GET", f"/api/v1/jobs/{job}/events"),
@@ -81,9 +88,20 @@ async def test_another_user_s_job_is_not_found_anywhere(api: ApiHarness, anna: C
         ("POST", f"/api/v1/jobs/{job}/skip"),
         ("GET", f"/api/v1/executions/{execution}"),
         ("POST", f"/api/v1/executions/{execution}/retry-question"),
-    ]:
+    ]
+    for method, path in routes:
         answer = await ben.http.request(method, path)
-        assert (answer.status_code, answer.json()["code"]) == (404, "unknown_job"), path
+        expected = "unknown_operation" if "operations" in path else "unknown_job"
+        assert (answer.status_code, answer.json()["code"]) == (404, expected), path
+    ids = {job: "{job_id}", execution: "{execution_id}", operation: "{operation_id}"}
+    tested = {(method, *(ids.get(part, part) for part in path.split("/"))) for method, path in routes}
+    documented = (await ben.get("/openapi.json"))["paths"]
+    assert tested == {
+        (method.upper(), *path.split("/"))
+        for path, methods in documented.items()
+        for method in methods
+        if any(name in path for name in ids.values())
+    }
     stream = await ben.http.get(f"/api/v1/jobs/{job}/events", headers={"accept": "text/event-stream"})
     assert stream.status_code == 404
     assert (await ben.get("/api/v1/jobs"))["jobs"] == []

@@ -114,7 +114,6 @@ async def test_invalid_labels_are_refused(anna: Caller, field: str, value: Any) 
         {"metadata": "=x"},
         {"created_after": "2026-01-01T00:00:00"},
         {"created_after": "yesterday"},
-        {"created_before": "0001-01-01T00:00:00+14:00"},
         {"model": "a b"},
         {"name": ""},
         {"tag": ["x"] * 17},

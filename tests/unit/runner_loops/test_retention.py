@@ -55,7 +55,7 @@ async def test_the_relay_checks_retention_at_the_configured_interval() -> None:
     unused: Any = None
     config = shipped_config().model_copy(update={"retention": RetentionConfig(check_every_s=40)})
     transport = Transport(config, RedisAddress("redis://127.0.0.1:1/0"), CollectorRegistry(), clock)
-    relay = build_relay(transport, RelayStore(unused, unused, unused, store, unused, unused, unused))
+    relay = build_relay(transport, RelayStore(unused, unused, unused, store, *[unused] * 4))
     (retention,) = [service for service in relay if service.name == "retention"]
     await retention.start()
     await clock.advance(0)  # the first run

@@ -14,6 +14,7 @@ KeyId = NewType("KeyId", UUID)
 FileId = NewType("FileId", UUID)
 WebhookId = NewType("WebhookId", UUID)
 DeliveryId = NewType("DeliveryId", UUID)
+OperationId = NewType("OperationId", UUID)
 
 JOB = "job"
 USER = "user"
@@ -21,6 +22,7 @@ KEY = "key"
 FILE = "file"
 WEBHOOK = "webhook"
 DELIVERY = "msg"
+OPERATION = "op"
 EXECUTION = "exe"
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")  # no leading zeros: one execution has one id

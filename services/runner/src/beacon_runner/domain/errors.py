@@ -38,6 +38,14 @@ class JobNotFoundError(Exception):
     """There is no such job, or the user may not see it."""
 
 
+class OperationNotFoundError(Exception):
+    """There is no such operation, or the user may not see it."""
+
+
+class OwnUserError(Exception):
+    """An administrator cannot delete the user of its own key."""
+
+
 class ExecutionNotFoundError(Exception):
     """The job has no execution of that number."""
 

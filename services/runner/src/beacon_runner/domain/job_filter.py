@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from beacon_contracts.bulk import JobSelector
 from beacon_contracts.ids import UserId
 from beacon_contracts.jobs import JobState
 
@@ -29,6 +30,20 @@ class JobFilter:
     name: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+
+    @classmethod
+    def of(cls, selector: JobSelector, user: UserId | None) -> "JobFilter":
+        return cls(
+            user,
+            tuple(selector.status),
+            selector.kind,
+            selector.model,
+            tuple(selector.tag),
+            selector.metadata,
+            selector.name,
+            selector.created_after,
+            selector.created_before,
+        )
 
     @property
     def labels(self) -> dict[str, Any] | None:

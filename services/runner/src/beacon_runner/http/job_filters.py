@@ -1,15 +1,14 @@
 """The filters of the list of jobs as query parameters."""
 
-from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Query
-from pydantic import StringConstraints
+from pydantic import AwareDatetime, StringConstraints
 
+from beacon_contracts.bulk import JobSelector
 from beacon_contracts.ids import UserId
 from beacon_contracts.jobs import JobState, Tag
 from beacon_contracts.model import Name, Text
-from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.job_filter import JobFilter
 
 Kind = Literal["matrix", "pipeline", "generation"]
@@ -30,43 +29,13 @@ NameFilter = Annotated[
     Query(min_length=1, max_length=200, description="Whose name begins with this text, in any case"),
 ]
 CreatedAfter = Annotated[
-    datetime | None, Query(description="Submitted at this time or later; ISO 8601 with an offset")
+    AwareDatetime | None, Query(description="Submitted at this time or later; ISO 8601 with an offset")
 ]
-CreatedBefore = Annotated[datetime | None, Query(description="Submitted before this time")]
+CreatedBefore = Annotated[AwareDatetime | None, Query(description="Submitted before this time")]
 
 
-def read_filter(
-    user: UserId | None,
-    *,
-    status: list[JobState] | None,
-    kind: str | None,
-    model: str | None,
-    tag: list[str] | None,
-    metadata: list[str] | None,
-    name: str | None,
-    created_after: datetime | None,
-    created_before: datetime | None,
-) -> JobFilter:
-    """`user` None: all users."""
-    return JobFilter(
-        user,
-        tuple(status or ()),
-        kind,
-        model,
-        tuple(tag or ()),
-        dict(pair.split("=", 1) for pair in metadata or ()),
-        name,
-        _moment("created_after", created_after),
-        _moment("created_before", created_before),
-    )
-
-
-def _moment(field: str, moment: datetime | None) -> datetime | None:
-    if moment is None:
-        return None
-    if moment.tzinfo is None:
-        raise InvalidFieldsError.of(field, "needs an offset, such as Z")
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise InvalidFieldsError.of(field, "is out of range") from None
+def read_filter(user: UserId | None, metadata: list[str] | None, **filters: Any) -> JobFilter:
+    """`user` None: all users. `filters`: those of `JobSelector`, except metadata."""
+    given = {name: value for name, value in filters.items() if value is not None}
+    selector = JobSelector(metadata=dict(pair.split("=", 1) for pair in metadata or ()), **given)
+    return JobFilter.of(selector, user)

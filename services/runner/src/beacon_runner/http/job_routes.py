@@ -204,11 +204,11 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
             owner = None if user is None else read_user(user)
         wanted = read_filter(
             owner,
+            metadata,
             status=status,
             kind=kind,
             model=model,
             tag=tag,
-            metadata=metadata,
             name=name,
             created_after=created_after,
             created_before=created_before,

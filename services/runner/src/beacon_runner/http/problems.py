@@ -39,6 +39,12 @@ _SIMPLE: dict[type[Exception], tuple[int, str, str | None]] = {
     ),
     InvalidIdError: (404, "unknown_id", None),
     errors.JobNotFoundError: (404, "unknown_job", "you have no job with this id"),
+    errors.OperationNotFoundError: (404, "unknown_operation", "you have no operation with this id"),
+    errors.OwnUserError: (
+        409,
+        "own_user",
+        "this is the user of your key; another administrator can delete it",
+    ),
     errors.ExecutionNotFoundError: (404, "unknown_execution", "the job has no execution with this id"),
     errors.JobChangedError: (409, "job_changed", "the job changes too quickly; repeat the request"),
     errors.JobStateError: (409, "wrong_state", None),

@@ -1,20 +1,25 @@
 """Finds jobs by filters, newest first, each by the index that serves its filters best."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beacon_contracts.ids import JobId
 from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
+if TYPE_CHECKING:
+    from beacon_runner.postgres.database import Connection
+
 _SQL = statements("job_pages")
 MAX_SORTED = 5_000  # more jobs with a name are searched along the newest ones
 
 
-async def fetch_page(database: Database, wanted: JobFilter, after: JobId | None, limit: int) -> list[Any]:
+async def fetch_page(
+    store: "Database | Connection", wanted: JobFilter, after: JobId | None, limit: int
+) -> list[Any]:
     """At most `limit` rows of jobs that match, with ids below `after`."""
     name, more = _plan(wanted)
-    return await database.fetch(_SQL[name], *_filters(wanted, after), limit, *more)
+    return await store.fetch(_SQL[name], *_filters(wanted, after), limit, *more)
 
 
 def _plan(wanted: JobFilter) -> tuple[str, tuple[Any, ...]]:

@@ -1,21 +1,19 @@
 """Starts scheduled jobs, ends expired ones, and admits jobs that wait for a limit of their user."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.lanes import lane_of
+from beacon_contracts.jobs import JobState
 from beacon_runner.domain.limits.job_quota import Allowance, admissible
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.ports.schedule import WaitingUser
-from beacon_runner.postgres.credit import refund
 from beacon_runner.postgres.database import Database, retried
 from beacon_runner.postgres.report_params import encode_events
 from beacon_runner.postgres.statements import statements
 from beacon_runner.postgres.submissions import lock_and_count
+from beacon_runner.postgres.user_jobs import end_jobs
 
 _SQL = statements("schedule")
 MAX_PURGED = 1_000
@@ -33,14 +31,13 @@ class PostgresSchedule:
     async def expire(self, limit: int) -> Sequence[Message]:
         """End live jobs whose time has come; their messages, which Redis may still have."""
 
-        async def transaction() -> list[Any]:
+        async def transaction() -> list[Message]:
             async with self._database.transaction() as connection:
-                events = encode_events([EventDraft(EventType.JOB_EXPIRED)])
-                rows = await connection.fetch(_SQL["expire"], limit, events)
-                await refund(connection, [row["id"] for row in rows if row["refund"]])
-            return rows
+                rows = await connection.fetch(_SQL["expired"], limit)
+                due = [JobId(row["id"]) for row in rows]
+                return await end_jobs(connection, due, JobState.EXPIRED, EventDraft(EventType.JOB_EXPIRED))
 
-        return [_message(row) for row in await retried(transaction)]
+        return await retried(transaction)
 
     async def waiting_users(self, after: UserId | None, limit: int) -> Sequence[WaitingUser]:
         rows = await self._database.fetch(_SQL["waiting_users"], after, limit)
@@ -67,14 +64,3 @@ class PostgresSchedule:
     async def forget_admitted(self) -> None:
         """Remove admissions that no longer count for a limit."""
         await self._database.execute(_SQL["forget_admitted"], MAX_PURGED)
-
-
-def _message(row: Any) -> Message:
-    return Message(
-        JobId(row["id"]),
-        row["generation"],
-        row["stage"],
-        row["attempt"],
-        JobClass(row["class"]),
-        lane_of(row["lane"], row["user_id"]),
-    )

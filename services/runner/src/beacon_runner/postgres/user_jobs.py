@@ -1,10 +1,15 @@
-"""The live jobs of a user who is disabled or enabled, changed in the same transaction as the user."""
+"""Live jobs that end or stop with others: of a user who is disabled, expired, or cancelled in bulk."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.events import EventType
-from beacon_contracts.ids import UserId
+from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.jobs import JobState
+from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.lanes import lane_of
+from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.postgres.credit import refund
 from beacon_runner.postgres.report_params import encode_events
@@ -21,10 +26,30 @@ async def stop_jobs(connection: "Connection", user: UserId, jobs: DisabledJobs) 
     if jobs is DisabledJobs.HOLD:
         await connection.execute(_SQL["hold"], user)
         return
-    events = encode_events([EventDraft(EventType.JOB_CANCELLED, {"reason": "the user was disabled"})])
-    waited = await connection.fetch(_SQL["cancel_all"], user, events)
-    await refund(connection, [row["id"] for row in waited])
+    live = [JobId(row["id"]) for row in await connection.fetch(_SQL["live_jobs"], user)]
+    event = EventDraft(EventType.JOB_CANCELLED, {"reason": "the user was disabled"})
+    await end_jobs(connection, live, JobState.CANCELLED, event)
+
+
+async def end_jobs(
+    connection: "Connection", jobs: Sequence[JobId], state: JobState, event: EventDraft
+) -> list[Message]:
+    """End those of the jobs that are live; their messages, which Redis may still have."""
+    rows = await connection.fetch(_SQL["end_jobs"], jobs, state, encode_events([event]))
+    await refund(connection, [row["id"] for row in rows if row["refund"]])
+    return [_message(row) for row in rows]
 
 
 async def release_jobs(connection: "Connection", user: UserId) -> None:
     await connection.execute(_SQL["release"], user)
+
+
+def _message(row: Any) -> Message:
+    return Message(
+        JobId(row["id"]),
+        row["generation"],
+        row["stage"],
+        row["attempt"],
+        JobClass(row["class"]),
+        lane_of(row["lane"], row["user_id"]),
+    )

@@ -17,6 +17,7 @@ from beacon_runner.application.events import JobEventService
 from beacon_runner.application.files import FileService
 from beacon_runner.application.interactive import InteractiveService
 from beacon_runner.application.jobs import CommandRules, JobService
+from beacon_runner.application.operations import OperationService
 from beacon_runner.application.position_events import PositionEvents
 from beacon_runner.application.public_queue import PublicQueueService
 from beacon_runner.application.queue_position import PositionService
@@ -43,6 +44,7 @@ from beacon_runner.http.job_routes import execution_routes, job_routes, submissi
 from beacon_runner.http.ledger_routes import ledger_routes
 from beacon_runner.http.openai.bodies import ChatBodies
 from beacon_runner.http.openai.routes import openai_routes
+from beacon_runner.http.operation_routes import operation_routes, user_deletion_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
 from beacon_runner.http.usage_routes import usage_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
@@ -64,6 +66,7 @@ from beacon_runner.postgres.dead_letters import PostgresDeadLetters
 from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.postgres.job_commands import PostgresJobCommands
 from beacon_runner.postgres.job_queries import PostgresJobQueries
+from beacon_runner.postgres.operations import PostgresOperations
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.submissions import PostgresSubmissions
@@ -132,6 +135,7 @@ class ApiParts:
         webhooks = WebhookService(
             PostgresWebhooks(database), webhook_networks, max_endpoints=config.limits.webhooks
         )
+        bulk = OperationService(PostgresOperations(database), jobs)
         submissions = SubmissionService(
             config,
             admission,
@@ -183,6 +187,8 @@ class ApiParts:
                 *webhook_routes(webhooks, keys),
                 catalogue_routes(catalogue, keys),
                 admin_routes(operations, keys),
+                operation_routes(bulk, keys),
+                user_deletion_routes(bulk, keys),
                 *ledger_routes(credit, users, keys),
                 *usage_routes(PostgresUsage(database), keys, clock),
                 key_routes(users, keys),

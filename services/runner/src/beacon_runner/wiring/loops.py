@@ -18,6 +18,7 @@ from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.file_cleanup import FileCleanup
 from beacon_runner.maintenance.metrics_collector import MetricsCollector, QueueAgeCollector
+from beacon_runner.maintenance.operations import OperationRunner
 from beacon_runner.maintenance.promoter import Promoter
 from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.maintenance.reaper import LeaseReaper
@@ -29,6 +30,7 @@ from beacon_runner.maintenance.schedule import Expiry, LimitAdmission, Scheduled
 from beacon_runner.maintenance.usage_roll_up import UsageRollUpLoop
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
+from beacon_runner.ports.operations import OperationSteps
 from beacon_runner.ports.outbox import Outbox
 from beacon_runner.ports.pauses import PauseStore
 from beacon_runner.ports.promotions import PromotionStore
@@ -37,6 +39,7 @@ from beacon_runner.ports.retention import RetentionStore
 from beacon_runner.ports.schedule import ScheduleStore
 from beacon_runner.ports.usage import UsageRollUp
 from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.operations import PostgresOperations
 from beacon_runner.postgres.outbox import PostgresOutbox
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.reconcile import PostgresReconcile
@@ -99,6 +102,7 @@ class RelayStore:
     pauses: PauseStore
     schedule: ScheduleStore
     usage: UsageRollUp
+    operations: OperationSteps
 
     @classmethod
     def on(cls, database: Database) -> "RelayStore":
@@ -111,6 +115,7 @@ class RelayStore:
             pauses=PostgresPauses(database),
             schedule=PostgresSchedule(database),
             usage=PostgresUsage(database),
+            operations=PostgresOperations(database),
         )
 
 
@@ -202,6 +207,12 @@ def build_relay(
     retention = Retention(store.retention, config.retention)
     promoter = Promoter(store.promotions, promotions(config), metrics)
     admission = LimitAdmission(store.schedule, config, transport.outbox_notifier.notify)
+    operations = OperationRunner(
+        store.operations,
+        transport.queue_admin,
+        transport.outbox_notifier.notify,
+        config.retention.jobs_s,
+    )
     handlers = {OUTBOX_CHANNEL: lambda _: wakeup.set()}
     return [
         loop("publisher", OutboxPublisher(store.outbox, queue, metrics).run_once, 1.0, wakeup),
@@ -210,6 +221,7 @@ def build_relay(
         loop("scheduled-starts", ScheduledStarts(store.schedule).run_once, 1.0),
         loop("expiry", Expiry(store.schedule, transport.queue_admin).run_once, 1.0),
         loop("limit-admission", admission.run_once, 1.0),
+        loop("operations", operations.run_once, 1.0),
         loop("reaper", LeaseReaper(queue, metrics).run_once, min(1.0, config.runner.lease_s / 4)),
         loop("reconciler", reconciler.run_once, 1.0),
         loop("promoter", promoter.run_once, config.promotion.check_every_s),

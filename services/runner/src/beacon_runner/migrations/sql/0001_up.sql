@@ -1,4 +1,4 @@
--- Users and their keys. Users are disabled, never deleted: their jobs and their ledger stay theirs.
+-- Users and their keys.
 CREATE TABLE users (
     id          uuid PRIMARY KEY,
     name        text NOT NULL UNIQUE,
@@ -6,6 +6,7 @@ CREATE TABLE users (
     credit      integer NOT NULL DEFAULT 0 CHECK (credit >= 0),
     weight      double precision NOT NULL DEFAULT 1 CHECK (weight > 0), -- of its share of GPU time in its tier
     disabled_at timestamptz,
+    deleted_at  timestamptz, -- its data is deleted; the row stays without a name for the ledger
     created_at  timestamptz NOT NULL DEFAULT now()
 );
 
@@ -302,6 +303,23 @@ CREATE TABLE maintenance_runs (
     started_at timestamptz NOT NULL
 );
 
+-- Actions on many jobs, done in batches from the newest job to the oldest, each in one transaction with the progress.
+CREATE TABLE operations (
+    id          uuid PRIMARY KEY,
+    user_id     uuid NOT NULL, -- who may see it
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    finished_at timestamptz,
+    below       uuid NOT NULL, -- jobs with this id and greater ones are done
+    matched     integer NOT NULL DEFAULT 0,
+    changed     integer NOT NULL DEFAULT 0,
+    action      text NOT NULL CHECK (action IN ('cancel', 'resume', 'retry', 'delete', 'delete_user')),
+    selection   json NOT NULL -- filters, or ids
+);
+
+CREATE INDEX operations_open ON operations (updated_at) WHERE finished_at IS NULL;
+CREATE INDEX operations_finished ON operations (finished_at) WHERE finished_at IS NOT NULL;
+
 -- Classes that an operator has paused; mirrored to Redis, and again after it was emptied.
 CREATE TABLE paused_classes (
     class     text PRIMARY KEY,
@@ -529,6 +547,19 @@ FOR EACH ROW
 WHEN (NEW.state = 'failed' AND (OLD.state <> 'failed' OR OLD.attempt <> NEW.attempt))
 EXECUTE FUNCTION add_execution_deliveries();
 
+-- Deletes what is left of a user without jobs. The row and the ledger stay, without name and notes; files are removed
+-- with their bytes, as those that have expired.
+CREATE FUNCTION erase_user(target uuid) RETURNS void
+LANGUAGE sql VOLATILE
+AS $$
+    DELETE FROM api_keys WHERE user_id = target;
+    DELETE FROM limit_waits WHERE user_id = target;
+    DELETE FROM operations WHERE user_id = target;
+    DELETE FROM webhook_endpoints WHERE user_id = target;
+    UPDATE files SET expires_at = now() WHERE user_id = target;
+    UPDATE credit_ledger SET note = '', job_id = NULL WHERE user_id = target;
+$$;
+
 -- Deletes jobs that have ended, with all that belongs to them; returns how many. Every deletion of jobs uses it.
 CREATE FUNCTION delete_jobs(chosen uuid[]) RETURNS bigint
 LANGUAGE sql VOLATILE
@@ -536,7 +567,9 @@ AS $$
     WITH ended AS (
         SELECT j.id, j.user_id, j.labels, j.created_at, waited_for_limit(j) AS never_admitted
         FROM jobs j
-        WHERE j.id = ANY (chosen) AND j.finished_at IS NOT NULL
+        WHERE
+            j.id = ANY (chosen) AND j.finished_at IS NOT NULL
+            AND NOT EXISTS (SELECT FROM router_cancels c WHERE c.job_id = j.id) -- something of it may still run
         ORDER BY j.id
         FOR UPDATE
     ), without_executions AS (
@@ -547,8 +580,6 @@ AS $$
         DELETE FROM job_events v USING ended x WHERE v.job_id = x.id
     ), without_dead_letters AS (
         DELETE FROM dead_letters d USING ended x WHERE d.job_id = x.id
-    ), without_cancels AS (
-        DELETE FROM router_cancels c USING ended x WHERE c.job_id = x.id
     ), without_deliveries AS (
         DELETE FROM webhook_deliveries d USING ended x WHERE d.job_id = x.id
     ), without_starts AS (

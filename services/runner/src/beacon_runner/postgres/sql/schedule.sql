@@ -24,45 +24,14 @@ WITH due AS (
 )
 SELECT count(*) FROM due;
 
--- name: expire
--- End live jobs whose time has come, as a cancel does. The new fence makes their workers' writes fail.
-WITH due AS (
-    SELECT id, fence
-    FROM jobs
-    WHERE expires_at <= now() AND expires_at IS NOT NULL AND finished_at IS NULL
-    ORDER BY expires_at
-    LIMIT $1
-    FOR UPDATE SKIP LOCKED
-), ended AS (
-    UPDATE jobs j
-    SET
-        state = 'expired',
-        fence = j.fence + 1,
-        worker = NULL,
-        next_attempt_at = NULL,
-        finished_at = now(),
-        cancelled = j.total - j.completed - j.failed,
-        event_seq = j.event_seq + 1
-    FROM due d
-    WHERE j.id = d.id
-    RETURNING
-        j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.event_seq, j.price_paid,
-        d.fence AS claimed
-), stopped AS (
-    UPDATE executions e
-    SET state = 'cancelled', finished_at = now()
-    FROM ended
-    WHERE e.job_id = ended.id AND e.state IN ('pending', 'running')
-), at_routers AS (
-    INSERT INTO router_cancels (job_id, next_try_at)
-    SELECT id, now() FROM ended WHERE claimed > 0
-    ON CONFLICT DO NOTHING
-), noted AS (
-    INSERT INTO job_events (job_id, seq, events)
-    SELECT id, event_seq, $2 FROM ended
-)
-SELECT id, user_id, generation, stage, attempt, class, lane, claimed = 0 AND price_paid > 0 AS refund
-FROM ended;
+-- name: expired
+-- Live jobs whose time has come.
+SELECT id
+FROM jobs
+WHERE expires_at <= now() AND expires_at IS NOT NULL AND finished_at IS NULL
+ORDER BY expires_at
+LIMIT $1
+FOR UPDATE SKIP LOCKED;
 
 -- name: waiting_users
 -- Users, after a given one, whose jobs wait for a limit, one index descent each; not those that are disabled.

@@ -44,18 +44,23 @@ SELECT
 FROM held
 ORDER BY queued_at, id;
 
--- name: cancel_all
--- End the live jobs of a user. Returns those that waited: a price that was paid for them is refunded.
+-- name: live_jobs
+-- The live jobs of a user.
+SELECT id FROM jobs WHERE user_id = $1 AND finished_at IS NULL;
+
+-- name: end_jobs
+-- End those of these jobs that are live, as cancelled or expired. The new fence makes their workers' writes fail.
+-- `refund`: a price that was paid is refunded now; otherwise the answers of the routers decide.
 WITH live AS (
-    SELECT id, state, fence
+    SELECT id, fence
     FROM jobs
-    WHERE user_id = $1 AND finished_at IS NULL
+    WHERE id = ANY ($1::uuid[]) AND finished_at IS NULL
     ORDER BY id
     FOR UPDATE
 ), ended AS (
     UPDATE jobs j
     SET
-        state = 'cancelled',
+        state = $2,
         fence = j.fence + 1,
         worker = NULL,
         next_attempt_at = NULL,
@@ -64,18 +69,21 @@ WITH live AS (
         event_seq = j.event_seq + 1
     FROM live l
     WHERE j.id = l.id
-    RETURNING j.id, j.event_seq, j.price_paid, l.state, l.fence
+    RETURNING
+        j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.event_seq, j.price_paid,
+        l.fence > 0 AS claimed
 ), stopped AS (
     UPDATE executions e
     SET state = 'cancelled', finished_at = now()
     FROM ended
-    WHERE e.job_id = ended.id AND e.state IN ('pending', 'running')
+    WHERE e.job_id = ended.id AND e.state NOT IN ('completed', 'failed', 'cancelled')
 ), at_routers AS (
     INSERT INTO router_cancels (job_id, next_try_at)
-    SELECT id, now() FROM ended WHERE fence > 0
+    SELECT id, now() FROM ended WHERE claimed
     ON CONFLICT DO NOTHING
 ), noted AS (
     INSERT INTO job_events (job_id, seq, events)
-    SELECT id, event_seq, $2 FROM ended
+    SELECT id, event_seq, $3 FROM ended
 )
-SELECT id FROM ended WHERE state <> 'processing' AND price_paid > 0;
+SELECT id, user_id, generation, stage, attempt, class, lane, NOT claimed AND price_paid > 0 AS refund
+FROM ended;

@@ -36,17 +36,19 @@ RETURNING id, name, tier, weight, credit, created_at, disabled_at;
 
 -- name: lock_user
 -- Lock one user until the transaction ends.
-SELECT id, name, tier, weight, credit, created_at, disabled_at FROM users WHERE id = $1 FOR UPDATE;
+SELECT id, name, tier, weight, credit, created_at, disabled_at FROM users
+WHERE id = $1 AND deleted_at IS NULL
+FOR UPDATE;
 
 -- name: user
 -- One user.
-SELECT id, name, tier, weight, credit, created_at, disabled_at FROM users WHERE id = $1;
+SELECT id, name, tier, weight, credit, created_at, disabled_at FROM users WHERE id = $1 AND deleted_at IS NULL;
 
 -- name: users_page
 -- Users by name, after a given one.
 SELECT id, name, tier, weight, credit, created_at, disabled_at
 FROM users
-WHERE $1::text IS NULL OR name > $1
+WHERE ($1::text IS NULL OR name > $1) AND deleted_at IS NULL
 ORDER BY name
 LIMIT $2;
 

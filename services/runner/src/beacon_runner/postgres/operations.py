@@ -1,0 +1,152 @@
+"""Operations on many jobs: each step changes a batch of jobs and the progress in one transaction."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, assert_never
+from uuid import UUID
+
+from beacon_contracts.accounts import DisabledJobs
+from beacon_contracts.bulk import OperationAction
+from beacon_contracts.events import EventType
+from beacon_contracts.ids import JobId, OperationId, UserId, new_uuid
+from beacon_contracts.jobs import JobState
+from beacon_runner.domain.errors import JobNotFoundError, JobStateError, UserNotFoundError
+from beacon_runner.domain.operations import JobOperation, OperationStep, Selection
+from beacon_runner.domain.stage_result import EventDraft
+from beacon_runner.domain.states import TERMINAL
+from beacon_runner.postgres.database import Database, retried
+from beacon_runner.postgres.job_pages import fetch_page
+from beacon_runner.postgres.report_params import encode_events
+from beacon_runner.postgres.statements import statements
+from beacon_runner.postgres.user_jobs import end_jobs, stop_jobs
+
+if TYPE_CHECKING:
+    from beacon_runner.postgres.database import Connection
+
+_SQL = statements("operations")
+_COMMANDS = statements("job_commands")
+_RESULTS = statements("results")
+_MAX_ID = JobId(UUID(int=2**128 - 1))
+
+
+class PostgresOperations:
+    """A step that a crash interrupts is rolled back with its progress, and another process repeats it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, user: UserId, action: OperationAction, selection: Selection) -> JobOperation:
+        return await _add(self._database, user, action, selection)
+
+    async def get(self, operation: OperationId, owner: UserId | None) -> JobOperation | None:
+        row = await self._database.fetchrow(_SQL["operation"], operation, owner)
+        return None if row is None else _operation(row)
+
+    async def delete_job(self, job: JobId) -> bool:
+        """Delete a job that has ended; false while something of it may run."""
+        state = await self._database.fetchval(_SQL["job_state"], job)
+        if state is None:
+            raise JobNotFoundError
+        if JobState(state) not in TERMINAL:
+            raise JobStateError(JobState(state), f"a job that is {state} cannot be deleted; cancel it first")
+        return bool(await self._database.fetchval(_SQL["delete_jobs"], [job]))
+
+    async def delete_user(self, user: UserId, requester: UserId) -> JobOperation:
+        """Disable the user, cancel its jobs, and store the operation that deletes its data."""
+        async with self._database.transaction() as connection:
+            if await connection.fetchval(_SQL["mark_deleted"], user) is None:
+                raise UserNotFoundError
+            await stop_jobs(connection, user, DisabledJobs.CANCEL)
+            return await _add(connection, requester, OperationAction.DELETE_USER, Selection(user))
+
+    async def step(self, limit: int) -> OperationStep | None:
+        """Do the next jobs of the operation that has waited longest; None without any."""
+        taken: list[OperationId] = []
+
+        async def transaction() -> OperationStep | None:
+            async with self._database.transaction() as connection:
+                row = await connection.fetchrow(_SQL["take"])
+                if row is None:
+                    return None
+                taken[:] = [row["id"]]
+                return await _step(connection, _operation(row), JobId(row["below"]), limit)
+
+        try:
+            return await retried(transaction)
+        except BaseException:
+            for operation in taken:
+                await self._database.execute(_SQL["postpone"], operation)
+            raise
+
+    async def forget(self, finished_s: float) -> None:
+        await self._database.execute(_SQL["forget"], finished_s)
+
+
+async def _step(connection: "Connection", operation: JobOperation, below: JobId, limit: int) -> OperationStep:
+    jobs = await _next_jobs(connection, operation.selection, below, limit)
+    step = await _apply(connection, operation.action, jobs)
+    matched, finished = len(jobs), len(jobs) < limit
+    after = jobs[-1] if jobs else below
+    if operation.action is OperationAction.DELETE_USER:
+        matched = step.changed  # jobs that something may still run of are visited again
+        user = operation.selection.owner
+        if finished and await connection.fetchval(_SQL["has_jobs"], user):
+            after, finished = _MAX_ID, False
+            step = OperationStep(step.changed, deleted=step.deleted, waits=True)
+        elif finished:
+            await connection.execute(_SQL["erase_user"], user)
+    await connection.execute(_SQL["progress"], operation.id, after, matched, step.changed, finished)
+    return step
+
+
+async def _next_jobs(connection: "Connection", selection: Selection, below: JobId, limit: int) -> list[JobId]:
+    if selection.jobs is None:
+        return [JobId(row["id"]) for row in await fetch_page(connection, selection.filter, below, limit)]
+    # Ids of other users, and of none, are not among the matched ones.
+    left = sorted((job for job in set(selection.jobs) if job < below), reverse=True)
+    rows = await connection.fetch(_SQL["given_jobs"], left, selection.owner)
+    return [JobId(row["id"]) for row in rows[:limit]]
+
+
+async def _apply(connection: "Connection", action: OperationAction, jobs: Sequence[JobId]) -> OperationStep:
+    match action:
+        case OperationAction.CANCEL:
+            event = EventDraft(EventType.JOB_CANCELLED)
+            ended = await end_jobs(connection, jobs, JobState.CANCELLED, event)
+            return OperationStep(len(ended), ended=tuple(ended))
+        case OperationAction.RESUME | OperationAction.RETRY:
+            return await _queue_again(connection, jobs, everything=action is OperationAction.RETRY)
+        case OperationAction.DELETE | OperationAction.DELETE_USER:
+            deleted = int(await connection.fetchval(_SQL["delete_jobs"], jobs))
+            return OperationStep(deleted, deleted=tuple(jobs))
+        case _:
+            assert_never(action)
+
+
+async def _queue_again(connection: "Connection", jobs: Sequence[JobId], *, everything: bool) -> OperationStep:
+    """`everything`: also executions whose failure is permanent, or that were cancelled."""
+    chosen = [row["id"] for row in await connection.fetch(_SQL["lock_resumable"], jobs, everything)]
+    await connection.execute(_RESULTS["try_again"], chosen, everything)
+    events = encode_events([EventDraft(EventType.JOB_QUEUED, {"reason": "resumed"})])
+    await connection.fetch(_COMMANDS["requeue"], chosen, [1] * len(chosen), events)
+    await connection.execute(_RESULTS["recount"], chosen)
+    return OperationStep(len(chosen), queued=bool(chosen))
+
+
+async def _add(
+    store: "Database | Connection", user: UserId, action: OperationAction, selection: Selection
+) -> JobOperation:
+    row = await store.fetchrow(_SQL["add"], new_uuid(), user, action, selection.document())
+    return _operation(row)
+
+
+def _operation(row: Any) -> JobOperation:
+    return JobOperation(
+        OperationId(row["id"]),
+        UserId(row["user_id"]),
+        OperationAction(row["action"]),
+        Selection.of(row["selection"]),
+        row["matched"],
+        row["changed"],
+        row["created_at"],
+        row["finished_at"],
+    )
