@@ -14,23 +14,22 @@ from beacon_client.runner import RunnerClient
 from beacon_config.features import FeatureConfig
 from beacon_contracts.files import OutputFile, output_object_name, output_reference
 from beacon_contracts.ids import FILE, FileId, decode_id, encode_id, new_uuid
+from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import JobClass
 from beacon_files import open_store
 from beacon_lifecycle import ManualClock
 from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import stage_plan
 from beacon_runner.domain.retention import Removal
 from beacon_runner.domain.stage_result import ClaimedJob, StageReport
-from beacon_runner.domain.verdict import decide
 from beacon_runner.maintenance.file_cleanup import FileCleanup
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.worker.executor import request_of
-from beacon_runner.worker.run import build_run
+from beacon_runner.worker.run import JobRun, build_run
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
 from tests.integration.runner_api.test_files import PNG, SMALL, UNKNOWN, objects, upload
-from tests.integration.runner_store.harness import POLICY, run_reports
+from tests.integration.runner_store.harness import POLICY
 
 IMAGE_TO_IMAGE = {"kind": "generation", "model": "flux", "region": "US"}
 
@@ -58,13 +57,28 @@ async def made(api: ApiHarness, data: bytes = PNG, name: str = "image.png") -> O
 
 
 def report_with(claimed: ClaimedJob, *files: OutputFile) -> StageReport:
-    """The next stage ends with one file for each execution."""
-    runs = tuple(
-        run._replace(output=output_reference(file), files=(file,))
-        for run, file in zip(run_reports(claimed, ["done"] * len(files)), files, strict=True)
-    )
-    plan = stage_plan(claimed.spec, claimed.stage, claimed.context)
-    return StageReport(claimed, runs, decide(claimed, plan, runs, POLICY, 0.0))
+    """What a worker reports when the stage ends with one file for each execution."""
+    run = begun(claimed)
+    for file in files:
+        pending = run.start_next(len(files))
+        assert pending is not None
+        view = InferenceView(
+            request_id="any",
+            state=InferenceState.COMPLETED,
+            model=pending.execution.model,
+            requested_region=pending.execution.region,
+            fence=claimed.fence,
+            output=output_reference(file),
+            files=[file],
+        )
+        run.finish(pending, view, 0.0, 1.0)
+    run.verdict = run.decide(POLICY, 0.0)
+    return run.take_report()
+
+
+def begun(claimed: ClaimedJob) -> JobRun:
+    message = Message(claimed.id, 1, claimed.stage, 1, JobClass.HIGH, "lane")
+    return build_run(message, claimed, 0.0, max_deliveries=5)
 
 
 async def delete_jobs(api: ApiHarness) -> None:
@@ -113,8 +127,7 @@ async def test_a_backend_can_fetch_an_input_by_its_address(api: ApiHarness, anna
 
 
 def request_of_job(claimed: ClaimedJob) -> dict[str, Any]:
-    message = Message(claimed.id, 1, claimed.stage, 1, JobClass.HIGH, "lane")
-    pending = build_run(message, claimed, 0.0, max_deliveries=5).start_next(10)
+    pending = begun(claimed).start_next(10)
     assert pending is not None
     return request_of(claimed, pending, 10.0, ()).model_dump(mode="json")
 
@@ -255,7 +268,7 @@ async def test_a_job_whose_input_was_deleted_meanwhile_fails_clearly(api: ApiHar
     assert (await anna.http.delete(f"/api/v1/files/{file['id']}")).status_code == 200
     execution = (await anna.job(job_id))["executions"][0]["id"]
     claimed = claimed._replace(files={})
-    run = build_run(Message(claimed.id, 1, 0, 1, JobClass.HIGH, "l"), claimed, 0.0, max_deliveries=5)
+    run = begun(claimed)
     (report,) = run.take_report().executions
     assert execution.endswith(".0.0")
     assert report.failure is not None
