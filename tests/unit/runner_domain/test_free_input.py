@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_config import BeaconConfig
+from beacon_config.features import FeatureConfig
 from beacon_contracts.ids import FILE, FileId, encode_id, new_uuid
 from beacon_contracts.jobs import job_submission
 from beacon_runner.domain.admission import Admission, AdmittedJob
@@ -73,6 +74,24 @@ def test_the_longest_duration_applies_wherever_it_is_given(place: str) -> None:
     long = body | ({"duration": 31} if place == "duration" else {place: {"prompt": "x", "duration": 31}})
     field = place if place == "duration" else f"{place}.duration"
     assert refused(long, tier="free") == [(field, "duration_too_long")]
+
+
+@pytest.mark.parametrize(
+    "template", [{}, {"duration": "{{ input.duration }}"}, {"duration": "{{ input.s }}"}]
+)
+def test_the_longest_duration_applies_to_what_a_step_gets(template: dict[str, Any]) -> None:
+    step = {"name": "sing", "model": "music", "input": template}
+    features = {"song": FeatureConfig.model_validate({"steps": [step]})}
+    music = CONFIG.models["music"].model_copy(update={"max_duration_s": 20.0})
+    update = {"features": features, "models": {**CONFIG.models, "music": music}}
+    config = CONFIG.model_copy(update=update)
+    name = "s" if "s }}" in str(template) else "duration"
+    body = {"kind": "pipeline", "feature": "song"}
+    codes = {code for _, code in refused(body | {"input": {name: 31}}, config, "free")}
+    assert codes == {"too_long", "duration_too_long"}
+    assert {code for _, code in refused(body | {"input": {name: 25}}, config, "free")} == {"too_long"}
+    assert {code for _, code in refused(body | {"input": {name: 0}}, config, "free")} == {"invalid"}
+    assert admit(body | {"input": {name: 19}}, config, "free").total == 1
 
 
 @pytest.mark.parametrize("value", ["10", -1, True, {"s": 1}, float("inf")])

@@ -1,6 +1,6 @@
 """Checks a submission against the configuration and converts it to the form that is stored and run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple, assert_never
@@ -182,9 +182,7 @@ class Admission:
             given = _known_input(step, job.input)
             needs = self._needs(step.model, given, job.params)
             region = self._region_of(step.model, "region", job.region, spread, problems, needs=needs)
-            if step.input:  # a field of another name may become the duration
-                seconds = {f"input (as {step.name}.duration)": given[DURATION]} if given.get(DURATION) else {}
-                problems += duration_problems(self._config, tier, [step.model], seconds)
+            problems += self._step_duration_problems(step, given, tier)
             problems += model_problems(self._config, tier, step.model, "feature")
             steps.append(
                 {
@@ -200,6 +198,17 @@ class Admission:
         spec = {"feature": job.feature, "input": job.input, "steps": steps, **_options(job)}
         labelled = _labelled(job, list(dict.fromkeys(models)))
         return AdmittedJob("pipeline", job.name, spec, len(steps), len(steps), *labelled, files)
+
+    def _step_duration_problems(
+        self, step: StepConfig, given: Mapping[str, Any], tier: Tier | None
+    ) -> Iterable[FieldProblem]:
+        """A template may make a field of another name the duration; `input.duration` is checked already."""
+        if given.get(DURATION) is None:
+            return ()
+        field, of_tier = (
+            ("input.duration", None) if not step.input else (f"input ({step.name}.duration)", tier)
+        )
+        return duration_problems(self._config, of_tier, [step.model], {field: given[DURATION]})
 
     def _region_of(
         self,

@@ -1,6 +1,6 @@
 """References to files inside of inputs: objects whose `file` is the id of a file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,16 +15,16 @@ NO_SUCH_FILE = "you have no file with this id, or it has expired"
 
 def file_references(value: Any, field: str) -> Iterator[tuple[str, str]]:
     """Each reference in a value: its field and the text of the id."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         named = value.get("file")
         if isinstance(named, str) and named.startswith(PREFIX):
             yield f"{field}.file", named
         for key, inner in value.items():
-            if isinstance(inner, Mapping | list):
+            if isinstance(inner, dict | list):
                 yield from file_references(inner, f"{field}.{key}")
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            if isinstance(inner, Mapping | list):
+            if isinstance(inner, dict | list):
                 yield from file_references(inner, f"{field}[{number}]")
 
 
@@ -43,11 +43,21 @@ def named_files(value: Any, field: str, problems: list[FieldProblem]) -> dict[Fi
 
 
 def files_in(value: Any) -> dict[FileId, str]:
-    """The files that an input names when it is sent, with the id's text. A result may have other texts."""
+    """The files that an input names when it is sent, with the id's text. A result may have other texts.
+
+    Every job passes here, so it is a loop and not `file_references`.
+    """
     found: dict[FileId, str] = {}
-    for _, text in file_references(value, ""):
-        with suppress(InvalidIdError):
-            found[FileId(decode_id(FILE, text))] = text
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            named = one.get("file")
+            if isinstance(named, str) and named.startswith(PREFIX):
+                with suppress(InvalidIdError):
+                    found[FileId(decode_id(FILE, named))] = named
+            one = one.values()
+        left += [inner for inner in one if isinstance(inner, dict | list)]
     return found
 
 
