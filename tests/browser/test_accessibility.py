@@ -30,6 +30,7 @@ PAGES = {
     "Regions": "/regions",
     "Limits": "/limits",
     "Webhooks": "/webhooks",
+    "Usage": "/usage",
     "Runtime": "/admin",
     "Dead letters": "/admin/dead",
     "Users": "/admin/users",

@@ -17,6 +17,7 @@ import { signInView } from "./views/sign-in.js";
 import { submitView } from "./views/submit.js";
 import { webhookView } from "./views/webhook.js";
 import { webhooksView } from "./views/webhooks.js";
+import { usageView } from "./views/usage.js";
 
 const session = new Session();
 const shell = new Shell(session, signOut);
@@ -35,6 +36,7 @@ route("/regions", regionsView);
 route("/limits", limitsView);
 route("/webhooks", webhooksView);
 route("/webhooks/:id", webhookView);
+route("/usage", usageView);
 route("/admin", adminView);
 route("/admin/:part", adminView);
 

@@ -67,6 +67,7 @@ export class Shell {
       credit,
       el("a", { href: "#/limits", onclick: () => byId("account").hidePopover() }, "Limits"),
       el("a", { href: "#/webhooks", onclick: () => byId("account").hidePopover() }, "Webhooks"),
+      el("a", { href: "#/usage", onclick: () => byId("account").hidePopover() }, "Usage"),
       themeChoice(),
       button("Sign out", () => { byId("account").hidePopover(); this.#signOut(); }, { class: "quiet" }),
     ];

@@ -49,9 +49,7 @@ export class Files {
   /** Save all outputs of a job as one ZIP file. */
   async downloadAll(job, signal) {
     const response = await this.#api.open(path`api/v1/jobs/${job}/files.zip`, { signal });
-    const address = URL.createObjectURL(await response.blob());
-    saveAs(address, `${job}.zip`);
-    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    saveBlob(await response.blob(), `${job}.zip`);
   }
 
   delete(id) {
@@ -85,4 +83,10 @@ function saveAs(address, name) {
   link.href = address;
   link.download = name;
   link.click();
+}
+
+export function saveBlob(blob, name) {
+  const address = URL.createObjectURL(blob);
+  saveAs(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
