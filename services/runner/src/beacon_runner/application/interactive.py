@@ -8,6 +8,8 @@ from uuid import uuid4
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import USER, encode_id
 from beacon_contracts.inference import Failover, InferenceRequest
+from beacon_lifecycle import Clock
+from beacon_runner.application.interactive_usage import RunMeter, record_usage
 from beacon_runner.application.request_memory import ReservedMemory
 from beacon_runner.domain.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError, unsupported
 from beacon_runner.domain.encoded_request import EncodedRequest, encode_request
@@ -16,6 +18,7 @@ from beacon_runner.domain.limits.tier_rules import request_problems
 from beacon_runner.domain.users import Principal
 from beacon_runner.ports.interactive import InteractiveEvent, InteractivePort
 from beacon_runner.ports.request_limits import RequestLimits
+from beacon_runner.ports.usage import UsageStore
 
 
 class RequestRefusedError(Exception):
@@ -37,10 +40,19 @@ class InteractiveRun:
 
 
 class InteractiveService:
-    def __init__(self, config: BeaconConfig, router: InteractivePort, limits: RequestLimits) -> None:
+    def __init__(
+        self,
+        config: BeaconConfig,
+        router: InteractivePort,
+        limits: RequestLimits,
+        usage: UsageStore,
+        clock: Clock,
+    ) -> None:
         self._config = config
         self._router = router
         self._limits = limits
+        self._usage = usage
+        self._clock = clock
         self._quotas = {tier: RequestQuota.of(settings) for tier, settings in config.tiers.items()}
 
     def models(self, tier: str) -> list[str]:
@@ -96,11 +108,13 @@ class InteractiveService:
             admission = await self._limits.admit(principal.user, quota, request.head.request_id)
             if isinstance(admission, Refused):
                 raise RequestRefusedError(admission, tier)
+            meter = RunMeter(self._clock)
             try:
-                async with aclosing(self._router.stream(request)) as events:
+                async with aclosing(meter.read(self._router.stream(request))) as events:
                     yield InteractiveRun(request.head.request_id, admission, events)
             finally:
                 await self._limits.release(admission)
+                await record_usage(self._usage, meter.usage(principal))
         finally:
             memory.release()
 

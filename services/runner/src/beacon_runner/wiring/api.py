@@ -127,6 +127,7 @@ class ApiParts:
             front_class(config),
             partial(skip_price, config),
         )
+        self.usage = PostgresUsage(database)
         self.submissions = PostgresSubmissions(database, clock, config.limits.queue_size, publish)
         self.estimator = WaitEstimator(queue, router, config, clock)
         positions = PositionService(self.estimator, router, queries, clock)
@@ -190,11 +191,11 @@ class ApiParts:
                 operation_routes(bulk, keys),
                 user_deletion_routes(bulk, keys),
                 *ledger_routes(credit, users, keys),
-                *usage_routes(PostgresUsage(database), keys, clock),
+                *usage_routes(self.usage, keys, clock),
                 key_routes(users, keys),
                 user_routes(config, users, credit, keys, notify_outbox),
                 openai_routes(
-                    InteractiveService(config, router, request_limits),
+                    InteractiveService(config, router, request_limits, self.usage, clock),
                     keys,
                     clock,
                     ChatBodies(RequestMemory(limits.openai_held_bytes), limits.openai_body_bytes),
@@ -211,6 +212,7 @@ class ApiParts:
     async def close(self) -> None:
         """Accepted submissions are written before the connections close."""
         await self.submissions.close()
+        await self.usage.close()
         await self.estimator.close()
         await self.public_queue.close()
         if self.priorities is not None:

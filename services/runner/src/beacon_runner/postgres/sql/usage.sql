@@ -72,8 +72,12 @@ ORDER BY 1, 2, 3, 4, 5, 6
 LIMIT $5;
 
 -- name: add_interactive
--- Record a run of /v1.
+-- Record runs of /v1.
 INSERT INTO usage_records (
     user_id, key_id, model, region, queued_s, load_s, run_s, tokens_in, tokens_out, failed
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+SELECT *
+FROM unnest(
+    $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::double precision[], $6::double precision[],
+    $7::double precision[], $8::bigint[], $9::bigint[], $10::boolean[]
+);
