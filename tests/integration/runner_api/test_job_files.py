@@ -243,7 +243,7 @@ async def test_files_are_deleted_with_their_job(api: ApiHarness, anna: Caller) -
     output = await made(api)
     await api.store.claims.record([report_with(claimed, output)])
     again = await anna.submit(naming(output.id))  # an output as input of another job
-    await delete_jobs(api)
+    assert (await anna.http.delete(f"/api/v1/jobs/{job_id}")).status_code == 204
     await anna.get(f"/api/v1/jobs/{job_id}", 404)
     assert (await anna.http.get(f"/api/v1/files/{file['id']}")).status_code == 404
     assert (await anna.http.get(f"/api/v1/files/{output.id}")).status_code == 200

@@ -172,7 +172,7 @@ async def test_the_document_describes_every_route_with_examples(api: ApiHarness)
     examples = document["paths"]["/api/v1/jobs"]["post"]["requestBody"]["content"]["application/json"][
         "examples"
     ]
-    assert set(examples) == {"matrix", "pipeline", "generation"}
+    assert set(examples) == {"matrix", "pipeline", "generation", "input"}
     for path, operations in document["paths"].items():
         for operation in operations.values():
             if path not in OPEN:
