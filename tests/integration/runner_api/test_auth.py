@@ -79,6 +79,8 @@ async def test_another_user_s_job_is_not_found_anywhere(api: ApiHarness, anna: C
         ("DELETE", f"/api/v1/jobs/{job}"),
         ("GET", f"/api/v1/jobs/{job}/executions"),
         ("GET", f"/api/v1/jobs/{job}/files.zip"),
+        ("GET", f"/api/v1/jobs/{job}/results.jsonl"),
+        ("GET", f"/api/v1/jobs/{job}/results.csv"),
         ("GET", f"/api/v1/operations/{operation}"),
         ("GET", f"/api/v1/jobs/{job}"),
         ("GET", f"/api/v1/jobs/{job}/why"),

@@ -54,6 +54,19 @@ class JobEventService:
                 elif more:
                     await changed.wait(POLL_INTERVAL_S, self.clock)
 
+    async def ended_within(self, job: JobId, owner: UserId | None, seconds: float) -> bool:
+        """Whether the job ends in this time."""
+        deadline = self.clock.now() + seconds
+        with self.watch.watch(job) as changed:
+            while not self.watch.closed:
+                if (await self.jobs.get(job, owner)).state not in LIVE:
+                    return True
+                left_s = deadline - self.clock.now()
+                if left_s <= 0:
+                    break
+                await changed.wait(min(left_s, POLL_INTERVAL_S), self.clock)
+        return False
+
     async def _page(self, job: JobRecord, after: int, limit: int) -> tuple[Sequence[EventRecord], bool]:
         events = await self.jobs.queries.events(job, after, limit)
         more = job.state in LIVE or (bool(events) and events[-1].seq < job.event_seq)

@@ -1,6 +1,6 @@
 """Use cases about stored jobs: read, cancel, resume, skip, retry one execution."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -41,6 +41,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_TRIES = 5
+EXPORTED_EXECUTIONS = 50  # at a time: an output may have 256 kB
 INLINE_EXECUTIONS = 200  # in the view of a job; the others are paged
 
 
@@ -145,6 +146,15 @@ class JobService:
             first, last = (ExecutionPlace(key.stage, key.ordinal) for key in (shown[0], shown[-1]))
             recorded = await self.queries.executions(job.id, first, last, outputs=outputs)
         return ExecutionSlice(job, shown, recorded, more=len(keys) > limit)
+
+    async def results(self, job: JobId, owner: UserId | None) -> AsyncGenerator[ExecutionSlice]:
+        """All executions, a bounded number at a time; nothing is held between them."""
+        record = await self.get(job, owner)
+        keys = execution_keys(record.spec)
+        while shown := list(islice(keys, EXPORTED_EXECUTIONS)):
+            first, last = (ExecutionPlace(key.stage, key.ordinal) for key in (shown[0], shown[-1]))
+            recorded = await self.queries.executions(job, first, last, outputs=True)
+            yield ExecutionSlice(record, shown, recorded, more=True)
 
     async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionDetails:
         record = await self.get(job, owner)

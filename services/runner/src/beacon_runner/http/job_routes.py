@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
-from beacon_contracts.ids import UserId, decode_execution_id, decode_job_id, encode_job_id
+from beacon_contracts.ids import JobId, UserId, decode_execution_id, decode_job_id, encode_job_id
 from beacon_contracts.jobs import (
     BatchAccepted,
     BatchSubmission,
@@ -26,11 +26,14 @@ from beacon_contracts.jobs import (
 from beacon_contracts.model import ResponseModel
 from beacon_contracts.public_queue import Generate
 from beacon_contracts.wait_reason import WhyView
+from beacon_http.problems import HttpProblemError
 from beacon_http.replies import view_response
+from beacon_runner.application.events import JobEventService
 from beacon_runner.application.jobs import JobService
 from beacon_runner.application.submissions import AcceptedJob, SubmissionService
 from beacon_runner.application.wait_reason import WaitReasonService
 from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.domain.users import Principal
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.cursors import (
     Cursor,
@@ -42,6 +45,7 @@ from beacon_runner.http.cursors import (
     read_execution_cursor,
     read_user,
 )
+from beacon_runner.http.events.user_streams import UserStreams
 from beacon_runner.http.job_filters import (
     CreatedAfter,
     CreatedBefore,
@@ -56,6 +60,7 @@ from beacon_runner.http.job_filters import (
 from beacon_runner.http.openapi import (
     BATCH_BODY,
     IDEMPOTENCY_HEADER,
+    PREFER_HEADER,
     SUBMIT_BODY,
     batch_problems,
     problems,
@@ -70,6 +75,7 @@ from beacon_runner.http.views import (
 )
 
 MAX_KEY_LENGTH = 200
+MAX_PREFERRED_WAIT_S = 60
 WithOutputs = Annotated[bool, Query(description="False leaves out outputs and responses")]
 
 _batch_submission: TypeAdapter[BatchSubmission] = TypeAdapter(BatchSubmission)
@@ -81,7 +87,9 @@ class RetryAccepted(ResponseModel):
     max_attempts: int
 
 
-def submission_routes(service: SubmissionService, keys: ApiKeyCache) -> APIRouter:
+def submission_routes(
+    service: SubmissionService, events: JobEventService, streams: UserStreams, keys: ApiKeyCache
+) -> APIRouter:
     routes = APIRouter(tags=["jobs"], route_class=require_scope(keys, Scope.USER))
 
     @routes.post(
@@ -90,18 +98,26 @@ def submission_routes(service: SubmissionService, keys: ApiKeyCache) -> APIRoute
         status_code=202,
         responses={
             200: {
-                "model": JobAccepted,
-                "description": "Stored by an earlier request with this key",
+                "model": JobAccepted | JobView,
+                "description": "Stored by an earlier request with this key; or, with `Prefer`, the ended job",
             },
             202: {"model": JobAccepted, "description": "Stored durably"},
             **problems(400, 401, 403, 408, 409, 413, 422, 429, 503),
         },
-        openapi_extra={"requestBody": SUBMIT_BODY, "parameters": [IDEMPOTENCY_HEADER]},
+        openapi_extra={"requestBody": SUBMIT_BODY, "parameters": [IDEMPOTENCY_HEADER, PREFER_HEADER]},
     )
     async def submit_job(request: Request) -> Response:
+        wait_s = preferred_wait_s(request)
         submission = job_submission.validate_json(await request.body())
         key = _idempotency_key(request)
-        accepted = await service.submit(principal_of(request), [submission], key, batch=False)
+        principal = principal_of(request)
+        accepted = await service.submit(principal, [submission], key, batch=False)
+        if wait_s is not None:
+            job = accepted[0].job.id
+            if await _ends_within(events, streams, principal, job, wait_s):
+                ended = job_view(await events.jobs.details(job, principal.owner))
+                return _applied(view_response(ended), wait_s)
+            return _applied(_accepted_response(accepted, batch=False), wait_s)
         return _accepted_response(accepted, batch=False)
 
     @routes.post(
@@ -142,6 +158,34 @@ def submission_routes(service: SubmissionService, keys: ApiKeyCache) -> APIRoute
         return _accepted_response(accepted, batch=False)
 
     return routes
+
+
+async def _ends_within(
+    events: JobEventService, streams: UserStreams, principal: Principal, job: JobId, wait_s: int
+) -> bool:
+    """The request counts as a stream of its user; without a free one it does not wait."""
+    try:
+        async with streams.stream(principal):
+            return await events.ended_within(job, principal.owner, wait_s)
+    except HttpProblemError:
+        return False
+
+
+def _applied(response: Response, wait_s: int) -> Response:
+    response.headers["preference-applied"] = f"wait={wait_s}"
+    return response
+
+
+def preferred_wait_s(request: Request) -> int | None:
+    """The seconds of `Prefer: wait=N` (RFC 7240), up to a maximum; other preferences are ignored."""
+    for preference in request.headers.get("prefer", "").split(","):
+        name, _, value = preference.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait":
+            seconds = value.strip().strip('"')
+            if not (seconds.isascii() and seconds.isdigit() and len(seconds) < 10):
+                raise InvalidFieldsError.of("Prefer", "wait must be a whole number of seconds")
+            return min(int(seconds), MAX_PREFERRED_WAIT_S)
+    return None
 
 
 def _accepted_response(accepted: list[AcceptedJob], *, batch: bool) -> Response:

@@ -65,6 +65,14 @@ IDEMPOTENCY_HEADER: dict[str, Any] = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
 }
 
+PREFER_HEADER: dict[str, Any] = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "description": "`wait=N`: 200 with the job if it ends within N seconds (at most 60), else 202",
+    "schema": {"type": "string"},
+}
+
 NO_KEY: dict[str, Any] = {"security": [{}]}  # for routes that need no key
 
 _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {

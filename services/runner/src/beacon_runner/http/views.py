@@ -26,6 +26,7 @@ def links_of(job_id: str) -> dict[str, str]:
     return {
         "self": base,
         "executions": f"{base}/executions",
+        "results": f"{base}/results.jsonl",
         "events": f"{base}/events",
         "why": f"{base}/why",
         "cancel": f"{base}/cancel",

@@ -38,6 +38,7 @@ from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
 from beacon_runner.http.events.routes import event_routes, socket_routes
 from beacon_runner.http.events.user_streams import UserStreams
+from beacon_runner.http.export_routes import export_routes
 from beacon_runner.http.file_routes import FILES_PATH, file_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
 from beacon_runner.http.job_routes import execution_routes, job_routes, submission_routes
@@ -178,12 +179,13 @@ class ApiParts:
         )
         self.app = create_app(
             [
-                submission_routes(submissions, keys),
+                submission_routes(submissions, events, streams, keys),
                 public_queue_routes(self.public_queue, keys),
                 job_routes(jobs, WaitReasonService(jobs, clock), keys),
                 event_routes(events, keys, streams),
                 socket_routes(events, keys, tokens, streams),
                 execution_routes(jobs, keys),
+                export_routes(jobs, keys),
                 *file_routes(files, jobs, keys),
                 *webhook_routes(webhooks, keys),
                 catalogue_routes(catalogue, keys),
