@@ -13,6 +13,7 @@ from beacon_client.errors import BeaconError
 from beacon_client.runner import RunnerClient
 from beacon_files import open_store
 from beacon_lifecycle import ManualClock
+from beacon_runner.application.files import FileService
 from beacon_runner.maintenance.file_cleanup import ORPHAN_AGE, FileCleanup
 from beacon_runner.postgres.files import PostgresFiles
 from tests.integration.runner_api.harness import CONFIG, ApiHarness, Caller, api_harness
@@ -112,6 +113,21 @@ async def test_a_known_file_is_not_sent_again(anna: Caller) -> None:
     etag = (await anna.http.get(file["url"])).headers["etag"]
     again = await anna.http.get(file["url"], headers={"if-none-match": etag})
     assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_a_page_may_ask_for_the_bytes_instead_of_the_stores_address(
+    anna: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def store_url(*_: object) -> str:
+        return "https://store.example/cat"
+
+    monkeypatch.setattr(FileService, "store_url", store_url)
+    file = await upload(anna)
+    signed = (await anna.http.post(f"/api/v1/files/{file['id']}/url")).json()["url"]
+    for url in (f"{file['url']}?", f"{signed}&"):
+        redirected = await anna.http.get(url, follow_redirects=False)
+        assert (redirected.status_code, redirected.headers["location"]) == (307, "https://store.example/cat")
+        assert (await anna.http.get(f"{url}redirect=false")).content == PNG
 
 
 async def test_files_of_other_users_do_not_exist(api: ApiHarness, anna: Caller, admin: Caller) -> None:

@@ -23,6 +23,9 @@ from beacon_runner.http.route import StrictRoute
 
 FILES_PATH = "/api/v1/files"
 
+Redirect = Annotated[
+    bool, Query(description="false: the bytes are sent from here, for pages that may not load other origins")
+]
 FilePath = Annotated[str, Path(examples=["file_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
 _BYTES = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
 _CONTENT: dict[int | str, dict[str, Any]] = {
@@ -94,10 +97,10 @@ def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
         response_class=Response,
         responses={**_CONTENT, **problems(401, 403, 404, 416, 503)},
     )
-    async def get_file_content(request: Request, file_id: FilePath) -> Response:
+    async def get_file_content(request: Request, file_id: FilePath, *, redirect: Redirect = True) -> Response:
         """The bytes; `Range` and `If-None-Match` are supported. 307 if the file store serves them itself."""
         record = await files.get(_file_id(file_id), principal_of(request).owner)
-        return await _content(files, record, request)
+        return await _content(files, record, request, redirect=redirect)
 
     @routes.post("/{file_id}/url", responses={200: {"model": FileUrl}, **problems(401, 403, 404, 503)})
     async def sign_file_url(request: Request, file_id: FilePath) -> Response:
@@ -150,10 +153,12 @@ def _signed_routes(files: FileService) -> APIRouter:
         file_id: FilePath,
         expires: Annotated[int, Query(ge=0, le=2**53)],
         signature: Annotated[str, Query(max_length=200)],
+        *,
+        redirect: Redirect = True,
     ) -> Response:
         """The bytes of a file by a signed address."""
         record = await files.signed(_file_id(file_id), expires, signature)
-        return await _content(files, record, request)
+        return await _content(files, record, request, redirect=redirect)
 
     return routes
 
@@ -173,11 +178,11 @@ def file_view(record: FileRecord) -> FileView:
     )
 
 
-async def _content(files: FileService, record: FileRecord, request: Request) -> Response:
+async def _content(files: FileService, record: FileRecord, request: Request, *, redirect: bool) -> Response:
     etag = f'"{record.sha256}"'
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"etag": etag})
-    url = await files.store_url(record)
+    url = await files.store_url(record) if redirect else None
     if url is not None:
         return RedirectResponse(url, 307)
     wanted = read_range(request.headers.get("range"), record.size)

@@ -2,6 +2,7 @@
 
 import { ApiError, NetworkError, path } from "../api.js";
 
+const SAME_ORIGIN = "?redirect=false"; // a file store may be at another origin
 const BASE = new URL(".", document.baseURI);
 
 /** The id of a reference `{file: "file_…"}`, as outputs and inputs have it; null for anything else. */
@@ -31,8 +32,13 @@ export class Files {
   }
 
   async blob(id, signal) {
-    const response = await this.#api.open(path`api/v1/files/${id}/content`, { signal, cache: "default" });
+    const response = await this.#api.open(path`api/v1/files/${id}/content` + SAME_ORIGIN, { signal, cache: "default" });
     return response.blob();
+  }
+
+  /** The address of a player's source, from this origin as the content security policy requires. */
+  async sourceUrl(id, signal) {
+    return (await this.signedUrl(id, signal)) + SAME_ORIGIN.replace("?", "&");
   }
 
   /** An address that works without the key for a few minutes. */

@@ -99,12 +99,12 @@ export class MediaViewer {
   /** By a signed address: the browser requests the ranges that it plays. */
   async #player(reference, label) {
     const player = el("audio", { controls: true, preload: "metadata", "aria-label": label });
-    player.src = await this.#files.signedUrl(reference.file, this.#lazy.signal);
+    player.src = await this.#files.sourceUrl(reference.file, this.#lazy.signal);
     let renewed = 0;
     player.addEventListener("error", async () => { // the address has expired
       if (Date.now() - renewed < 10_000) return;
       renewed = Date.now();
-      player.src = await this.#files.signedUrl(reference.file, this.#lazy.signal);
+      player.src = await this.#files.sourceUrl(reference.file, this.#lazy.signal);
     });
     return player;
   }
