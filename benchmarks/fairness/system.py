@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from beacon_config.queues import LaneStrategy
 from beacon_contracts.ids import UserId
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.tiers import JobClass
+from beacon_runner.ports.router import OnState
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.wiring.loops import build_worker
 from beacon_runner.worker.executor import RouterExecutor
@@ -39,7 +40,7 @@ class SlowRouter(InstantRouter):
         request: InferenceRequest,
         *,
         again: bool = False,  # noqa: ARG002
-        on_accepted: Callable[[], None] = lambda: None,  # noqa: ARG002
+        on_state: OnState = lambda _: None,  # noqa: ARG002
     ) -> InferenceView:
         view = await super().infer(request)
         async with self.started:

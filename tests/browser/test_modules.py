@@ -126,6 +126,9 @@ return [state.executions.get("exe_1.0.0").state, progress];
         (job("failed", 1), [event("EXECUTION_START", 1)], "failed"),
         (job("running", 1), [event("EXECUTION_FAILED", 1, state="cancelled")], "cancelled"),
         (job("running", 1), [event("JOB_RETRYING", 1)], "running"),
+        (job("pending", 0), [event("EXECUTION_QUEUED", 1)], "queued"),
+        (job("pending", 0), [event("EXECUTION_QUEUED", 1), event("EXECUTION_START", 1)], "running"),
+        (job("completed", 1), [event("EXECUTION_QUEUED", 1)], "completed"),
     ],
 )
 def test_a_late_event_never_moves_an_execution_backwards(

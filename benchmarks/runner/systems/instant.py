@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
+from beacon_runner.ports.router import OnState
 
 OUTPUT = {"text": "done"}
 
@@ -19,7 +20,7 @@ class InstantRouter:
         request: InferenceRequest,
         *,
         again: bool = False,  # noqa: ARG002
-        on_accepted: Callable[[], None] = lambda: None,  # noqa: ARG002
+        on_state: OnState = lambda _: None,  # noqa: ARG002
     ) -> InferenceView:
         self._body(request.input["prompt"])
         return InferenceView(
@@ -48,7 +49,7 @@ class HangingRouter:
         request: InferenceRequest,
         *,
         again: bool = False,  # noqa: ARG002
-        on_accepted: Callable[[], None] = lambda: None,  # noqa: ARG002
+        on_state: OnState = lambda _: None,  # noqa: ARG002
     ) -> InferenceView:
         self._body(request.input["prompt"])
         await asyncio.Event().wait()

@@ -88,8 +88,8 @@ async def test_a_paid_job_is_next_on_the_gpu_and_refunded_if_cancelled_before(
         await (bulk.runs(jobs[-1]) if place is None else bulk.stands_at(jobs[-1], place))
     async with users.paused("high", "medium"):
         paid, dropped = await anna.submit(SONG), await anna.submit(SONG)
-        await anna.when(paid, status="queued", position=1)
-        await anna.when(dropped, status="queued", position=2)
+        await anna.when(paid, status="queued", position=4)  # after the three at the router
+        await anna.when(dropped, status="queued", position=5)
         skipped = (await anna.ask("POST", f"/api/v1/jobs/{dropped}/skip")).json()
         assert (skipped["cost"], skipped["places_gained"], skipped["credit"]) == (1, 1, 3), skipped
         await anna.ask("POST", f"/api/v1/jobs/{dropped}/cancel")

@@ -60,7 +60,7 @@ class Person:
     async def waits_at_router(self, job_id: str) -> Any:
         """The job if it waits at the router."""
         job = await self.job(job_id)
-        return job if job["status"] == "processing" and job["position"] is not None else None
+        return job if job["progress"]["queued"] and job["position"] is not None else None
 
     async def runs(self, job_id: str, stage: int = 0) -> Any:
         """Wait until an execution of the stage is on a GPU."""
@@ -68,7 +68,14 @@ class Person:
 
     async def stands_at(self, job_id: str, position: int, stage: int = 0) -> Any:
         """Wait until it is at this position of the router."""
-        return await self.when(job_id, status="processing", stage=stage, position=position)
+        wanted = {"status": "queued", "stage": stage, "position": position}
+
+        async def so() -> Any:
+            job = await self.job(job_id)
+            there = job["progress"]["queued"] > 0 and job["progress"]["running"] == 0
+            return job if there and {name: job[name] for name in wanted} == wanted else None
+
+        return await until(so, f"{job_id} is at position {position} of the router")
 
 
 @dataclass

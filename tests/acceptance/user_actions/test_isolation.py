@@ -33,7 +33,7 @@ async def waiting_in_us(users: UserFactory, least: int) -> None:
 async def at_router(person: Person, job_id: str) -> None:
     async def so() -> bool:
         job = await person.job(job_id)
-        return job["status"] == "processing" and job["position"] is not None
+        return job["progress"]["queued"] > 0 and job["position"] is not None
 
     await until(so, f"{job_id} waits at the router")
 

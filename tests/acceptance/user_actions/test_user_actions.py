@@ -98,6 +98,13 @@ async def test_one_exclusive_run_is_processing_and_the_others_are_queued(users: 
         return states if len(states) == 4 else None
 
     assert await until(public, "the queue is listed") == ["processing", "queued", "queued", "queued"]
+    shown = [await person.job(job) for job in jobs]
+    assert [(one["status"], one["executions"][0]["state"]) for one in shown] == [
+        ("processing", "running"),
+        *[("queued", "queued")] * 3,
+    ]
+    assert [one["started_at"] is None for one in shown] == [False, True, True, True]
+    assert [one["executions"][0]["started_at"] is None for one in shown] == [False, True, True, True]
     reasons = [(await person.get(f"/api/v1/jobs/{job}/why"))["reasons"][0] for job in jobs[1:]]
     assert ["next" in reason for reason in reasons] == [True, False, False]
     assert "behind 2 others, and another run of the exclusive model is in progress" in reasons[2]

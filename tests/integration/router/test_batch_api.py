@@ -27,9 +27,9 @@ def entry(request_id: str, **fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def exchange(
-    router: Router, *requests: Any, poll: tuple[Any, ...] = (), wait_s: int = 20
+    router: Router, *requests: Any, poll: tuple[Any, ...] = (), wait_s: int = 20, progress: bool = False
 ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """The lines of the response, as they arrive."""
+    """The lines of the response, as they arrive; with `progress` also those that are no answer yet."""
     body = {"requests": list(requests), "poll": list(poll)}
     headers = {"prefer": f"wait={wait_s}"}
     async with router.http.stream("POST", "/inference/batch", json=body, headers=headers) as answer:
@@ -37,8 +37,10 @@ async def exchange(
         assert answer.headers["content-type"] == "application/x-ndjson"
 
         async def lines() -> AsyncIterator[dict[str, Any]]:
-            async for line in answer.aiter_lines():
-                yield json.loads(line)
+            async for text in answer.aiter_lines():
+                line = json.loads(text)
+                if progress or line["status"] != 102:
+                    yield line
 
         yield lines()
 
@@ -63,6 +65,32 @@ async def test_each_line_arrives_when_its_inference_has_ended(router: Router) ->
         held = await anext(lines)
         assert (held["request_id"], held["document"]["state"]) == ("held", "cancelled")
         assert [line async for line in lines] == []
+
+
+async def test_a_start_has_a_line_that_is_no_answer_yet(router: Router) -> None:
+    """Four run at once: the fifth one starts when one of them has ended."""
+    names = [f"held-{number}" for number in range(5)]
+    async with exchange(router, *(entry(name, model="slow") for name in names), progress=True) as lines:
+        for name in names[:4]:
+            started = await anext(lines)
+            assert (started["request_id"], started["status"]) == (name, 102)
+            assert started["document"]["state"] in ("warming", "running")
+        await router.cancel(names[0])
+        changes = [await anext(lines), await anext(lines)]
+        assert [(line["request_id"], line["status"]) for line in changes] == [
+            (names[0], 200),
+            (names[4], 102),
+        ]
+        async with exchange(router, poll=(names[4],), progress=True) as polled:
+            assert (await anext(polled))["status"] == 102
+        for name in names[1:]:
+            await router.cancel(name)
+        assert sorted([line["status"] async for line in lines]) == [200] * 4
+
+
+async def test_a_short_run_has_one_line(router: Router) -> None:
+    async with exchange(router, *(entry(f"short-{n}") for n in range(10)), progress=True) as lines:
+        assert [line["status"] async for line in lines] == [200] * 10
 
 
 async def test_what_waits_when_the_time_is_up_gets_202(router: Router) -> None:

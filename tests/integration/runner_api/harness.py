@@ -133,6 +133,10 @@ class ApiHarness:
         messages = await self.queue.claim(list(Layout().classes), count, "w1")
         return await self.store.claims.claim(messages, "w1")
 
+    async def start(self, count: int = 1) -> Sequence[ClaimedJob]:
+        """Claim jobs whose first executions then are on a GPU."""
+        return [await self.store.start(claimed) for claimed in await self.claim(count)]
+
     async def run(self, *outcomes: str) -> JobId:
         """Claim the next job and complete its stage."""
         (claimed,) = await self.claim()

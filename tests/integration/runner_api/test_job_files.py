@@ -71,7 +71,7 @@ def report_with(claimed: ClaimedJob, *files: OutputFile) -> StageReport:
             output=output_reference(file),
             files=[file],
         )
-        run.finish(pending, view, 0.0, 1.0)
+        run.finish(pending, view, 1.0)
     run.verdict = run.decide(POLICY, 0.0)
     return run.take_report()
 

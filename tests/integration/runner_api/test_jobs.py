@@ -123,7 +123,7 @@ async def test_jobs_in_any_choice_of_states_are_listed_in_one_order(api: ApiHarn
     for wanted in ("completed", "failed", "processing", "partial", "cancelled") * 2:
         job_id = await anna.submit({**MATRIX, "regions": ["US"]})
         if wanted == "processing":
-            assert len(await api.claim()) == 1
+            assert len(await api.start()) == 1
         elif wanted == "cancelled":
             await anna.post(f"/api/v1/jobs/{job_id}/cancel")
             assert await api.claim() == []  # its message is out of date

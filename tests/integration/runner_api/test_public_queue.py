@@ -50,7 +50,7 @@ async def test_the_public_status_shows_no_private_data(api: ApiHarness) -> None:
     anna = await api.user(tier="premium")
     first = (await anna.post("/generate", SONG, 202))["job_id"]
     second = (await anna.post("/generate", SONG, 202))["job_id"]
-    await api.claim()
+    await api.start()
     public = await look(api, api.caller(None), "/queue-status")
     assert public == {
         "queue_length": 2,
@@ -65,7 +65,8 @@ async def test_the_public_status_shows_no_private_data(api: ApiHarness) -> None:
 async def test_processing_means_running_on_a_gpu(api: ApiHarness) -> None:
     anna = await api.user(tier="premium")
     jobs = [(await anna.post("/generate", SONG, 202))["job_id"] for _ in range(3)]
-    await api.claim(3)
+    _, started, _ = await api.claim(3)
+    await api.store.start(started)
     runs = encode_execution_id(decode_job_id(jobs[1]), 0, 0)
     api.router.statuses = [RouterStatus("http://router", 0, queues_with_runs(runs, "chat-1"))]
     public = await look(api, api.caller(None), "/queue-status")
@@ -111,7 +112,7 @@ async def test_the_status_of_an_empty_queue(api: ApiHarness) -> None:
 async def test_the_explorer_names_only_jobs_of_the_key(api: ApiHarness) -> None:
     anna, bert = await api.user("anna", "premium"), await api.user("bert", "free")
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
-    await api.claim()
+    await api.start()
     await bert.submit(PIPELINE | {"name": "mine"})
     await look(api, bert, "/api/queue")
     queue = await look(api, bert, "/api/queue")
@@ -128,7 +129,7 @@ async def test_the_explorer_names_only_jobs_of_the_key(api: ApiHarness) -> None:
 async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiHarness) -> None:
     anna = await api.user("anna", "premium")
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
-    await api.claim()
+    await api.start()
     queue = await look(api, api.caller(None), "/api/queue")
     (job,) = queue["jobs"]
     assert set(queue) == {"jobs", "total"}

@@ -76,8 +76,16 @@ class Running:
     job: ClaimedJob
     due: PendingExecution
     done: Callable[[Outcome], None]
-    accepted: Callable[[], None]
+    on_state: Callable[[InferenceView | None], None]
     given_up: bool = False
+
+    def accepted(self) -> None:
+        """A router has read it."""
+        self.on_state(None)
+
+    def moved(self, state: InferenceState) -> None:
+        """The router reports that it has started or waits again."""
+        self.on_state(completed().model_copy(update={"state": state, "output": None}))
 
     def cancel(self) -> None:
         self.given_up = True
@@ -87,11 +95,12 @@ class Running:
 class ScriptedExecutor:
     """Holds executions until the test ends them; `at_once` answers immediately instead.
 
-    With `accepts` false the test calls `accepted` of each run.
+    With `accepts` false the test calls `accepted` of each run, with `starts` false it calls `moved`.
     """
 
     at_once: Callable[[ClaimedJob, PendingExecution], Outcome] | None = None
     accepts: bool = True
+    starts: bool = True
     runs: list[Running] = field(default_factory=list)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -100,12 +109,14 @@ class ScriptedExecutor:
         job: ClaimedJob,
         started: PendingExecution,
         done: Callable[[Outcome], None],
-        accepted: Callable[[], None],
+        on_state: Callable[[InferenceView | None], None],
     ) -> Running | None:
-        run = Running(job, started, done, accepted)
+        run = Running(job, started, done, on_state)
         self.runs.append(run)
         if self.accepts:
-            accepted()
+            run.accepted()
+            if self.starts:
+                run.moved(InferenceState.RUNNING)
         if self.at_once is not None:
             done(self.at_once(job, started))
             return None

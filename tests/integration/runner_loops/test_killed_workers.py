@@ -85,7 +85,7 @@ async def test_a_restart_of_workers_charges_no_attempt(harness: LoopHarness, sce
     first.send(signal.SIGTERM)
     assert await first.exited() == 0
     row = await harness.job(job)
-    assert (row["state"], row["attempt"], row["deliveries"]) == ("queued", 1, 0)
+    assert (row["worker"], row["attempt"], row["deliveries"]) == (None, 1, 0)
     await scene.worker("second")
     await delivered(harness, job, 1)
     assert await runs(scene, job) == 1

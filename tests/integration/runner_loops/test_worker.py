@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from beacon_contracts.ids import JobId
+from beacon_contracts.inference import InferenceState
 from beacon_contracts.jobs import JobState
 from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.worker.run import NotAccepted, Outcome
@@ -58,6 +59,52 @@ async def test_a_running_execution_is_recorded_before_it_ends(harness: LoopHarne
         await until(lambda: _execution_states(harness, job, "running"), "it is seen to run")
         assert (await harness.job(job))["state"] == "processing"
         run.done(completed())
+        assert await harness.ended(job) == ["completed"]
+
+
+async def test_a_job_that_waits_at_a_router_is_queued(harness: LoopHarness) -> None:
+    executor = ScriptedExecutor(starts=False)
+    (job,) = await harness.queued(body=matrix(questions=2))
+    async with harness.worker(executor):
+        first, second = await executor.started(2)
+        await until(partial(_execution_states, harness, job, "queued", "queued"), "both are seen to wait")
+        row = await harness.job(job)
+        assert (row["state"], row["started_at"]) == ("queued", None)
+        second.moved(InferenceState.WARMING)
+        await until(partial(_execution_states, harness, job, "queued", "running"), "the start is seen")
+        row = await harness.job(job)
+        assert (row["state"], row["started_at"] is None) == ("processing", False)
+        second.moved(InferenceState.BACKOFF)
+        await until(partial(_execution_states, harness, job, "queued", "queued"), "it waits again")
+        assert (await harness.job(job))["state"] == "processing"  # it has started
+        first.done(completed())
+        second.done(completed())
+        assert await harness.ended(job) == ["completed"]
+    events = await event_types_of(harness, job)
+    assert events[1:5] == ["EXECUTION_QUEUED", "EXECUTION_QUEUED", "EXECUTION_START", "EXECUTION_QUEUED"]
+
+
+async def test_a_job_between_two_stages_or_attempts_is_queued(harness: LoopHarness) -> None:
+    executor = ScriptedExecutor(starts=False)
+    (job,) = await harness.queued(body=pipeline())
+    async with harness.worker(executor):
+        (first,) = await executor.started(1)
+        first.moved(InferenceState.RUNNING)
+        await until(lambda: is_in(harness, job, JobState.PROCESSING), "the first stage runs")
+        first.done(completed({"enhanced_prompt": "a bright city"}))
+        await until(lambda: _publish_some(harness), "the next stage is in the outbox")
+        (_, second) = await executor.started(2)
+        await until(partial(_execution_states, harness, job, "completed", "queued"), "it waits there")
+        assert (await harness.job(job))["state"] == "queued"
+        second.done(failed())
+        await until(lambda: is_in(harness, job, JobState.RETRYING), "it waits for the next attempt")
+        await make_due(harness)
+        (*_, third) = await executor.started(3)
+        await until(partial(_execution_states, harness, job, "completed", "queued"), "it waits there")
+        assert (await harness.job(job))["state"] == "queued"
+        third.moved(InferenceState.RUNNING)
+        await until(lambda: is_in(harness, job, JobState.PROCESSING), "the second attempt runs")
+        third.done(completed({"generated_text": "!"}))
         assert await harness.ended(job) == ["completed"]
 
 
@@ -136,13 +183,12 @@ async def test_a_router_that_is_busy_costs_no_attempt(harness: LoopHarness) -> N
 
 async def test_a_long_busy_router_is_recorded_once(harness: LoopHarness) -> None:
     """Thousands of jobs that recorded every retry filled the disk while the router was unavailable."""
-    executor = ScriptedExecutor()
+    executor = ScriptedExecutor(accepts=False)
     (job,) = await harness.queued()
     delays = []
     async with harness.worker(executor):
         for turn, reason in enumerate(["away", "away", "away", "full", "full"], start=1):
             run = (await executor.started(turn))[-1]
-            await until(partial(_execution_states, harness, job, "running"), "its start is recorded")
             run.done(NotAccepted(0.1, reason))
             row = await until(partial(_postponed, harness, job, turn), "the job waits for the router")
             delays.append(row["deferred"]["delay_s"])
@@ -152,9 +198,9 @@ async def test_a_long_busy_router_is_recorded_once(harness: LoopHarness) -> None
         assert await harness.ended(job) == ["completed"]
     assert await event_types_of(harness, job) == [
         "JOB_QUEUED",
+        "WAITING",
+        "WAITING",
         "EXECUTION_START",
-        "WAITING",
-        "WAITING",
         "EXECUTION_COMPLETE",
         "JOB_COMPLETE",
     ]

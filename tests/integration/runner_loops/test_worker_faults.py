@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from beacon_contracts.ids import JobId
+from beacon_contracts.inference import InferenceView
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
@@ -64,7 +65,7 @@ async def test_a_worker_that_lost_its_fence_changes_nothing_and_stops(harness: L
         assert len(await harness.claims.claim(messages, "other")) == 1  # as after a freeze past the lease
         run.done(completed("from the loser"))
         await until(lambda: _fence_lost(harness), "the worker sees that it lost its fence")
-        assert (await harness.job(job))["state"] == "processing"
+        assert (await harness.job(job))["finished_at"] is None
     assert "from the loser" not in str(await harness.executions(job))
 
 
@@ -212,7 +213,7 @@ async def test_a_job_with_progress_between_crashes_is_no_poison(harness: LoopHar
         started = run.start_next(1)
         assert started is not None
         assert started.execution.ordinal == ordinal
-        run.finish(started, completed(), NOW, NOW)
+        run.finish(started, completed(), NOW)
         await harness.claims.record([run.take_report()])
         await harness.queue.nack(messages, "victim")  # it died, and the reaper came
     async with harness.worker(ScriptedExecutor()):
@@ -285,11 +286,11 @@ async def test_an_execution_that_cannot_start_does_not_affect_others(harness: Lo
             job: ClaimedJob,
             started: PendingExecution,
             done: Callable[[Outcome], None],
-            accepted: Callable[[], None],
+            on_state: Callable[[InferenceView | None], None],
         ) -> Running | None:
             if started.execution.ordinal == 1 and started.attempt == 1:
                 raise ValueError("what is this?")
-            return super().start(job, started, done, accepted)
+            return super().start(job, started, done, on_state)
 
     (job,) = await harness.queued(body=matrix(questions=3))
     async with harness.worker(Stumbling(at_once=lambda *_: completed())):
@@ -366,7 +367,7 @@ async def test_a_stopping_worker_returns_unfinished_jobs(harness: LoopHarness) -
         first.done(completed("kept"))
     assert second.given_up
     row = await harness.job(job)
-    assert (row["state"], row["attempt"], row["deliveries"], row["generation"]) == ("queued", 1, 0, 1)
+    assert (row["state"], row["attempt"], row["deliveries"], row["generation"]) == ("processing", 1, 0, 1)
     assert [message.job for message in await harness.queue.claim(ALL_CLASSES, 5, "next")] == [job]
     assert (await harness.executions(job))[0]["output"] == "kept"
     await harness.queue.nack([live.message for live in await harness.live.live_page(None, 5)], "next")

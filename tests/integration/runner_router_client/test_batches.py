@@ -84,9 +84,7 @@ async def test_many_single_requests_use_few_connections(router: RouterStub) -> N
     accepted = asyncio.Queue[None]()
     async with RouterClient([router.url], "t") as client, asyncio.TaskGroup() as tasks:
         for request_id in ids(200):
-            tasks.create_task(
-                client.infer(request(request_id), on_accepted=lambda: accepted.put_nowait(None))
-            )
+            tasks.create_task(client.infer(request(request_id), on_state=lambda _: accepted.put_nowait(None)))
             async with patience("the router has accepted it"):
                 await accepted.get()
         await finish_all(router, ids(200))

@@ -149,6 +149,13 @@ class StoreHarness:
         (job,) = await self.claims.claim(await self.messages(), worker)
         return job
 
+    async def start(self, claimed: ClaimedJob) -> ClaimedJob:
+        """Record that the first execution of a claimed job is on a GPU."""
+        first = stage_plan(claimed.spec, claimed.stage, claimed.context)[0]
+        running = ExecutionReport(first, ExecutionState.RUNNING, 1, started_at=NOW.timestamp())
+        assert await self.claims.record([StageReport(claimed, (running,))]) == {claimed.id}
+        return claimed
+
     async def job(self, job: JobId) -> JobRecord:
         record = await self.queries.job(job)
         assert record is not None

@@ -24,8 +24,48 @@ async def test_a_claim_returns_everything_the_worker_needs(harness: StoreHarness
     assert (claimed.id, claimed.stage, claimed.attempt) == (job, 0, 1)
     assert claimed.spec == MATRIX.spec
     record = await harness.job(job)
-    assert record.head.state is JobState.PROCESSING
-    assert record.head.started_at is not None
+    assert (record.head.state, record.claimed, record.head.started_at) == (JobState.QUEUED, True, None)
+
+
+async def test_a_job_is_processing_when_an_execution_has_started(harness: StoreHarness) -> None:
+    job = await harness.submit(MATRIX)
+    claimed = await harness.claim()
+    first, second, *_ = (one.execution for one in run_reports(claimed, "abcd"))
+    waits = [ExecutionReport(one, ExecutionState.QUEUED, 1) for one in (first, second)]
+    await harness.claims.record([StageReport(claimed, tuple(waits))])
+    record = await harness.job(job)
+    assert (record.head.state, record.head.started_at) == (JobState.QUEUED, None)
+    runs = ExecutionReport(second, ExecutionState.RUNNING, 1, started_at=NOW.timestamp())
+    await harness.claims.record([StageReport(claimed, (runs,))])
+    record = await harness.job(job)
+    assert (record.head.state, record.head.started_at) == (JobState.PROCESSING, NOW)
+    newest = {number: one.newest for number, one in (await harness.executions(job)).items()}
+    assert {number: (one.state, one.started_at) for number, one in newest.items()} == {
+        0: (ExecutionState.QUEUED, None),
+        1: (ExecutionState.RUNNING, NOW),
+    }
+
+
+async def test_an_execution_that_waits_again_has_no_start(harness: StoreHarness) -> None:
+    await harness.submit()
+    claimed = await harness.claim()
+    (done,) = run_reports(claimed, ["answer"])
+    running = ExecutionReport(
+        done.execution, ExecutionState.RUNNING, 1, backend="us-1", started_at=NOW.timestamp()
+    )
+    for report in (running, ExecutionReport(done.execution, ExecutionState.QUEUED, 1)):
+        await harness.claims.record([StageReport(claimed, (report,))])
+    newest = (await harness.executions(claimed.id))[0].newest
+    assert (newest.state, newest.started_at, newest.backend) == (ExecutionState.QUEUED, None, None)
+
+
+async def test_a_verdict_is_recorded_once(harness: StoreHarness) -> None:
+    """The answer to the first write may be lost, and the worker repeats it."""
+    await harness.submit(PIPELINE)
+    report = judged(await harness.claim(), "a shining city")
+    assert await harness.claims.record([report]) == {report.claimed.id}
+    assert await harness.claims.record([report]) == frozenset()
+    assert len(await harness.published()) == 1
 
 
 async def test_a_claim_has_the_current_weight_of_its_user(harness: StoreHarness) -> None:

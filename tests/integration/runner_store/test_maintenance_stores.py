@@ -85,16 +85,16 @@ async def test_every_live_job_is_paged_once_and_no_other(harness: StoreHarness) 
 
 
 async def test_a_live_page_has_the_place_of_each_message(harness: StoreHarness) -> None:
-    waiting, retrying, processing = [await harness.submit() for _ in range(3)]
+    waiting, retrying, taken = [await harness.submit() for _ in range(3)]
     messages = {message.job: message for message in await harness.messages()}
-    claimed = await harness.claims.claim([messages[retrying], messages[processing]], "w")
+    claimed = await harness.claims.claim([messages[retrying], messages[taken]], "w")
     await harness.run(next(one for one in claimed if one.id == retrying), "later")
     await harness.published()
     rows = {row.message.job: row for row in await harness.live.live_page(None, 10)}
     assert rows[retrying].retry_at is not None
     assert rows[retrying].message.generation == 2
-    assert rows[processing].processing is True
-    assert (rows[waiting].retry_at, rows[waiting].processing) == (None, False)
+    assert rows[taken].claimed is True
+    assert (rows[waiting].retry_at, rows[waiting].claimed) == (None, False)
 
 
 async def test_unpublished_jobs_are_not_listed_as_lost(harness: StoreHarness) -> None:

@@ -37,7 +37,7 @@ async def test_a_job_that_ends_during_a_read_is_on_the_page(
     harness: StoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await harness.submit()
-    claimed = await harness.claim()
+    claimed = await harness.start(await harness.claim())
     change_after_first_statement(harness, monkeypatch, lambda: harness.run(claimed, "a cat"))
     assert await page(harness, JobState.PROCESSING, JobState.COMPLETED) == {job: JobState.PROCESSING}
 
@@ -65,7 +65,7 @@ async def test_jobs_of_any_states_are_listed_newest_first(harness: StoreHarness)
         await harness.run(await harness.claim(), "later", "yes", "yes", "yes")
         await harness.published()
         jobs[await harness.submit()] = JobState.PROCESSING
-        await harness.claim()
+        await harness.start(await harness.claim())
         jobs[await harness.submit()] = JobState.QUEUED
         await harness.published()
     newest = sorted(jobs, reverse=True)

@@ -62,6 +62,7 @@ def job(state: JobState, *, attempt: int = 1, failure: Failure | None = None, **
         "next_attempt_at": None,
         "deferred": False,
         "promoted_at": None,
+        "claimed": state is JobState.PROCESSING,
     }
     return JobRecord(head, **fields | changes)
 
@@ -185,11 +186,14 @@ def test_only_jobs_in_a_queue_can_be_skipped_ahead(state: JobState) -> None:
 
 
 def test_a_job_that_waits_at_a_router_is_queued_in_front() -> None:
-    decision = decide_skip(job(JobState.PROCESSING), 3, JobClass.HIGH, waits_at_router=True)
+    claimed = job(JobState.QUEUED, claimed=True)
+    decision = decide_skip(claimed, 3, JobClass.HIGH, waits_at_router=True)
     assert (decision.price, decision.requeue) == (3, True)
-    assert not decide_skip(job(JobState.QUEUED), 3, JobClass.HIGH, waits_at_router=True).requeue
-    with pytest.raises(JobStateError):
-        decide_skip(job(JobState.COMPLETED), 3, JobClass.HIGH, waits_at_router=True)
+    with pytest.raises(JobStateError, match="does not wait at a router"):
+        decide_skip(claimed, 3, JobClass.HIGH, waits_at_router=False)
+    for state in (JobState.PROCESSING, JobState.COMPLETED):
+        with pytest.raises(JobStateError):
+            decide_skip(job(state), 3, JobClass.HIGH, waits_at_router=True)
 
 
 def test_a_deferred_job_cannot_be_skipped_ahead() -> None:

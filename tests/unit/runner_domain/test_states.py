@@ -38,10 +38,13 @@ def test_the_diagram_of_executions_equals_the_table() -> None:
     assert drawn("job-states.md", 2) == listed(EXECUTION_TRANSITIONS)
 
 
-def test_the_diagram_in_the_architecture_omits_only_takeover_and_poison() -> None:
+def test_the_diagram_in_the_architecture_omits_only_jobs_that_fail_without_a_run() -> None:
     omitted = listed(JOB_TRANSITIONS) - drawn("architecture.md", 2)
     assert drawn("architecture.md", 2) <= listed(JOB_TRANSITIONS)
-    assert {arrow for arrow in omitted if arrow[2] != "poison"} == {("processing", "processing", "claimed")}
+    failed_in_queue = {"some failed", "all failed", "retry later"}
+    assert {(old, what) for old, _, what in omitted if what != "poison"} == {
+        ("queued", what) for what in failed_in_queue
+    }
 
 
 def test_every_state_is_reached() -> None:
@@ -62,5 +65,5 @@ def test_an_ended_job_becomes_live_only_by_the_queue() -> None:
 
 
 def test_a_transition_outside_the_table_is_refused() -> None:
-    with pytest.raises(IllegalTransitionError, match="queued cannot become failed"):
-        move(JobTransition.POISON, JobState.QUEUED, JobState.FAILED)
+    with pytest.raises(IllegalTransitionError, match="retrying cannot become processing"):
+        move(JobTransition.STARTED, JobState.RETRYING, JobState.PROCESSING)

@@ -7,7 +7,7 @@ import pytest
 from beacon_contracts.capabilities import Capability
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
-from beacon_contracts.inference import InferenceState, InferenceView
+from beacon_contracts.inference import InferenceState, InferenceView, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.events import events_of
@@ -89,7 +89,7 @@ def test_concurrent_executions_are_bounded() -> None:
     run = opened()
     first = start(run, 2)
     assert [due.execution.ordinal for due in first] == [0, 1]
-    run.finish(first[0], DONE, AT, LATER)
+    run.finish(first[0], DONE, LATER)
     assert [due.execution.ordinal for due in start(run, 2)] == [2]
 
 
@@ -104,33 +104,103 @@ def test_only_unfinished_executions_are_started() -> None:
     ]
 
 
+def at_router(state: InferenceState) -> InferenceView:
+    timing = Timing(queued_s=5.0, load_s=2.0, run_s=1.0)
+    return DONE.model_copy(update={"state": state, "output": None, "timing": timing})
+
+
+RUNNING, QUEUED = at_router(InferenceState.RUNNING), at_router(InferenceState.QUEUED)
+
+
+def test_what_waits_at_a_router_is_queued_and_has_not_started() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    run.observe(due, None, AT)
+    report = run.take_report()
+    assert [(one.state, one.started_at) for one in report.executions] == [(ExecutionState.QUEUED, None)]
+    assert report.started_at is None
+    assert [event.type for event in events_of(report)] == ["EXECUTION_QUEUED"]
+
+
+def test_a_start_has_the_time_at_which_the_gpu_was_assigned() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    run.observe(due, None, AT)
+    run.observe(due, RUNNING, AT)
+    report = run.take_report()
+    assert [(one.state, one.backend) for one in report.executions] == [(ExecutionState.RUNNING, "eu-1")]
+    assert report.started_at == AT - 3.0
+    assert [event.type for event in events_of(report)] == ["EXECUTION_START"]
+
+
+def test_what_is_recorded_already_is_not_recorded_again() -> None:
+    known = (RecordedExecution(0, ExecutionState.RUNNING, 1), RecordedExecution(1, ExecutionState.QUEUED, 1))
+    run = opened(recorded_executions=known)
+    running, queued, _ = start(run)
+    run.observe(running, None, AT)
+    run.observe(running, RUNNING, AT)
+    run.observe(queued, QUEUED, AT)
+    assert run.take_report().executions == ()
+
+
+def test_an_execution_that_lost_its_gpu_is_queued_again() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    states = []
+    for view in (RUNNING, QUEUED, RUNNING):
+        run.observe(due, view, AT)
+        states += [one.state for one in run.take_report().executions]
+    assert states == [ExecutionState.RUNNING, ExecutionState.QUEUED, ExecutionState.RUNNING]
+
+
+def test_a_late_state_of_an_ended_execution_is_ignored() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    run.finish(due, DONE, LATER)
+    run.observe(due, RUNNING, LATER)
+    assert [one.state for one in run.take_report().executions] == [ExecutionState.COMPLETED]
+
+
 def test_a_start_and_its_end_are_one_report() -> None:
     run = opened()
     due = run.start_next(1)
     assert due is not None
-    run.mark_running(due, AT)
-    run.finish(due, DONE, AT, LATER)
+    run.observe(due, RUNNING, AT)
+    run.finish(due, DONE.model_copy(update={"timing": RUNNING.timing}), LATER)
     (report,) = run.take_report().executions
     assert (report.state, report.start_reported) == (ExecutionState.COMPLETED, False)
-    assert (report.started_at, report.finished_at) == (AT, LATER)
+    assert (report.started_at, report.finished_at) == (LATER - 3.0, LATER)
 
 
 def test_an_end_after_a_recorded_start_is_marked() -> None:
     run = opened()
     due = run.start_next(1)
     assert due is not None
-    run.mark_running(due, AT)
+    run.observe(due, RUNNING, AT)
     assert [report.state for report in run.take_report().executions] == [ExecutionState.RUNNING]
-    run.finish(due, DONE, AT, LATER)
+    run.finish(due, DONE, LATER)
     (report,) = run.take_report().executions
     assert report.start_reported
     assert run.take_report().executions == ()
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [BROKEN, DONE.model_copy(update={"state": InferenceState.FAILED, "backend": None, "failure": BROKEN})],
+)
+def test_what_failed_before_any_run_never_started(outcome: Any) -> None:
+    run = opened()
+    (due, *_) = start(run)
+    run.finish(due, outcome, LATER)
+    report = run.take_report()
+    assert [(one.state, one.started_at) for one in report.executions] == [(ExecutionState.FAILED, None)]
+    assert [event.type for event in events_of(report)] == ["EXECUTION_FAILED"]
+
+
 def test_an_empty_output_is_completed_and_the_region_it_ran_in_is_kept() -> None:
     run = opened()
     for due in start(run):
-        run.finish(due, DONE, AT, LATER)
+        run.finish(due, DONE, LATER)
     assert isinstance(verdict(run), Finished)
     report = run.take_report().executions[0]
     assert (report.output, report.actual_region, report.backend) == ("", "EU", "eu-1")
@@ -140,9 +210,9 @@ def test_an_empty_output_is_completed_and_the_region_it_ran_in_is_kept() -> None
 def test_a_result_that_cannot_be_stored_fails_its_execution_alone(output: Any) -> None:
     run = opened()
     first, *others = start(run)
-    run.finish(first, DONE.model_copy(update={"output": output}), AT, LATER)
+    run.finish(first, DONE.model_copy(update={"output": output}), LATER)
     for due in others:
-        run.finish(due, DONE, AT, LATER)
+        run.finish(due, DONE, LATER)
     judged = verdict(run)
     assert isinstance(judged, Dead)
     assert (judged.state, judged.failure.code) == (JobState.PARTIAL, NOT_RECORDABLE)
@@ -159,7 +229,7 @@ def test_a_result_that_is_too_large_cannot_be_stored() -> None:
 def test_a_failure_with_any_text_can_be_stored() -> None:
     run = opened()
     (first, *_) = start(run)
-    run.finish(first, BROKEN.model_copy(update={"message": "bad\0byte"}), AT, LATER)
+    run.finish(first, BROKEN.model_copy(update={"message": "bad\0byte"}), LATER)
     (report,) = run.take_report().executions
     assert report.failure is not None
     assert report.failure.message == "bad\ufffdbyte"
@@ -175,9 +245,9 @@ def test_a_job_with_an_invalid_spec_ends_without_a_run() -> None:
 def test_a_failure_names_its_item() -> None:
     run = opened()
     first, *others = start(run)
-    run.finish(first, BROKEN, AT, LATER)
+    run.finish(first, BROKEN, LATER)
     for due in others:
-        run.finish(due, DONE, AT, LATER)
+        run.finish(due, DONE, LATER)
     assert run.is_settled
     judged = verdict(run)
     assert isinstance(judged, RetryLater)
@@ -187,33 +257,33 @@ def test_a_failure_names_its_item() -> None:
 def test_a_busy_router_defers_the_other_executions() -> None:
     run = opened()
     first, second = start(run, 2)
-    run.finish(first, NotAccepted(9.0, "full"), AT, LATER)
+    run.finish(first, NotAccepted(9.0, "full"), LATER)
     settled = [run.is_settled]
     assert start(run, 2) == []
-    run.finish(second, DONE, AT, LATER)
+    run.finish(second, DONE, LATER)
     assert [*settled, run.is_settled] == [False, True]
     assert verdict(run) == Deferred(9.0, "full")
     assert [report.execution.ordinal for report in run.take_report().executions] == [1]
 
 
-@pytest.mark.parametrize("start_reported", [False, True])
-def test_a_deferred_execution_is_pending(start_reported: bool) -> None:
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_deferred_execution_is_pending(recorded: bool) -> None:
     run = opened()
     (first,) = start(run, 1)
-    run.mark_running(first, AT)
-    if start_reported:
+    run.observe(first, RUNNING, AT)
+    if recorded:
         run.take_report()
-    run.finish(first, NotAccepted(9.0, "full"), AT, LATER)
+    run.finish(first, NotAccepted(9.0, "full"), LATER)
     report = run.take_report()
     states = [(one.execution.ordinal, one.state, one.attempt) for one in report.executions]
-    assert states == ([(0, ExecutionState.PENDING, 1)] if start_reported else [])
+    assert states == ([(0, ExecutionState.PENDING, 1)] if recorded else [])
     assert events_of(report) == []
 
 
 def test_the_output_of_a_completed_step_is_in_the_verdict() -> None:
     run = opened(spec=PIPELINE, kind="pipeline", stages=2)
     (due,) = start(run)
-    run.finish(due, DONE.model_copy(update={"output": {"answer": "yes"}}), AT, LATER)
+    run.finish(due, DONE.model_copy(update={"output": {"answer": "yes"}}), LATER)
     assert verdict(run) == NextStage({"one": {"answer": "yes"}})
 
 
@@ -251,7 +321,7 @@ def test_the_longest_requested_delay_counts_within_the_bounds() -> None:
     def delay_s(*requested: float | None) -> float:
         run = opened()
         for pending, one in zip(start(run), requested, strict=True):
-            run.finish(pending, NotAccepted(one, "full"), AT, AT)
+            run.finish(pending, NotAccepted(one, "full"), AT)
         verdict = run.decide(policy, 0.0)
         assert isinstance(verdict, Deferred)
         return verdict.delay_s
@@ -265,7 +335,7 @@ def test_after_a_cancel_at_the_router_no_execution_is_started() -> None:
     run = opened()
     first = run.start_next(1)
     assert first is not None
-    run.finish(first, DONE.model_copy(update={"state": InferenceState.CANCELLED}), AT, AT)
+    run.finish(first, DONE.model_copy(update={"state": InferenceState.CANCELLED}), AT)
     assert run.start_next(1) is None
     assert run.is_settled
     assert run.decide(RetryPolicy(), 0.5) == Deferred(0.0, "an execution was cancelled at the router")

@@ -16,11 +16,11 @@ from beacon_runner.metrics import LoopMetrics
 from beacon_runner.redis_queue import RedisQueue
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
-from beacon_runner.worker.pending_reports import START_DELAY_S, PendingReports
+from beacon_runner.worker.pending_reports import DELAY_S, PendingReports
 from beacon_runner.worker.recorder import Recorder
 from beacon_runner.worker.run import JobRun
 from tests.fixtures.waiting import patience, until
-from tests.unit.runner_loops.test_job_run import claimed
+from tests.unit.runner_loops.test_job_run import AT, RUNNING, claimed, opened
 
 
 class GatedStore:
@@ -114,23 +114,31 @@ async def test_a_run_added_during_its_write_is_written_again(
         await pending.wait_idle()
 
 
+def started() -> JobRun:
+    run = opened()
+    due = run.start_next(1)
+    assert due is not None
+    run.observe(due, RUNNING, AT)
+    return run
+
+
 async def test_a_start_is_not_written_separately_when_its_result_follows(
     pending: PendingReports, store: GatedStore
 ) -> None:
-    (run,) = made(1)
-    pending.add_started(run)
+    run = started()
+    pending.add_later(run)
     pending.add(run)
     await store.writes(1)
     store.gates[0][1].set()
     async with patience("all is written"):
         await pending.wait_idle()
-    await asyncio.sleep(2 * START_DELAY_S)  # nothing is left that would be written later
+    await asyncio.sleep(2 * DELAY_S)  # nothing is left that would be written later
     assert store.sizes() == [1]
 
 
 async def test_the_start_of_a_long_run_is_written(pending: PendingReports, store: GatedStore) -> None:
-    (run,) = made(1)
-    pending.add_started(run)
+    run = started()
+    pending.add_later(run)
     await store.writes(1)
     assert store.gates[0][0] == {run.job.id}
 

@@ -10,7 +10,7 @@ from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_runner.domain.plan import pending_executions, stage_plan
-from beacon_runner.ports.router import RouterBusy, RouterRefused, RouterUnreachable
+from beacon_runner.ports.router import OnState, RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.executor import RouterExecutor
 from beacon_runner.worker.run import NotAccepted, Outcome
 from tests.fixtures.waiting import PATIENCE_S
@@ -28,10 +28,10 @@ class ScriptedRouter:
         request: InferenceRequest,
         *,
         again: bool = False,
-        on_accepted: Callable[[], None] = lambda: None,
+        on_state: OnState = lambda _: None,
     ) -> InferenceView:
         self.asked_again.append(again)
-        on_accepted()
+        on_state(None)
         return await self._answer(request)
 
     async def cancel(self, request_id: str, region: str) -> None:
@@ -50,7 +50,7 @@ async def outcome_of(router: ScriptedRouter, **changes: Any) -> Any:
     executor = RouterExecutor(router, timeout_s=60)
     job = claimed(**changes)
     executor.start(
-        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.set_result, lambda: None
+        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.set_result, lambda _: None
     )
     try:
         return await asyncio.wait_for(outcomes, PATIENCE_S)
@@ -118,7 +118,7 @@ async def test_a_cancelled_wait_leaves_the_run_at_the_router() -> None:
     job = claimed()
     outcomes: list[Outcome] = []
     handle = executor.start(
-        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append, lambda: None
+        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append, lambda _: None
     )
     await called.wait()
     handle.cancel()

@@ -33,8 +33,13 @@ class InferenceState(StrEnum):
     def terminal(self) -> bool:
         return self in _TERMINAL
 
+    @property
+    def on_gpu(self) -> bool:
+        return self in _ON_GPU
+
 
 _TERMINAL = {InferenceState.COMPLETED, InferenceState.FAILED, InferenceState.CANCELLED}
+_ON_GPU = {InferenceState.WARMING, InferenceState.RUNNING}
 
 
 class StepMeta(RequestModel):
@@ -154,7 +159,8 @@ class InferenceBatch(RequestModel):
 class BatchAnswer(ResponseModel):
     """One line of the response to a batch: what the single route answers to this entry.
 
-    `request_id` is null for an entry without a valid id.
+    `request_id` is null for an entry without a valid id. With status 102 it is no answer yet: the run has
+    started, or the inference waits again, as the document's state says.
     """
 
     request_id: str | None

@@ -16,7 +16,10 @@ Prompt = Annotated[Text, Field(min_length=1, max_length=100_000)]
 
 
 class JobState(StrEnum):
-    """States of a job; `scheduled`, `queued`, `processing` and `retrying` are live, the others final."""
+    """States of a job; `scheduled`, `queued`, `processing` and `retrying` are live, the others final.
+
+    A job is `processing` when one of its executions has started on a GPU, not while all wait.
+    """
 
     SCHEDULED = "scheduled"
     QUEUED = "queued"
@@ -30,9 +33,13 @@ class JobState(StrEnum):
 
 
 class ExecutionState(StrEnum):
-    """States of an execution; `pending` and `running` are live, the others final."""
+    """States of an execution; `pending`, `queued` and `running` are live, the others final.
+
+    `queued`: it waits at a router. `running`: it is on a GPU.
+    """
 
     PENDING = "pending"
+    QUEUED = "queued"
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -168,8 +175,11 @@ class BatchAccepted(ResponseModel):
 
 
 class Progress(ResponseModel):
+    """How many executions are in each state; in lists, all that have not ended count as `pending`."""
+
     total: int
     pending: int
+    queued: int = 0
     running: int
     completed: int
     failed: int

@@ -21,6 +21,7 @@ STATE_STYLE = {
 }
 MARKS = {
     ExecutionState.PENDING: "[dim]·[/]",
+    ExecutionState.QUEUED: "[cyan]◷[/]",
     ExecutionState.RUNNING: "[blue]▶[/]",
     ExecutionState.COMPLETED: "[green]✓[/]",
     ExecutionState.FAILED: "[red]✗[/]",

@@ -43,6 +43,7 @@ def _progress(job: JobView) -> RenderableType:
     line.add_row(
         ProgressBar(total=max(job.progress.total, 1), completed=done, width=BAR_WIDTH),
         f"{done} of {job.progress.total}",
+        f"{job.progress.queued} queued" if job.progress.queued else "",
         f"{job.progress.running} running" if job.progress.running else "",
         f"[red]{job.progress.failed} failed[/]" if job.progress.failed else "",
     )

@@ -19,7 +19,6 @@ const STATES = {
   open: ["bad", "✕", "Open"],
   half_open: ["warn", "◐", "Probing"],
   closed: ["ok", "✓", "Healthy"],
-  at_router: ["wait", "◷", "Waiting"],
   paused: ["warn", "❚", "Paused"],
   delivered: ["ok", "✓", "Delivered"],
   enabled: ["ok", "✓", "Enabled"],

@@ -1,7 +1,9 @@
 """Many inferences in one exchange: one line per entry as soon as it has an answer."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Annotated, Any, NamedTuple, Self
 
 import orjson
@@ -22,6 +24,8 @@ from beacon_router.http.problems import log_unexpected, problem_of
 from beacon_router.scheduling import RequestId
 from beacon_router.service.dispatch_service import DispatchService
 from beacon_router.service.errors import DispatchError
+from beacon_router.service.inference import Inference
+from beacon_router.service.timers import Timer
 
 NDJSON = "application/x-ndjson"
 BATCH_PATH = "/inference/batch"
@@ -29,6 +33,7 @@ BATCH_PATH = "/inference/batch"
 PIECE_BYTES = 65_536
 # Between so many new requests other work of the process gets its turn.
 ENTRIES_PER_TURN = 50
+REPORT_DELAY_S = 0.05
 
 
 class BatchBody(RequestModel):
@@ -93,71 +98,113 @@ class BatchHandler:
         return Entry(request_id)
 
     async def _lines(self, entries: Sequence[Entry], wait_s: float | None) -> AsyncIterator[bytes]:
-        """A line for each inference that ends in time, then 202 for each that still waits."""
+        """A line for each inference that ends in time, then 202 for each that still waits.
+
+        Before that, a line with status 102 when a run has started or its inference waits again.
+        """
         refused = [_line(one.request_id, one.refused) for one in entries if one.refused is not None]
         for piece in _pieces(refused):
             yield piece
         accepted = [one.request_id for one in entries if one.refused is None and one.request_id is not None]
-        with EndedInferences(self._dispatch, accepted, wait_s) as ended:
-            while request_ids := await ended.next():
-                for piece in _pieces(map(self._line_of, request_ids)):
+        with BatchObserver(self._dispatch, accepted, wait_s) as observer:
+            while changes := await observer.next():
+                lines = map(self._progress_line, changes.moved), map(self._line_of, changes.ended)
+                for piece in _pieces(chain(*lines)):
                     yield piece
-            for piece in _pieces(map(self._line_of, ended.waiting)):
+            for piece in _pieces(map(self._line_of, observer.waiting)):
                 yield piece
 
-    def _line_of(self, request_id: str) -> bytes:
+    def _line_of(self, request_id: RequestId) -> bytes:
         """The inference is looked up now: while a client reads slowly, only the store keeps its result."""
         try:
-            return _line(request_id, self._answers.of(self._dispatch.get(RequestId(request_id))))
+            return _line(request_id, self._answers.of(self._dispatch.get(request_id)))
         except Exception as error:  # noqa: BLE001 - it is the answer of this entry only
             return _line(request_id, _refused(error))
 
+    def _progress_line(self, inference: Inference) -> bytes:
+        return _line(inference.id, Reply(102, self._answers.render(inference)))
 
-class EndedInferences:
-    """Waits for many inferences at once, for `wait_s` seconds or without a limit."""
+
+class Changes(NamedTuple):
+    """`moved`: inferences that have got onto a GPU or wait again."""
+
+    ended: list[RequestId]
+    moved: list[Inference]
+
+
+class BatchObserver:
+    """Observes the inferences of a batch for `wait_s` seconds, or without a limit.
+
+    A start is reported after `REPORT_DELAY_S`, so that short runs have one line. An id that is given twice is
+    listed twice.
+    """
 
     def __init__(self, dispatch: DispatchService, request_ids: Iterable[str], wait_s: float | None) -> None:
-        self._ended: list[str] = []
-        self._waiters: dict[asyncio.Future[None], str] = {}
+        self._timers = dispatch.timers
+        self._ended: list[RequestId] = []
+        self._waiting: dict[RequestId, tuple[Inference, int]] = {}
+        self._on_gpu: set[RequestId] = set()
+        self._moved: dict[RequestId, Inference] = {}
+        self._report: Timer | None = None
+        self._report_due = False
         self._changed = asyncio.Event()
         self._time_is_up = wait_s == 0
-        self._timer = dispatch.timers.after(wait_s, self._end_waiting) if wait_s else None
-        for request_id in request_ids:
-            inference = dispatch.store.get(RequestId(request_id))
+        self._timer = self._timers.after(wait_s, self._end_waiting) if wait_s else None
+        for request_id, times in Counter(map(RequestId, request_ids)).items():
+            inference = dispatch.store.get(request_id)
             if inference is None or inference.done:
-                self._ended.append(request_id)
-            else:
-                waiter = dispatch.waiter(inference, None)
-                self._waiters[waiter] = request_id
-                waiter.add_done_callback(self._add)
+                self._ended += [request_id] * times
+                continue
+            self._waiting[request_id] = inference, times
+            inference.observers.append(self._observe)
+            if inference.run is not None:
+                self._observe(inference)
 
     @property
-    def waiting(self) -> list[str]:
-        return list(self._waiters.values())
+    def waiting(self) -> Iterator[RequestId]:
+        for request_id, (_, times) in self._waiting.items():
+            yield from repeat(request_id, times)
 
-    async def next(self) -> list[str]:
-        """Those that have ended since the last call; none when none is left or the time is up."""
-        while not self._ended and self._waiters and not self._time_is_up:
+    async def next(self) -> Changes | None:
+        """The changes since the last call; None when nothing waits or the time is up."""
+        while not self._ended and not self._report_due and self._waiting and not self._time_is_up:
             await self._changed.wait()
             self._changed.clear()
         ended, self._ended = self._ended, []
-        return ended
+        moved = self._take_moved() if self._report_due else []
+        return Changes(ended, moved) if ended or (self._waiting and not self._time_is_up) else None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        waiters, self._waiters = self._waiters, {}
-        for waiter in waiters:
-            waiter.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
+        for waiting in self._waiting.values():
+            waiting[0].observers.remove(self._observe)
+        for timer in (self._timer, self._report):
+            if timer is not None:
+                timer.cancel()
 
-    def _add(self, waiter: "asyncio.Future[None]") -> None:
-        request_id = self._waiters.pop(waiter, None)
-        if request_id is not None:
-            self._ended.append(request_id)
+    def _observe(self, inference: Inference) -> None:
+        if inference.done:
+            inference.observers.remove(self._observe)
+            self._moved.pop(inference.id, None)
+            self._ended += [inference.id] * self._waiting.pop(inference.id)[1]
             self._changed.set()
+            return
+        self._moved[inference.id] = inference
+        if self._report is None:
+            self._report = self._timers.after(REPORT_DELAY_S, self._report_moved)
+
+    def _take_moved(self) -> list[Inference]:
+        """Those that have moved since they were reported; at first all wait."""
+        moved = [one for one in self._moved.values() if (one.run is not None) != (one.id in self._on_gpu)]
+        self._on_gpu.symmetric_difference_update(one.id for one in moved)
+        self._moved, self._report_due = {}, False
+        return moved
+
+    def _report_moved(self) -> None:
+        self._report, self._report_due = None, True
+        self._changed.set()
 
     def _end_waiting(self) -> None:
         self._time_is_up = True

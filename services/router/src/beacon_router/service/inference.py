@@ -1,7 +1,7 @@
 """The state of one inference: its request, its runs and its result."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -95,14 +95,21 @@ class Inference:
     ended_at: float | None = None
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     """Resolved when the inference has ended."""
+    observers: "list[Callable[[Inference], None]]" = field(default_factory=list)
+    """Called when a run has started, when the inference waits again, and when it has ended."""
 
     @property
     def done(self) -> bool:
         return self.ended_at is not None
 
+    def notify_observers(self) -> None:
+        for observer in tuple(self.observers):
+            observer(self)
+
     def notify_waiters(self) -> None:
         if self.spec.sink is not None:
             self.spec.sink.end()
+        self.notify_observers()
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -49,7 +49,7 @@ class InferenceStore:
     @property
     def waiters(self) -> int:
         """Client requests that wait for an inference."""
-        return sum(len(inference.waiters) for inference in self._by_id.values())
+        return sum(len(inference.waiters) + len(inference.observers) for inference in self._by_id.values())
 
     def get(self, request: RequestId) -> Inference | None:
         return self._by_id.get(request)

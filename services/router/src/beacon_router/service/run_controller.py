@@ -130,6 +130,7 @@ class RunController:
         inference.state = InferenceState.QUEUED
         inference.waiting_since = now
         self._scheduler.requeue(now, _request_of(inference))
+        inference.notify_observers()
 
     def dispatch_ready(self) -> None:
         """Start all that can run now, then notify the waiters of inferences that have ended."""
@@ -179,6 +180,7 @@ class RunController:
         inference.state = InferenceState.WARMING if cold else InferenceState.RUNNING
         inference.actual_region, inference.backend = start.region, start.backend
         self._tasks.start(run)
+        inference.notify_observers()
         for started in self._events.run_started:
             started(run)
 
@@ -264,6 +266,7 @@ class RunController:
             inference.retry_at = due
             inference.retry = self._timers.at(due, partial(self._retry, inference))
             self._backing_off[inference.id] = inference
+            inference.notify_observers()
 
     def _wait_for_another_backend(self, run: Run, error: BackendError, now: float) -> None:
         """The backend can serve no request: its breaker is open, and no attempt is charged."""
@@ -278,6 +281,7 @@ class RunController:
             cause=error.message,
         )
         self._scheduler.retry(now, _request_of(inference), run.start.region)
+        inference.notify_observers()
 
     def _next_attempt_at(self, inference: Inference, error: BackendError, now: float) -> float | None:
         sink = inference.spec.sink

@@ -27,10 +27,17 @@ from beacon_runner.domain.errors import (
     JobStateError,
     QueueUnavailableError,
 )
-from beacon_runner.domain.jobs import AttemptRecord, ExecutionPlace, ExecutionRecord, JobRecord
+from beacon_runner.domain.jobs import (
+    AttemptRecord,
+    ExecutionPlace,
+    ExecutionRecord,
+    JobRecord,
+    SentExecutions,
+)
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import ExecutionKey, execution_keys
 from beacon_runner.domain.retry_policy import RetryPolicy
+from beacon_runner.domain.states import WAITING
 from beacon_runner.domain.wait_estimate import WaitEstimate, jobs_ahead
 from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.ports.jobs import JobCommands, JobQueries
@@ -69,7 +76,7 @@ class JobDetails:
     """A job with its first executions; `skip_price` is None when the job cannot be skipped ahead."""
 
     executions: ExecutionSlice
-    running: int
+    sent: SentExecutions
     outputs: bool
     position: JobPosition
     skip_price: int | None
@@ -113,11 +120,11 @@ class JobService:
         """`outputs` False leaves out the results of executions and steps."""
         record = await self.get(job, owner)
         position = await self.positions.of(record)
-        can_skip = (record.in_queue or position.waits_at_router) and not record.front
-        processing = record.state is JobState.PROCESSING
+        waits_at_router = record.state in WAITING and position.waits_at_router
+        can_skip = (record.in_queue or waits_at_router) and not record.front
         return JobDetails(
             await self._slice(record, None, INLINE_EXECUTIONS, outputs=outputs),
-            await self.queries.running_executions(job) if processing else 0,
+            await self.queries.sent_executions(job) if record.claimed else SentExecutions(),
             outputs,
             position,
             self.rules.price_of(record.spec) if can_skip else None,
@@ -216,9 +223,7 @@ class JobService:
         ahead, front = await self._jobs_ahead(before)
 
         async def decide_and_store(record: JobRecord) -> Payment:
-            at_router = (
-                record.state is JobState.PROCESSING and (await self.positions.of(record)).waits_at_router
-            )
+            at_router = record.claimed and (await self.positions.of(record)).waits_at_router
             decision = decide_skip(
                 record,
                 self.rules.price_of(record.spec),
@@ -248,7 +253,7 @@ class JobService:
 
     async def _jobs_ahead(self, job: JobRecord) -> tuple[int | None, int | None]:
         """How many jobs are served before this one now, and at the front; None when that is unknown."""
-        if job.state is JobState.PROCESSING:
+        if job.claimed:
             position = (await self.positions.of(job)).position
             return (None, None) if position is None else (position - 1, 0)
         try:

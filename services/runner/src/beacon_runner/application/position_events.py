@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import JobId
-from beacon_contracts.jobs import JobState
 from beacon_lifecycle import Clock
 from beacon_runner.application.queue_position import JobPosition, PositionService
 from beacon_runner.domain.commands import JobVersion
@@ -35,9 +34,7 @@ class PositionEvents:
         unchanged = before is not None and (before.at, before.position) == (current.at, current.position)
         if current.position is None or unchanged:
             return False
-        return await self.commands.add_position_event(
-            JobVersion.of(job), _event(job, current), current.position
-        )
+        return await self.commands.add_position_event(JobVersion.of(job), _event(current), current.position)
 
     def _remember(self, job: JobId, position: JobPosition) -> None:
         self._last.pop(job, None)
@@ -46,8 +43,8 @@ class PositionEvents:
             del self._last[next(iter(self._last))]
 
 
-def _event(job: JobRecord, current: JobPosition) -> EventDraft:
+def _event(current: JobPosition) -> EventDraft:
     data = {"position": current.position, "estimated_wait_s": current.estimated_wait_s}
-    if job.state is JobState.PROCESSING:
+    if current.at == "router":
         return EventDraft(EventType.WAITING, data | {"waiting_for": current.waiting_for})
     return EventDraft(EventType.QUEUE_POSITION, data)

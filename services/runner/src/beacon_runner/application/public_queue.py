@@ -1,9 +1,8 @@
 """The queue as a list: running jobs, waiting jobs in the order of service, jobs between two attempts."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import InvalidIdError, JobId, decode_execution_id, encode_job_id
@@ -104,14 +103,13 @@ class PublicQueueService:
 
     async def _load(self) -> QueueListing:
         upcoming = await self._queue.upcoming(MAX_LISTED)
-        listed = [*upcoming.running, *upcoming.next_up, *upcoming.retrying][:MAX_LISTED]
-        live, routers = await asyncio.gather(self._queries.live_jobs(listed), self._router.status())
-        on_gpu = _jobs_on_gpus(routers)
-        found = {job.id: _with_real_state(job, on_gpu) for job in live}
+        on_gpu = _jobs_on_gpus(await self._router.status())
+        in_order = (*on_gpu, *upcoming.running, *upcoming.next_up, *upcoming.retrying)
+        listed = list(dict.fromkeys(in_order))[:MAX_LISTED]
+        found = {job.id: job for job in await self._queries.live_jobs(listed)}
         jobs = [found[job] for job in listed if job in found]
         jobs.sort(key=lambda job: job.state is not JobState.PROCESSING)
-        leased = upcoming.leased
-        return QueueListing(upcoming, jobs, leased if on_gpu is None else min(leased, len(on_gpu)))
+        return QueueListing(upcoming, jobs, min(upcoming.leased, len(on_gpu)))
 
     def _waits(self, schedulers: Sequence[SchedulerStatus]) -> dict[str, float | None]:
         """As the routers estimate them; None where nothing can run a model."""
@@ -131,22 +129,14 @@ class PublicQueueService:
         )
 
 
-def _jobs_on_gpus(routers: Sequence[RouterStatus]) -> frozenset[JobId] | None:
-    """None when no router answers."""
+def _jobs_on_gpus(routers: Sequence[RouterStatus]) -> Sequence[JobId]:
+    """In the order of their starts in each region."""
     queues = [router.queues for router in routers if router.queues is not None]
-    if not queues:
-        return None
-    found = set()
+    found: dict[JobId, None] = {}
     for run in (run for one in queues for region in one.regions.values() for run in region.running):
         with suppress(InvalidIdError):  # an interactive request belongs to no job
-            found.add(decode_execution_id(run.request_id)[0])
-    return frozenset(found)
-
-
-def _with_real_state(job: LiveJob, on_gpu: frozenset[JobId] | None) -> LiveJob:
-    """A job whose executions all wait at the router is queued, whichever worker holds it."""
-    waits = job.state is JobState.PROCESSING and on_gpu is not None and job.id not in on_gpu
-    return replace(job, state=JobState.QUEUED) if waits else job
+            found[decode_execution_id(run.request_id)[0]] = None
+    return list(found)
 
 
 def _explored(job: LiveJob, position: int, viewer: Principal | None) -> ExploredJob:

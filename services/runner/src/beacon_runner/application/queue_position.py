@@ -49,7 +49,7 @@ class PositionService:
     clock: Clock
 
     async def of(self, job: JobRecord) -> JobPosition:
-        if job.state is JobState.PROCESSING:
+        if job.claimed:
             return _at_router(await self.router_waits(job, MAX_ROUTER_LOOKUPS))
         if job.in_queue:
             found = await self.estimator.of_queued(job)

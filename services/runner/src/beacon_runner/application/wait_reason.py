@@ -34,7 +34,7 @@ class WaitReasonService:
     async def _reason(self, job: JobRecord) -> WhyView:
         if job.held and job.state in LIVE:
             return _view(job, "The job is held until its user is enabled again.")
-        if job.state is JobState.PROCESSING:
+        if job.claimed:
             return await self._at_router(job)
         if job.in_queue:
             return await self._in_lane(job)

@@ -82,7 +82,7 @@ def decide_cancel(job: JobRecord) -> CancelDecision | None:
         return None
     if not allows(JobTransition.CANCELLED, job.state):
         raise JobStateError(job.state, f"a job that is {job.state} cannot be cancelled")
-    return CancelDecision(at_router=job.fence > 0, refund=job.state in WAITING)
+    return CancelDecision(at_router=job.fence > 0, refund=not job.claimed)
 
 
 def decide_resume(job: JobRecord) -> None:
@@ -120,9 +120,9 @@ def decide_retry(job: JobRecord, execution: ExecutionRecord | None, policy: Retr
     if failure is None or not failure.retryable:
         raise NotRetryableError(failure)
     last_attempt = allowed_attempts(job.spec, job.head.stage, policy)
-    if job.state is JobState.PROCESSING:
+    if job.claimed:
         if job.head.attempt >= last_attempt:
-            raise JobStateError(job.state, "the job is processing; retry this execution when it has ended")
+            raise JobStateError(job.state, "the job is being run; retry this execution when it has ended")
         return in_flight_or_done  # the job itself retries it
     # A job that has ended is queued as its last attempt: another failure must not retry the other executions.
     return _retry_now(job, used, allowed, job.head.attempt if job.state in LIVE else last_attempt)
@@ -139,9 +139,10 @@ def decide_skip(
     job: JobRecord, price: int, front_class: JobClass, *, waits_at_router: bool = False
 ) -> SkipDecision:
     """Move a job that waits, here or at a router, to the front of the class that is served soonest."""
-    requeue = waits_at_router and allows(JobTransition.SKIPPED_AHEAD, job.state)
-    if job.state not in WAITING and not requeue:
+    if job.state not in WAITING:
         raise JobStateError(job.state, f"a job that is {job.state} cannot be skipped ahead")
+    if job.claimed and not waits_at_router:
+        raise JobStateError(job.state, "the job has left the queue and does not wait at a router")
     if job.held:
         raise JobStateError(job.state, "the job is held while its user is disabled")
     if job.state is JobState.SCHEDULED and not job.in_queue:
@@ -150,4 +151,4 @@ def decide_skip(
         raise JobStateError(job.state, "the job waits for its next attempt, not in a queue")
     if job.front:
         raise AlreadySkippedError
-    return SkipDecision(price, better(job.head.job_class, front_class), requeue)
+    return SkipDecision(price, better(job.head.job_class, front_class), requeue=job.claimed)

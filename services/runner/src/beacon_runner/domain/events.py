@@ -52,8 +52,10 @@ def _execution_events(job: ClaimedJob, report: ExecutionReport, step: str | None
         "attempt": report.attempt,
     }
     drafts = []
-    if not report.start_reported:
-        at = None if report.started_at is None else datetime.fromtimestamp(report.started_at, UTC)
+    if report.state is ExecutionState.QUEUED:
+        drafts.append(EventDraft(EventType.EXECUTION_QUEUED, data))
+    if report.started_at is not None and not report.start_reported:
+        at = datetime.fromtimestamp(report.started_at, UTC)
         if step is not None:
             drafts.append(EventDraft(EventType.STEP_START, _step(job, step), at))
         drafts.append(EventDraft(EventType.EXECUTION_START, data, at))

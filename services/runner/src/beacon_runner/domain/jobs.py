@@ -48,7 +48,7 @@ class JobRecord:
     """A job with all columns of its row.
 
     `deferred`: it waits for the time of its start or its next attempt. `held`: its user is disabled.
-    `scheduled`: that was its first state.
+    `scheduled`: that was its first state. `claimed`: a worker holds it, or held it when it started.
     """
 
     head: JobHead
@@ -66,6 +66,7 @@ class JobRecord:
     promoted_at: datetime | None
     held: bool = False
     scheduled: bool = False
+    claimed: bool = False
 
     @property
     def id(self) -> JobId:
@@ -82,8 +83,10 @@ class JobRecord:
 
     @property
     def in_queue(self) -> bool:
-        """In a lane or at the front; false while it is held, or waits for a time or for a limit."""
-        return self.state in WAITING and not (self.deferred or self.held or self.waits_for_limit)
+        """In a lane or at the front: not claimed, not held, and waiting for no time and no limit."""
+        if self.state not in WAITING or self.claimed:
+            return False
+        return not (self.deferred or self.held or self.waits_for_limit)
 
     @property
     def waits_for_limit(self) -> bool:
@@ -138,14 +141,21 @@ class EventRecord:
     data: Mapping[str, Any]
 
 
+class SentExecutions(NamedTuple):
+    """How many executions of a job wait at routers, and how many are on GPUs."""
+
+    queued: int = 0
+    running: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class LiveCount:
-    """How many live jobs are in a state and class, and the longest wait among them."""
+    """How many live jobs are in a state and class, and the longest wait of those without a worker."""
 
     state: JobState
     job_class: JobClass
     jobs: int
-    oldest_s: float
+    oldest_s: float | None
 
 
 @dataclass(frozen=True, slots=True)

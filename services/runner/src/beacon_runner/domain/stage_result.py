@@ -30,7 +30,7 @@ class PlannedExecution(NamedTuple):
 class RecordedExecution(NamedTuple):
     """An execution as earlier deliveries or attempts have recorded it.
 
-    `PENDING`: it has to run (again) as `attempt`. `RUNNING`: its worker died, and `attempt` continues.
+    `PENDING`: it has to run (again) as `attempt`. `QUEUED`, `RUNNING`: its worker died; `attempt` continues.
     A worker never repeats a terminal one: a retry (`RetryLater`, resume, retry-question) makes it `PENDING`.
     """
 
@@ -39,7 +39,6 @@ class RecordedExecution(NamedTuple):
     attempt: int
     failure: Failure | None = None
     output: Any = None  # of a pipeline's step only: later steps need it
-    start_reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ class Deferred:
 class ClaimedJob(NamedTuple):
     """A job that only this worker may change while `fence` is the newest.
 
+    `state` is `processing` if an execution of this stage and attempt has started before this claim.
     `deliveries` counts claims in a row without progress, this one included. `files`, by id: those that the
     inputs of its stage name.
     """
@@ -75,6 +75,7 @@ class ClaimedJob(NamedTuple):
     deferred: Deferred | None = None
     recorded_executions: tuple[RecordedExecution, ...] = ()
     files: Mapping[str, InputFile] = MappingProxyType({})
+    state: JobState = JobState.QUEUED
 
     @property
     def may_be_running(self) -> bool:
@@ -83,9 +84,11 @@ class ClaimedJob(NamedTuple):
 
 
 class ExecutionReport(NamedTuple):
-    """The newest state of one execution; `RUNNING` when it has started, `PENDING` when it was not accepted.
+    """The newest state of one execution.
 
-    A terminal report of an execution whose start was not reported contains both, which saves a write.
+    `QUEUED`: it waits at a router. `RUNNING`: it is on a GPU. `PENDING`: no router has it any more.
+    `started_at` is set if it runs or ran. `start_reported`: it is recorded as running. Otherwise a terminal
+    report contains its start, which saves a write.
     `stored` is the output as JSON text, where it is known already; `response` the complete response of the
     backend as JSON text. Times are Unix times.
     """
@@ -167,6 +170,11 @@ class StageReport(NamedTuple):
     executions: tuple[ExecutionReport, ...] = ()
     verdict: Verdict | None = None
     earlier: tuple[ExecutionReport, ...] = ()
+
+    @property
+    def started_at(self) -> float | None:
+        """When the first of its executions got onto a GPU."""
+        return min((one.started_at for one in self.executions if one.started_at is not None), default=None)
 
 
 class ExecutionCounts(NamedTuple):

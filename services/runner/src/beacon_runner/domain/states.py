@@ -17,8 +17,8 @@ class JobTransition(StrEnum):
     DUE = "due"
     ADMITTED = "admitted"
     CLAIMED = "claimed"
+    STARTED = "started"
     NEXT_STAGE = "next stage"
-    RETURNED = "returned"
     DEFERRED = "deferred"
     RETRY_LATER = "retry later"
     ALL_COMPLETED = "all completed"
@@ -31,14 +31,16 @@ class JobTransition(StrEnum):
     EXECUTION_RETRIED = "execution retried"
     REQUEUED = "requeued"
     HELD = "held"
-    SKIPPED_AHEAD = "skipped ahead"
 
 
 class ExecutionTransition(StrEnum):
+    ACCEPTED = "accepted"
     STARTED = "started"
+    WAITS_AGAIN = "waits again"
     COMPLETED = "completed"
     FAILED = "failed"
     NOT_TAKEN = "not taken"
+    HELD = "held"
     POISON = "poison"
     CANCELLED = "cancelled"
     RETRIED = "retried"
@@ -51,20 +53,20 @@ ExecutionSteps = tuple[tuple[ExecutionState, ExecutionState], ...]
 JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
     JobTransition.DUE: ((J.SCHEDULED, J.QUEUED),),
     JobTransition.ADMITTED: ((J.SCHEDULED, J.QUEUED),),
-    JobTransition.CLAIMED: (
-        (J.SCHEDULED, J.PROCESSING),
-        (J.QUEUED, J.PROCESSING),
-        (J.RETRYING, J.PROCESSING),
-        (J.PROCESSING, J.PROCESSING),
-    ),
+    JobTransition.CLAIMED: ((J.SCHEDULED, J.QUEUED), (J.RETRYING, J.QUEUED)),
+    JobTransition.STARTED: ((J.QUEUED, J.PROCESSING),),
     JobTransition.NEXT_STAGE: ((J.PROCESSING, J.QUEUED),),
-    JobTransition.RETURNED: ((J.PROCESSING, J.QUEUED),),
     JobTransition.DEFERRED: ((J.PROCESSING, J.QUEUED),),
-    JobTransition.RETRY_LATER: ((J.PROCESSING, J.RETRYING),),
+    JobTransition.RETRY_LATER: ((J.PROCESSING, J.RETRYING), (J.QUEUED, J.RETRYING)),
     JobTransition.ALL_COMPLETED: ((J.PROCESSING, J.COMPLETED),),
-    JobTransition.SOME_FAILED: ((J.PROCESSING, J.PARTIAL),),
-    JobTransition.ALL_FAILED: ((J.PROCESSING, J.FAILED),),
-    JobTransition.POISON: ((J.PROCESSING, J.FAILED), (J.PROCESSING, J.PARTIAL)),
+    JobTransition.SOME_FAILED: ((J.PROCESSING, J.PARTIAL), (J.QUEUED, J.PARTIAL)),
+    JobTransition.ALL_FAILED: ((J.PROCESSING, J.FAILED), (J.QUEUED, J.FAILED)),
+    JobTransition.POISON: (
+        (J.PROCESSING, J.FAILED),
+        (J.PROCESSING, J.PARTIAL),
+        (J.QUEUED, J.FAILED),
+        (J.QUEUED, J.PARTIAL),
+    ),
     JobTransition.CANCELLED: (
         (J.SCHEDULED, J.CANCELLED),
         (J.QUEUED, J.CANCELLED),
@@ -90,16 +92,22 @@ JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
     ),
     JobTransition.REQUEUED: ((J.FAILED, J.QUEUED), (J.PARTIAL, J.QUEUED)),
     JobTransition.HELD: ((J.PROCESSING, J.QUEUED), (J.RETRYING, J.QUEUED)),
-    JobTransition.SKIPPED_AHEAD: ((J.PROCESSING, J.QUEUED),),
 }
 
 EXECUTION_TRANSITIONS: Mapping[ExecutionTransition, ExecutionSteps] = {
-    ExecutionTransition.STARTED: ((E.PENDING, E.RUNNING),),
+    ExecutionTransition.ACCEPTED: ((E.PENDING, E.QUEUED),),
+    ExecutionTransition.STARTED: ((E.PENDING, E.RUNNING), (E.QUEUED, E.RUNNING)),
+    ExecutionTransition.WAITS_AGAIN: ((E.RUNNING, E.QUEUED),),
     ExecutionTransition.COMPLETED: ((E.RUNNING, E.COMPLETED),),
-    ExecutionTransition.FAILED: ((E.RUNNING, E.FAILED),),
-    ExecutionTransition.NOT_TAKEN: ((E.RUNNING, E.PENDING),),
-    ExecutionTransition.POISON: ((E.PENDING, E.FAILED), (E.RUNNING, E.FAILED)),
-    ExecutionTransition.CANCELLED: ((E.PENDING, E.CANCELLED), (E.RUNNING, E.CANCELLED)),
+    ExecutionTransition.FAILED: ((E.PENDING, E.FAILED), (E.QUEUED, E.FAILED), (E.RUNNING, E.FAILED)),
+    ExecutionTransition.NOT_TAKEN: ((E.QUEUED, E.PENDING), (E.RUNNING, E.PENDING)),
+    ExecutionTransition.HELD: ((E.QUEUED, E.PENDING), (E.RUNNING, E.PENDING)),
+    ExecutionTransition.POISON: ((E.PENDING, E.FAILED), (E.QUEUED, E.FAILED), (E.RUNNING, E.FAILED)),
+    ExecutionTransition.CANCELLED: (
+        (E.PENDING, E.CANCELLED),
+        (E.QUEUED, E.CANCELLED),
+        (E.RUNNING, E.CANCELLED),
+    ),
     ExecutionTransition.RETRIED: ((E.FAILED, E.PENDING),),
     ExecutionTransition.REQUEUED: ((E.FAILED, E.PENDING), (E.CANCELLED, E.PENDING)),
 }

@@ -65,7 +65,7 @@ def dead_verdict(job: ClaimedJob, reason: str, failure: Failure, *, some_complet
         transition, state = JobTransition.ALL_FAILED, JobState.FAILED
     if reason == POISON:
         transition = JobTransition.POISON
-    return Dead(move(transition, JobState.PROCESSING, state), reason, failure, job.context)
+    return Dead(move(transition, job.state, state), reason, failure, job.context)
 
 
 def defer(

@@ -62,7 +62,7 @@ class Operations:
     async def stats(self) -> RuntimeStats:
         queue, lag = await self.queue.stats(), await self.outbox.lag()
         counts = await self.queries.counts()
-        waiting = [count.oldest_s for count in counts if count.state == "queued"]
+        waiting = [one.oldest_s for one in counts if one.state == "queued" and one.oldest_s is not None]
         return RuntimeStats(
             main=sum(queue.waiting.values()),
             retry=queue.retry,

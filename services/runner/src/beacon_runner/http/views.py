@@ -45,7 +45,7 @@ def job_summary(head: JobHead) -> JobSummary:
         priority=head.job_class,
         stage=head.stage,
         stages=head.stages,
-        progress=progress(head, running=0),
+        progress=progress(head),
         attempt=head.attempt,
         created_at=head.created_at,
         started_at=head.started_at,
@@ -58,11 +58,12 @@ def job_summary(head: JobHead) -> JobSummary:
     )
 
 
-def progress(head: JobHead, *, running: int) -> Progress:
+def progress(head: JobHead, *, queued: int = 0, running: int = 0) -> Progress:
     over = head.completed + head.failed + head.cancelled
     return Progress(
         total=head.total,
-        pending=max(head.total - over - running, 0),
+        pending=max(head.total - over - queued - running, 0),
+        queued=queued,
         running=running,
         completed=head.completed,
         failed=head.failed,
@@ -77,7 +78,7 @@ def job_view(details: JobDetails) -> JobView:
     shown = job_summary(job.head).model_dump(exclude={"progress"})
     return JobView(
         **shown,
-        progress=progress(job.head, running=details.running),
+        progress=progress(job.head, queued=details.sent.queued, running=details.sent.running),
         executions=page.executions,
         executions_cursor=page.next_cursor,
         spec=dict(job.spec),

@@ -74,7 +74,7 @@ class Reconciler:
     async def _compare_page(self) -> int:
         rebuilding = self._sweep is Sweep.REBUILD
         page = await self.live.live_page(self._after, self.page, also_unpublished=rebuilding)
-        compared = [live for live in page if not (rebuilding and live.processing)]
+        compared = [live for live in page if not (rebuilding and live.claimed)]
         missing = await self.queue.find_inconsistent(compared)
         count = await self.live.republish(missing) if missing else 0
         self._republished += count

@@ -16,6 +16,7 @@ from beacon_runner.domain.jobs import (
     JobRecord,
     LiveCount,
     LiveJob,
+    SentExecutions,
 )
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.ports.cancels import RouterCancel
@@ -34,7 +35,7 @@ class JobQueries(Protocol):
         """The ordinals of a stage's executions that have ended."""
         ...
 
-    async def running_executions(self, job: JobId) -> int: ...
+    async def sent_executions(self, job: JobId) -> SentExecutions: ...
 
     async def execution(self, job: JobId, stage: int, ordinal: int) -> ExecutionRecord | None: ...
 

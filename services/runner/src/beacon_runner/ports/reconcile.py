@@ -14,13 +14,13 @@ from beacon_runner.domain.messages import Message
 class LiveMessage:
     """The message that Redis should hold for a live job.
 
-    `processing`: a worker has claimed the job and, if alive, renews its lease in Redis.
+    `claimed`: a worker has claimed the job and, if alive, renews its lease in Redis.
     `queued_at`: since when the job waits; with its class this is its place among all live jobs.
     """
 
     message: Message
     retry_at: float | None
-    processing: bool = False
+    claimed: bool = False
     front: bool = False
     queued_at: datetime | None = None
 

@@ -9,6 +9,8 @@ from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 
+OnState = Callable[[InferenceView | None], None]
+
 
 class RouterError(Exception):
     """The router did not run the request to a terminal state."""
@@ -83,12 +85,13 @@ class InferencePort(Protocol):
         request: InferenceRequest,
         *,
         again: bool = False,
-        on_accepted: Callable[[], None] = lambda: None,
+        on_state: OnState = lambda _: None,
     ) -> InferenceView:
         """Run to a terminal state; raises `RouterBusy` or `RouterUnreachable` when it was not accepted.
 
         `again`: it may be running at some router already, so existing runs are searched first.
-        `on_accepted` is called when a router has read the request, again if it is sent again.
+        `on_state` is called without a view when a router has read the request, again if it is sent again;
+        with a view when the run has started or the inference waits again.
         """
         ...
 

@@ -11,7 +11,7 @@ import orjson
 from beacon_contracts.failures import Failure
 from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.ids import FILE, JobId, encode_id
-from beacon_contracts.jobs import ExecutionState
+from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.files import signed_path
 from beacon_runner.domain.lanes import is_numbered
 from beacon_runner.domain.messages import Message
@@ -168,6 +168,7 @@ def _claimed(row: Any) -> ClaimedJob:
         front=row["front"],
         deliveries=row["deliveries"],
         deferred=None if deferred is None else Deferred(**deferred),
+        state=JobState(row["state"]),
         recorded_executions=tuple(_recorded(one) for one in row["recorded"] or ()),
     )
 
@@ -180,5 +181,4 @@ def _recorded(one: Mapping[str, Any]) -> RecordedExecution:
         one["attempt"],
         Failure.model_validate(failure) if failure is not None else None,
         one["output"],
-        one["start_reported"],
     )

@@ -22,6 +22,7 @@ from beacon_runner.domain.jobs import (
     JobRecord,
     LiveCount,
     LiveJob,
+    SentExecutions,
 )
 from beacon_runner.domain.lanes import lane_of
 from beacon_runner.postgres.database import Database
@@ -48,8 +49,9 @@ class PostgresJobQueries:
     async def ended_executions(self, job: JobId, stage: int) -> set[int]:
         return {row["ordinal"] for row in await self._database.fetch(_SQL["ended_executions"], job, stage)}
 
-    async def running_executions(self, job: JobId) -> int:
-        return int(await self._database.fetchval(_SQL["running_executions"], job))
+    async def sent_executions(self, job: JobId) -> SentExecutions:
+        (row,) = await self._database.fetch(_SQL["sent_executions"], job)
+        return SentExecutions(row["queued"], row["running"])
 
     async def execution(self, job: JobId, stage: int, ordinal: int) -> ExecutionRecord | None:
         row = await self._database.fetchrow(_SQL["execution"], job, stage, ordinal)
@@ -134,6 +136,7 @@ def _record(row: Any) -> JobRecord:
         row["promoted_at"],
         row["held"],
         row["scheduled"],
+        row["claimed"],
     )
 
 
@@ -144,14 +147,13 @@ def _execution(row: Any) -> ExecutionRecord:
 
 
 def _attempt(row: Any) -> AttemptRecord:
-    state = ExecutionState(row["state"])
     return AttemptRecord(
         row["attempt"],
-        state,
+        ExecutionState(row["state"]),
         row["actual_region"],
         row["backend"],
         _failure(row),
-        None if state is ExecutionState.PENDING else row["started_at"],
+        row["started_at"],
         row["finished_at"],
         _timing(row),
     )

@@ -55,7 +55,7 @@ def _place(live: LiveMessage) -> tuple[JobClass, datetime | None, JobId]:
 
 
 def _live(row: Any) -> LiveMessage:
-    return LiveMessage(_message(row), row["retry_at"], row["processing"], row["front"], row["queued_at"])
+    return LiveMessage(_message(row), row["retry_at"], row["claimed"], row["front"], row["queued_at"])
 
 
 def _message(row: Any) -> Message:

@@ -48,6 +48,7 @@ def _job_row(report: StageReport) -> dict[str, Any]:
         "id": report.claimed.id,
         "fence": report.claimed.fence,
         "attempt": report.claimed.attempt,
+        "started_at": report.started_at,
         "progressed": any(run.state is not ExecutionState.PENDING for run in report.executions),
         "completed": counts.completed,
         "failed": counts.failed,
@@ -62,9 +63,10 @@ def _verdict_columns(report: StageReport) -> dict[str, Any]:
     columns: dict[str, Any]
     match verdict:
         case None:
-            columns = {"state": JobState.PROCESSING}
+            started = report.started_at is not None
+            columns = {"state": JobState.PROCESSING if started else None, "ongoing": True}
         case Returned():
-            columns = {"state": JobState.QUEUED, "returned": True}
+            columns = {"returned": True}
         case Finished():
             columns = {"state": verdict.state}
         case Dead():

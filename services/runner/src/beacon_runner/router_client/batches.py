@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from beacon_contracts.inference import MAX_BATCH_ENTRIES, BatchAnswer
 from beacon_lifecycle import TaskSet
-from beacon_runner.router_client.replies import answer_to_all
+from beacon_runner.ports.router import OnState
+from beacon_runner.router_client.replies import PendingReply, answer_to_all, view_of
 from beacon_runner.router_client.router_call import NoReply
 from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
 
@@ -22,6 +23,7 @@ log = structlog.get_logger(__name__)
 BATCH_PATH = "/inference/batch"
 MAX_BATCH_BYTES = 524_288
 MAX_EXCHANGES = 32
+PROGRESS = 102  # the status of a line that is no answer yet
 # A batch that is refused with one of these is not sent again entry by entry.
 _WHOLE_BATCH_REFUSED = (401, 403, 404, 408, 425, 429)
 
@@ -33,7 +35,7 @@ class BatchEntry:
     request_id: str
     body: bytes | None
     answer: "asyncio.Future[BatchAnswer | NoReply]"
-    on_accepted: Callable[[], None]
+    on_state: OnState
     alone: bool = False
 
 
@@ -66,11 +68,11 @@ class RouterBatches:
         self._sending: _Exchange | None = None
 
     async def ask(
-        self, request_id: str, body: bytes | None, on_accepted: Callable[[], None] = lambda: None
+        self, request_id: str, body: bytes | None, on_state: OnState = lambda _: None
     ) -> BatchAnswer | NoReply:
         """Send the request, or poll its inference when `body` is None."""
         answer: asyncio.Future[BatchAnswer | NoReply] = asyncio.get_running_loop().create_future()
-        self._due.append(BatchEntry(request_id, body, answer, on_accepted))
+        self._due.append(BatchEntry(request_id, body, answer, on_state))
         self._schedule()
         return await answer
 
@@ -149,7 +151,7 @@ class RouterBatches:
         exchange.accepted = True
         for entry in exchange.waiting.values():
             if entry.body is not None:
-                entry.on_accepted()
+                entry.on_state(None)
         self._sent(exchange)
 
     def _sent(self, exchange: "_Exchange") -> None:
@@ -211,8 +213,18 @@ class _Exchange:
         except ValidationError as error:
             log.warning("router_line_invalid", error=error.errors(include_url=False)[0]["msg"])
             return
-        entry = self.waiting.pop(answer.request_id, None) if answer.request_id is not None else None
+        entry = self.waiting.get(answer.request_id) if answer.request_id is not None else None
         if entry is None:
             log.warning("router_line_unknown", request=answer.request_id, status=answer.status)
-        elif not entry.answer.done():
-            entry.answer.set_result(answer)
+        elif answer.status == PROGRESS:
+            _report_state(entry, answer)
+        else:
+            del self.waiting[entry.request_id]
+            if not entry.answer.done():
+                entry.answer.set_result(answer)
+
+
+def _report_state(entry: BatchEntry, answer: BatchAnswer) -> None:
+    reply = view_of(answer)
+    if isinstance(reply, PendingReply) and not entry.answer.done():
+        entry.on_state(reply.view)

@@ -1,7 +1,7 @@
 """Client of one or more routers: runs an inference to a terminal state over lost connections and restarts."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -17,11 +17,11 @@ from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 from beacon_lifecycle import Clock, SystemClock, TaskSet
 from beacon_runner.domain.encoded_request import EncodedRequest
 from beacon_runner.ports.interactive import InteractiveEvent
-from beacon_runner.ports.router import CancelResult, RouterRefused, RouterStatus
+from beacon_runner.ports.router import CancelResult, OnState, RouterRefused, RouterStatus
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES, RouterBatches
 from beacon_runner.router_client.cancel_replies import combine_cancel_replies
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
-from beacon_runner.router_client.replies import FinishedReply, RouterReply, parse_reply
+from beacon_runner.router_client.replies import FinishedReply, PendingReply, RouterReply, parse_reply
 from beacon_runner.router_client.router_call import NoReply, RouterCall
 from beacon_runner.router_client.stream import MEDIA_TYPE, InferenceStreams
 from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
@@ -83,7 +83,7 @@ class RouterClient:
         request: InferenceRequest,
         *,
         again: bool = False,
-        on_accepted: Callable[[], None] = lambda: None,
+        on_state: OnState = lambda _: None,
     ) -> InferenceView:
         """Run to a terminal state; raises `RouterBusy`, `RouterUnreachable` or `RouterRefused` instead.
 
@@ -96,11 +96,13 @@ class RouterClient:
             endpoint = call.choose_router(self._endpoints, self._clock.now())
             sent_at = self._clock.now()
             body = None if call.accepted else _encode(request)
-            reply = await self._send_or_poll(endpoint, request, body, on_accepted)
+            reply = await self._send_or_poll(endpoint, request, body, on_state)
             now = self._clock.now()
             pause_s = call.apply(endpoint, reply, now=now, took_s=now - sent_at)
             if isinstance(reply, FinishedReply):
                 return reply.view
+            if isinstance(reply, PendingReply):
+                on_state(reply.view)
             if pause_s > 0:
                 await self._clock.sleep(pause_s)
 
@@ -189,11 +191,11 @@ class RouterClient:
         endpoint: RouterEndpoint,
         request: InferenceRequest,
         body: bytes | None,
-        on_accepted: Callable[[], None],
+        on_state: OnState,
     ) -> RouterReply | NoReply:
         endpoint.in_flight += 1
         try:
-            answer = await self._runs[endpoint].ask(request.request_id, body, on_accepted)
+            answer = await self._runs[endpoint].ask(request.request_id, body, on_state)
         finally:
             endpoint.in_flight -= 1
         return answer if isinstance(answer, NoReply) else parse_reply(answer, request)

@@ -61,7 +61,7 @@ RouterReply = FinishedReply | PendingReply | UnknownReply | BusyReply | Malforme
 def parse_reply(answer: BatchAnswer, request: InferenceRequest) -> RouterReply:
     """The reply; raises `RouterRefused` when the router rejects the request for good."""
     if answer.status in (200, 202):
-        return _view(answer)
+        return view_of(answer)
     problem = problem_of(answer)
     match answer.status:
         case 404:
@@ -115,7 +115,8 @@ def _header_retry_after_s(headers: Mapping[str, str]) -> float | None:
     return float(text) if text.isascii() and text.isdigit() else None
 
 
-def _view(answer: BatchAnswer) -> RouterReply:
+def view_of(answer: BatchAnswer) -> RouterReply:
+    """The inference as the router describes it."""
     try:
         view = InferenceView.model_validate(answer.document)
     except ValidationError as error:

@@ -13,7 +13,7 @@ from beacon_runner.domain.chat import execution_needs
 from beacon_runner.domain.file_references import files_in
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.ports.router import InferencePort, RouterBusy, RouterRefused, RouterUnreachable
+from beacon_runner.ports.router import InferencePort, OnState, RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.run import NotAccepted, Outcome, worker_error
 
 log = structlog.get_logger(__name__)
@@ -22,7 +22,6 @@ STALE_FENCE = "stale_fence"  # the router's problem code
 UNREACHABLE = "no router answers"
 
 Done = Callable[[Outcome], None]
-Accepted = Callable[[], None]
 
 
 class Handle(Protocol):
@@ -38,11 +37,11 @@ class Executor(Protocol):
         ...
 
     def start(
-        self, job: ClaimedJob, pending: PendingExecution, done: Done, accepted: Accepted
+        self, job: ClaimedJob, pending: PendingExecution, done: Done, on_state: OnState
     ) -> Handle | None:
         """Calls `done` once, now or later, on the event loop; None if it was called already.
 
-        Before, it calls `accepted` when the execution waits or runs outside of this process.
+        Before, it calls `on_state` when a router has the execution, and when it starts or waits again.
         """
         ...
 
@@ -63,19 +62,19 @@ class RouterExecutor:
         return self._tasks.failed
 
     def start(
-        self, job: ClaimedJob, pending: PendingExecution, done: Done, accepted: Accepted
+        self, job: ClaimedJob, pending: PendingExecution, done: Done, on_state: OnState
     ) -> asyncio.Task[None]:
         request = request_of(job, pending, self._timeout_s, self._chat_models)
-        run = self._run(request, done, accepted, again=job.may_be_running)
+        run = self._run(request, done, on_state, again=job.may_be_running)
         return self._tasks.spawn(request.request_id, run)
 
     async def close(self) -> None:
         await self._tasks.close()
 
-    async def _run(self, request: InferenceRequest, done: Done, accepted: Accepted, *, again: bool) -> None:
+    async def _run(self, request: InferenceRequest, done: Done, on_state: OnState, *, again: bool) -> None:
         outcome: Outcome
         try:
-            outcome = await self._router.infer(request, again=again, on_accepted=accepted)
+            outcome = await self._router.infer(request, again=again, on_state=on_state)
         except RouterBusy as busy:
             outcome = NotAccepted(busy.retry_after_s, busy.reason)
         except RouterUnreachable as unreachable:

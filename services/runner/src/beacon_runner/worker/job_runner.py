@@ -9,6 +9,7 @@ from random import Random
 import structlog
 
 from beacon_contracts.ids import JobId, encode_job_id
+from beacon_contracts.inference import InferenceView
 from beacon_lifecycle import Clock
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import PendingExecution
@@ -138,41 +139,39 @@ class JobRunner:
             run.verdict = run.decide(self._policy, self._random.random())
         if run.verdict is not None or run.has_results:
             self._reports.add(run)
-        elif run.unrecorded:
-            self._reports.add_started(run)
 
     def _start(self, active: ActiveRun, pending: PendingExecution) -> None:
-        run, at = active.run, self._clock.unix()
-        ordinal = pending.execution.ordinal
+        run, ordinal = active.run, pending.execution.ordinal
         active.unsent.add(ordinal)
-        finish, accept = partial(self._finish, active, pending, at), partial(self._accept, active, ordinal)
+        finish, observe = partial(self._finish, active, pending), partial(self._observe, active, pending)
         try:
-            handle = self._executor.start(run.job, pending, finish, accept)
+            handle = self._executor.start(run.job, pending, finish, observe)
         except Exception as error:
             active.unsent.discard(ordinal)
             log.exception("execution_start_failed", job=encode_job_id(run.job.id))
-            run.finish(pending, worker_error(error), at, at)
+            run.finish(pending, worker_error(error), self._clock.unix())
             return
         if handle is not None:
             active.handles[ordinal] = handle
-            run.mark_running(pending, at)
 
-    def _accept(self, active: ActiveRun, ordinal: int) -> None:
-        active.unsent.discard(ordinal)
+    def _observe(self, active: ActiveRun, pending: PendingExecution, view: InferenceView | None) -> None:
+        """A router has the execution; with a view, its run has started or it waits again."""
+        active.unsent.discard(pending.execution.ordinal)
         self._release_slot_if_sent(active)
+        if not active.run.released:
+            active.run.observe(pending, view, self._clock.unix())
+            self._reports.add_later(active.run)
 
     def _release_slot_if_sent(self, active: ActiveRun) -> None:
         if not (active.unsent or active.starting or active.keep_slot):
             active.release_slot()
 
-    def _finish(
-        self, active: ActiveRun, pending: PendingExecution, started_at: float, outcome: Outcome
-    ) -> None:
+    def _finish(self, active: ActiveRun, pending: PendingExecution, outcome: Outcome) -> None:
         active.handles.pop(pending.execution.ordinal, None)
         active.unsent.discard(pending.execution.ordinal)
         if active.run.released:
             return
-        active.run.finish(pending, outcome, started_at, self._clock.unix())
+        active.run.finish(pending, outcome, self._clock.unix())
         if not active.starting:  # otherwise the loop in `_advance` continues
             self._advance(active)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from beacon_runner.worker.run import JobRun
 
-START_DELAY_S = 0.1
+DELAY_S = 0.1
 MAX_JOBS = 1_000
 MAX_EXECUTIONS = 2_000
 
@@ -13,33 +13,33 @@ MAX_EXECUTIONS = 2_000
 class PendingReports:
     """Reports that are added during a write share the next one.
 
-    The start of an execution is recorded after `START_DELAY_S`, and not separately if its result arrives
-    before.
+    That an execution waits or runs is recorded `DELAY_S` later, and not separately if it has ended by then.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[JobRun, None] = {}
         self._writing: set[JobRun] = set()
-        self._started: dict[JobRun, None] = {}
+        self._delayed: dict[JobRun, float] = {}  # in the order of the times when they are due
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     def add(self, run: JobRun) -> None:
         """The run has results to record; its report is built when the write starts."""
-        self._started.pop(run, None)
+        self._delayed.pop(run, None)
         self._waiting[run] = None
         self._idle.clear()
         self._changed.set()
 
-    def add_started(self, run: JobRun) -> None:
-        """The run has only starts to record."""
-        if not self._started:
-            asyncio.get_running_loop().call_later(START_DELAY_S, self._add_all_started)
-        self._started[run] = None
+    def add_later(self, run: JobRun) -> None:
+        """The run has no results to record, but executions that wait or run now."""
+        loop = asyncio.get_running_loop()
+        if not self._delayed:
+            loop.call_later(DELAY_S, self._add_due)
+        self._delayed.setdefault(run, loop.time() + DELAY_S)
 
     def discard(self, run: JobRun) -> None:
-        self._started.pop(run, None)
+        self._delayed.pop(run, None)
         self._waiting.pop(run, None)
 
     async def take(self) -> Sequence[JobRun]:
@@ -77,6 +77,13 @@ class PendingReports:
             del self._waiting[run]
         return taken
 
-    def _add_all_started(self) -> None:
-        for run in list(self._started):
-            self.add(run)
+    def _add_due(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for run, due in list(self._delayed.items()):
+            if due > now:
+                loop.call_at(due, self._add_due)
+                return
+            del self._delayed[run]
+            if run.unrecorded:  # nothing is left if it was written with other results
+                self.add(run)

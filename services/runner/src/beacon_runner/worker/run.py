@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import structlog
 
@@ -48,18 +48,12 @@ class NotAccepted:
 
 Outcome = InferenceView | Failure | NotAccepted
 
+UNFINISHED = (ExecutionState.QUEUED, ExecutionState.RUNNING)
 STATE_OF_RESULT = {
     InferenceState.COMPLETED: ExecutionState.COMPLETED,
     InferenceState.FAILED: ExecutionState.FAILED,
     InferenceState.CANCELLED: ExecutionState.CANCELLED,
 }
-
-
-class _Start(NamedTuple):
-    """An execution that runs, at Unix time `at`; most have ended before their start is recorded."""
-
-    pending: PendingExecution
-    at: float
 
 
 def build_run(message: Message, job: ClaimedJob, now: float, *, max_deliveries: int) -> "JobRun":
@@ -98,9 +92,11 @@ class JobRun:
         self._plan = plan
         self._left = pending_executions(plan, job.recorded_executions)
         self._left.reverse()  # the next one is taken from the end
-        self._start_reported = {one.ordinal for one in job.recorded_executions if one.start_reported}
+        self._recorded_states = {one.ordinal: one.state for one in job.recorded_executions}
+        self._shows_progress = job.deliveries == 1
+        """False until a report shows that this delivery did not kill its worker."""
         self._running: set[int] = set()
-        self._unrecorded: dict[int, ExecutionReport | _Start] = {}
+        self._unrecorded: dict[int, ExecutionReport] = {}
         self._results: list[ExecutionReport] = []
         self._recorded: tuple[ExecutionReport, ...] = ()
         self._not_accepted: list[NotAccepted] = []
@@ -128,8 +124,8 @@ class JobRun:
 
     @property
     def has_results(self) -> bool:
-        """Whether more than starts is unrecorded."""
-        return any(not isinstance(one, _Start) for one in self._unrecorded.values())
+        """Whether more is unrecorded than that executions wait or run."""
+        return any(one.state not in UNFINISHED for one in self._unrecorded.values())
 
     def start_next(self, parallelism: int) -> PendingExecution | None:
         """The next execution to start, if one is left and fewer than `parallelism` run."""
@@ -139,19 +135,32 @@ class JobRun:
         self._running.add(pending.execution.ordinal)
         return pending
 
-    def mark_running(self, pending: PendingExecution, at: float) -> None:
-        """It did not end immediately: its start is recorded, unless its result is in the same flush."""
-        self._unrecorded[pending.execution.ordinal] = _Start(pending, at)
+    def observe(self, pending: PendingExecution, view: InferenceView | None, at: float) -> None:
+        """Its state at the router, which is recorded unless its result is in the same flush."""
+        ordinal = pending.execution.ordinal
+        if ordinal not in self._running:
+            return
+        recorded = self._recorded_states.get(ordinal)
+        report = _progress(pending, view, at, start_reported=recorded is ExecutionState.RUNNING)
+        if recorded is not report.state or not self._shows_progress:
+            self._unrecorded[ordinal] = report
+        else:
+            self._unrecorded.pop(ordinal, None)
 
-    def finish(self, pending: PendingExecution, outcome: Outcome, started_at: float, at: float) -> None:
+    def finish(self, pending: PendingExecution, outcome: Outcome, at: float) -> None:
         ordinal = pending.execution.ordinal
         self._running.discard(ordinal)
-        self._unrecorded.pop(ordinal, None)  # a start that waits to be recorded is replaced by the result
-        start_reported = ordinal in self._start_reported
+        self._unrecorded.pop(ordinal, None)  # a state that waits to be recorded is replaced by the result
+        recorded = self._recorded_states.get(ordinal)
         if isinstance(outcome, NotAccepted):
-            self._defer(pending, outcome, start_reported=start_reported)
+            self._left.append(pending)
+            self._not_accepted.append(outcome)
+            if recorded in UNFINISHED:
+                self._unrecorded[ordinal] = ExecutionReport(
+                    pending.execution, ExecutionState.PENDING, pending.attempt
+                )
             return
-        report = _report(pending, outcome, started_at, at, start_reported=start_reported)
+        report = _result(pending, outcome, at, start_reported=recorded is ExecutionState.RUNNING)
         self._results.append(report)
         self._unrecorded[ordinal] = report
         if self._left and report.state is ExecutionState.CANCELLED:
@@ -161,7 +170,7 @@ class JobRun:
     def fail_all(self, verdict: Dead, at: float) -> None:
         """End the job without running what is left: it fails for the same reason."""
         for pending in self._left:
-            self.finish(pending, verdict.failure, at, at)
+            self.finish(pending, verdict.failure, at)
         self._left, self.verdict = [], verdict
 
     def decide(self, policy: RetryPolicy, chance: float) -> Verdict:
@@ -187,32 +196,13 @@ class JobRun:
 
     def take_report(self) -> StageReport:
         """All that is not recorded yet; from now on it counts as recorded."""
-        executions = tuple(
-            [self._start_report(one) if isinstance(one, _Start) else one for one in self._unrecorded.values()]
-        )
+        executions = tuple(self._unrecorded.values())
         report = StageReport(self.job, executions, self.verdict, self._recorded)
-        self._start_reported.update(self._unrecorded)
+        self._recorded_states.update((one.execution.ordinal, one.state) for one in executions)
+        self._shows_progress |= bool(executions)
         self._recorded += executions
         self._unrecorded = {}
         return report
-
-    def _start_report(self, start: "_Start") -> ExecutionReport:
-        execution = start.pending.execution
-        return ExecutionReport(
-            execution,
-            ExecutionState.RUNNING,
-            start.pending.attempt,
-            started_at=start.at,
-            start_reported=execution.ordinal in self._start_reported,
-        )
-
-    def _defer(self, pending: PendingExecution, outcome: NotAccepted, *, start_reported: bool) -> None:
-        self._left.append(pending)
-        self._not_accepted.append(outcome)
-        if start_reported:  # it is recorded as running
-            self._unrecorded[pending.execution.ordinal] = ExecutionReport(
-                pending.execution, ExecutionState.PENDING, pending.attempt, start_reported=True
-            )
 
 
 def _permanent(run: JobRun, failure: Failure) -> Dead:
@@ -228,33 +218,35 @@ def _plan_without_input(job: ClaimedJob) -> tuple[PlannedExecution, ...]:
     )
 
 
-def _report(
-    pending: PendingExecution,
-    outcome: InferenceView | Failure,
-    started_at: float,
-    at: float,
-    *,
-    start_reported: bool,
+def _progress(
+    pending: PendingExecution, view: InferenceView | None, at: float, *, start_reported: bool
 ) -> ExecutionReport:
-    stored: str | Failure | None = None
-    response: str | Failure | None = None
-    if isinstance(outcome, InferenceView) and outcome.output is not None:
-        stored = stored_form(outcome.output)
-    if isinstance(outcome, InferenceView) and outcome.response is not None:
-        response = stored_form(outcome.response)
+    """`view` None: a router has read it; that it runs is reported later."""
+    if view is None or not view.state.on_gpu:
+        return ExecutionReport(pending.execution, ExecutionState.QUEUED, pending.attempt)
+    return ExecutionReport(
+        pending.execution,
+        ExecutionState.RUNNING,
+        pending.attempt,
+        actual_region=view.actual_region,
+        backend=view.backend,
+        started_at=_started_at(view, at),
+        start_reported=start_reported,
+    )
+
+
+def _result(
+    pending: PendingExecution, outcome: InferenceView | Failure, at: float, *, start_reported: bool
+) -> ExecutionReport:
+    if isinstance(outcome, Failure):
+        return _failed(pending, outcome, at, start_reported=start_reported)
+    ran = outcome.backend is not None or outcome.state is InferenceState.COMPLETED
+    started_at = _started_at(outcome, at) if ran else None
+    stored, response = _stored(outcome.output), _stored(outcome.response)
     for form in (stored, response):
         if isinstance(form, Failure):
-            outcome = form
-    if isinstance(outcome, Failure):
-        return ExecutionReport(
-            pending.execution,
-            ExecutionState.FAILED,
-            pending.attempt,
-            failure=_with_item(outcome, pending),
-            started_at=started_at,
-            finished_at=at,
-            start_reported=start_reported,
-        )
+            failed = _failed(pending, form, at, start_reported=start_reported)
+            return failed._replace(started_at=started_at)
     return ExecutionReport(
         pending.execution,
         STATE_OF_RESULT[outcome.state],
@@ -271,6 +263,28 @@ def _report(
         response=response if isinstance(response, str) else None,
         files=tuple(outcome.files) if outcome.state is InferenceState.COMPLETED else (),
     )
+
+
+def _failed(
+    pending: PendingExecution, failure: Failure, at: float, *, start_reported: bool
+) -> ExecutionReport:
+    return ExecutionReport(
+        pending.execution,
+        ExecutionState.FAILED,
+        pending.attempt,
+        failure=_with_item(failure, pending),
+        finished_at=at,
+        start_reported=start_reported,
+    )
+
+
+def _stored(value: Any) -> str | Failure | None:
+    return None if value is None else stored_form(value)
+
+
+def _started_at(view: InferenceView, at: float) -> float:
+    """When its last run got onto a GPU, by this process's clock."""
+    return at - view.timing.load_s - view.timing.run_s
 
 
 def _with_item(failure: Failure, pending: PendingExecution) -> Failure:

@@ -9,7 +9,7 @@ import { outputNode } from "./output.js";
 const STATE_TEXT = {
   pending: "Waiting in the queue",
   running: "Running now",
-  at_router: "Waiting for a GPU",
+  queued: "Waiting for a GPU",
   warming: "Loading the model",
   backoff: "Waiting for a retry",
   cancelled: "Cancelled before it finished",

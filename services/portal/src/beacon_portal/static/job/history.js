@@ -13,6 +13,7 @@ const EVENT_TEXT = {
   WAITING: ({ waiting_for: what, reason }) => `Waiting: ${what ?? reason ?? "for a GPU"}`,
   STEP_START: ({ step }) => `Step ${step} started`,
   STEP_COMPLETE: ({ step }) => `Step ${step} completed`,
+  EXECUTION_QUEUED: (data) => `${targetOf(data)} waits for a GPU`,
   EXECUTION_START: (data) => `${targetOf(data)} started`,
   EXECUTION_COMPLETE: (data) => `${targetOf(data)} completed${movedTo(data)}`,
   EXECUTION_FAILED: (data) => `${targetOf(data)}: ${data.failure ? failureText(data.failure) : "cancelled"}`,

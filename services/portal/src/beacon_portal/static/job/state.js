@@ -1,7 +1,13 @@
-// The state of one job: a snapshot, advanced by events. A late event never moves an execution backwards.
+// The state of one job: a snapshot, advanced by events. A late event never revives an execution that has ended.
 
-const RANKS = { pending: 0, running: 1, completed: 2, failed: 2, cancelled: 2 };
-const STATES = { EXECUTION_START: "running", EXECUTION_COMPLETE: "completed", EXECUTION_FAILED: "failed" };
+const ENDED = new Set(["completed", "failed", "cancelled"]);
+const STATES = {
+  EXECUTION_QUEUED: "queued",
+  EXECUTION_START: "running",
+  EXECUTION_COMPLETE: "completed",
+  EXECUTION_FAILED: "failed",
+};
+const REFINEMENTS = { running: "warming", queued: "backoff" };
 
 export class JobState {
   view;
@@ -24,7 +30,7 @@ export class JobState {
   apply({ type, data, at }) {
     const state = data.state ?? STATES[type];
     const before = this.executions.get(data.execution_id);
-    if (!isExecutionEvent(type) || !before || !isNewer(before, state, data.attempt)) return false;
+    if (!isExecutionEvent(type) || !before || !isNewer(before, { at, ...data, state })) return false;
     this.put({
       ...before,
       state,
@@ -34,17 +40,17 @@ export class JobState {
       timing: null,
       failure: data.failure ?? null,
       output: null,
-      started_at: state === "running" ? at : before.started_at,
-      finished_at: state === "running" ? null : at,
+      started_at: startOf(before, state, at),
+      finished_at: ENDED.has(state) ? at : null,
       withoutOutput: state === "completed", // events carry no outputs: the card fetches it
     });
     return true;
   }
 
-  /** The state to display: an execution that waits at the router does not run yet. */
+  /** The state to display: the router tells loading from running, and a backoff from waiting. */
   shownState({ id, state }) {
-    const where = state === "running" ? this.atRouter.get(id) : undefined;
-    return where === "queued" ? "at_router" : where ?? state;
+    const where = this.atRouter.get(id);
+    return REFINEMENTS[state] === where ? where ?? state : state;
   }
 
   /** Whether the job has changed without an event: a deferred execution that starts again sends none. */
@@ -68,9 +74,15 @@ function withOutputOf(execution, before) {
   return known ? before : execution;
 }
 
-function isNewer(before, state, attempt = before.attempt) {
+function isNewer(before, { state, at, attempt = before.attempt }) {
   if (attempt !== before.attempt) return attempt > before.attempt;
-  return RANKS[state] > RANKS[before.state];
+  if (state === "queued" && before.state === "running") return at > before.started_at;
+  return !ENDED.has(before.state) && state !== before.state;
+}
+
+function startOf(before, state, at) {
+  if (state === "running") return at;
+  return state === "queued" ? null : before.started_at;
 }
 
 export function isExecutionEvent(type) {

@@ -33,7 +33,7 @@ CREATE TABLE jobs (
     fence           bigint NOT NULL DEFAULT 0, -- grows with each claim and each takeover; guards every write
     created_at      timestamptz NOT NULL DEFAULT now(),
     queued_at       timestamptz NOT NULL DEFAULT now(), -- since when it waits for its current stage and attempt
-    started_at      timestamptz, -- first claim
+    started_at      timestamptz, -- first start of an execution on a GPU
     finished_at     timestamptz, -- null exactly while the job is live
     next_attempt_at timestamptz, -- null while its message belongs in a lane, or it waits for a limit of its user
     promoted_at     timestamptz,
@@ -69,7 +69,7 @@ CREATE TABLE jobs (
     spec            json NOT NULL, -- normalised and self-contained: what the configuration said at submission
     context         json, -- results of a pipeline's finished steps
     failure         json,
-    worker          text,
+    worker          text, -- null exactly while no worker holds the job
     deferred        json, -- delay, reason and count while the router does not accept the job; else null
     webhook         json, -- url and events; else null
     idempotency_key text,
@@ -138,7 +138,9 @@ CREATE TABLE executions (
     stage         smallint NOT NULL,
     attempt       smallint NOT NULL,
     retries       smallint NOT NULL DEFAULT 0, -- asked for by the user, one at a time
-    state         text NOT NULL CHECK (state IN ('pending', 'running', 'completed', 'failed', 'cancelled')),
+    state         text NOT NULL CHECK (
+        state IN ('pending', 'queued', 'running', 'completed', 'failed', 'cancelled')
+    ),
     item          text NOT NULL,
     model         text NOT NULL,
     region        text NOT NULL,

@@ -17,7 +17,7 @@ SELECT credit FROM users WHERE id = $1;
 
 -- name: skip
 -- Move the job to the front of the given class; the outbox row moves its message in Redis. With $4 it waits at a router:
--- it gets a new message, and what its worker still reports is refused because the job is queued.
+-- it gets a new message, and what its worker still reports is refused because no worker holds the job.
 WITH skipped AS (
     UPDATE jobs
     SET
@@ -25,7 +25,6 @@ WITH skipped AS (
         price_paid = $2,
         class = $3,
         event_seq = event_seq + 1,
-        state = CASE WHEN $4 THEN 'queued' ELSE state END,
         generation = generation + CASE WHEN $4 THEN 1 ELSE 0 END,
         worker = CASE WHEN $4 THEN NULL ELSE worker END
     WHERE id = $1

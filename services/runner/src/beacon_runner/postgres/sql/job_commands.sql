@@ -23,7 +23,7 @@ RETURNING id, spec, stage, fence, event_seq;
 -- Executions that had not ended are cancelled with their job.
 UPDATE executions
 SET state = 'cancelled', finished_at = now()
-WHERE job_id = $1 AND state IN ('pending', 'running');
+WHERE job_id = $1 AND state IN ('pending', 'queued', 'running');
 
 -- name: add_event
 -- Store one event under its number.

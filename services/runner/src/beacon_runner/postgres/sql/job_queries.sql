@@ -5,7 +5,8 @@ SELECT
     attempt, generation, fence, deliveries, worker, event_seq, total, completed, failed, cancelled, failure,
     price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at,
     coalesce(next_attempt_at > now(), false) AS deferred,
-    (SELECT u.disabled_at FROM users u WHERE u.id = user_id) IS NOT NULL AS held
+    (SELECT u.disabled_at FROM users u WHERE u.id = user_id) IS NOT NULL AS held,
+    worker IS NOT NULL OR state = 'processing' AS claimed
 FROM jobs
 WHERE id = $1;
 
@@ -25,9 +26,11 @@ SELECT ordinal
 FROM executions
 WHERE job_id = $1 AND stage = $2 AND state IN ('completed', 'failed', 'cancelled');
 
--- name: running_executions
--- How many executions of a job run.
-SELECT count(*) FROM executions WHERE job_id = $1 AND state = 'running';
+-- name: sent_executions
+-- How many executions of a job wait at routers, and how many run.
+SELECT count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running
+FROM executions
+WHERE job_id = $1 AND state IN ('queued', 'running');
 
 -- name: execution
 -- What is recorded of one execution.
@@ -73,10 +76,10 @@ ORDER BY seq
 LIMIT $3;
 
 -- name: counts
--- Live jobs by state and class, and the age of the one that has waited longest.
+-- Live jobs by state and class, and the age of the one that has waited longest for a worker.
 SELECT
     state, class, count(*) AS jobs,
-    extract(EPOCH FROM now() - min(queued_at))::double precision AS oldest_s
+    extract(EPOCH FROM now() - min(queued_at) FILTER (WHERE worker IS NULL))::double precision AS oldest_s
 FROM jobs
 WHERE finished_at IS NULL
 GROUP BY state, class;

@@ -2,7 +2,7 @@
 -- Live jobs, without those of disabled users, class by class in the order in which they wait, after a given place in it; unless all are wanted, without
 -- those whose message may still be in the outbox.
 SELECT
-    id, user_id, generation, stage, attempt, class, lane, front, state = 'processing' AS processing, queued_at,
+    id, user_id, generation, stage, attempt, class, lane, front, worker IS NOT NULL AS claimed, queued_at,
     extract(EPOCH FROM next_attempt_at)::double precision AS retry_at
 FROM jobs
 WHERE
@@ -50,7 +50,7 @@ FROM unnest($1::text[]) AS chosen (class)
 CROSS JOIN LATERAL (
     SELECT j.queued_at
     FROM jobs j
-    WHERE j.finished_at IS NULL AND j.class = chosen.class AND j.state = 'queued' AND j.next_attempt_at IS NULL
+    WHERE j.finished_at IS NULL AND j.class = chosen.class AND j.state = 'queued' AND j.worker IS NULL AND j.next_attempt_at IS NULL
     ORDER BY j.queued_at
     LIMIT 1
 ) AS head;
@@ -84,7 +84,7 @@ WITH waiting AS (
     SELECT id
     FROM jobs
     WHERE
-        finished_at IS NULL AND state IN ('queued', 'retrying') AND class = $1
+        finished_at IS NULL AND state IN ('queued', 'retrying') AND worker IS NULL AND class = $1
         AND queued_at < now() - $3 * interval '1 second'
     ORDER BY queued_at
     LIMIT $4

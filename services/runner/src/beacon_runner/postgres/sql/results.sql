@@ -1,19 +1,19 @@
 -- name: record
--- Apply reports whose fence is current, whole or not at all: job states, executions, outbox rows, dead letters, events.
+-- Apply reports whose fence is current and whose job is claimed, whole or not at all: job states, executions, outbox rows, dead letters, events.
 -- $1 has an object per job, $2 the context of each, $3 an object per execution, $4 the output of each, $6 its complete
 -- response. Contexts, outputs and responses are separate: as parts of an object they could not contain NUL. $5 has the
 -- ids of the jobs, so that every plan descends the primary key. A completed execution is never changed.
 WITH changed AS (
     UPDATE jobs j
     SET
-        state = r.state,
+        state = coalesce(r.state, j.state),
         stage = j.stage + coalesce(r.advance, 0),
         attempt = r.attempt,
         generation = j.generation + CASE WHEN r.requeue THEN 1 ELSE 0 END,
         deliveries = CASE -- claims in a row in which nothing started or ended
             WHEN r.requeue OR r.returned AND r.progressed THEN 0
             WHEN r.returned THEN greatest(j.deliveries - 1, 0)
-            WHEN r.progressed AND r.state = 'processing' THEN least(j.deliveries, 1)
+            WHEN r.progressed AND r.ongoing THEN least(j.deliveries, 1)
             ELSE j.deliveries
         END,
         completed = r.completed,
@@ -23,28 +23,29 @@ WITH changed AS (
             ELSE r.cancelled
         END,
         context = coalesce(r.context::json, j.context),
-        failure = CASE WHEN r.state = 'processing' THEN j.failure ELSE r.failure END,
-        worker = CASE WHEN r.state = 'processing' THEN j.worker END,
-        deferred = CASE WHEN r.state = 'processing' OR r.returned THEN j.deferred ELSE r.deferred END,
+        failure = CASE WHEN r.ongoing THEN j.failure ELSE r.failure END,
+        worker = CASE WHEN r.ongoing THEN j.worker END,
+        deferred = CASE WHEN r.ongoing OR r.returned THEN j.deferred ELSE r.deferred END,
         queued_at = CASE
             WHEN r.requeue THEN now() + coalesce(r.delay_s, 0) * interval '1 second'
             ELSE j.queued_at
         END,
         next_attempt_at = now() + r.delay_s * interval '1 second',
+        started_at = coalesce(j.started_at, to_timestamp(r.started_at)),
         finished_at = CASE WHEN r.state IN ('completed', 'partial', 'failed', 'cancelled') THEN now() END,
         event_seq = j.event_seq + json_array_length(r.events)
     FROM ROWS FROM (
         json_to_recordset($1::json) AS (
             id uuid, fence bigint, state text, advance smallint, attempt smallint, requeue boolean, returned boolean,
-            progressed boolean, delay_s double precision, completed integer, failed integer, cancelled integer,
+            ongoing boolean, progressed boolean, started_at double precision, delay_s double precision, completed integer, failed integer, cancelled integer,
             failure json, reason text, deferred json, events json
         ),
         unnest($2::text[])
     ) AS r (
-        id, fence, state, advance, attempt, requeue, returned, progressed, delay_s, completed, failed, cancelled,
+        id, fence, state, advance, attempt, requeue, returned, ongoing, progressed, started_at, delay_s, completed, failed, cancelled,
         failure, reason, deferred, events, context
     )
-    WHERE j.id = r.id AND j.id = ANY ($5::text::uuid[]) AND j.fence = r.fence AND j.state = 'processing'
+    WHERE j.id = r.id AND j.id = ANY ($5::text::uuid[]) AND j.fence = r.fence AND j.worker IS NOT NULL
     RETURNING
         j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.batch,
         j.next_attempt_at, j.failure, j.event_seq, r.requeue, r.reason, r.events
@@ -79,7 +80,9 @@ WITH changed AS (
         output = EXCLUDED.output,
         response = EXCLUDED.response,
         failure = EXCLUDED.failure,
-        started_at = coalesce(EXCLUDED.started_at, e.started_at), -- kept while it is pending: its start was reported
+        started_at = CASE
+            WHEN EXCLUDED.state NOT IN ('pending', 'queued') THEN coalesce(e.started_at, EXCLUDED.started_at)
+        END,
         finished_at = EXCLUDED.finished_at,
         queued_s = EXCLUDED.queued_s,
         load_s = EXCLUDED.load_s,

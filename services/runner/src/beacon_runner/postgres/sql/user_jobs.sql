@@ -1,9 +1,9 @@
 -- name: hold
 -- Stop the live jobs of a user who was disabled. The new generation makes a claim in progress fail, and the new fence
--- the writes of a worker; executions of processing jobs are cancelled at the routers and run again after the release.
+-- the writes of a worker; executions of claimed jobs are cancelled at the routers and run again after the release.
 -- Scheduled jobs stay as they are: a claim does not take them.
 WITH live AS (
-    SELECT id, state
+    SELECT id, worker IS NOT NULL OR state = 'processing' AS claimed
     FROM jobs
     WHERE user_id = $1 AND finished_at IS NULL AND state <> 'scheduled'
     ORDER BY id
@@ -13,15 +13,20 @@ WITH live AS (
     SET
         state = 'queued',
         generation = j.generation + 1,
-        fence = j.fence + CASE WHEN l.state = 'processing' THEN 1 ELSE 0 END,
+        fence = j.fence + CASE WHEN l.claimed THEN 1 ELSE 0 END,
         worker = NULL,
         next_attempt_at = NULL
     FROM live l
     WHERE j.id = l.id
-    RETURNING j.id, l.state
+    RETURNING j.id, l.claimed
+), stopped AS (
+    UPDATE executions e
+    SET state = 'pending', actual_region = NULL, backend = NULL, started_at = NULL
+    FROM held
+    WHERE e.job_id = held.id AND held.claimed AND e.state IN ('queued', 'running')
 )
 INSERT INTO router_cancels (job_id, next_try_at)
-SELECT id, now() FROM held WHERE state = 'processing'
+SELECT id, now() FROM held WHERE claimed
 ON CONFLICT DO NOTHING;
 
 -- name: release
@@ -31,7 +36,7 @@ WITH held AS (
     UPDATE jobs
     SET generation = generation + 1
     WHERE
-        user_id = $1 AND finished_at IS NULL AND state <> 'processing'
+        user_id = $1 AND finished_at IS NULL AND worker IS NULL
         AND NOT (state = 'scheduled' AND next_attempt_at IS NULL)
     RETURNING id, user_id, generation, stage, attempt, class, lane, front, batch, queued_at, next_attempt_at
 ), outdated AS (
