@@ -7,7 +7,7 @@ NAME = "app.kubernetes.io/name"
 CONFIG = "beacon-config"
 SERVING = {"Deployment", "StatefulSet"}
 SCALED = {"ScaledObject", "HorizontalPodAutoscaler"}
-FILES_ROLES = {"api", "relay"}
+FILES_ROLES = {"api", "relay", "beacon_router"}
 
 
 def kubernetes_errors(manifests: list[dict[str, Any]]) -> Iterator[str]:

@@ -2,14 +2,18 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import gettempdir
 
 from yarl import URL
 
 from beacon_config.topology import Dialect, HttpMapping
+from beacon_contracts.files import InputFile
 from beacon_contracts.inference import StepMeta
+from beacon_files import open_store
 from beacon_lifecycle import SystemClock
 from beacon_router.backends import DIRECT, Backend, BackendClient, BackendTransport
-from beacon_router.backends.http_backend import AccessCheck, HttpBackend
+from beacon_router.backends.http_backend import AccessCheck, FileRules, HttpBackend
 from beacon_router.backends.registry import adapter_of
 from beacon_router.scheduling import RequestId
 from beacon_router.service.inference import InferenceSpec
@@ -25,10 +29,23 @@ def spec_of(
     params: bytes = b"{}",
     context: bytes = b"{}",
     meta: StepMeta | None = None,
+    files: tuple[InputFile, ...] = (),
 ) -> InferenceSpec:
     return InferenceSpec(
-        RequestId(request_id), model, "EU", 4, given, params=params, context=context, meta=meta
+        RequestId(request_id),
+        model,
+        "EU",
+        4,
+        given,
+        params=params,
+        context=context,
+        meta=meta,
+        files=files,
     )
+
+
+NO_FILES = FileRules(open_store(str(Path(gettempdir()) / "beacon-no-files")), max_bytes=1_000_000)
+"""For calls without files; its directory is created at the first file."""
 
 
 def backend_at(
@@ -37,6 +54,7 @@ def backend_at(
     client: BackendClient,
     *,
     mapping: HttpMapping | None = None,
+    files: FileRules = NO_FILES,
     transport: BackendTransport = DIRECT,
     run_timeout_s: float | None = None,
     max_response_bytes: int = 100_000,
@@ -46,6 +64,7 @@ def backend_at(
         adapter_of(name, URL(url + PATHS[name]), {}, mapping),
         client,
         SystemClock(),
+        files,
         access_check=AccessCheck(URL(url) / "healthz", {}),
         transport=transport,
         run_timeout_s=run_timeout_s,

@@ -4,8 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.fixtures.file_stores import s3_url, store, store_url
 from tests.fixtures.gpusim import Gpusim, GpusimProcess, gpusim_client, gpusim_process
 from tests.fixtures.router import Router, RouterProcess, backend, router_client, router_config, router_process
+
+__all__ = ["s3_url", "store", "store_url"]
 
 MODELS = ("m", "slow", "steps")
 

@@ -1,6 +1,5 @@
 """The dialect http: any endpoint, by a mapping of the configuration."""
 
-import base64
 import gzip
 import zlib
 from collections.abc import AsyncIterator
@@ -13,11 +12,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from beacon_config.topology import HttpMapping
 from beacon_router.backends import BackendClient, BackendError
-from docs.examples import png_server
 from tests.fixtures.app_server import app_server
 from tests.integration.router.backend_calls import backend_at, open_client, spec_of
-
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def studio() -> FastAPI:
@@ -57,10 +53,6 @@ def studio() -> FastAPI:
     @app.post("/moved")
     def moved() -> RedirectResponse:
         return RedirectResponse("/text", 307)
-
-    @app.post("/large")
-    def large() -> Response:
-        return Response(PNG + b"x" * 70_000, media_type="image/png")
 
     add_compressed(app)
     return app
@@ -112,16 +104,6 @@ async def error_of(client: BackendClient, url: str, **mapping: Any) -> BackendEr
     with pytest.raises(BackendError) as failed:
         await output_of(client, url, **mapping)
     return failed.value
-
-
-async def test_a_server_that_answers_an_image_needs_no_mapping(client: BackendClient) -> None:
-    async with app_server(png_server.app) as url:
-        output = await output_of(client, f"{url}/generate")
-    assert output["content_type"] == "image/png"
-    kind, _, data = output["data_url"].partition(",")
-    assert kind == "data:image/png;base64"
-    assert base64.b64decode(data).startswith(PNG)
-    assert output["bytes"] == len(base64.b64decode(data))
 
 
 async def test_input_and_params_are_the_body_and_the_answer_is_the_output(
@@ -192,7 +174,6 @@ async def test_what_cannot_be_decompressed_within_bounds_is_refused(
         ("/echo/x", {"request": {"n": "length(params.steps)"}}, ("unusable_input", "cannot be mapped")),
         ("/text", {"output": "text"}, ("bad_payload", "text/plain")),
         ("/accepted", {}, ("bad_payload", "202")),
-        ("/large", {}, ("output_too_large", "image/png of 70008 bytes")),
     ],
 )
 async def test_each_answer_that_cannot_be_used_is_named(
@@ -206,16 +187,3 @@ async def test_each_answer_that_cannot_be_used_is_named(
 
 async def test_an_accepted_answer_with_the_output_is_one(client: BackendClient, url: str) -> None:
     assert await output_of(client, f"{url}/accepted", output="id") == "run-1"
-
-
-@pytest.mark.parametrize("dialect", ["modal", "execute"])
-async def test_every_dialect_keeps_a_small_binary_answer(dialect: str, client: BackendClient) -> None:
-    app = FastAPI()
-
-    @app.post("/{path:path}")
-    def image() -> Response:
-        return Response(PNG, media_type="image/png", status_code=201)
-
-    async with app_server(app) as url:
-        result = await backend_at(dialect, url, client).run(spec_of("r", "m", b'{"prompt":"cat"}'))
-    assert orjson.loads(result.output)["content_type"] == "image/png"

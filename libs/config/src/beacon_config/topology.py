@@ -36,6 +36,14 @@ class Dialect(StrEnum):
     HTTP = "http"
 
 
+class FileInput(StrEnum):
+    """How a backend gets the files that an input names."""
+
+    URL = "url"
+    BASE64 = "base64"
+    MULTIPART = "multipart"
+
+
 class RegionConfig(Section):
     """Where backends are. Without any, the regions are those that the backends name."""
 
@@ -127,6 +135,13 @@ def _header_names(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
+def _host_names(hosts: list[str]) -> list[str]:
+    for host in hosts:
+        if not re.fullmatch(r"(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?", host):
+            raise ValueError(f"{host!r} is not a host name in small letters, such as cdn.example.com")
+    return hosts
+
+
 ENV = "env:"
 DEFAULT_REGION = "LOCAL"
 _RESERVED_HEADERS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
@@ -180,6 +195,20 @@ class BackendConfig(Section):
         default=None, description="Of chat requests; default: all of dialect openai, else none"
     )
     http: HttpMapping | None = Field(default=None, description="The mapping of the dialect `http`")
+    files: FileInput = Field(
+        default=FileInput.BASE64,
+        description="How it gets the files that an input names: as an address, as base64 text, or as "
+        "parts of a multipart/form-data request",
+    )
+    fetch_outputs: bool = Field(
+        default=False,
+        description="Whether URLs in its output are fetched and kept as files: those of its own origin "
+        "and of `fetch_hosts`",
+    )
+    fetch_hosts: Annotated[list[str], AfterValidator(_host_names)] = Field(
+        default_factory=list,
+        description="Hosts that its outputs may be fetched from; `*.example.com` allows all names below it",
+    )
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
@@ -194,6 +223,11 @@ class BackendConfig(Section):
             raise ValueError("has a ca although verify is false")
         if self.http is not None and self.dialect is not Dialect.HTTP:
             raise ValueError(f"has a mapping in http, but its dialect is {self.dialect}")
+        if self.fetch_hosts and not self.fetch_outputs:
+            raise ValueError("has fetch_hosts although fetch_outputs is false")
+        by_query = self.http is not None and self.http.method == "GET"
+        if self.files is FileInput.MULTIPART and (by_query or self.dialect is Dialect.OPENAI):
+            raise ValueError("cannot send files as multipart: chat completions and GET have no such body")
         return self
 
     def variables(self) -> dict[str, str]:

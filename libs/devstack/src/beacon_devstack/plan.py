@@ -76,6 +76,7 @@ def make_plan(
                 **shared,
                 **_backend_urls(simulated, ports.gpusim),
                 "REDIS_URL": redis_url,
+                "BEACON_FILES_URL": files_url,
                 "BEACON_ROUTER_HOST": settings.host,
                 "BEACON_ROUTER_PORT": str(ports.router),
             },

@@ -25,6 +25,13 @@ class Settings(BaseSettings):
     service_token: Annotated[SecretStr, Field(min_length=8, validation_alias="BEACON_SERVICE_TOKEN")]
     redis_url: Annotated[str | None, Field(validation_alias="REDIS_URL")] = None
     redis_cluster: Annotated[bool, Field(validation_alias="REDIS_CLUSTER")] = False
+    files_url: Annotated[
+        str,
+        Field(
+            validation_alias="BEACON_FILES_URL",
+            description="Where the bytes of files are, as for the runner: a directory, s3://bucket/prefix, …",
+        ),
+    ] = ".beacon/files"
     log_format: Annotated[Literal["console", "json"], Field(validation_alias="BEACON_LOG_FORMAT")] = "console"
     log_level: Annotated[str, Field(validation_alias="BEACON_LOG_LEVEL")] = "info"
     access_log: Annotated[bool, Field(validation_alias="BEACON_ACCESS_LOG")] = False

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig
 from beacon_config.limits import RouterConfig
+from beacon_files import open_store
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
 from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, WakeEvent
@@ -39,7 +40,7 @@ from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.settings import Settings
 from beacon_telemetry import HttpMetrics, new_registry
 
-MAX_RESPONSE_BYTES = 33_554_432  # of a backend
+MAX_RESPONSE_BYTES = 33_554_432  # of a backend, without files
 STOP_MARGIN_S = 10.0
 
 
@@ -75,6 +76,8 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
             clock,
             environ,
             transports=transports,
+            store=open_store(settings.files_url),
+            max_file_bytes=config.files.max_bytes,
             max_response_bytes=MAX_RESPONSE_BYTES,
         ),
         clock=clock,

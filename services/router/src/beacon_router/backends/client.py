@@ -1,7 +1,7 @@
 """The router's HTTP client: calls of all dialects and health checks (docs/decisions/0003)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from datetime import UTC, datetime
 from ssl import SSLContext, create_default_context
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 from beacon_router.backends.errors import bad_payload, connection_lost, status_error, unreachable
-from beacon_router.backends.types import BackendError, Sink, WireRequest, WireResponse
+from beacon_router.backends.types import BackendError, ResponseReader, WireRequest, WireResponse
 
 CONNECT_TIMEOUT_S = 10.0
 # Shorter than the keep-alive of common servers (uvicorn: 5 s), so that they rarely close a connection in use.
@@ -61,17 +61,20 @@ class BackendClient:
         transport: BackendTransport = DIRECT,
         *,
         max_bytes: int,
-        sink: Sink | None = None,
+        reader: ResponseReader | None = None,
+        follow: Callable[[WireRequest, WireResponse], WireRequest] | None = None,
     ) -> WireResponse:
-        """Send it and follow redirects on the same origin. All transport errors become BackendError.
+        """Send it and follow redirects, on the same origin or as `follow` allows.
 
-        With a sink, the body of a successful response is written there and has no size limit.
+        The reader reads the body of a successful response; any other body has at most `max_bytes`.
+        All transport errors become BackendError.
         """
+        follow = follow or redirect
         for _ in range(MAX_REDIRECTS + 1):
-            response = await self._send_once(request, transport, max_bytes, sink)
+            response = await self._send_once(request, transport, max_bytes, reader)
             if response.status not in REDIRECT_STATUS:
                 return response
-            request = redirect(request, response)
+            request = follow(request, response)
         raise bad_payload(f"the backend redirected more than {MAX_REDIRECTS} times")
 
     async def status_of(
@@ -91,24 +94,25 @@ class BackendClient:
             raise connection_lost(error) from error
 
     async def _send_once(
-        self, request: WireRequest, transport: BackendTransport, max_bytes: int, sink: Sink | None
+        self,
+        request: WireRequest,
+        transport: BackendTransport,
+        max_bytes: int,
+        reader: ResponseReader | None,
     ) -> WireResponse:
         try:
             async with self._session.request(
                 request.method,
                 request.url,
-                data=request.body,
+                data=request.body() if callable(request.body) else request.body,
                 headers=request.headers,
                 allow_redirects=False,
                 **_options(transport),
             ) as response:
-                body = b""
-                if sink is not None and 200 <= response.status < 300:
-                    async for piece in response.content.iter_any():
-                        await sink.write(piece)
-                else:
-                    body = await _read(response, max_bytes)
-                return WireResponse(response.status, response.headers, body)
+                head = WireResponse(response.status, response.headers)
+                if reader is not None and 200 <= response.status < 300:
+                    return await reader.read(head, response.content)
+                return head._replace(body=await read_all(response.content.iter_any(), max_bytes))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise unreachable(error) from error
         except aiohttp.ClientHttpProxyError as error:
@@ -164,9 +168,10 @@ def _proxy_error(error: aiohttp.ClientHttpProxyError) -> BackendError:
     return unreachable(Exception(f"its proxy answered {error.status} to CONNECT"))
 
 
-async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def read_all(pieces: AsyncIterable[bytes], max_bytes: int) -> bytes:
+    """The pieces in one; BackendError if they are longer."""
     body = bytearray()
-    async for piece in response.content.iter_any():
+    async for piece in pieces:
         body += piece
         if len(body) > max_bytes:
             raise bad_payload(f"the response is longer than {max_bytes} bytes")

@@ -124,11 +124,30 @@ def run_timeout(limit_s: float) -> BackendError:
     return BackendError("run_timeout", FailureStage.RUN, True, message, model_state_unknown=True)
 
 
-def output_too_large(content_type: str, size: int, limit: int) -> BackendError:
-    message = (
-        f"the answer is {content_type} of {size} bytes; without a file store at most {limit} can be kept"
-    )
+def output_too_large(limit: int) -> BackendError:
+    message = f"an output file is larger than {limit} bytes (files.max_bytes)"
     return BackendError("output_too_large", FailureStage.RECORD, False, message, counts_as_failure=False)
+
+
+def file_store_unavailable() -> BackendError:
+    """As a fault of the backend: its work waits uncharged, and no GPU time is spent but on probes."""
+    message = "the files of its requests or answers cannot be read or written: the file store is unavailable"
+    return backend_fault("file_store_unavailable", message)
+
+
+def input_file_missing(name: str, reason: str) -> BackendError:
+    message = f"the file {name} of the input cannot be read: {reason}"
+    return BackendError("input_file_missing", FailureStage.ADMISSION, False, message, counts_as_failure=False)
+
+
+def files_have_no_url() -> BackendError:
+    message = 'the backend gets files by url, but the file store has no addresses; set files = "base64"'
+    return BackendError("files_have_no_url", FailureStage.ADMISSION, False, message, counts_as_failure=False)
+
+
+def output_not_fetched(reason: str, *, retryable: bool) -> BackendError:
+    message = f"a file of the output could not be fetched: {reason}"
+    return BackendError("output_not_fetched", FailureStage.RECORD, retryable, message)
 
 
 def bad_payload(reason: str) -> BackendError:

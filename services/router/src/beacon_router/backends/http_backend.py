@@ -1,31 +1,36 @@
-"""One backend: a dialect over the HTTP client."""
+"""One backend: a dialect over the HTTP client, with files in place of large inputs and outputs."""
 
 import asyncio
 import math
-import re
-from base64 import b64encode
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 from yarl import URL
 
+from beacon_config.topology import FileInput
+from beacon_contracts.files import InputFile
+from beacon_files import FileStore
 from beacon_lifecycle import Clock
+from beacon_router.backends.answer_reader import AnswerReader, SinkReader
 from beacon_router.backends.client import DIRECT, BackendClient, BackendTransport
 from beacon_router.backends.errors import (
     ACCESS_FAULTS,
     bad_payload,
     error_object,
-    output_too_large,
     request_forbidden,
     run_timeout,
     status_error,
 )
+from beacon_router.backends.input_files import FileForms, InputFiles
+from beacon_router.backends.json_reader import MAX_TEXT_BYTES, JsonReader
+from beacon_router.backends.output_files import OutputFiles
+from beacon_router.backends.output_urls import OutputUrls
 from beacon_router.backends.types import (
     BackendCall,
     BackendError,
     BackendResult,
-    BinaryBody,
     Sink,
     WireRequest,
     WireResponse,
@@ -34,17 +39,20 @@ from beacon_router.backends.types import (
 MAX_ERROR_TEXT_BYTES = 2_000
 ACCESS_CHECK_TIMEOUT_S = 5.0
 MAX_TOKENS = 10**12
-MAX_DATA_URL_BYTES = 65_536
+PIECE_BYTES = 131_072
+MAX_OUTPUT_BYTES = 262_144
+"""A larger output becomes a file as a whole."""
 _PUBLIC_HEADERS = frozenset({"content-type", "x-request-id"})
 MIN_SECRET_LENGTH = 6
-_BINARY = ("image/", "audio/", "video/", "model/")
-_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 _NANOSECONDS = 9
 """Digits after the point; smaller values do not fit the column that stores seconds."""
 
 
 class DialectAdapter(Protocol):
-    """Pure: from a call to an HTTP request, from a response to its result. Both raise BackendError."""
+    """Pure: from a call to an HTTP request, from a response to its result. Both raise BackendError.
+
+    One that streams also keeps the complete response.
+    """
 
     streams: bool
 
@@ -53,6 +61,20 @@ class DialectAdapter(Protocol):
     def result(self, response: WireResponse) -> BackendResult:
         """The result of a response with a status of 2xx."""
         ...
+
+    def file_value(self, key: str | None, file: InputFile, forms: FileForms) -> Any:
+        """What takes the place of a reference below a key."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """`urls`: fetches files that outputs name; None keeps the URLs."""
+
+    store: FileStore
+    max_bytes: int
+    inputs: FileInput = FileInput.BASE64
+    urls: OutputUrls | None = None
 
 
 class AccessCheck(NamedTuple):
@@ -68,6 +90,7 @@ class HttpBackend:
         dialect: DialectAdapter,
         client: BackendClient,
         clock: Clock,
+        files: FileRules,
         *,
         access_check: AccessCheck,
         transport: BackendTransport = DIRECT,
@@ -78,30 +101,66 @@ class HttpBackend:
         self._client = client
         self._clock = clock
         self._access_check = access_check
+        self._files = files
         self._transport = transport
         self._run_timeout_s = run_timeout_s
         self._max_response_bytes = max_response_bytes
 
     async def run(self, call: BackendCall, *, attempt: int = 1, sink: Sink | None = None) -> BackendResult:
-        sink = sink if self._dialect.streams else None
-        request = self._dialect.request(call, attempt=attempt, stream=sink is not None)
+        outputs = OutputFiles(self._files.store, self._files.max_bytes)
         try:
             async with asyncio.timeout(self._run_timeout_s):
-                response = await self._client.send(
-                    request, self._transport, max_bytes=self._max_response_bytes, sink=sink
-                )
+                return await self._run(call, attempt, sink if self._dialect.streams else None, outputs)
         except TimeoutError as error:
+            await outputs.discard()
             raise run_timeout(self._run_timeout_s or 0.0) from error
+        except BackendError:
+            await outputs.discard()
+            raise
+
+    async def _run(
+        self, call: BackendCall, attempt: int, sink: Sink | None, outputs: OutputFiles
+    ) -> BackendResult:
+        inputs = InputFiles(self._files.store, self._files.inputs, self._dialect.file_value)
+        if call.files:
+            call = await inputs.place(call)
+        request = inputs.attach(self._dialect.request(call, attempt=attempt, stream=sink is not None))
+        whole = self._max_response_bytes
+        try:
+            response = await self._client.send(
+                request,
+                self._transport,
+                max_bytes=whole,
+                reader=SinkReader(sink)
+                if sink is not None
+                else AnswerReader(outputs, whole, unchanged=self._dialect.streams),
+            )
+        except BackendError as error:
+            raise inputs.error or error from error
         if response.status == 403:
             raise await self._forbidden()
         if not 200 <= response.status < 300:
-            raise self._status_error(request, response)
-        return BackendResult(b"null") if sink is not None else _kept(self._result(response))
+            raise inputs.error or self._status_error(request, response)
+        if sink is not None:
+            return BackendResult(b"null")
+        return await self._with_files(self._result(response), outputs)
+
+    async def _with_files(self, result: BackendResult, outputs: OutputFiles) -> BackendResult:
+        """The result with references in place of long base64 texts, of URLs and of a large output."""
+        output = result.output
+        if len(output) > MAX_TEXT_BYTES:
+            output = await JsonReader(_pieces(output), outputs.save, len(output)).read()
+        if self._files.urls is not None:
+            output = await self._files.urls.fetched(output, outputs)
+        if len(output) > MAX_OUTPUT_BYTES:
+            document = orjson.loads(output)
+            whole = document.encode() if isinstance(document, str) else output
+            output = orjson.dumps(await outputs.save(_pieces(whole)))
+        return result._replace(output=output, files=await outputs.named_in(output))
 
     def _result(self, response: WireResponse) -> BackendResult:
-        content_type = media_type(response)
-        if content_type.startswith(_BINARY):
-            return BackendResult(b"null", binary=BinaryBody(content_type, response.body))
+        if response.file is not None:
+            return BackendResult(orjson.dumps(response.file))
         try:
             return self._dialect.result(response)
         except BackendError as error:
@@ -136,22 +195,9 @@ class HttpBackend:
         return status_error(response.status, text, retry_after, now, error=error_object(body))
 
 
-def _kept(result: BackendResult) -> BackendResult:
-    """Bytes as a data URL in JSON, as long as they are few: there is no store for files."""
-    if result.binary is None:
-        return result
-    content_type, data = result.binary
-    if len(data) > MAX_DATA_URL_BYTES:
-        raise output_too_large(content_type, len(data), MAX_DATA_URL_BYTES)
-    url = f"data:{content_type};base64,{b64encode(data).decode('ascii')}"
-    document = {"data_url": url, "content_type": content_type, "bytes": len(data)}
-    return result._replace(output=orjson.dumps(document), binary=None)
-
-
-def media_type(response: WireResponse) -> str:
-    """Without parameters; an unusable one is that of unknown bytes, none at all is empty."""
-    given = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return given if not given or _MEDIA_TYPE.fullmatch(given) else "application/octet-stream"
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), PIECE_BYTES):
+        yield data[start : start + PIECE_BYTES]
 
 
 def _secrets(request: WireRequest) -> list[bytes]:

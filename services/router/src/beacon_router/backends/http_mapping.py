@@ -10,12 +10,13 @@ from jmespath.exceptions import JMESPathError
 from yarl import URL
 
 from beacon_config.topology import HttpMapping
+from beacon_router.backends.answer_reader import is_json, media_type
 from beacon_router.backends.errors import bad_payload, reported_error, unusable_input
-from beacon_router.backends.http_backend import media_type, timed_result
+from beacon_router.backends.http_backend import timed_result
+from beacon_router.backends.input_files import plain_form
 from beacon_router.backends.types import (
     BackendCall,
     BackendResult,
-    BinaryBody,
     WireRequest,
     WireResponse,
 )
@@ -25,6 +26,7 @@ _ACCEPTED = 202
 
 class HttpDialect:
     streams = False
+    file_value = staticmethod(plain_form)
 
     def __init__(self, url: URL, headers: Mapping[str, str], mapping: HttpMapping) -> None:
         self._url = url
@@ -51,19 +53,17 @@ class HttpDialect:
         return WireRequest(self._mapping.method, url, headers, orjson.dumps(body))
 
     def result(self, response: WireResponse) -> BackendResult:
-        """JSON where the type says so or is missing, text as a string, all else as bytes."""
+        """JSON where the type says so or is missing, text as a string."""
         content_type = media_type(response)
         if not response.body and self._output is None and response.status != _ACCEPTED:
             return BackendResult(b"null")
-        if not content_type or content_type == "application/json" or content_type.endswith("+json"):
+        if is_json(content_type):
             return self._json_result(response)
         if self._output is not None:
             raise bad_payload(
                 f"the response is {content_type}, but its output is configured as a part of JSON"
             )
-        if content_type.startswith("text/"):
-            return BackendResult(orjson.dumps(response.body.decode("utf-8", "replace")))
-        return BackendResult(b"null", binary=BinaryBody(content_type, response.body))
+        return BackendResult(orjson.dumps(response.body.decode("utf-8", "replace")))
 
     def _target(self, call: BackendCall) -> URL:
         if self._mapping.path is None:

@@ -7,11 +7,13 @@ from yarl import URL
 
 from beacon_router.backends.errors import bad_payload, reported_error
 from beacon_router.backends.http_backend import json_object, timed_result
+from beacon_router.backends.input_files import plain_form
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 
 
 class ModalDialect:
     streams = False
+    file_value = staticmethod(plain_form)
 
     def __init__(self, url: URL, headers: Mapping[str, str]) -> None:
         self._url = url

@@ -7,8 +7,10 @@ from urllib.parse import quote
 import orjson
 from yarl import URL
 
+from beacon_contracts.files import InputFile
 from beacon_router.backends.errors import bad_payload, unusable_input
 from beacon_router.backends.http_backend import json_object, token_usage
+from beacon_router.backends.input_files import FileForms
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 
 # Read from the input too: there a step of a pipeline has what its job or an earlier step chose.
@@ -24,10 +26,31 @@ _INPUT_PARAMS = (
 )
 
 
+_FIELDS = {"image": "image_url", "video": "video_url", "audio": "input_audio"}
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+
+
+def _content_form(key: str | None, file: InputFile, forms: FileForms) -> Any:
+    """A file as the value of a field of a message, or as a part of its content."""
+    kind = file.content_type.partition("/")[0]
+    match key:
+        case "image_url" | "video_url" | "audio_url":
+            return {"url": forms.data_url}
+        case "input_audio":
+            form = _AUDIO_FORMATS.get(file.content_type, file.content_type.rpartition("/")[2])
+            return {"data": forms.data, "format": form}
+        case "content" if kind in _FIELDS:
+            return {"type": _FIELDS[kind], _FIELDS[kind]: _content_form(_FIELDS[kind], file, forms)}
+        case "content":
+            return {"type": "file", "file": {"filename": file.name, "file_data": forms.data_url}}
+    return forms.data if key == "data" else forms.data_url
+
+
 class OpenAiDialect:
     """Streams the backend's server-sent events unchanged."""
 
     streams = True
+    file_value = staticmethod(_content_form)
 
     def __init__(self, url: URL, headers: Mapping[str, str]) -> None:
         self._url = url / "chat/completions"
@@ -51,7 +74,7 @@ class OpenAiDialect:
             del document["usage"]
             body = orjson.dumps(document)
         return BackendResult(
-            orjson.dumps(_text(document)), usage=token_usage(document.get("usage")), response=body
+            orjson.dumps(_answer(document)), usage=token_usage(document.get("usage")), response=body
         )
 
 
@@ -65,17 +88,17 @@ def _messages(given: Mapping[str, Any]) -> list[Any]:
     raise unusable_input("the input of a chat model needs a prompt or a list of messages")
 
 
-def _text(document: dict[str, Any]) -> str:
-    """The text of the first choice; it may be empty."""
+def _answer(document: dict[str, Any]) -> Any:
+    """The text of the first choice, which may be empty; with images or audio, an object of all of them."""
     try:
-        content = document["choices"][0]["message"].get("content")
+        message = document["choices"][0]["message"]
+        content = message.get("content")
     except (LookupError, TypeError, AttributeError):
         raise bad_payload("the response has no choices[0].message") from None
-    if content is None:
-        return ""
-    if not isinstance(content, str):
+    if content is not None and not isinstance(content, str):
         raise bad_payload("the content of the response is not a text")
-    return content
+    media = {name: message[name] for name in ("images", "audio") if message.get(name)}
+    return {"content": content, **media} if media else content or ""
 
 
 def _header_value(value: str) -> str:

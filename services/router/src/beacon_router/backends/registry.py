@@ -8,13 +8,15 @@ from typing import assert_never
 from yarl import URL
 
 from beacon_config.topology import ENV, BackendConfig, Dialect, HttpMapping, missing_variables
+from beacon_files import FileStore
 from beacon_lifecycle import Clock
 from beacon_router.backends.client import BackendClient, BackendTransport
 from beacon_router.backends.execute import ExecuteDialect
-from beacon_router.backends.http_backend import AccessCheck, DialectAdapter, HttpBackend
+from beacon_router.backends.http_backend import AccessCheck, DialectAdapter, FileRules, HttpBackend
 from beacon_router.backends.http_mapping import HttpDialect
 from beacon_router.backends.modal import ModalDialect
 from beacon_router.backends.openai import OpenAiDialect
+from beacon_router.backends.output_urls import OutputUrls
 from beacon_router.backends.types import Backend
 
 
@@ -43,21 +45,25 @@ def build_backends(
     environ: Mapping[str, str],
     *,
     transports: Mapping[str, BackendTransport],
+    store: FileStore,
+    max_file_bytes: int,
     max_response_bytes: int,
 ) -> dict[str, Backend]:
-    headers = {name: headers_of(name, config, environ) for name, config in configs.items()}
-    return {
-        name: HttpBackend(
-            adapter_of(config.dialect, URL(str(config.url)), headers[name], config.http),
+    backends: dict[str, Backend] = {}
+    for name, config in configs.items():
+        url, headers, transport = URL(str(config.url)), headers_of(name, config, environ), transports[name]
+        urls = OutputUrls(client, url, config.fetch_hosts, headers=headers, transport=transport)
+        backends[name] = HttpBackend(
+            adapter_of(config.dialect, url, headers, config.http),
             client,
             clock,
-            access_check=AccessCheck(access_url(config), headers[name]),
-            transport=transports[name],
+            FileRules(store, max_file_bytes, config.files, urls if config.fetch_outputs else None),
+            access_check=AccessCheck(access_url(config), headers),
+            transport=transport,
             run_timeout_s=config.run_timeout_s,
             max_response_bytes=max_response_bytes,
         )
-        for name, config in configs.items()
-    }
+    return backends
 
 
 def health_url(config: BackendConfig) -> URL:

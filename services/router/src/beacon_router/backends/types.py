@@ -1,12 +1,14 @@
 """Input, result and errors of one attempt on a backend."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import aiohttp
 from yarl import URL
 
 from beacon_contracts.failures import FailureStage
+from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.inference import StepMeta
 
 EMPTY_OBJECT = b"{}"
@@ -27,13 +29,8 @@ class BackendCall(Protocol):
     def context(self) -> bytes: ...
     @property
     def meta(self) -> StepMeta | None: ...
-
-
-class BinaryBody(NamedTuple):
-    """An answer that is neither JSON nor text."""
-
-    content_type: str
-    data: bytes
+    @property
+    def files(self) -> Sequence[InputFile]: ...
 
 
 class BackendFault(NamedTuple):
@@ -44,7 +41,7 @@ class BackendFault(NamedTuple):
 
 
 class BackendResult(NamedTuple):
-    """`output` is JSON text; `binary` stands in its place where the answer is one.
+    """`output` is JSON text.
 
     Durations are those that the backend reported; None if it reported none.
     """
@@ -56,7 +53,8 @@ class BackendResult(NamedTuple):
     """Tokens, where the backend counts them."""
     response: bytes | None = None
     """The complete JSON response of an OpenAI-compatible backend."""
-    binary: BinaryBody | None = None
+    files: tuple[OutputFile, ...] = ()
+    """The files that `output` refers to."""
 
 
 @dataclass(slots=True)
@@ -97,12 +95,12 @@ class Backend(Protocol):
 
 
 class WireRequest(NamedTuple):
-    """One HTTP request to a backend."""
+    """One HTTP request to a backend. A function makes a body anew for each time that it is sent."""
 
     method: str
     url: URL
     headers: Mapping[str, str]
-    body: bytes | None = None
+    body: bytes | Callable[[], aiohttp.Payload] | None = None
 
 
 class WireResponse(NamedTuple):
@@ -110,4 +108,12 @@ class WireResponse(NamedTuple):
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
+    body: bytes = b""
+    file: Mapping[str, Any] | None = None
+    """The reference of the file in which the body is kept."""
+
+
+class ResponseReader(Protocol):
+    async def read(self, head: WireResponse, content: aiohttp.StreamReader) -> WireResponse:
+        """Read the body of a successful response."""
+        ...

@@ -6,6 +6,7 @@ from beacon_config import BeaconConfig
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_http.problems import HttpProblemError
 from beacon_lifecycle import Clock
+from beacon_router.backends.input_files import named_files
 from beacon_router.backends.types import EMPTY_OBJECT
 from beacon_router.http.bodies import json_object, json_text
 from beacon_router.http.work_size import WorkSizes
@@ -33,12 +34,15 @@ class InferenceParser:
         if request.model not in self._models:
             known = ", ".join(self._models)
             raise HttpProblemError(422, "unknown_model", f"model: {request.model!r} is not one of {known}")
+        given = json_text("input", request.input)
+        if b'"file_' in given:
+            _check_files(request)
         return InferenceSpec(
             id=RequestId(request.request_id),
             model=request.model,
             region=self._region(request),
             rank=self._rank(request),
-            input=json_text("input", request.input),
+            input=given,
             params=json_text("params", request.params) if request.params else EMPTY_OBJECT,
             context=json_text("context", request.context) if request.context else EMPTY_OBJECT,
             meta=request.meta,
@@ -50,6 +54,7 @@ class InferenceParser:
             start_by=None if request.start_by is None else self._monotonic(request.start_by),
             timeout_s=request.timeout_s,
             needs=frozenset(request.needs),
+            files=tuple(request.files),
             sink=StreamSink() if streams and request.stream else None,
             work_size=self._sizes.of(request.model, request.params, request.input),
         )
@@ -70,3 +75,11 @@ class InferenceParser:
     def _monotonic(self, unix_s: float) -> float:
         """A wall-clock time on the router's monotonic clock."""
         return self._clock.now() + unix_s - self._clock.wall().timestamp()
+
+
+def _check_files(request: InferenceRequest) -> None:
+    known = {file.id for file in request.files}
+    for name in named_files(request.input):
+        if name not in known:
+            detail = f"input: the file {name[:80]} is not one of files"
+            raise HttpProblemError(422, "unknown_file", detail)

@@ -41,6 +41,7 @@ class InferencePresenter:
             "output": None if output is None else orjson.Fragment(output),
             "response": None if complete is None else orjson.Fragment(complete),
             "usage": inference.usage,
+            "files": [file.model_dump() for file in inference.files],
             "failure": None if inference.failure is None else inference.failure.model_dump(mode="json"),
             **(_NOT_QUEUED if inference.done else self._queue_fields(inference, now)),
             "timing": timing_document(inference, now),

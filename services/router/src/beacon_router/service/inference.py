@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from beacon_contracts.failures import Failure
+from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.inference import InferenceState, StepMeta
 from beacon_router.backends import BackendError
 from beacon_router.backends.types import EMPTY_OBJECT
@@ -38,6 +39,7 @@ class InferenceSpec(NamedTuple):
     sink: StreamSink | None = None
     work_size: float | None = None
     needs: frozenset[str] = frozenset()
+    files: tuple[InputFile, ...] = ()
 
 
 class RunRecord(NamedTuple):
@@ -90,6 +92,7 @@ class Inference:
     output: bytes | None = None
     response: bytes | None = None
     usage: Mapping[str, int] | None = None
+    files: tuple[OutputFile, ...] = ()
     last_error: BackendError | None = None
     failure: Failure | None = None
     ended_at: float | None = None

@@ -79,7 +79,7 @@ class InferenceStore:
     def finish(self, inference: Inference) -> None:
         """The inference has ended: its payload is dropped, its output kept."""
         inference.spec = inference.spec._replace(
-            input=EMPTY_OBJECT, params=EMPTY_OBJECT, context=EMPTY_OBJECT
+            input=EMPTY_OBJECT, params=EMPTY_OBJECT, context=EMPTY_OBJECT, files=()
         )
         self.payload_bytes -= inference.payload_bytes
         self._results[inference.id] = inference

@@ -250,7 +250,7 @@ class RunController:
         inference.waiting_since = now
         if not isinstance(result, BackendError):
             inference.output, inference.response = result.output, result.response
-            inference.usage = result.usage
+            inference.usage, inference.files = result.usage, result.files
             self._end(inference, InferenceState.COMPLETED, None)
             return
         if result.fault is not None and not self._draining:
