@@ -38,7 +38,7 @@ DEFAULT_MEDIA: Mapping[str, MediaSpec] = {
     "flux": MediaSpec(MediaKind.IMAGE),
     "sdxl": MediaSpec(MediaKind.IMAGE),
     "image_gen": MediaSpec(MediaKind.IMAGE),
-    "music": MediaSpec(MediaKind.AUDIO, Delivery.DATA_URL),
-    "audio": MediaSpec(MediaKind.AUDIO, Delivery.DATA_URL),
+    "music": MediaSpec(MediaKind.AUDIO),
+    "audio": MediaSpec(MediaKind.AUDIO),
     "model_3d_gen": MediaSpec(MediaKind.MODEL),
 }
