@@ -1,6 +1,7 @@
 """Jobs over HTTP: read, cancel, resume, retry."""
 
 from itertools import combinations
+from secrets import token_hex
 from typing import Any
 
 import asyncpg
@@ -88,6 +89,27 @@ async def test_a_job_of_many_executions_is_read_in_one_query_per_table(
     key = anna.http.headers["authorization"].removeprefix("Bearer ")
     async with RunnerClient("http://runner", key, transport=api.transport) as client:
         assert len((await client.job(job_id)).executions) == 1_000
+
+
+async def test_a_page_ends_where_its_outputs_are_too_large(api: ApiHarness, anna: Caller) -> None:
+    questions = [f"question {number}" for number in range(6)]
+    job_id = await anna.submit(MATRIX | {"questions": questions, "regions": ["US"]})
+    large = [
+        token_hex(1_500_000) for _ in range(3)
+    ]  # about 3 MB each: it does not compress to less than half
+    await api.run(large[0], "small", *large[1:], "small", "small")
+    pages = [await anna.job(job_id)]
+    cursor = pages[0]["executions_cursor"]
+    while cursor is not None:
+        page = await anna.get(f"/api/v1/jobs/{job_id}/executions", cursor=cursor)
+        pages, cursor = [*pages, page], page["next_cursor"]
+    sizes = [len(page["executions"]) for page in pages]
+    assert len(sizes) > 1
+    assert sum(sizes) == 6
+    texts = [one["output"]["text"] for page in pages for one in page["executions"]]
+    assert texts == [large[0], "small", *large[1:], "small", "small"]
+    without = await anna.get(f"/api/v1/jobs/{job_id}", outputs="false")
+    assert (len(without["executions"]), without["executions_cursor"]) == (6, None)
 
 
 async def test_executions_are_paged_within_one_job(api: ApiHarness, anna: Caller) -> None:

@@ -45,9 +45,8 @@ async def test_the_complete_response_is_kept_next_to_the_output(harness: LoopHar
         assert await harness.ended(job) == ["completed"]
     (row,) = await harness.executions(job)
     assert (row["output"], row["response"]) == ("", response)
-    (recorded,) = await PostgresJobQueries(harness.database).executions(
-        job, FIRST_PLACE, LAST_PLACE, outputs=True
-    )
+    found = await PostgresJobQueries(harness.database).executions(job, FIRST_PLACE, LAST_PLACE, outputs=True)
+    (recorded,) = found.recorded
     assert recorded.response == response
 
 
@@ -217,9 +216,10 @@ async def test_an_execution_that_the_router_refused_is_not_running(harness: Loop
         await until(lambda: harness.executions(job), "its start is recorded")
         run.done(NotAccepted(30.0, "queue full"))
         await until(lambda: _next_attempt(harness, job), "the job waits for the router")
-        (shown,) = await PostgresJobQueries(harness.database).executions(
+        found = await PostgresJobQueries(harness.database).executions(
             job, FIRST_PLACE, LAST_PLACE, outputs=True
         )
+        (shown,) = found.recorded
         newest = shown.newest
         assert (newest.state, newest.attempt, newest.started_at) == ("pending", 1, None)
         await make_due(harness)

@@ -163,7 +163,7 @@ class StoreHarness:
 
     async def executions(self, job: JobId) -> dict[int, ExecutionRecord]:
         found = await self.queries.executions(job, FIRST_PLACE, LAST_PLACE, outputs=True)
-        return {one.ordinal + 100 * one.stage: one for one in found}
+        return {one.ordinal + 100 * one.stage: one for one in found.recorded}
 
     async def events(self, job: JobId) -> list[str]:
         return [str(event.type) for event in await self.queries.events(await self.job(job), 0, 1000)]

@@ -252,7 +252,7 @@ class JobView(JobSummary):
     """A job with its executions, input, position and price."""
 
     executions: list[ExecutionView]
-    """The first 200; `executions_cursor` continues at `…/executions`."""
+    """The first 200, fewer if their outputs are large; `executions_cursor` continues at `…/executions`."""
     executions_cursor: str | None = None
     spec: dict[str, Any] = Field(default_factory=dict)
     """The normalised submission: questions and targets, feature and input, or model and input."""

@@ -148,20 +148,22 @@ class JobService:
         following = (key for key in places if after is None or (key.stage, key.ordinal) > after)
         keys = list(islice(following, limit + 1))
         shown = keys[:limit]
-        recorded: Sequence[ExecutionRecord] = ()
-        if shown:
-            first, last = (ExecutionPlace(key.stage, key.ordinal) for key in (shown[0], shown[-1]))
-            recorded = await self.queries.executions(job.id, first, last, outputs=outputs)
-        return ExecutionSlice(job, shown, recorded, more=len(keys) > limit)
+        if not shown:
+            return ExecutionSlice(job, (), (), more=False)
+        first, last = (ExecutionPlace(key.stage, key.ordinal) for key in (shown[0], shown[-1]))
+        found = await self.queries.executions(job.id, first, last, outputs=outputs)
+        end = found.ends_before
+        if end is not None:
+            shown = [key for key in shown if (key.stage, key.ordinal) < end]
+        return ExecutionSlice(job, shown, found.recorded, more=len(keys) > len(shown))
 
     async def results(self, job: JobId, owner: UserId | None) -> AsyncGenerator[ExecutionSlice]:
         """All executions, a bounded number at a time; nothing is held between them."""
-        record = await self.get(job, owner)
-        keys = execution_keys(record.spec)
-        while shown := list(islice(keys, EXPORTED_EXECUTIONS)):
-            first, last = (ExecutionPlace(key.stage, key.ordinal) for key in (shown[0], shown[-1]))
-            recorded = await self.queries.executions(job, first, last, outputs=True)
-            yield ExecutionSlice(record, shown, recorded, more=True)
+        record, after, more = await self.get(job, owner), None, True
+        while more:
+            part = await self._slice(record, after, EXPORTED_EXECUTIONS, outputs=True)
+            yield part
+            after, more = ExecutionPlace(part.keys[-1].stage, part.keys[-1].ordinal), part.more
 
     async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionDetails:
         record = await self.get(job, owner)

@@ -1,6 +1,6 @@
 """Jobs, executions and events as they are stored."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -131,6 +131,13 @@ class ExecutionRecord:
     newest: AttemptRecord
     retries: int = 0
     response: Any = None
+
+
+class ExecutionPart(NamedTuple):
+    """Recorded executions in order; `ends_before` the first one that a separate answer must have."""
+
+    recorded: Sequence[ExecutionRecord]
+    ends_before: ExecutionPlace | None
 
 
 @dataclass(frozen=True, slots=True)

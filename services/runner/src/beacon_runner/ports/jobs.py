@@ -10,6 +10,7 @@ from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.domain.jobs import (
     AttemptRecord,
     EventRecord,
+    ExecutionPart,
     ExecutionPlace,
     ExecutionRecord,
     JobHead,
@@ -27,8 +28,8 @@ class JobQueries(Protocol):
 
     async def executions(
         self, job: JobId, first: ExecutionPlace, last: ExecutionPlace, *, outputs: bool
-    ) -> Sequence[ExecutionRecord]:
-        """What is recorded of the executions from `first` to `last`."""
+    ) -> ExecutionPart:
+        """What is recorded of the executions from `first` to `last`, until their outputs are too large."""
         ...
 
     async def ended_executions(self, job: JobId, stage: int) -> Collection[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 import orjson
@@ -16,6 +17,7 @@ from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.domain.jobs import (
     AttemptRecord,
     EventRecord,
+    ExecutionPart,
     ExecutionPlace,
     ExecutionRecord,
     JobHead,
@@ -30,6 +32,7 @@ from beacon_runner.postgres.job_pages import fetch_page
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("job_queries")
+MAX_PAGE_BYTES = 4_194_304  # of stored outputs in one answer; the database compresses them
 
 
 class PostgresJobQueries:
@@ -42,9 +45,12 @@ class PostgresJobQueries:
 
     async def executions(
         self, job: JobId, first: ExecutionPlace, last: ExecutionPlace, *, outputs: bool
-    ) -> list[ExecutionRecord]:
-        rows = await self._database.fetch(_SQL["executions"], job, *first, *last, outputs)
-        return [_execution(row) for row in rows]
+    ) -> ExecutionPart:
+        values = *first, *last, outputs, MAX_PAGE_BYTES
+        rows = await self._database.fetch(_SQL["executions"], job, *values)
+        fitting = [_execution(row) for row in takewhile(lambda row: not row["beyond"], rows)]
+        beyond = [ExecutionPlace(row["stage"], row["ordinal"]) for row in rows[len(fitting) :][:1]]
+        return ExecutionPart(fitting, beyond[0] if beyond else None)
 
     async def ended_executions(self, job: JobId, stage: int) -> set[int]:
         return {row["ordinal"] for row in await self._database.fetch(_SQL["ended_executions"], job, stage)}

@@ -11,13 +11,23 @@ FROM jobs
 WHERE id = $1;
 
 -- name: executions
--- What is recorded of a job's executions, from one stage and ordinal to another; outputs and responses only with $6.
+-- What is recorded of a job's executions, from one stage and ordinal to another; outputs and responses only with $6, and
+-- as long as their stored sizes add up to at most $7 bytes: where they exceed it, but for the first, `beyond` is true.
 SELECT
     stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend,
-    CASE WHEN $6 THEN output END AS output, CASE WHEN $6 THEN response END AS response, failure,
-    started_at, finished_at, queued_s, load_s, run_s
-FROM executions
-WHERE job_id = $1 AND (stage, ordinal) >= ($2::smallint, $3::integer) AND (stage, ordinal) <= ($4::smallint, $5::integer)
+    CASE WHEN $6 AND NOT beyond THEN output END AS output, CASE WHEN $6 AND NOT beyond THEN response END AS response,
+    failure, started_at, finished_at, queued_s, load_s, run_s, $6 AND beyond AS beyond
+FROM (
+    SELECT *, sum(size) OVER places > $7 AND sum(size) OVER places > size AS beyond
+    FROM (
+        SELECT *, coalesce(pg_column_size(output), 0) + coalesce(pg_column_size(response), 0) AS size
+        FROM executions
+        WHERE
+            job_id = $1 AND (stage, ordinal) >= ($2::smallint, $3::integer)
+            AND (stage, ordinal) <= ($4::smallint, $5::integer)
+    ) AS sized
+    WINDOW places AS (ORDER BY stage, ordinal)
+) AS added
 ORDER BY stage, ordinal;
 
 -- name: ended_executions
