@@ -592,3 +592,68 @@ def test_usage_is_grouped_by_day_unless_asked_otherwise(served: RunnerStub, beac
     assert "flux" in ok(beacon("usage", "--by", "model", "--user", "user_1")).stdout
     (call,) = served.of("GET /admin/usage")
     assert (call.query["user"], call.headers["authorization"]) == ("user_1", "Bearer admin-key")
+
+
+OPERATION = {
+    "operation_id": "op_1",
+    "action": "cancel",
+    "state": "running",
+    "matched": 2,
+    "changed": 1,
+    "created_at": AT,
+}
+
+
+def test_jobs_are_listed_by_filters(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /api/v1/jobs", {"jobs": [], "next_cursor": None})
+    ok(beacon("jobs", "--tag", "old", "--metadata", "a=b=c", "--name", "bias", "--before", "2026-01-02"))
+    query = served.calls[0].query
+    assert (query["tag"], query["metadata"], query["name"]) == ("old", "a=b=c", "bias")
+    assert query["created_before"] == "2026-01-02T00:00:00+00:00"
+
+
+def test_many_jobs_are_cancelled_and_the_progress_is_followed(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs/bulk", OPERATION)
+    served.on("GET /api/v1/operations/op_1", OPERATION, OPERATION | {"state": "finished", "changed": 2})
+    shown = ok(beacon("bulk", "cancel", "--tag", "old", "--status", "queued", "--yes")).stdout
+    assert "finished" in shown
+    body = sent(served, "POST /api/v1/jobs/bulk")
+    assert (body["action"], body["filter"]["tag"], body["filter"]["status"]) == (
+        "cancel",
+        ["old"],
+        ["queued"],
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [("cancel", "--yes"), ("cancel", "job_1", "--tag", "x", "--yes"), ("cancel", "--tag", "x")]
+)
+def test_a_bulk_command_needs_one_selection_and_a_confirmation(
+    served: RunnerStub, beacon: Beacon, arguments: tuple[str, ...]
+) -> None:
+    assert beacon("bulk", *arguments).exit_code == 2
+    assert served.calls == []
+
+
+def test_results_are_exported_to_a_file(served: RunnerStub, beacon: Beacon, tmp_path: Path) -> None:
+    served.on("GET /api/v1/jobs/job_1/results.csv", {"a": 1})
+    target = tmp_path / "results.csv"
+    ok(beacon("export", "job_1", "--format", "csv", "-o", str(target)))
+    assert json.loads(target.read_bytes()) == {"a": 1}
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_jobs_are_deleted_after_a_confirmation(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("DELETE /api/v1/jobs/job_1", {})
+    assert beacon("delete", "job_1").exit_code == 2
+    assert "deleted job_1" in ok(beacon("delete", "job_1", "--yes")).stdout
+    assert len(served.calls) == 1
+
+
+def test_a_job_is_submitted_with_labels_and_times(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("POST /api/v1/jobs", ACCEPTED)
+    options = ("--tag", "a", "--metadata", "k=v", "--not-before", "2030-01-02T03:04:05", "--wait-for-limit")
+    ok(beacon("submit", "-m", "flux", "-p", "cat", *options))
+    body = sent(served)
+    assert (body["tags"], body["metadata"], body["on_limit"]) == (["a"], {"k": "v"}, "wait")
+    assert body["not_before"].startswith("2030-01-02T03:04:05")

@@ -1,7 +1,7 @@
 """A job from the flags of `beacon submit`. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -21,6 +21,8 @@ class JobFlags:
     duration: float | None
     name: str
     pinned: bool
+    options: dict[str, Any] = field(default_factory=dict)
+    """Tags, metadata and times."""
     has_files: bool = False
     """The input gets files as well."""
 
@@ -42,7 +44,12 @@ class JobFlags:
 
     def _shared(self) -> dict[str, Any]:
         named = {"name": self.name} if self.name else {}
-        return {"params": self.params, "failover": "pinned" if self.pinned else "any", **named}
+        return {
+            "params": self.params,
+            "failover": "pinned" if self.pinned else "any",
+            **named,
+            **self.options,
+        }
 
     def _pipeline(self) -> dict[str, Any]:
         return {"kind": "pipeline", "feature": self.feature, "input": self.given, **self._region()}

@@ -20,6 +20,7 @@ from beacon_contracts.accounts import (
     UserPage,
     UserView,
 )
+from beacon_contracts.bulk import OperationView
 from beacon_contracts.model import RequestModel
 from beacon_contracts.operations import (
     AffectedCount,
@@ -122,6 +123,10 @@ class AdminClient:
         change = UserChange(tier=tier, weight=weight, disabled=disabled, jobs=jobs)
         answer = await self._http.post(_user(user_id), _body(change), repeatable=True)
         return UserView.model_validate_json(answer)
+
+    async def delete_user(self, user_id: str) -> OperationView:
+        """Delete a user with all jobs, files and keys; an operation does it."""
+        return OperationView.model_validate_json(await self._http.delete(_user(user_id)))
 
     async def give_credit(self, user_id: str, amount: int, note: str = "") -> None:
         """Add credit, or take it with a negative amount."""

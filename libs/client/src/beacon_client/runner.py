@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 from urllib.parse import quote
 
 import httpx
@@ -16,6 +16,7 @@ from beacon_client.credentials import find_credentials
 from beacon_client.downloads import Progress
 from beacon_client.errors import JobFailedError, WaitTimeoutError
 from beacon_client.files import FileClient
+from beacon_client.job_filters import JobFilters, query_of, selector_of
 from beacon_client.outputs import SavedFile, save_outputs
 from beacon_client.runner_http import RunnerHttp, Sleep
 from beacon_client.submissions import Submission, as_submission, new_idempotency_key
@@ -23,6 +24,7 @@ from beacon_client.usage import fetch_usage
 from beacon_client.watching import watch
 from beacon_client.webhooks import WebhooksClient
 from beacon_contracts.accounts import Me
+from beacon_contracts.bulk import BulkAction, BulkRequest, OperationView
 from beacon_contracts.catalogue import (
     FeatureList,
     FeatureView,
@@ -95,20 +97,12 @@ class RunnerClient:
         return BatchAccepted.model_validate_json(answer).jobs
 
     async def jobs(
-        self,
-        *,
-        status: JobState | None = None,
-        kind: str | None = None,
-        all_users: bool = False,
-        user: str | None = None,
-        page_size: int = PAGE,
+        self, *, page_size: int = PAGE, **filters: Unpack[JobFilters]
     ) -> AsyncGenerator[JobSummary]:
-        """The jobs of this key, newest first; for administrators of one `user` or of `all_users`."""
+        """The jobs of this key that match the filters, newest first."""
         cursor: str | None = None
         while True:
-            page = await self.job_page(
-                status=status, kind=kind, all_users=all_users, user=user, limit=page_size, cursor=cursor
-            )
+            page = await self.job_page(limit=page_size, cursor=cursor, **filters)
             for job in page.jobs:
                 yield job
             cursor = page.next_cursor
@@ -116,20 +110,43 @@ class RunnerClient:
                 return
 
     async def job_page(
-        self,
-        *,
-        status: JobState | None = None,
-        kind: str | None = None,
-        all_users: bool = False,
-        user: str | None = None,
-        limit: int = PAGE,
-        cursor: str | None = None,
+        self, *, limit: int = PAGE, cursor: str | None = None, **filters: Unpack[JobFilters]
     ) -> JobPage:
         """One page of jobs, newest first."""
-        wanted = {"status": status, "kind": kind, "user": user, "limit": limit, "cursor": cursor}
-        if all_users:
-            wanted["all_users"] = "true"
+        wanted = {**query_of(filters), "limit": limit, "cursor": cursor}
         return JobPage.model_validate_json(await self._http.get("/api/v1/jobs", wanted))
+
+    async def bulk(
+        self,
+        action: BulkAction | str,
+        *,
+        job_ids: Sequence[str] | None = None,
+        **filters: Unpack[JobFilters],
+    ) -> OperationView:
+        """Cancel, resume, retry or delete the given jobs, or all that match the filters."""
+        request = BulkRequest(
+            action=BulkAction(action),
+            filter=selector_of(filters) if job_ids is None else None,
+            job_ids=None if job_ids is None else list(job_ids),
+        )
+        body = request.model_dump_json(exclude_none=True).encode()
+        return OperationView.model_validate_json(await self._http.post("/api/v1/jobs/bulk", body))
+
+    async def operation(self, operation_id: str) -> OperationView:
+        """The progress of an operation on many jobs."""
+        path = f"/api/v1/operations/{quote(operation_id, safe='')}"
+        return OperationView.model_validate_json(await self._http.get(path))
+
+    async def delete(self, job_id: str) -> None:
+        """Delete a job that has ended, with its executions, events and files."""
+        await self._http.delete(_job(job_id))
+
+    async def export(self, job_id: str, *, csv: bool = False) -> AsyncGenerator[bytes]:
+        """All executions of a job as JSON lines, or as CSV, in pieces."""
+        path = f"{_job(job_id)}/results.{'csv' if csv else 'jsonl'}"
+        async with self._http.stream(path, {"accept": "*/*"}) as response:
+            async for piece in response.aiter_bytes():
+                yield piece
 
     async def job(self, job_id: str, *, outputs: bool = True) -> JobView:
         """The job with all of its executions; `outputs` False leaves out their results."""

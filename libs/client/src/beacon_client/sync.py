@@ -7,19 +7,21 @@ from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from beacon_client.credentials import find_credentials
 from beacon_client.downloads import Progress
 from beacon_client.files import UploadSource
+from beacon_client.job_filters import JobFilters
 from beacon_client.outputs import SavedFile
 from beacon_client.runner import RunnerClient
 from beacon_client.submissions import Submission
 from beacon_contracts.accounts import Me
+from beacon_contracts.bulk import BulkAction, OperationView
 from beacon_contracts.catalogue import FeatureView, ModelView, RegionList
 from beacon_contracts.events import JobEvent
 from beacon_contracts.files import FileView
-from beacon_contracts.jobs import ExecutionView, JobAccepted, JobState, JobSummary, JobView
+from beacon_contracts.jobs import ExecutionView, JobAccepted, JobSummary, JobView
 from beacon_contracts.usage import UsageReport
 from beacon_contracts.wait_reason import WhyView
 
@@ -80,9 +82,31 @@ class Beacon:
         """Submit up to 1,000 jobs atomically; the error names each invalid one."""
         return self._run(lambda client: client.submit_batch(jobs, idempotency_key=idempotency_key))
 
-    def jobs(self, *, status: JobState | None = None, kind: str | None = None) -> Iterator[JobSummary]:
-        """The jobs of this key, newest first; pages are fetched on demand."""
-        return self._each(lambda client: client.jobs(status=status, kind=kind))
+    def jobs(self, **filters: Unpack[JobFilters]) -> Iterator[JobSummary]:
+        """The jobs of this key that match the filters, newest first; pages are fetched on demand."""
+        return self._each(lambda client: client.jobs(**filters))
+
+    def bulk(
+        self,
+        action: BulkAction | str,
+        *,
+        job_ids: Sequence[str] | None = None,
+        **filters: Unpack[JobFilters],
+    ) -> OperationView:
+        """Cancel, resume, retry or delete the given jobs, or all that match the filters."""
+        return self._run(lambda client: client.bulk(action, job_ids=job_ids, **filters))
+
+    def operation(self, operation_id: str) -> OperationView:
+        """The progress of an operation on many jobs."""
+        return self._run(lambda client: client.operation(operation_id))
+
+    def delete(self, job_id: str) -> None:
+        """Delete a job that has ended, with its executions, events and files."""
+        return self._run(lambda client: client.delete(job_id))
+
+    def export(self, job_id: str, *, csv: bool = False) -> Iterator[bytes]:
+        """All executions of a job as JSON lines, or as CSV, in pieces."""
+        return self._each(lambda client: client.export(job_id, csv=csv))
 
     def job(self, job_id: str, *, outputs: bool = True) -> JobView:
         """The job with all of its executions; `outputs` False leaves out their results."""

@@ -6,16 +6,18 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from beacon_cli import job_filters as options
 from beacon_cli.commands.user import find_user
 from beacon_cli.completion import recent_jobs
 from beacon_cli.connect import ask
+from beacon_cli.job_filters import filters_of
 from beacon_cli.output.formatting import ago, file_size, seconds
 from beacon_cli.output.job_table import answers_table, grid, job_facts
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_cli.output.transfers import transfer_bar
 from beacon_client.outputs import SavedFile
 from beacon_client.runner import RunnerClient
-from beacon_contracts.jobs import ExecutionView, JobState, JobSummary, JobView
+from beacon_contracts.jobs import ExecutionView, JobSummary, JobView
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…", autocompletion=recent_jobs)]
 ExecutionId = Annotated[str, typer.Argument(metavar="EXECUTION", help="The execution's id: exe_….0.3")]
@@ -25,23 +27,39 @@ NO_LIMIT = "no limit"
 
 
 def jobs(
-    status: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
-    kind: Annotated[str | None, typer.Option(help="matrix, pipeline or generation.")] = None,
-    all_users: Annotated[bool, typer.Option("--all-users", help="All users' jobs (administrators).")] = False,
-    user: Annotated[
-        str | None, typer.Option(help="Jobs of this user, by name or id (administrators).")
-    ] = None,
+    *,
+    status: options.Status = None,
+    kind: options.Kind = None,
+    model: options.Model = None,
+    tag: options.Tag = None,
+    metadata: options.Metadata = None,
+    name: options.Name = None,
+    after: options.After = None,
+    before: options.Before = None,
+    all_users: options.AllUsers = False,
+    user: options.User = None,
     limit: Limit = 20,
     _json: AsJson = False,
 ) -> None:
     """List your jobs, newest first."""
 
+    filters = filters_of(
+        status=status,
+        kind=kind,
+        model=model,
+        tag=tag,
+        metadata=metadata,
+        name=name,
+        after=after,
+        before=before,
+        all_users=all_users,
+    )
+
     async def first(client: RunnerClient) -> list[JobSummary]:
         found: list[JobSummary] = []
-        user_id = None if user is None else (await find_user(client, user)).id
-        pages = client.jobs(
-            status=status, kind=kind, all_users=all_users, user=user_id, page_size=min(limit, 100)
-        )
+        if user is not None:
+            filters["user"] = (await find_user(client, user)).id
+        pages = client.jobs(page_size=min(limit, 100), **filters)
         async for one in pages:
             found.append(one)
             if len(found) == limit:

@@ -1,6 +1,7 @@
 """`beacon submit`: a job from a file, from standard input, or from flags."""
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from beacon_cli.attachments import Attachments, attach, parse_attachments
 from beacon_cli.commands.watch import follow
 from beacon_cli.connect import ask
 from beacon_cli.errors import InputError
+from beacon_cli.job_filters import text_pairs
 from beacon_cli.job_flags import JobFlags, pairs
 from beacon_cli.output.formatting import seconds
 from beacon_cli.output.printing import AsJson, facts, print_result, table
@@ -49,6 +51,15 @@ def submit(
     ] = None,
     duration: Annotated[float | None, typer.Option(help="Duration in seconds, for audio.")] = None,
     name: Annotated[str, typer.Option(help="A name to recognise the job by.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="A tag; repeatable.")] = None,
+    metadata: Annotated[list[str] | None, typer.Option(help="key=value to find it by; repeatable.")] = None,
+    not_before: Annotated[datetime | None, typer.Option(help="Start at this time (UTC) or later.")] = None,
+    expires_at: Annotated[
+        datetime | None, typer.Option(help="End as expired if it has not ended by this time (UTC).")
+    ] = None,
+    wait_for_limit: Annotated[
+        bool, typer.Option("--wait-for-limit", help="Wait until your limits allow it, instead of an error.")
+    ] = False,
     pinned: Annotated[bool, typer.Option("--pinned", help="Never run in another region.")] = False,
     idempotency_key: Annotated[
         str | None, typer.Option(help="Idempotency key: repeated submissions with it store one job.")
@@ -75,6 +86,7 @@ def submit(
         duration=duration,
         name=name,
         pinned=pinned,
+        options=_options(tag, metadata, not_before, expires_at, wait_for_limit=wait_for_limit),
         has_files=bool(attached) and file is None,
     )
     made = flags.job() or _read(file)
@@ -84,6 +96,25 @@ def submit(
         raise InputError("--file is for one job, not for a list")
     else:
         _submit_all(made, idempotency_key)
+
+
+def _options(
+    tags: list[str] | None,
+    metadata: list[str] | None,
+    not_before: datetime | None,
+    expires_at: datetime | None,
+    *,
+    wait_for_limit: bool,
+) -> dict[str, Any]:
+    """Only those that are given."""
+    options = {
+        "tags": tags,
+        "metadata": text_pairs(metadata),
+        "not_before": not_before and not_before.replace(tzinfo=UTC).isoformat(),
+        "expires_at": expires_at and expires_at.replace(tzinfo=UTC).isoformat(),
+        "on_limit": "wait" if wait_for_limit else None,
+    }
+    return {name: value for name, value in options.items() if value}
 
 
 def _read(file: Path | None) -> dict[str, Any] | list[dict[str, Any]]:

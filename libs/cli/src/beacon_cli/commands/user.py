@@ -7,10 +7,12 @@ import typer
 
 from beacon_cli.connect import ask
 from beacon_cli.errors import MissingError
+from beacon_cli.operations import Yes, confirm, finished, show_operation
 from beacon_cli.output.formatting import ago
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
 from beacon_contracts.accounts import DisabledJobs, KeyCreated, NewKey, Scope, UserView
+from beacon_contracts.bulk import OperationView
 
 users = typer.Typer(help="Users, tiers and credit (administrators).", no_args_is_help=True)
 keys = typer.Typer(help="Keys of users (administrators).", no_args_is_help=True)
@@ -91,6 +93,18 @@ def disable(
 def enable(user: User, _json: AsJson = False) -> None:
     """Enable a disabled user; held jobs continue."""
     _print([ask(lambda client: _change(client, user, disabled=False), admin=True)])
+
+
+@users.command("delete")
+def delete_user(user: User, yes: Yes = False, _json: AsJson = False) -> None:
+    """Delete a user with all jobs, files and keys; the ledger stays, without the name."""
+    confirm(f"Delete {user} with all jobs, files and keys?", yes=yes)
+
+    async def work(client: RunnerClient) -> OperationView:
+        found = await find_user(client, user)
+        return await finished(client, await client.admin.delete_user(found.id))
+
+    show_operation(ask(work, admin=True))
 
 
 @users.command("credit")
