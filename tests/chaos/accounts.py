@@ -1,11 +1,22 @@
 """Accounts for every job and every GPU run when nothing is live any more."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from hashlib import sha256
 from uuid import UUID
 
-from beacon_contracts.ids import JobId, decode_execution_id, decode_job_id, encode_execution_id
+from beacon_contracts.files import output_object_name
+from beacon_contracts.ids import (
+    FILE,
+    FileId,
+    JobId,
+    decode_execution_id,
+    decode_id,
+    decode_job_id,
+    encode_execution_id,
+)
 from tests.acceptance.router.ledger_checks import Call, most_at_once
 from tests.chaos.load import Load
 from tests.chaos.system import CAP, System
@@ -32,6 +43,25 @@ async def check(system: System, load: Load) -> None:
     await _each_execution_once(system)
     await _runs_match_results(system, states)
     await _limits_were_kept(system)
+    await _files_match_outputs(system)
+
+
+async def _files_match_outputs(system: System) -> None:
+    """Each output file has one record and its bytes. Other bytes are of runs that were repeated."""
+    outputs = await system.rows(
+        "SELECT job_id, output ->> 'file' AS file, output ->> 'sha256' AS sha256 FROM executions"
+        " WHERE state = 'completed' AND model = 'flux'"
+    )
+    records = await system.rows("SELECT id, job_id, sha256 FROM files WHERE job_id IS NOT NULL")
+    named = {(decode_id(FILE, row["file"]), row["job_id"], row["sha256"]) for row in outputs}
+    recorded = {(row["id"], row["job_id"], row["sha256"].hex()) for row in records}
+    assert outputs, "no job made a file"
+    assert len(named) == len(outputs), "two outputs are one file"
+    assert named == recorded, "the records of files differ from the outputs"
+    for file, _, checksum in recorded:
+        path = system.files / output_object_name(FileId(file))
+        data = await asyncio.to_thread(path.read_bytes)
+        assert sha256(data).hexdigest() == checksum, "an output has other bytes"
 
 
 async def _states(system: System, load: Load) -> dict[UUID, str]:

@@ -93,6 +93,13 @@ def _job(rng: random.Random, number: int) -> dict[str, Any]:
             return {"kind": "generation", "model": "llama3.2-1b", "prompt": prompt, "name": CHANGED_MIND}
         case 1:
             return {"kind": "pipeline", "feature": "text_only", "input": {"prompt": prompt}}
+        case 3:
+            return {
+                "kind": "generation",
+                "model": "flux",
+                "prompt": prompt,
+                "params": {"width": 64, "height": 64},
+            }
         case _:
             region = rng.choice(["US", "EU", "ASIA"])
             return {"kind": "generation", "model": "llama3.2-1b", "prompt": prompt, "region": region}

@@ -36,6 +36,9 @@ SHORT_DELAYS = {
     "job_retry_delays_s = [60, 120, 180]": "job_retry_delays_s = [1, 1, 1]",
     "slot_lease_s = 10": f"slot_lease_s = {SLOT_LEASE_S}",
     "[groups.modal]\ncap = 10": f"[groups.modal]\ncap = {CAP}",
+    "[models.flux]\nexpected_load_s = 2.0\nexpected_run_s = 1.5\nexclusive = true": (
+        "[models.flux]\nexpected_load_s = 0.3\nexpected_run_s = 0.2"
+    ),
 }
 
 
@@ -48,6 +51,7 @@ class System:
             **{server.name: server for server in stack.servers.embedded},
         }
         self.admin_key = stack.credentials.admin_key
+        self.files = stack.home.path / "files"
         self.killed: list[str] = []
         self.frozen_s: list[tuple[float, float]] = []
         """When a frozen router may have exceeded a cap: from the end of its lease until it has resumed. Kept,
