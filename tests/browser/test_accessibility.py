@@ -34,6 +34,7 @@ PAGES = {
     "Runtime": "/admin",
     "Dead letters": "/admin/dead",
     "Users": "/admin/users",
+    "Audit log": "/admin/audit",
     "Not found": "/nowhere",
 }
 

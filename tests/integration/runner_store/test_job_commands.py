@@ -7,6 +7,7 @@ import pytest
 
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.errors import (
     ExecutionNotFoundError,
     JobNotFoundError,
@@ -288,10 +289,10 @@ class ConcurrentWorker(PostgresDeadLetters):
         self._harness = harness
         self._steps = 0
 
-    async def _requeue_batch(self, jobs: Sequence[JobId]) -> list[JobId]:
+    async def _requeue_batch(self, jobs: Sequence[JobId], by: Actor) -> list[JobId]:
         self._steps += 1
         assert self._steps < 5
-        requeued = await super()._requeue_batch(jobs)
+        requeued = await super()._requeue_batch(jobs, by)
         for message in await self._harness.messages():
             (claimed,) = await self._harness.claims.claim([message], "w1")
             await self._harness.run(claimed, "never")

@@ -49,6 +49,7 @@ COMMANDS = {
     "dead": LazyCommand("beacon_cli.commands.dead:dead", _ADMIN, "List, requeue and purge dead letters."),
     "users": LazyCommand("beacon_cli.commands.user:users", _ADMIN, "Manage users, tiers and credit."),
     "keys": LazyCommand("beacon_cli.commands.user:keys", _ADMIN, "Manage the keys of users."),
+    "audit": LazyCommand("beacon_cli.commands.audit:audit", _ADMIN, "Show who changed what."),
 }
 
 

@@ -20,6 +20,7 @@ from beacon_contracts.accounts import (
     UserPage,
     UserView,
 )
+from beacon_contracts.audit import AuditAction, AuditEntryView, AuditPage
 from beacon_contracts.bulk import OperationView
 from beacon_contracts.model import RequestModel
 from beacon_contracts.operations import (
@@ -157,6 +158,33 @@ class AdminClient:
     async def revoke_key(self, user_id: str, key_id: str) -> None:
         """Revoke a key."""
         await self._http.delete(f"{_user(user_id)}/keys/{quote(key_id, safe='')}")
+
+    async def audit(
+        self,
+        *,
+        actor: str | None = None,
+        action: AuditAction | None = None,
+        target: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> AsyncIterator[AuditEntryView]:
+        """Who changed what, newest first; pages are fetched on demand. `actor`: the id of a user."""
+        wanted = {
+            "actor": actor,
+            "action": action,
+            "target": target,
+            "since": since and since.isoformat(),
+            "until": until and until.isoformat(),
+        }
+        cursor: str | None = None
+        while True:
+            answer = await self._http.get("/admin/audit", {**wanted, "cursor": cursor})
+            page = AuditPage.model_validate_json(answer)
+            for entry in page.entries:
+                yield entry
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     async def _change_dead(self, verb: str, job_ids: Sequence[str] | None) -> int:
         choice = DeadLetterChoice(job_ids=None if job_ids is None else list(job_ids), all=job_ids is None)

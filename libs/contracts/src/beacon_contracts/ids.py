@@ -15,6 +15,7 @@ FileId = NewType("FileId", UUID)
 WebhookId = NewType("WebhookId", UUID)
 DeliveryId = NewType("DeliveryId", UUID)
 OperationId = NewType("OperationId", UUID)
+AuditId = NewType("AuditId", UUID)
 
 JOB = "job"
 USER = "user"
@@ -23,6 +24,7 @@ FILE = "file"
 WEBHOOK = "webhook"
 DELIVERY = "msg"
 OPERATION = "op"
+AUDIT = "audit"
 EXECUTION = "exe"
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")  # no leading zeros: one execution has one id

@@ -11,6 +11,7 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.application.queue_position import JobPosition, PositionService
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.commands import (
     JobVersion,
     RetryDecision,
@@ -100,7 +101,7 @@ class SkippedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobService:
-    """`owner` None is an operator, who may read and change every job."""
+    """`owner` None is an operator, who may read and change every job. `by`: recorded for jobs of others."""
 
     queries: JobQueries
     commands: JobCommands
@@ -171,14 +172,14 @@ class JobService:
         recorded = await self.queries.execution(job, stage, ordinal)
         return ExecutionDetails(record, key, recorded, await self.queries.attempts(job, stage, ordinal))
 
-    async def cancel(self, job: JobId, owner: UserId | None) -> None:
+    async def cancel(self, job: JobId, owner: UserId | None, *, by: Actor | None = None) -> None:
         """Stored first. Then queue and routers are notified; the relay repeats what fails here."""
 
         async def decide_and_store(record: JobRecord) -> None:
             decision = decide_cancel(record)
             if decision is None:
                 return
-            at_router = await self.commands.cancel(JobVersion.of(record), decision)
+            at_router = await self.commands.cancel(JobVersion.of(record, by), decision)
             if decision.refund:  # it waited in a queue
                 await self._discard(record.message)
             if at_router is not None:
@@ -187,17 +188,19 @@ class JobService:
 
         await self._on_current(job, owner, decide_and_store)
 
-    async def resume(self, job: JobId, owner: UserId | None) -> None:
+    async def resume(self, job: JobId, owner: UserId | None, *, by: Actor | None = None) -> None:
         async def decide_and_store(record: JobRecord) -> None:
             decide_resume(record)
-            await self.commands.resume(JobVersion.of(record))
+            await self.commands.resume(JobVersion.of(record, by))
             if record.state is JobState.SCHEDULED:
                 await self._discard(record.message)  # of the start that was scheduled
 
         await self._on_current(job, owner, decide_and_store)
         await self._queued(job)
 
-    async def retry(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> RetryDecision:
+    async def retry(
+        self, job: JobId, stage: int, ordinal: int, owner: UserId | None, *, by: Actor | None = None
+    ) -> RetryDecision:
         async def decide_and_store(record: JobRecord) -> RetryDecision:
             _execution_key(record, stage, ordinal)
             execution = await self.queries.execution(job, stage, ordinal)
@@ -209,7 +212,7 @@ class JobService:
                     raise JobChangedError from None
                 raise
             if decision.run:
-                await self.commands.retry_execution(JobVersion.of(record), stage, ordinal, decision)
+                await self.commands.retry_execution(JobVersion.of(record, by), stage, ordinal, decision)
                 if record.in_backoff:
                     await self._discard(record.message)  # of the attempt that starts now instead
             return decision
@@ -219,7 +222,9 @@ class JobService:
             await self._queued(job)
         return decision
 
-    async def skip(self, job: JobId, owner: UserId | None, payer: UserId) -> SkippedJob:
+    async def skip(
+        self, job: JobId, owner: UserId | None, payer: UserId, *, by: Actor | None = None
+    ) -> SkippedJob:
         """Stored first; the publisher moves the message in Redis."""
         before = await self.get(job, owner)
         ahead, front = await self._jobs_ahead(before)
@@ -232,7 +237,7 @@ class JobService:
                 self.rules.front_class,
                 waits_at_router=at_router,
             )
-            return await self.commands.skip(JobVersion.of(record), decision, payer)
+            return await self.commands.skip(JobVersion.of(record, by), decision, payer)
 
         payment = await self._on_current(job, owner, decide_and_store)
         await self._queued(job)

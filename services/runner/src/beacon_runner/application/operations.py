@@ -38,7 +38,9 @@ class OperationService:
             raise InvalidFieldsError.of(
                 "filter", "an empty filter would match every job; give at least one condition", "empty_filter"
             )
-        return await self.store.add(principal.user, OperationAction(request.action), selection)
+        return await self.store.add(
+            principal.user, OperationAction(request.action), selection, by=principal.actor
+        )
 
     async def get(self, operation: OperationId, owner: UserId | None) -> JobOperation:
         found = await self.store.get(operation, owner)
@@ -46,9 +48,9 @@ class OperationService:
             raise OperationNotFoundError
         return found
 
-    async def delete_job(self, job: JobId, owner: UserId | None) -> None:
-        record = await self.jobs.get(job, owner)
-        if not await self.store.delete_job(job):
+    async def delete_job(self, job: JobId, principal: Principal) -> None:
+        record = await self.jobs.get(job, principal.owner)
+        if not await self.store.delete_job(job, by=principal.actor):
             detail = "the job's executions are still being cancelled; try again soon"
             raise JobStateError(record.state, detail)
         try:
@@ -56,10 +58,10 @@ class OperationService:
         except QueueUnavailableError as error:
             log.info("message_discard_failed", error=str(error))
 
-    async def delete_user(self, user: UserId, requester: UserId) -> JobOperation:
-        if user == requester:
+    async def delete_user(self, user: UserId, principal: Principal) -> JobOperation:
+        if user == principal.user:
             raise OwnUserError
-        return await self.store.delete_user(user, requester)
+        return await self.store.delete_user(user, principal.user, by=principal.actor)
 
 
 def _job_ids(texts: list[str]) -> list[JobId]:

@@ -43,7 +43,7 @@ class WebhookService:
             list(dict.fromkeys(new.events or JOB_EVENTS)),
             new.description,
         )
-        return await self._store.add(endpoint, self._max_endpoints), secret
+        return await self._store.add(endpoint, self._max_endpoints, by=principal.actor), secret
 
     async def of_user(self, user: UserId) -> Sequence[WebhookEndpoint]:
         return await self._store.of_user(user)
@@ -68,15 +68,19 @@ class WebhookService:
                 change.disabled,
                 f"disabled by {by}",
             ),
+            by=principal.actor,
         )
 
     async def rotate(self, principal: Principal, webhook: WebhookId) -> tuple[WebhookEndpoint, str]:
         """A new secret; the old one signs too for a day."""
         secret = new_secret(token_bytes(SECRET_BYTES))
-        return await self._store.rotate(webhook, principal.owner, secret, overlap_s=ROTATION_S), secret
+        rotated = await self._store.rotate(
+            webhook, principal.owner, secret, overlap_s=ROTATION_S, by=principal.actor
+        )
+        return rotated, secret
 
     async def delete(self, principal: Principal, webhook: WebhookId) -> WebhookEndpoint:
-        return await self._store.delete(webhook, principal.owner)
+        return await self._store.delete(webhook, principal.owner, by=principal.actor)
 
     async def test(self, principal: Principal, webhook: WebhookId) -> DeliveryRecord:
         """Send a test event, which takes the same path as all others."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.classes import better
 from beacon_runner.domain.errors import (
     AlreadySkippedError,
@@ -29,17 +30,22 @@ from beacon_runner.domain.states import (
 
 @dataclass(frozen=True, slots=True)
 class JobVersion:
-    """Names one state of a job's row: a write guarded by it fails if the job has changed since."""
+    """Names one state of a job's row: a write guarded by it fails if the job has changed since.
+
+    `operator`: who changes a job of another user; it is recorded in the audit log.
+    """
 
     id: JobId
     state: JobState
     generation: int
     fence: int
     front: bool
+    operator: Actor | None = None
 
     @classmethod
-    def of(cls, job: JobRecord) -> "JobVersion":
-        return cls(job.id, job.state, job.generation, job.fence, job.front)
+    def of(cls, job: JobRecord, by: Actor | None = None) -> "JobVersion":
+        operator = by if by is not None and by.user != job.head.user else None
+        return cls(job.id, job.state, job.generation, job.fence, job.front, operator)
 
 
 @dataclass(frozen=True, slots=True)

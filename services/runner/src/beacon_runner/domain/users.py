@@ -7,6 +7,7 @@ from hashlib import sha256
 from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import KeyId, UserId
 from beacon_contracts.tiers import Tier
+from beacon_runner.domain.audit import Actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,12 @@ class Principal:
     scopes: frozenset[Scope]
     credit: int
     weight: float = 1.0
+    key_hint: str = ""
+
+    @property
+    def actor(self) -> Actor:
+        """Who is recorded for a change by this key."""
+        return Actor(self.user, self.key_hint)
 
     @property
     def owner(self) -> UserId | None:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
+from beacon_contracts.audit import AuditAction
 from beacon_contracts.ids import USER, JobId, decode_job_id, encode_id, encode_job_id
 from beacon_contracts.model import ResponseModel
 from beacon_contracts.operations import (
@@ -21,16 +23,18 @@ from beacon_contracts.operations import (
 )
 from beacon_contracts.tiers import JobClass
 from beacon_http.replies import view_response
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.dead_letters import DeadLetter, DeadLetterCursor
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.http.auth import ApiKeyCache, require_scope
+from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.cursors import Cursor, PageSize, read_letter_cursor, show_letter_cursor
 from beacon_runner.http.openapi import problems
+from beacon_runner.ports.audit import AuditLog
 from beacon_runner.ports.dead_letters import DeadLetterStore
 from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.outbox import Outbox
 from beacon_runner.ports.pauses import PauseStore
-from beacon_runner.ports.queue_admin import QueueAdmin
+from beacon_runner.ports.queue_admin import LaneCount, QueueAdmin
 
 
 class PauseState(ResponseModel):
@@ -58,6 +62,7 @@ class Operations:
     pauses: PauseStore
     queries: JobQueries
     on_queued: Callable[[], None]
+    audit: AuditLog
 
     async def stats(self) -> RuntimeStats:
         queue, lag = await self.queue.stats(), await self.outbox.lag()
@@ -87,13 +92,13 @@ class Operations:
             ],
         )
 
-    async def pause(self, job_class: JobClass) -> None:
+    async def pause(self, job_class: JobClass, by: Actor) -> None:
         """Stored in Postgres first: if Redis is unavailable now, the reconciler updates it later."""
-        await self.pauses.pause(job_class)
+        await self.pauses.pause(job_class, by=by)
         await self.queue.pause(job_class)
 
-    async def resume(self, job_class: JobClass) -> None:
-        await self.pauses.resume(job_class)
+    async def resume(self, job_class: JobClass, by: Actor) -> None:
+        await self.pauses.resume(job_class, by=by)
         await self.queue.resume(job_class)
 
     async def dead_page(self, after: DeadLetterCursor | None, limit: int) -> DeadLetterPage:
@@ -105,16 +110,21 @@ class Operations:
             next_cursor=next_cursor,
         )
 
-    async def purge(self, jobs: Sequence[JobId] | None) -> int:
-        removed = await self.dead_letters.purge(jobs)
+    async def purge(self, jobs: Sequence[JobId] | None, by: Actor) -> int:
+        removed = await self.dead_letters.purge(jobs, by=by)
         await self.queue.forget_dead(None if jobs is None else removed)
         return len(removed)
 
-    async def requeue(self, jobs: Sequence[JobId] | None) -> int:
-        requeued = await self.dead_letters.requeue(jobs)
+    async def requeue(self, jobs: Sequence[JobId] | None, by: Actor) -> int:
+        requeued = await self.dead_letters.requeue(jobs, by=by)
         self.on_queued()
         await self.queue.forget_dead(requeued)
         return len(requeued)
+
+    async def reset_lanes(self, by: Actor) -> Sequence[LaneCount]:
+        """Recorded first: the counters are in Redis."""
+        await self.audit.add(by, AuditAction.LANES_RESET, "lanes", {})
+        return await self.queue.reset_lanes()
 
 
 def _letter_view(letter: DeadLetter) -> DeadLetterView:
@@ -164,38 +174,46 @@ def admin_routes(operations: Operations, keys: ApiKeyCache) -> APIRouter:
     @routes.post(
         "/queue-dead/purge", responses={200: {"model": AffectedCount}, **problems(400, 401, 403, 422, 503)}
     )
-    async def purge_dead_letters(choice: DeadLetterChoice) -> Response:
+    async def purge_dead_letters(request: Request, choice: DeadLetterChoice) -> Response:
         """Remove all, or those given. The jobs stay readable."""
-        return view_response(AffectedCount(count=await operations.purge(chosen_jobs(choice))))
+        return view_response(
+            AffectedCount(count=await operations.purge(chosen_jobs(choice), _actor(request)))
+        )
 
     @routes.post(
         "/queue-dead/requeue", responses={200: {"model": AffectedCount}, **problems(400, 401, 403, 422, 503)}
     )
-    async def requeue_dead_letters(choice: DeadLetterChoice) -> Response:
+    async def requeue_dead_letters(request: Request, choice: DeadLetterChoice) -> Response:
         """Queue all, or those given, again with their attempts reset."""
-        return view_response(AffectedCount(count=await operations.requeue(chosen_jobs(choice))))
+        return view_response(
+            AffectedCount(count=await operations.requeue(chosen_jobs(choice), _actor(request)))
+        )
 
     @routes.post(
         "/queues/{job_class}/pause", responses={200: {"model": PauseState}, **problems(401, 403, 422, 503)}
     )
-    async def pause_queue(job_class: JobClass) -> Response:
+    async def pause_queue(request: Request, job_class: JobClass) -> Response:
         """Stop consumption of a class; running jobs continue."""
-        await operations.pause(job_class)
+        await operations.pause(job_class, _actor(request))
         return view_response(PauseState(name=job_class, paused=True))
 
     @routes.post(
         "/queues/{job_class}/resume", responses={200: {"model": PauseState}, **problems(401, 403, 422, 503)}
     )
-    async def resume_queue(job_class: JobClass) -> Response:
+    async def resume_queue(request: Request, job_class: JobClass) -> Response:
         """Start consumption of a class again."""
-        await operations.resume(job_class)
+        await operations.resume(job_class, _actor(request))
         return view_response(PauseState(name=job_class, paused=False))
 
     @routes.post("/lanes/reset", responses={200: {"model": LanesReset}, **problems(401, 403, 503)})
-    async def reset_lanes() -> Response:
+    async def reset_lanes(request: Request) -> Response:
         """Recount the lanes' counters from the messages."""
-        corrected = await operations.queue.reset_lanes()
+        corrected = await operations.reset_lanes(_actor(request))
         counts = [LaneCounts(lane=one.lane, pending=one.pending, running=one.running) for one in corrected]
         return view_response(LanesReset(corrected=counts))
 
     return routes
+
+
+def _actor(request: Request) -> Actor:
+    return principal_of(request).actor

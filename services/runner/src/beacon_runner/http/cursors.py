@@ -6,9 +6,11 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from beacon_contracts.ids import (
+    AUDIT,
     DELIVERY,
     FILE,
     USER,
+    AuditId,
     DeliveryId,
     FileId,
     JobId,
@@ -35,11 +37,11 @@ UserFilter = Annotated[
 ]
 
 
-def read_user(user: str) -> UserId:
+def read_user(user: str, field: str = "user") -> UserId:
     try:
         return UserId(decode_id(USER, user))
     except ValueError:
-        raise InvalidFieldsError.of("user", "is not the id of a user") from None
+        raise InvalidFieldsError.of(field, "is not the id of a user") from None
 
 
 def read_cursor(cursor: str | None) -> JobId | None:
@@ -78,6 +80,15 @@ def read_delivery_cursor(cursor: str | None) -> DeliveryId | None:
         return None
     try:
         return DeliveryId(decode_id(DELIVERY, cursor))
+    except ValueError:
+        raise _invalid_cursor() from None
+
+
+def read_audit_cursor(cursor: str | None) -> AuditId | None:
+    if cursor is None:
+        return None
+    try:
+        return AuditId(decode_id(AUDIT, cursor))
     except ValueError:
         raise _invalid_cursor() from None
 

@@ -307,7 +307,7 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
     async def cancel_job(request: Request, job_id: JobPath) -> Response:
         """End a queued or running job. It stays readable; results that arrive later are discarded."""
         job, owner = decode_job_id(job_id), principal_of(request).owner
-        await jobs.cancel(job, owner)
+        await jobs.cancel(job, owner, by=principal_of(request).actor)
         return view_response(job_view(await jobs.details(job, owner)))
 
     @routes.post(
@@ -318,7 +318,7 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
     async def resume_job(request: Request, job_id: JobPath) -> Response:
         """Continue from the failed stage; completed executions are kept."""
         job, owner = decode_job_id(job_id), principal_of(request).owner
-        await jobs.resume(job, owner)
+        await jobs.resume(job, owner, by=principal_of(request).actor)
         return view_response(job_view(await jobs.details(job, owner)), 202)
 
     @routes.post(
@@ -328,7 +328,7 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
     async def skip_job(request: Request, job_id: JobPath) -> Response:
         """Pay to be served first, here and on the GPUs; refunded automatically if nothing of the job runs."""
         principal = principal_of(request)
-        skipped = await jobs.skip(decode_job_id(job_id), principal.owner, principal.user)
+        skipped = await jobs.skip(decode_job_id(job_id), principal.owner, principal.user, by=principal.actor)
         return view_response(skip_view(skipped))
 
     return routes
@@ -359,7 +359,7 @@ def execution_routes(jobs: JobService, keys: ApiKeyCache) -> APIRouter:
     async def retry_execution(request: Request, execution_id: ExecutionPath) -> Response:
         """Run one failed execution again; never twice at the same time."""
         (job, stage, ordinal), owner = decode_execution_id(execution_id), principal_of(request).owner
-        decision = await jobs.retry(job, stage, ordinal, owner)
+        decision = await jobs.retry(job, stage, ordinal, owner, by=principal_of(request).actor)
         details = await jobs.execution(job, stage, ordinal, owner)
         view = RetryAccepted(
             execution=execution_view(details.job, details.key, details.recorded, details.earlier),

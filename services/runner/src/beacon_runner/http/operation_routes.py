@@ -80,7 +80,7 @@ def operation_routes(operations: OperationService, keys: ApiKeyCache) -> APIRout
     )
     async def delete_job(request: Request, job_id: JobPath) -> Response:
         """Delete a job that has ended, with its executions, events and files."""
-        await operations.delete_job(decode_job_id(job_id), principal_of(request).owner)
+        await operations.delete_job(decode_job_id(job_id), principal_of(request))
         return Response(status_code=204)
 
     return routes
@@ -100,7 +100,7 @@ def user_deletion_routes(operations: OperationService, keys: ApiKeyCache) -> API
         The keys stop working and live jobs are cancelled at once; an operation deletes the rest.
         """
         user = UserId(decode_id(USER_PREFIX, user_id))
-        operation = await operations.delete_user(user, principal_of(request).user)
+        operation = await operations.delete_user(user, principal_of(request))
         keys.clear()
         return _started(operation)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_config import BeaconConfig
@@ -27,7 +28,7 @@ from beacon_contracts.ids import KEY, USER, KeyId, UserId, decode_id, encode_id
 from beacon_http.replies import view_response
 from beacon_runner.domain.errors import CreditOutOfRangeError, InvalidFieldsError
 from beacon_runner.domain.users import ApiKey, User
-from beacon_runner.http.auth import ApiKeyCache, require_scope
+from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.cursors import PageSize
 from beacon_runner.http.openapi import problems
 from beacon_runner.ports.users import CreditStore, UserStore
@@ -83,11 +84,15 @@ def user_routes(
     @routes.post(
         "", status_code=201, responses={201: {"model": UserCreated}, **problems(400, 401, 403, 409, 422, 503)}
     )
-    async def add_user(new: NewUser) -> Response:
+    async def add_user(request: Request, new: NewUser) -> Response:
         """A new user with a first key, which is shown only now."""
         key = new_api_key()
         user = await users.add(
-            new.name, _tier(config, new.tier or config.lowest_tier), key, weight=new.weight
+            new.name,
+            _tier(config, new.tier or config.lowest_tier),
+            key,
+            weight=new.weight,
+            by=principal_of(request).actor,
         )
         return view_response(UserCreated(**user_view(user).model_dump(), key=key), 201)
 
@@ -96,7 +101,7 @@ def user_routes(
         return view_response(user_view(await users.get(_user(user_id))))
 
     @routes.post("/{user_id}", responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 422, 503)})
-    async def change_user(user_id: UserPath, change: UserChange) -> Response:
+    async def change_user(request: Request, user_id: UserPath, change: UserChange) -> Response:
         """Change the tier or the weight, or disable the user and enable it again.
 
         The keys of a disabled user stop working. Live jobs are held until the user is enabled, or cancelled.
@@ -109,6 +114,7 @@ def user_routes(
             disabled=change.disabled,
             weight=change.weight,
             jobs=change.jobs or DisabledJobs.HOLD,
+            by=principal_of(request).actor,
         )
         keys.clear()
         notify_outbox()
@@ -118,11 +124,11 @@ def user_routes(
         "/{user_id}/credit",
         responses={200: {"model": UserView}, **problems(400, 401, 403, 404, 409, 422, 503)},
     )
-    async def change_credit(user_id: UserPath, change: CreditChange) -> Response:
+    async def change_credit(request: Request, user_id: UserPath, change: CreditChange) -> Response:
         """Add credit, or subtract it with a negative amount; never below zero."""
         user = _user(user_id)
         if change.amount != 0:
-            balance = await credit.change(user, change.amount, change.note)
+            balance = await credit.change(user, change.amount, change.note, by=principal_of(request).actor)
             keys.clear()
             if balance is None:
                 await users.get(user)  # 404 when there is no such user
@@ -147,18 +153,25 @@ def key_routes(users: UserStore, keys: ApiKeyCache) -> APIRouter:
         status_code=201,
         responses={201: {"model": KeyCreated}, **problems(400, 401, 403, 404, 422, 503)},
     )
-    async def add_key(user_id: UserPath, new: NewKey) -> Response:
+    async def add_key(request: Request, user_id: UserPath, new: NewKey) -> Response:
         """Another key, which is shown only now."""
         user, key = await users.get(_user(user_id)), new_api_key()
         made = await users.add_key(
-            user.id, key, sorted(set(new.scopes)), name=new.name, expires_at=_future(new.expires_at)
+            user.id,
+            key,
+            sorted(set(new.scopes)),
+            name=new.name,
+            expires_at=_future(new.expires_at),
+            by=principal_of(request).actor,
         )
         return view_response(KeyCreated(**key_view(made).model_dump(), key=key), 201)
 
     @routes.delete("/{key_id}", responses={200: {"model": KeyView}, **problems(401, 403, 404, 422, 503)})
-    async def revoke_key(user_id: UserPath, key_id: KeyPath) -> Response:
+    async def revoke_key(request: Request, user_id: UserPath, key_id: KeyPath) -> Response:
         """The key stops working: immediately in this process, within seconds in others."""
-        revoked = await users.revoke(_user(user_id), KeyId(decode_id(KEY, key_id)))
+        revoked = await users.revoke(
+            _user(user_id), KeyId(decode_id(KEY, key_id)), by=principal_of(request).actor
+        )
         keys.clear()
         return view_response(key_view(revoked))
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import JobId
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.dead_letters import DeadLetter, DeadLetterCursor
 
 
@@ -14,10 +15,10 @@ class DeadLetterStore(Protocol):
 
     async def count(self) -> int: ...
 
-    async def purge(self, jobs: Sequence[JobId] | None) -> Sequence[JobId]:
+    async def purge(self, jobs: Sequence[JobId] | None, *, by: Actor = ...) -> Sequence[JobId]:
         """Remove these dead letters, or all; returns the removed ones."""
         ...
 
-    async def requeue(self, jobs: Sequence[JobId] | None) -> Sequence[JobId]:
+    async def requeue(self, jobs: Sequence[JobId] | None, *, by: Actor = ...) -> Sequence[JobId]:
         """Queue these jobs again, or all that are dead now, with their attempts reset."""
         ...

@@ -5,22 +5,25 @@ from typing import Protocol
 
 from beacon_contracts.bulk import OperationAction
 from beacon_contracts.ids import JobId, OperationId, UserId
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.operations import JobOperation, OperationStep, Selection
 
 
 class OperationStore(Protocol):
-    async def add(self, user: UserId, action: OperationAction, selection: Selection) -> JobOperation: ...
+    async def add(
+        self, user: UserId, action: OperationAction, selection: Selection, *, by: Actor = ...
+    ) -> JobOperation: ...
 
     async def get(self, operation: OperationId, owner: UserId | None) -> JobOperation | None:
         """`owner` None: of any user."""
         ...
 
-    async def delete_job(self, job: JobId) -> bool:
+    async def delete_job(self, job: JobId, *, by: Actor = ...) -> bool:
         """Delete a job that has ended; false while something of it may run."""
         ...
 
-    async def delete_user(self, user: UserId, requester: UserId) -> JobOperation:
+    async def delete_user(self, user: UserId, requester: UserId, *, by: Actor = ...) -> JobOperation:
         """Disable the user, cancel its jobs, and store the operation that deletes its data."""
         ...
 

@@ -1,4 +1,4 @@
-"""Users, their API keys and their credit."""
+"""Users, their API keys and their credit. Changes are recorded in the audit log as made `by` an actor."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,13 +7,21 @@ from typing import Protocol
 from beacon_contracts.accounts import DisabledJobs, Scope
 from beacon_contracts.ids import KeyId, UserId
 from beacon_contracts.tiers import Tier
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.credit import LedgerRecord
 from beacon_runner.domain.users import ApiKey, User
 
 
 class UserStore(Protocol):
     async def add(
-        self, name: str, tier: Tier, key: str, scopes: Sequence[Scope] = ..., *, weight: float = ...
+        self,
+        name: str,
+        tier: Tier,
+        key: str,
+        scopes: Sequence[Scope] = ...,
+        *,
+        weight: float = ...,
+        by: Actor = ...,
     ) -> User:
         """A new user with a first key, in one transaction."""
         ...
@@ -32,6 +40,7 @@ class UserStore(Protocol):
         disabled: bool | None = ...,
         weight: float | None = ...,
         jobs: DisabledJobs = ...,
+        by: Actor = ...,
     ) -> User:
         """Disabling a user holds or cancels the live jobs; enabling releases held ones."""
         ...
@@ -44,15 +53,16 @@ class UserStore(Protocol):
         *,
         name: str = "",
         expires_at: datetime | None = None,
+        by: Actor = ...,
     ) -> ApiKey: ...
 
     async def keys(self, user: UserId) -> Sequence[ApiKey]: ...
 
-    async def revoke(self, user: UserId, key: KeyId) -> ApiKey: ...
+    async def revoke(self, user: UserId, key: KeyId, *, by: Actor = ...) -> ApiKey: ...
 
 
 class CreditStore(Protocol):
-    async def change(self, user: UserId, amount: int, note: str) -> int | None:
+    async def change(self, user: UserId, amount: int, note: str, *, by: Actor = ...) -> int | None:
         """The new balance; None when it would leave its bounds or there is no such user."""
         ...
 

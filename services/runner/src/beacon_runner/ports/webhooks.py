@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import DeliveryId, UserId, WebhookId
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.webhooks import (
     Attempt,
     DeliveryRecord,
@@ -18,7 +19,7 @@ from beacon_runner.domain.webhooks import (
 class WebhookStore(Protocol):
     """`owner` None means any user's. Methods with an id raise `UnknownWebhookError`."""
 
-    async def add(self, new: NewEndpoint, max_endpoints: int) -> WebhookEndpoint:
+    async def add(self, new: NewEndpoint, max_endpoints: int, *, by: Actor = ...) -> WebhookEndpoint:
         """Raises `TooManyWebhooksError` if the user has `max_endpoints`."""
         ...
 
@@ -31,16 +32,16 @@ class WebhookStore(Protocol):
     async def get(self, webhook: WebhookId, owner: UserId | None) -> WebhookEndpoint: ...
 
     async def change(
-        self, webhook: WebhookId, owner: UserId | None, change: EndpointChange
+        self, webhook: WebhookId, owner: UserId | None, change: EndpointChange, *, by: Actor = ...
     ) -> WebhookEndpoint:
         """Disabling ends the pending deliveries as failed."""
         ...
 
     async def rotate(
-        self, webhook: WebhookId, owner: UserId | None, secret: str, *, overlap_s: float
+        self, webhook: WebhookId, owner: UserId | None, secret: str, *, overlap_s: float, by: Actor = ...
     ) -> WebhookEndpoint: ...
 
-    async def delete(self, webhook: WebhookId, owner: UserId | None) -> WebhookEndpoint:
+    async def delete(self, webhook: WebhookId, owner: UserId | None, *, by: Actor = ...) -> WebhookEndpoint:
         """Its deliveries are deleted too."""
         ...
 

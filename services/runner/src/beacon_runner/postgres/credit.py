@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.audit import AuditAction
+from beacon_contracts.ids import USER, JobId, UserId, encode_id
+from beacon_runner.domain.audit import SYSTEM, Actor
 from beacon_runner.domain.credit import LedgerRecord
+from beacon_runner.postgres.audit import add_entry
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
@@ -18,9 +21,13 @@ class PostgresCredit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def change(self, user: UserId, amount: int, note: str) -> int | None:
+    async def change(self, user: UserId, amount: int, note: str, *, by: Actor = SYSTEM) -> int | None:
         """The new balance; None when it would leave its bounds or there is no such user."""
-        balance: int | None = await self._database.fetchval(_SQL["change_credit"], user, amount, note)
+        async with self._database.transaction() as connection:
+            balance: int | None = await connection.fetchval(_SQL["change_credit"], user, amount, note)
+            if balance is not None:
+                details = {"amount": amount, "balance": balance}
+                await add_entry(connection, by, AuditAction.CREDIT_CHANGED, encode_id(USER, user), details)
         return balance
 
     async def ledger(self, user: UserId, before: int | None, limit: int) -> list[LedgerRecord]:

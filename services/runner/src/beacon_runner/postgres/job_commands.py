@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from beacon_contracts.audit import AuditAction
 from beacon_contracts.events import EventType
-from beacon_contracts.ids import JobId, UserId
+from beacon_contracts.ids import JobId, UserId, encode_job_id
 from beacon_runner.domain.commands import CancelDecision, JobVersion, RetryDecision, SkipDecision
 from beacon_runner.domain.credit import Payment
 from beacon_runner.domain.errors import InsufficientCreditError, JobChangedError
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.ports.cancels import RouterCancel
+from beacon_runner.postgres.audit import add_entry
 from beacon_runner.postgres.cancels import cancel_of, request_router_cancel
 from beacon_runner.postgres.credit import refund
 from beacon_runner.postgres.database import Database
@@ -34,7 +36,7 @@ class PostgresJobCommands:
 
     async def cancel(self, version: JobVersion, decision: CancelDecision) -> RouterCancel | None:
         """The executions that may be at a router; the request to cancel them is stored too."""
-        async with self._unchanged(version) as connection:
+        async with self._unchanged(version, AuditAction.JOB_CANCELLED) as connection:
             row = await connection.fetchrow(_SQL["cancel"], version.id)
             if row is None:
                 raise JobChangedError
@@ -50,14 +52,14 @@ class PostgresJobCommands:
             return at_router
 
     async def resume(self, version: JobVersion) -> None:
-        async with self._unchanged(version) as connection:
+        async with self._unchanged(version, AuditAction.JOB_RESUMED) as connection:
             await connection.execute(_RESULTS["try_again"], [version.id], False)
             await _requeue(connection, version.id, 1, "resumed")
 
     async def retry_execution(
         self, version: JobVersion, stage: int, ordinal: int, decision: RetryDecision
     ) -> None:
-        async with self._unchanged(version) as connection:
+        async with self._unchanged(version, AuditAction.EXECUTION_RETRIED) as connection:
             await connection.execute(_SQL["retry_execution"], version.id, stage, ordinal)
             if decision.attempt is not None:
                 await _requeue(connection, version.id, decision.attempt, "retry")
@@ -65,7 +67,7 @@ class PostgresJobCommands:
                 await connection.execute(_RESULTS["recount"], [version.id])
 
     async def skip(self, version: JobVersion, decision: SkipDecision, payer: UserId) -> Payment:
-        async with self._unchanged(version) as connection:
+        async with self._unchanged(version, AuditAction.JOB_SKIPPED) as connection:
             credit = await _charge(connection, payer, decision.price, version.id)
             await connection.execute(
                 _CREDIT["skip"], version.id, decision.price, decision.job_class, decision.requeue
@@ -86,11 +88,13 @@ class PostgresJobCommands:
         return seq is not None
 
     @asynccontextmanager
-    async def _unchanged(self, version: JobVersion) -> AsyncIterator["Connection"]:
+    async def _unchanged(self, version: JobVersion, action: AuditAction) -> AsyncIterator["Connection"]:
         async with self._database.transaction() as connection:
             compared = version.id, version.state, version.generation, version.fence, version.front
             if await connection.fetchrow(_SQL["lock_version"], *compared) is None:
                 raise JobChangedError
+            if version.operator is not None:
+                await add_entry(connection, version.operator, action, encode_job_id(version.id), {})
             yield connection
 
 

@@ -5,14 +5,26 @@ from typing import TYPE_CHECKING, Any, assert_never
 from uuid import UUID
 
 from beacon_contracts.accounts import DisabledJobs
+from beacon_contracts.audit import AuditAction
 from beacon_contracts.bulk import OperationAction
 from beacon_contracts.events import EventType
-from beacon_contracts.ids import JobId, OperationId, UserId, new_uuid
+from beacon_contracts.ids import (
+    OPERATION,
+    USER,
+    JobId,
+    OperationId,
+    UserId,
+    encode_id,
+    encode_job_id,
+    new_uuid,
+)
 from beacon_contracts.jobs import JobState
+from beacon_runner.domain.audit import SYSTEM, Actor
 from beacon_runner.domain.errors import JobNotFoundError, JobStateError, UserNotFoundError
 from beacon_runner.domain.operations import JobOperation, OperationStep, Selection
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.domain.states import TERMINAL
+from beacon_runner.postgres.audit import add_entry
 from beacon_runner.postgres.database import Database, retried
 from beacon_runner.postgres.job_pages import fetch_page
 from beacon_runner.postgres.report_params import encode_events
@@ -34,28 +46,45 @@ class PostgresOperations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, user: UserId, action: OperationAction, selection: Selection) -> JobOperation:
-        return await _add(self._database, user, action, selection)
+    async def add(
+        self, user: UserId, action: OperationAction, selection: Selection, *, by: Actor = SYSTEM
+    ) -> JobOperation:
+        async with self._database.transaction() as connection:
+            operation = await _add(connection, user, action, selection)
+            jobs, owner = selection.jobs, selection.owner
+            details = {
+                "action": action,
+                "jobs": None if jobs is None else len(jobs),
+                "user_id": None if owner is None else encode_id(USER, owner),
+            }
+            target = encode_id(OPERATION, operation.id)
+            await add_entry(connection, by, AuditAction.BULK_STARTED, target, details)
+            return operation
 
     async def get(self, operation: OperationId, owner: UserId | None) -> JobOperation | None:
         row = await self._database.fetchrow(_SQL["operation"], operation, owner)
         return None if row is None else _operation(row)
 
-    async def delete_job(self, job: JobId) -> bool:
+    async def delete_job(self, job: JobId, *, by: Actor = SYSTEM) -> bool:
         """Delete a job that has ended; false while something of it may run."""
         state = await self._database.fetchval(_SQL["job_state"], job)
         if state is None:
             raise JobNotFoundError
         if JobState(state) not in TERMINAL:
             raise JobStateError(JobState(state), f"a job that is {state} cannot be deleted; cancel it first")
-        return bool(await self._database.fetchval(_SQL["delete_jobs"], [job]))
+        async with self._database.transaction() as connection:
+            deleted = bool(await connection.fetchval(_SQL["delete_jobs"], [job]))
+            if deleted:
+                await add_entry(connection, by, AuditAction.JOB_DELETED, encode_job_id(job), {})
+        return deleted
 
-    async def delete_user(self, user: UserId, requester: UserId) -> JobOperation:
+    async def delete_user(self, user: UserId, requester: UserId, *, by: Actor = SYSTEM) -> JobOperation:
         """Disable the user, cancel its jobs, and store the operation that deletes its data."""
         async with self._database.transaction() as connection:
             if await connection.fetchval(_SQL["mark_deleted"], user) is None:
                 raise UserNotFoundError
             await stop_jobs(connection, user, DisabledJobs.CANCEL)
+            await add_entry(connection, by, AuditAction.USER_DELETED, encode_id(USER, user), {})
             return await _add(connection, requester, OperationAction.DELETE_USER, Selection(user))
 
     async def step(self, limit: int) -> OperationStep | None:
@@ -133,7 +162,7 @@ async def _queue_again(connection: "Connection", jobs: Sequence[JobId], *, every
 
 
 async def _add(
-    store: "Database | Connection", user: UserId, action: OperationAction, selection: Selection
+    store: "Connection", user: UserId, action: OperationAction, selection: Selection
 ) -> JobOperation:
     row = await store.fetchrow(_SQL["add"], new_uuid(), user, action, selection.document())
     return _operation(row)

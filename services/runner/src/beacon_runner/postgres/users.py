@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from beacon_contracts.accounts import DisabledJobs, Scope
 from beacon_contracts.api_keys import public_prefix
-from beacon_contracts.ids import KeyId, UserId, new_uuid
+from beacon_contracts.audit import AuditAction
+from beacon_contracts.ids import KEY, USER, KeyId, UserId, encode_id, new_uuid
 from beacon_contracts.tiers import Tier
+from beacon_runner.domain.audit import SYSTEM, Actor
 from beacon_runner.domain.errors import (
     ApiKeyNotFoundError,
     ApiKeyTakenError,
@@ -15,6 +17,7 @@ from beacon_runner.domain.errors import (
     UserNotFoundError,
 )
 from beacon_runner.domain.users import ApiKey, Principal, User, hash_key
+from beacon_runner.postgres.audit import add_entry
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 from beacon_runner.postgres.user_jobs import release_jobs, stop_jobs
@@ -35,7 +38,14 @@ class PostgresUsers:
         return None if row is None else _principal(row)
 
     async def add(
-        self, name: str, tier: Tier, key: str, scopes: Sequence[Scope] = (Scope.USER,), *, weight: float = 1.0
+        self,
+        name: str,
+        tier: Tier,
+        key: str,
+        scopes: Sequence[Scope] = (Scope.USER,),
+        *,
+        weight: float = 1.0,
+        by: Actor = SYSTEM,
     ) -> User:
         """A new user with a first key, in one transaction."""
         async with self._database.transaction() as connection:
@@ -43,7 +53,9 @@ class PostgresUsers:
             if row is None:
                 raise UserNameTakenError(name)
             user = _user(row)
-            await _add_key(connection, user.id, key, scopes, name="first")
+            details = {"tier": tier, "weight": weight}
+            await add_entry(connection, by, AuditAction.USER_CREATED, encode_id(USER, user.id), details)
+            await _add_key(connection, user.id, key, scopes, name="first", by=by)
             return user
 
     async def ensure(self, name: str, tier: Tier) -> tuple[User, bool]:
@@ -65,6 +77,7 @@ class PostgresUsers:
         disabled: bool | None = None,
         weight: float | None = None,
         jobs: DisabledJobs = DisabledJobs.HOLD,
+        by: Actor = SYSTEM,
     ) -> User:
         """Disabling a user holds or cancels the live jobs; enabling releases held ones."""
         async with self._database.transaction() as connection:
@@ -74,6 +87,13 @@ class PostgresUsers:
                 await stop_jobs(connection, user, jobs)
             elif disabled is False and before.disabled_at is not None:
                 await release_jobs(connection, user)
+            details = {
+                "tier": tier,
+                "weight": weight,
+                "disabled": disabled,
+                "jobs": jobs if disabled else None,
+            }
+            await add_entry(connection, by, AuditAction.USER_CHANGED, encode_id(USER, user), details)
             return _found_user(row)
 
     async def add_key(
@@ -84,34 +104,52 @@ class PostgresUsers:
         *,
         name: str = "",
         expires_at: datetime | None = None,
+        by: Actor = SYSTEM,
     ) -> ApiKey:
-        return await _add_key(self._database, user, key, scopes, name=name, expires_at=expires_at)
+        async with self._database.transaction() as connection:
+            return await _add_key(connection, user, key, scopes, name=name, expires_at=expires_at, by=by)
 
     async def keys(self, user: UserId) -> list[ApiKey]:
         return [_key(row) for row in await self._database.fetch(_SQL["keys_of_user"], user)]
 
-    async def revoke(self, user: UserId, key: KeyId) -> ApiKey:
-        row = await self._database.fetchrow(_SQL["revoke_key"], key, user)
-        if row is None:
-            raise ApiKeyNotFoundError
-        return _key(row)
+    async def revoke(self, user: UserId, key: KeyId, *, by: Actor = SYSTEM) -> ApiKey:
+        async with self._database.transaction() as connection:
+            row = await connection.fetchrow(_SQL["revoke_key"], key, user)
+            if row is None:
+                raise ApiKeyNotFoundError
+            revoked = _key(row)
+            await _add_key_entry(connection, by, AuditAction.KEY_REVOKED, revoked)
+            return revoked
 
 
 async def _add_key(
-    connection: "Database | Connection",
+    connection: "Connection",
     user: UserId,
     key: str,
     scopes: Sequence[Scope],
     *,
     name: str,
     expires_at: datetime | None = None,
+    by: Actor,
 ) -> ApiKey:
     row = await connection.fetchrow(
         _SQL["add_key"], new_uuid(), user, name, public_prefix(key), hash_key(key), list(scopes), expires_at
     )
     if row is None:
         raise ApiKeyTakenError
-    return _key(row)
+    added = _key(row)
+    await _add_key_entry(connection, by, AuditAction.KEY_CREATED, added)
+    return added
+
+
+async def _add_key_entry(connection: "Connection", by: Actor, action: AuditAction, key: ApiKey) -> None:
+    details = {
+        "user_id": encode_id(USER, key.user),
+        "hint": key.hint,
+        "scopes": sorted(key.scopes),
+        "expires_at": key.expires_at,
+    }
+    await add_entry(connection, by, action, encode_id(KEY, key.id), details)
 
 
 def _found_user(row: Any) -> User:
@@ -133,6 +171,7 @@ def _principal(row: Any) -> Principal:
         _scopes(row["scopes"]),
         row["credit"],
         row["weight"],
+        row["hint"],
     )
 
 

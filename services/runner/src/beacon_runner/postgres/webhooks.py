@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from beacon_contracts.ids import DeliveryId, JobId, UserId, WebhookId
+from beacon_contracts.audit import AuditAction
+from beacon_contracts.ids import USER, WEBHOOK, DeliveryId, JobId, UserId, WebhookId, encode_id
 from beacon_contracts.webhooks import TEST_EVENT, DeliveryState, WebhookEvent
+from beacon_runner.domain.audit import SYSTEM, Actor
 from beacon_runner.domain.errors import TooManyWebhooksError, UnknownDeliveryError, UnknownWebhookError
 from beacon_runner.domain.webhooks import DeliveryRecord, EndpointChange, NewEndpoint, WebhookEndpoint
+from beacon_runner.postgres.audit import add_entry
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
@@ -22,12 +26,14 @@ class PostgresWebhooks:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, new: NewEndpoint, max_endpoints: int) -> WebhookEndpoint:
+    async def add(self, new: NewEndpoint, max_endpoints: int, *, by: Actor = SYSTEM) -> WebhookEndpoint:
         async with self._database.transaction() as connection:
             await connection.fetchval(_SQL["lock_user"], new.user)
             if await connection.fetchval(_SQL["count_endpoints"], new.user) >= max_endpoints:
                 raise TooManyWebhooksError(max_endpoints)
-            return _endpoint(await connection.fetchrow(_SQL["add_endpoint"], *_values(new)))
+            endpoint = _endpoint(await connection.fetchrow(_SQL["add_endpoint"], *_values(new)))
+            await _add_entry(connection, by, AuditAction.WEBHOOK_CREATED, endpoint)
+            return endpoint
 
     async def ensure_for_jobs(self, new: NewEndpoint) -> None:
         await self._database.fetchrow(_SQL["add_endpoint"], *_values(new))
@@ -39,20 +45,28 @@ class PostgresWebhooks:
         return _endpoint(await self._database.fetchrow(_SQL["endpoint"], webhook, owner))
 
     async def change(
-        self, webhook: WebhookId, owner: UserId | None, change: EndpointChange
+        self, webhook: WebhookId, owner: UserId | None, change: EndpointChange, *, by: Actor = SYSTEM
     ) -> WebhookEndpoint:
         """Disabling ends the pending deliveries as failed."""
         async with self._database.transaction() as connection:
-            return await change_endpoint(connection, webhook, owner, change)
+            return await change_endpoint(connection, webhook, owner, change, by=by)
 
     async def rotate(
-        self, webhook: WebhookId, owner: UserId | None, secret: str, *, overlap_s: float
+        self, webhook: WebhookId, owner: UserId | None, secret: str, *, overlap_s: float, by: Actor = SYSTEM
     ) -> WebhookEndpoint:
-        row = await self._database.fetchrow(_SQL["rotate_secret"], webhook, owner, secret, overlap_s)
-        return _endpoint(row)
+        async with self._database.transaction() as connection:
+            row = await connection.fetchrow(_SQL["rotate_secret"], webhook, owner, secret, overlap_s)
+            endpoint = _endpoint(row)
+            await _add_entry(connection, by, AuditAction.WEBHOOK_ROTATED, endpoint)
+            return endpoint
 
-    async def delete(self, webhook: WebhookId, owner: UserId | None) -> WebhookEndpoint:
-        return _endpoint(await self._database.fetchrow(_SQL["delete_endpoint"], webhook, owner))
+    async def delete(
+        self, webhook: WebhookId, owner: UserId | None, *, by: Actor = SYSTEM
+    ) -> WebhookEndpoint:
+        async with self._database.transaction() as connection:
+            endpoint = _endpoint(await connection.fetchrow(_SQL["delete_endpoint"], webhook, owner))
+            await _add_entry(connection, by, AuditAction.WEBHOOK_DELETED, endpoint)
+            return endpoint
 
     async def add_test(self, webhook: WebhookId, owner: UserId | None) -> DeliveryRecord:
         async with self._database.transaction() as connection:
@@ -78,7 +92,12 @@ class PostgresWebhooks:
 
 
 async def change_endpoint(
-    connection: "Connection", webhook: WebhookId, owner: UserId | None, change: EndpointChange
+    connection: "Connection",
+    webhook: WebhookId,
+    owner: UserId | None,
+    change: EndpointChange,
+    *,
+    by: Actor = SYSTEM,
 ) -> WebhookEndpoint:
     row = await connection.fetchrow(
         _SQL["change_endpoint"],
@@ -93,7 +112,21 @@ async def change_endpoint(
     endpoint = _endpoint(row)
     if change.disabled:
         await connection.execute(_SQL["end_deliveries"], webhook)
+    await _add_entry(connection, by, AuditAction.WEBHOOK_CHANGED, endpoint)
     return endpoint
+
+
+async def _add_entry(
+    connection: "Connection", by: Actor, action: AuditAction, endpoint: WebhookEndpoint
+) -> None:
+    """With the host alone of the URL: the rest may have a token of the receiver."""
+    details = {
+        "user_id": encode_id(USER, endpoint.user),
+        "host": None if endpoint.url is None else urlsplit(endpoint.url).hostname,
+        "events": list(endpoint.events),
+        "disabled": endpoint.disabled_reason,
+    }
+    await add_entry(connection, by, action, encode_id(WEBHOOK, endpoint.id), details)
 
 
 def _values(new: NewEndpoint) -> Sequence[Any]:

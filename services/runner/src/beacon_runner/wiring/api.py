@@ -34,6 +34,7 @@ from beacon_runner.domain.skip_price import skip_price
 from beacon_runner.domain.webhook_urls import Network
 from beacon_runner.http.admin_routes import Operations, admin_routes
 from beacon_runner.http.app import create_app
+from beacon_runner.http.audit_routes import audit_routes
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
 from beacon_runner.http.events.routes import event_routes, socket_routes
@@ -60,6 +61,7 @@ from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.ports.request_limits import RequestLimits
 from beacon_runner.ports.router import RouterPort
+from beacon_runner.postgres.audit import PostgresAudit
 from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.credit import PostgresCredit
 from beacon_runner.postgres.database import Database
@@ -160,6 +162,7 @@ class ApiParts:
             request_limits,
             stream_limits,
         )
+        audit = PostgresAudit(database)
         operations = Operations(
             queue,
             PostgresOutbox(database),
@@ -167,6 +170,7 @@ class ApiParts:
             PostgresPauses(database),
             queries,
             notify_outbox,
+            audit,
         )
         self.metrics = HttpMetrics(registry, "beacon_runner")
         streams = UserStreams(stream_limits, config)
@@ -192,6 +196,7 @@ class ApiParts:
                 admin_routes(operations, keys),
                 operation_routes(bulk, keys),
                 user_deletion_routes(bulk, keys),
+                audit_routes(audit, keys),
                 *ledger_routes(credit, users, keys),
                 *usage_routes(self.usage, keys, clock),
                 key_routes(users, keys),

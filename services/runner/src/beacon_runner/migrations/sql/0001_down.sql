@@ -1,5 +1,7 @@
 DROP FUNCTION delete_jobs (uuid[]);
 DROP FUNCTION erase_user (uuid);
+DROP TABLE audit_log;
+DROP FUNCTION refuse_change();
 DROP TRIGGER executions_failed_again ON executions;
 DROP TRIGGER executions_failed_first ON executions;
 DROP FUNCTION add_execution_deliveries();

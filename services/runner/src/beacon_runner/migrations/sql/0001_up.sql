@@ -466,13 +466,42 @@ CREATE INDEX webhook_deliveries_of_job ON webhook_deliveries (job_id) WHERE job_
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (endpoint_id) WHERE leased;
 
--- A new UUIDv7.
+-- A new UUIDv7. The 12 bits after the version are the fraction of the millisecond, so that rows of one transaction are
+-- in order.
 CREATE FUNCTION new_id() RETURNS uuid
 LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN (
-    lpad(to_hex((extract(EPOCH FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
-    || substr(replace(gen_random_uuid()::text, '-', ''), 14)
-)::uuid;
+    SELECT
+        (
+            lpad(to_hex(micros / 1000), 12, '0') || '7' || lpad(to_hex(micros % 1000 * 4096 / 1000), 3, '0')
+            || substr(replace(gen_random_uuid()::text, '-', ''), 17)
+        )::uuid
+    FROM (SELECT (extract(EPOCH FROM clock_timestamp()) * 1000000)::bigint AS micros) AS now
+);
+
+-- Who changed what. No foreign key: an entry outlives its actor and its target.
+CREATE TABLE audit_log (
+    id       uuid PRIMARY KEY,
+    actor_id uuid, -- null: a process of Beacon
+    at       timestamptz NOT NULL DEFAULT now(),
+    key      text, -- the public prefix
+    action   text NOT NULL,
+    target   text NOT NULL,
+    details  json NOT NULL -- no secrets, and nothing that the deletion of a user has to delete
+);
+
+CREATE FUNCTION refuse_change() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME;
+END
+$$;
+
+CREATE TRIGGER audit_log_append_only
+BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log
+FOR EACH STATEMENT
+EXECUTE FUNCTION refuse_change();
 
 -- The endpoints of a user that receive an event of one of the user's jobs. url: the job's own, for its own webhook.
 CREATE FUNCTION webhook_targets(owner uuid, event text, webhook json) RETURNS TABLE (endpoint_id uuid, url text)

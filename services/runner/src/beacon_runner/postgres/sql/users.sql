@@ -1,6 +1,6 @@
 -- name: principal
 -- The user and the scopes of a key.
-SELECT k.id AS key_id, k.scopes, k.expires_at, u.id AS user_id, u.name, u.tier, u.credit, u.weight
+SELECT k.id AS key_id, k.hint, k.scopes, k.expires_at, u.id AS user_id, u.name, u.tier, u.credit, u.weight
 FROM api_keys k
 JOIN users u ON u.id = k.user_id
 WHERE
