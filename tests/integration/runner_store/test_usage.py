@@ -2,18 +2,22 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from beacon_contracts.ids import KeyId, UserId, new_uuid
+from beacon_contracts.inference import Timing
 from beacon_contracts.usage import UsageGroup
 from beacon_runner.domain.usage import InteractiveUsage, UsageSum, usage_query
 from beacon_runner.maintenance.usage_roll_up import UsageRollUpLoop
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.postgres.usage import PostgresUsage
 from tests.fixtures.waiting import until
-from tests.integration.runner_store.harness import StoreHarness
+from tests.integration.runner_store.harness import GENERATION, StoreHarness, judged
+from tests.integration.runner_store.harness import USER as HARNESS_USER
 
+USED = "SELECT user_id, key_id, model, region, failed, tags, run_s FROM usage_records ORDER BY id"
 USER, OTHER, KEY = UserId(new_uuid()), UserId(new_uuid()), KeyId(new_uuid())
 
 
@@ -79,3 +83,46 @@ async def test_a_period_has_full_hours() -> None:
     now = datetime(2026, 3, 1, 12, 34, tzinfo=UTC)
     query = usage_query(None, [], now - timedelta(minutes=90), None, now)
     assert (query.start.hour, query.end.hour) == (11, 13)
+
+
+async def used(harness: StoreHarness) -> list[tuple[Any, ...]]:
+    """What is recorded and not rolled up."""
+    rows = await harness.database.fetch(USED)
+    return [tuple(row) for row in rows]
+
+
+async def test_the_result_of_a_run_is_counted_with_it_once(harness: StoreHarness) -> None:
+    key = KeyId(new_uuid())
+    labels = {"tags": ["b", "a"]}
+    await harness.submit(GENERATION._replace(labels=labels), key=key)
+    claimed = await harness.claim()
+    report = await harness.run(claimed, "done")
+    assert await harness.claims.record([report]) == frozenset(), "the report of a job that has ended"
+    ((user, of, model, region, failed, tags, run_s),) = await used(harness)
+    assert (user, of, model, region, failed, tags) == (HARNESS_USER, key, "flux", "US", False, ["a", "b"])
+    assert run_s > 0
+
+
+async def test_a_failed_run_is_counted_without_its_seconds(harness: StoreHarness) -> None:
+    await harness.submit()
+    report = judged(await harness.claim(), "never")
+    ran = tuple(one._replace(backend="us-1", timing=Timing(run_s=9.0)) for one in report.executions)
+    await harness.claims.record([report._replace(executions=ran)])
+    ((*_, failed, _, run_s),) = await used(harness)
+    assert (failed, run_s) == (True, 0.0)
+
+
+async def test_a_failure_before_any_backend_counts_nothing(harness: StoreHarness) -> None:
+    await harness.dead(GENERATION, "later")
+    assert await used(harness) == []
+
+
+async def test_a_report_of_a_lost_job_counts_nothing(harness: StoreHarness) -> None:
+    await harness.submit()
+    messages = await harness.messages()
+    (old,) = await harness.claims.claim(messages, "w1")
+    (new,) = await harness.claims.claim(messages, "w2")
+    assert await harness.claims.record([judged(old, "done")]) == frozenset()
+    assert await used(harness) == []
+    await harness.run(new, "done")
+    assert len(await used(harness)) == 1

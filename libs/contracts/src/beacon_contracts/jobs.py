@@ -217,6 +217,8 @@ class ExecutionView(ResponseModel):
         default=None,
         description="The complete response of an OpenAI-compatible backend: tool calls, finish reason, usage",
     )
+    tokens_in: int | None = Field(default=None, description="Where the backend reports them")
+    tokens_out: int | None = None
     failure: Failure | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -122,7 +122,7 @@ class ExecutionPlace(NamedTuple):
 class ExecutionRecord:
     """An execution with its newest attempt; `retries` counts those that a user asked for.
 
-    `response` is the complete response of an OpenAI-compatible backend.
+    `response` is the complete response of an OpenAI-compatible backend. `tokens` are in and out, if known.
     """
 
     stage: int
@@ -131,6 +131,7 @@ class ExecutionRecord:
     newest: AttemptRecord
     retries: int = 0
     response: Any = None
+    tokens: tuple[int, int] | None = None
 
 
 class ExecutionPart(NamedTuple):

@@ -107,6 +107,7 @@ class ExecutionReport(NamedTuple):
     stored: str | None = None
     response: str | None = None
     files: tuple[OutputFile, ...] = ()
+    usage: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ def execution_view(
     """`earlier`: the attempts before the newest one; None leaves the list of attempts out."""
     newest = recorded.newest if recorded is not None else _not_started(job.state)
     attempts = [] if recorded is None else [newest]
+    tokens = recorded.tokens if recorded is not None and recorded.tokens else (None, None)
     return ExecutionView(
         id=encode_execution_id(job.head.id, key.stage, key.ordinal),
         job_id=encode_job_id(job.head.id),
@@ -137,6 +138,8 @@ def execution_view(
         attempt=newest.attempt,
         output=recorded.output if recorded is not None else None,
         response=recorded.response if recorded is not None else None,
+        tokens_in=tokens[0],
+        tokens_out=tokens[1],
         failure=newest.failure,
         started_at=newest.started_at,
         finished_at=newest.finished_at,

@@ -147,8 +147,9 @@ def _record(row: Any) -> JobRecord:
 
 
 def _execution(row: Any) -> ExecutionRecord:
+    tokens = None if row["tokens_in"] is None else (row["tokens_in"], row["tokens_out"])
     return ExecutionRecord(
-        row["stage"], row["ordinal"], row["output"], _attempt(row), row["retries"], row["response"]
+        row["stage"], row["ordinal"], row["output"], _attempt(row), row["retries"], row["response"], tokens
     )
 
 

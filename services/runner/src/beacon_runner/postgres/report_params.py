@@ -22,17 +22,22 @@ from beacon_runner.domain.stage_result import (
     StageReport,
     count_executions,
 )
+from beacon_runner.domain.usage import tokens_of
 from beacon_runner.postgres.database import ids
 
 
 def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
     """An object and a context per job; an object, an output and a response per execution; ids of the jobs."""
     runs = [(report.claimed, run) for report in reports for run in report.executions]
+    outputs = [_output(run) for _, run in runs]
     return (
         orjson.dumps([_job_row(report) for report in reports], default=str),
         [_context(report) for report in reports],
-        orjson.dumps([_execution_row(job, run) for job, run in runs], default=str),
-        [_output(run) for _, run in runs],
+        orjson.dumps(
+            [_execution_row(job, run, output) for (job, run), output in zip(runs, outputs, strict=True)],
+            default=str,
+        ),
+        outputs,
         ids([report.claimed.id for report in reports]),
         [run.response for _, run in runs],
     )
@@ -109,7 +114,7 @@ def _output(run: ExecutionReport) -> str | None:
     return orjson.dumps(run.output).decode()
 
 
-def _execution_row(job: ClaimedJob, run: ExecutionReport) -> dict[str, Any]:
+def _execution_row(job: ClaimedJob, run: ExecutionReport, output: str | None) -> dict[str, Any]:
     planned, timing = run.execution, run.timing
     row = {
         "job_id": job.id,
@@ -128,6 +133,10 @@ def _execution_row(job: ClaimedJob, run: ExecutionReport) -> dict[str, Any]:
     }
     if timing is not None:
         row |= {"queued_s": timing.queued_s, "load_s": timing.load_s, "run_s": timing.run_s}
+    if output is not None:
+        row["output_bytes"] = len(output) + sum(file.bytes for file in run.files)
+    if run.usage:
+        row["tokens_in"], row["tokens_out"] = tokens_of(run.usage)
     return row
 
 

@@ -261,6 +261,7 @@ def _result(
         start_reported=start_reported,
         stored=stored if isinstance(stored, str) else None,
         response=response if isinstance(response, str) else None,
+        usage=outcome.usage,
         files=tuple(outcome.files) if outcome.state is InferenceState.COMPLETED else (),
     )
 

@@ -14,6 +14,7 @@ DROP TABLE webhook_endpoints;
 DROP FUNCTION runs_of (uuid);
 DROP FUNCTION waited_for_limit (jobs);
 DROP FUNCTION matches (jobs, text[], text, text, jsonb, text);
+DROP FUNCTION tags_of (jsonb);
 DROP FUNCTION label_keys (jsonb);
 DROP FUNCTION label_key (text, text);
 DROP FUNCTION id_at (timestamptz);

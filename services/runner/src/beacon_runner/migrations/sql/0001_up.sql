@@ -135,6 +135,9 @@ CREATE TABLE executions (
     queued_s      real,
     load_s        real,
     run_s         real,
+    tokens_in     integer, -- as the backend reports them
+    tokens_out    integer,
+    output_bytes  bigint, -- with its files
     stage         smallint NOT NULL,
     attempt       smallint NOT NULL,
     retries       smallint NOT NULL DEFAULT 0, -- asked for by the user, one at a time
@@ -395,6 +398,14 @@ AS $$
     UNION
     SELECT label_key('metadata', p.key || '=' || p.value) FROM jsonb_each_text(labels -> 'metadata') AS p
 $$;
+
+-- The tags of a job, sorted.
+CREATE FUNCTION tags_of(labels jsonb) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN labels -> 'tags' IS NULL THEN '{}'::text[]
+    ELSE ARRAY (SELECT t FROM jsonb_array_elements_text(labels -> 'tags') AS t ORDER BY t)
+END;
 
 -- Whether a job matches the filters of the list of jobs; null is no filter. `labels`: tags and metadata that it must
 -- have. `name`: the beginning of its name, in any case.

@@ -31,26 +31,34 @@ WHERE job_id = $1 AND stage = $2 AND state IN ('completed', 'failed');
 DELETE FROM router_cancels WHERE job_id = $1 RETURNING job_id;
 
 -- name: record_runs
--- Where and for how long the executions of a cancelled job ran; a start that was not recorded is added.
-INSERT INTO executions AS e (
-    job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, started_at, finished_at,
-    queued_s, load_s, run_s
+-- Where and for how long the executions of a cancelled job ran, also as usage; a start that was not recorded is added.
+WITH ran AS (
+    INSERT INTO executions AS e (
+        job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, started_at, finished_at,
+        queued_s, load_s, run_s
+    )
+    SELECT
+        j.id, r.stage, r.ordinal, 1, 'cancelled', r.item, r.model, r.region, r.actual_region, r.backend,
+        j.finished_at - (r.queued_s + r.load_s + r.run_s) * interval '1 second', j.finished_at,
+        r.queued_s, r.load_s, r.run_s
+    FROM jobs j
+    CROSS JOIN json_to_recordset($2::json) AS r (
+        stage smallint, ordinal integer, item text, model text, region text, actual_region text, backend text,
+        queued_s real, load_s real, run_s real
+    )
+    WHERE j.id = $1 AND j.state IN ('cancelled', 'expired')
+    ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
+    SET
+        actual_region = EXCLUDED.actual_region,
+        backend = EXCLUDED.backend,
+        queued_s = EXCLUDED.queued_s,
+        load_s = EXCLUDED.load_s,
+        run_s = EXCLUDED.run_s
+    WHERE e.state = 'cancelled'
+    RETURNING e.job_id, e.model, coalesce(e.actual_region, e.region) AS region, e.backend, e.queued_s, e.load_s, e.run_s
 )
-SELECT
-    j.id, r.stage, r.ordinal, 1, 'cancelled', r.item, r.model, r.region, r.actual_region, r.backend,
-    j.finished_at - (r.queued_s + r.load_s + r.run_s) * interval '1 second', j.finished_at,
-    r.queued_s, r.load_s, r.run_s
-FROM jobs j
-CROSS JOIN json_to_recordset($2::json) AS r (
-    stage smallint, ordinal integer, item text, model text, region text, actual_region text, backend text,
-    queued_s real, load_s real, run_s real
-)
-WHERE j.id = $1 AND j.state IN ('cancelled', 'expired')
-ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
-SET
-    actual_region = EXCLUDED.actual_region,
-    backend = EXCLUDED.backend,
-    queued_s = EXCLUDED.queued_s,
-    load_s = EXCLUDED.load_s,
-    run_s = EXCLUDED.run_s
-WHERE e.state = 'cancelled';
+INSERT INTO usage_records (user_id, key_id, model, region, queued_s, load_s, run_s, tags)
+SELECT j.user_id, j.key_id, r.model, r.region, r.queued_s, r.load_s, r.run_s, tags_of(j.labels)
+FROM ran r
+JOIN jobs j ON j.id = r.job_id
+WHERE r.backend IS NOT NULL;

@@ -114,7 +114,10 @@ SET
     finished_at = NULL,
     queued_s = NULL,
     load_s = NULL,
-    run_s = NULL
+    run_s = NULL,
+    tokens_in = NULL,
+    tokens_out = NULL,
+    output_bytes = NULL
 FROM again a
 WHERE
     e.job_id = a.job_id AND e.stage = a.stage AND e.item = a.item AND e.model = a.model

@@ -16,7 +16,7 @@ WHERE id = $1;
 SELECT
     stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend,
     CASE WHEN $6 AND NOT beyond THEN output END AS output, CASE WHEN $6 AND NOT beyond THEN response END AS response,
-    failure, started_at, finished_at, queued_s, load_s, run_s, $6 AND beyond AS beyond
+    failure, started_at, finished_at, queued_s, load_s, run_s, tokens_in, tokens_out, $6 AND beyond AS beyond
 FROM (
     SELECT *, sum(size) OVER places > $7 AND sum(size) OVER places > size AS beyond
     FROM (
@@ -46,7 +46,7 @@ WHERE job_id = $1 AND state IN ('queued', 'running');
 -- What is recorded of one execution.
 SELECT
     stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, response, failure,
-    started_at, finished_at, queued_s, load_s, run_s
+    started_at, finished_at, queued_s, load_s, run_s, tokens_in, tokens_out
 FROM executions
 WHERE job_id = $1 AND stage = $2 AND ordinal = $3;
 

@@ -47,28 +47,29 @@ WITH changed AS (
     )
     WHERE j.id = r.id AND j.id = ANY ($5::text::uuid[]) AND j.fence = r.fence AND j.worker IS NOT NULL
     RETURNING
-        j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.batch,
+        j.id, j.user_id, j.key_id, j.labels, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.batch,
         j.next_attempt_at, j.failure, j.event_seq, r.requeue, r.reason, r.events
 ), kept AS (
     INSERT INTO executions AS e (
         job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, output, response,
-        failure, started_at, finished_at, queued_s, load_s, run_s
+        failure, started_at, finished_at, queued_s, load_s, run_s, tokens_in, tokens_out, output_bytes
     )
     SELECT
         x.job_id, x.stage, x.ordinal, x.attempt, x.state, x.item, x.model, x.region, x.actual_region, x.backend,
         x.output::json, x.response::json, x.failure, to_timestamp(x.started_at), to_timestamp(x.finished_at), x.queued_s,
-        x.load_s, x.run_s
+        x.load_s, x.run_s, x.tokens_in, x.tokens_out, x.output_bytes
     FROM ROWS FROM (
         json_to_recordset($3::json) AS (
             job_id uuid, stage smallint, ordinal integer, attempt smallint, state text, item text, model text,
             region text, actual_region text, backend text, failure json, started_at double precision,
-            finished_at double precision, queued_s real, load_s real, run_s real
+            finished_at double precision, queued_s real, load_s real, run_s real, tokens_in integer, tokens_out integer,
+            output_bytes bigint
         ),
         unnest($4::text[]),
         unnest($6::text[])
     ) AS x (
         job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, failure, started_at,
-        finished_at, queued_s, load_s, run_s, output, response
+        finished_at, queued_s, load_s, run_s, tokens_in, tokens_out, output_bytes, output, response
     )
     WHERE x.job_id IN (SELECT id FROM changed)
     ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
@@ -86,8 +87,27 @@ WITH changed AS (
         finished_at = EXCLUDED.finished_at,
         queued_s = EXCLUDED.queued_s,
         load_s = EXCLUDED.load_s,
-        run_s = EXCLUDED.run_s
+        run_s = EXCLUDED.run_s,
+        tokens_in = EXCLUDED.tokens_in,
+        tokens_out = EXCLUDED.tokens_out,
+        output_bytes = EXCLUDED.output_bytes
     WHERE e.state <> 'completed' AND EXCLUDED.attempt >= e.attempt
+    RETURNING
+        e.job_id, e.state, e.model, coalesce(e.actual_region, e.region) AS region, e.backend, e.queued_s, e.load_s,
+        e.run_s, e.tokens_in, e.tokens_out, e.output_bytes
+), used AS ( -- failed runs are counted, their seconds are not
+    INSERT INTO usage_records (
+        user_id, key_id, model, region, queued_s, load_s, run_s, tokens_in, tokens_out, output_bytes, failed, tags
+    )
+    SELECT
+        c.user_id, c.key_id, k.model, k.region, coalesce(k.queued_s, 0),
+        CASE WHEN k.state <> 'failed' THEN coalesce(k.load_s, 0) ELSE 0 END,
+        CASE WHEN k.state <> 'failed' THEN coalesce(k.run_s, 0) ELSE 0 END,
+        coalesce(k.tokens_in, 0), coalesce(k.tokens_out, 0), coalesce(k.output_bytes, 0), k.state = 'failed',
+        tags_of(c.labels)
+    FROM kept k
+    JOIN changed c ON c.id = k.job_id
+    WHERE k.state IN ('completed', 'failed', 'cancelled') AND k.backend IS NOT NULL
 ), queued AS (
     INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch, not_before)
     SELECT
@@ -153,7 +173,10 @@ SET
     finished_at = NULL,
     queued_s = NULL,
     load_s = NULL,
-    run_s = NULL
+    run_s = NULL,
+    tokens_in = NULL,
+    tokens_out = NULL,
+    output_bytes = NULL
 FROM again a
 WHERE
     e.job_id = a.job_id AND e.stage = a.stage AND e.item = a.item AND e.model = a.model
