@@ -3,6 +3,8 @@
 `event: state` has the InferenceView, `event: data` a part of the backend's own response (the parts joined are
 its body, unchanged), `event: end` the final InferenceView. Comments keep the connection of a silent response
 alive. The inference ends with the connection.
+
+All streams send their states at the same moments, so that one forecast serves all of them.
 """
 
 import asyncio
@@ -46,12 +48,14 @@ class InferenceEvents(Response):
                     await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                     async for event in events:
                         await send({"type": "http.response.body", "body": event, "more_body": True})
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    end = self._view(b"end")
+                    await send({"type": "http.response.body", "body": end, "more_body": False})
         finally:
             if not self._inference.done:
                 self._dispatch.cancel(self._inference.id)
 
     async def _events(self) -> AsyncGenerator[bytes]:
+        """All but the end."""
         inference, sink = self._inference, self._sink
         yield self._view(b"state")
         while not self._responds:
@@ -63,7 +67,6 @@ class InferenceEvents(Response):
                 yield _data(piece) if piece else KEEP_ALIVE
         elif inference.response is not None:
             yield _data(inference.response)
-        yield self._view(b"end")
 
     @property
     def _responds(self) -> bool:
@@ -73,7 +76,8 @@ class InferenceEvents(Response):
     async def _change(self) -> None:
         """Until it responds or the next state is due."""
         if self._sink is None:
-            await self._dispatch.waiter(self._inference, STATE_EVERY_S)
+            loop = asyncio.get_running_loop()
+            await self._dispatch.waiter(self._inference, next_state_at(loop.time()) - loop.time())
             return
         await _readable(self._sink)
 
@@ -85,10 +89,15 @@ class InferenceEvents(Response):
         return b"event: %s\ndata: %s\n\n" % (event, self._answers.render(self._inference, response=False))
 
 
+def next_state_at(now: float) -> float:
+    """A multiple of the interval: the same for all streams."""
+    return (now // STATE_EVERY_S + 1) * STATE_EVERY_S
+
+
 async def _readable(sink: StreamSink) -> bool:
     """Whether there is something to read before the next event is due."""
     try:
-        async with asyncio.timeout(STATE_EVERY_S):
+        async with asyncio.timeout_at(next_state_at(asyncio.get_running_loop().time())):
             await sink.readable()
     except TimeoutError:
         return False

@@ -1,14 +1,13 @@
 """The routes of `/inference`, with their documentation."""
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.inference import HIGHEST_FENCE, InferenceView
+from beacon_http.plain_route import PlainRoute
 from beacon_router.http.batch_handler import BATCH_PATH, BatchHandler
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.openapi import BATCH_ANSWERS, BATCH_BODY, INFERENCE_BODY, PREFER_HEADER, problems
@@ -21,13 +20,6 @@ Fence = Annotated[
         description="Refused if the inference has a higher fence; lower fences are refused from then on",
     ),
 ]
-
-
-class PlainRoute(APIRoute):
-    """Its function takes the request and returns the response: there are no parameters to resolve."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        return cast("Callable[[Request], Coroutine[Any, Any, Response]]", self.endpoint)
 
 
 def inference_routes(handler: InferenceHandler, batches: BatchHandler) -> APIRouter:

@@ -71,7 +71,7 @@ class InferencePresenter:
         eta = self._scheduler.eta(now, inference.id)
         why = self._scheduler.why(now, inference.id)
         return {
-            "position": self._scheduler.position(now, inference.id),
+            "position": None if why is None else why.ahead + 1,
             "eta": None if eta is None else {"p50_s": eta.p50_s, "p90_s": eta.p90_s},
             "waiting_for": None if why is None else self._sentence(why),
         }

@@ -183,6 +183,13 @@ class ApiParts:
         )
         self.app = create_app(
             [
+                # Interactive requests come first: they wait for their token, and routes are tried in order.
+                openai_routes(
+                    InteractiveService(config, router, request_limits, self.usage, clock),
+                    keys,
+                    clock,
+                    ChatBodies(RequestMemory(limits.openai_held_bytes), limits.openai_body_bytes),
+                ),
                 submission_routes(submissions, events, streams, keys),
                 public_queue_routes(self.public_queue, keys),
                 job_routes(jobs, WaitReasonService(jobs, clock), keys),
@@ -201,12 +208,6 @@ class ApiParts:
                 *usage_routes(self.usage, keys, clock),
                 key_routes(users, keys),
                 user_routes(config, users, credit, keys, notify_outbox),
-                openai_routes(
-                    InteractiveService(config, router, request_limits, self.usage, clock),
-                    keys,
-                    clock,
-                    ChatBodies(RequestMemory(limits.openai_held_bytes), limits.openai_body_bytes),
-                ),
                 health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
             ],
             portal_routes(),

@@ -185,7 +185,7 @@ def _next(waiting: int, starts_s: list[float], unknown_s: float) -> UserForecast
 def _fresh(now: float, changes: int, kept: PolicySimulation, last_seq: int) -> bool:
     """Nothing has changed, or little for those that take part; long simulations are repeated less often."""
     age_s = now - kept.made_at
-    if age_s <= _FRESH_S:
+    if age_s <= _FRESH_S * max(1.0, kept.dispatches / _LONG):
         return changes == 0 or kept.dispatches >= _LONG
     few = changes <= _FRESH_SHARE * kept.dispatches
     return last_seq <= kept.last_seq and few and age_s <= _FRESH_SHARE * (kept.ended_at - kept.made_at)

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
+from beacon_http.plain_route import PlainRoute
 from beacon_http.replies import Reply
 from beacon_lifecycle import Clock
 from beacon_runner.application.interactive import InteractiveService
@@ -115,13 +116,6 @@ def openai_routes(
 ) -> APIRouter:
     routes = APIRouter(prefix=PREFIX, tags=["openai"])
 
-    @routes.post(
-        "/chat/completions",
-        summary="A chat completion, complete or streamed",
-        operation_id="create_chat_completion",
-        responses={200: _COMPLETION, **_ERRORS},
-        openapi_extra={"requestBody": _REQUEST, "parameters": [_REGION]},
-    )
     async def create_chat_completion(request: Request) -> Response:
         principal = await keys.require(request.scope, Scope.USER)
         body, memory = await bodies.read(request, principal.user)
@@ -134,6 +128,17 @@ def openai_routes(
             raise
         run = service.run(principal, inference, memory)
         return ChatResponse(run, clock, stream=chat.stream, include_usage=chat.include_usage)
+
+    routes.add_api_route(
+        "/chat/completions",
+        create_chat_completion,
+        methods=["POST"],
+        route_class_override=PlainRoute,
+        summary="A chat completion, complete or streamed",
+        operation_id="create_chat_completion",
+        responses={200: _COMPLETION, **_ERRORS},
+        openapi_extra={"requestBody": _REQUEST, "parameters": [_REGION]},
+    )
 
     @routes.get(
         "/models",
