@@ -342,3 +342,17 @@ async def test_the_files_of_a_job_are_one_archive(api: ApiHarness, anna: Caller,
     await asyncio.to_thread(Path(api.files, first.object).unlink)
     lost = await anna.http.get(f"/api/v1/jobs/{job_id}/files.zip")
     assert (lost.status_code, lost.json()["code"]) == (503, "file_store_unavailable")
+
+
+async def test_an_input_that_its_model_refuses_costs_no_gpu_time(database_url: str, redis_url: str) -> None:
+    schema = {"properties": {"steps": {"type": "integer", "maximum": 50}}, "required": ["steps"]}
+    flux = CONFIG.models["flux"].model_copy(update={"input_schema": schema})
+    config = CONFIG.model_copy(update={"models": {**CONFIG.models, "flux": flux}})
+    async with api_harness(database_url, redis_url, config) as api:
+        anna = await api.user()
+        models = {model["id"]: model for model in (await anna.get("/api/v1/models"))["models"]}
+        assert (models["flux"]["input_schema"], models["sdxl"]["input_schema"]) == (schema, None)
+        problem = await anna.post("/api/v1/jobs", IMAGE_TO_IMAGE | {"input": {"steps": 51}}, 422)
+        assert [(one["field"], one["code"]) for one in problem["errors"]] == [("input.steps", "schema")]
+        assert await api.claim() == []
+        await anna.submit(IMAGE_TO_IMAGE | {"input": {"steps": 50}})

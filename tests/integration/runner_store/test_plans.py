@@ -32,6 +32,14 @@ HOT = [
     ("users", "principal"),
     ("webhooks", "record"),
     ("webhooks", "remove_ended"),
+    ("files", "used_bytes"),
+    ("files", "files_page"),
+    ("files", "outputs_of_job"),
+    ("files", "take_expired"),
+    ("files", "lock_usable"),
+    ("files", "link_files"),
+    ("files", "files_of_jobs"),
+    ("files", "live_job_of_file"),
     ("job_commands", "requeue"),
     ("retention", "find_jobs"),
     ("retention", "find_events"),
@@ -39,7 +47,10 @@ HOT = [
     ("retention", "remove_events"),
     ("retention", "remove_idempotency_keys"),
 ]
-BIG = {"jobs", "job_labels", "executions", "job_events", "outbox", "api_keys", "dead_letters", "attempts"}
+BIG = {"jobs", "job_labels", "executions", "job_events", "outbox", "api_keys", "dead_letters", "attempts"} | {
+    "files",
+    "job_files",
+}
 
 
 def scans(plan: dict[str, Any]) -> list[str]:

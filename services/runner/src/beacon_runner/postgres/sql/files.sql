@@ -86,13 +86,16 @@ UPDATE files SET expires_at = NULL WHERE id = ANY ($2) AND expires_at IS NOT NUL
 
 -- name: files_of_jobs
 -- Of the files that jobs name, those that are linked to the job or that it has made; and what signs their addresses.
+-- By a list of keys and not only by a join, so that every plan descends the primary key.
 SELECT
     w.job_id AS used_by, f.id, f.user_id, f.name, f.content_type, f.size, f.sha256, f.created_at, f.expires_at, f.job_id,
     f.stage, f.ordinal, (SELECT value FROM secrets WHERE name = 'file_urls') AS secret,
     extract(EPOCH FROM now())::bigint AS now_unix
 FROM unnest($1::uuid[], $2::uuid[]) AS w (job_id, file_id)
 JOIN files f ON f.id = w.file_id
-WHERE f.job_id = w.job_id OR EXISTS (SELECT FROM job_files l WHERE l.job_id = w.job_id AND l.file_id = f.id);
+WHERE
+    f.id = ANY ($2)
+    AND (f.job_id = w.job_id OR EXISTS (SELECT FROM job_files l WHERE l.job_id = w.job_id AND l.file_id = f.id));
 
 -- name: add_outputs
 -- Record files that jobs have made; those of a repeated report exist already.
