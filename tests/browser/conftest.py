@@ -65,12 +65,15 @@ def browser(chromium: str) -> Iterator[Browser]:
         launched.close()
 
 
+SOFTWARE_RENDERING = "GPU stall due to ReadPixels"
+
+
 class Console:
     """The errors and warnings that a page logged."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []
-        self._tolerated: tuple[str, ...] = ()
+        self._tolerated: tuple[str, ...] = (SOFTWARE_RENDERING,)
 
     def watch(self, page: Page) -> None:
         page.on("console", self._record)

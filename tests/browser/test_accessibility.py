@@ -56,8 +56,9 @@ def jobs(stack: RunningStack) -> Iterator[dict[str, str]]:
         key = stack.credentials.admin_key
         found = {
             "matrix": admin.submit(key, matrix),
-            "pipeline": admin.submit(key, pipeline("text_only")),
-            "generation": admin.submit(key, generation("flux")),
+            "pipeline": admin.submit(key, pipeline("full_pipeline")),
+            "image": admin.submit(key, generation("flux")),
+            "sound": admin.submit(key, generation("music")),
         }
         admin.control("POST", "faults", {"kind": "error", "status": 500, "model": "sdxl"})
         found["failed"] = admin.submit(key, generation("sdxl"))

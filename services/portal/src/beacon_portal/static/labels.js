@@ -58,7 +58,7 @@ export function formatBytes(bytes) {
 
 /** What an execution has made, as the name of its files. */
 export function outputLabel({ step, item, model, region }) {
-  return [step ?? item, model, region].filter(Boolean).join(" · ");
+  return (step ? [step, region] : [item, model, region]).filter(Boolean).join(" · ");
 }
 
 const STAGES = {
