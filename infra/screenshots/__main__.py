@@ -13,7 +13,7 @@ from beacon_devstack.home import Home
 from beacon_devstack.settings import ROUTER_PORT, RUNNER_PORT, StackSettings
 from beacon_devstack.stack import Stack
 from infra.screenshots import CHROMIUM_FLAGS
-from infra.screenshots.portal import capture_matrix
+from infra.screenshots.portal import capture_images, capture_matrix
 from infra.screenshots.terminal import capture_terminal
 
 IMAGES = Path("docs/images")
@@ -34,9 +34,11 @@ async def main() -> None:
 
 async def capture_all(stack: Stack, browser: Browser) -> None:
     terminal, matrix = IMAGES / "terminal.png", IMAGES / "portal-matrix-light.png"
+    images = IMAGES / "portal-images-dark.png"
     await capture_terminal(browser, stack.home.path, terminal)
+    await capture_images(browser, stack, images)
     await capture_matrix(browser, stack, matrix)
-    for image in (terminal, matrix):
+    for image in (terminal, matrix, images):
         check_size(image)
 
 
