@@ -387,3 +387,38 @@ def receiver() -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
         finally:
             server.shutdown()
             serving.join()
+
+
+def test_jobs_are_filtered_and_changed_together(
+    portal: PortalPage, key: str, stack_admin: StackAdmin
+) -> None:
+    page = portal.page
+    portal.sign_in(key)
+    expect(page.get_by_label("Action on all matching jobs")).to_be_hidden()
+    stack_admin.hold(LLAMA)
+    for number in range(3):
+        stack_admin.submit(key, matrix(LLAMA, name=f"nightly {number}") | {"tags": ["nightly"]})
+    stack_admin.submit(key, matrix(QWEN, name="by hand") | {"not_before": "2040-01-01T00:00:00Z"})
+    page.get_by_label("Tag").fill("nightly")
+    page.get_by_label("Tag").press("Enter")
+    expect(page.get_by_role("row", name="nightly 0")).to_be_visible()
+    expect(page.get_by_role("row", name="by hand")).to_be_hidden()
+    page.get_by_role("button", name="Apply to all matching").click()
+    portal.confirm("Cancel all")
+    expect(page.get_by_text("3 jobs cancelled, of 3 that matched.")).to_be_visible()
+    expect(page.get_by_role("row", name="nightly 2")).to_contain_text("Cancelled")
+    stack_admin.release()
+    page.get_by_label("Tag").fill("")
+    page.get_by_label("Name begins with").fill("BY")
+    page.get_by_label("Name begins with").press("Enter")
+    page.get_by_role("link", name="by hand").click()
+    expect(portal.state()).to_have_text(re.compile("Scheduled"))
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Results as CSV").click()
+    assert saved.value.suggested_filename.endswith(".csv")
+    page.get_by_role("button", name="Start now").click()
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    page.get_by_role("button", name="Delete").click()
+    portal.confirm("Delete the job")
+    expect(portal.heading("Jobs")).to_be_visible()
+    expect(page.get_by_role("row", name="by hand")).to_have_count(0)

@@ -4,6 +4,7 @@ import { path } from "../api.js";
 import { el, setAttr, setText } from "../dom.js";
 import { actionButton, confirmAction } from "../components.js";
 import { LIVE_STATES, count } from "../labels.js";
+import { saveBlob } from "../media/files.js";
 
 /** `act(work, message)` performs a request, announces the message or shows the error, and refreshes the page. */
 export function jobActions({ api, refreshAccount, session }, state, act) {
@@ -32,11 +33,31 @@ export function jobActions({ api, refreshAccount, session }, state, act) {
     });
     if (sure) await act(() => api.post(path`api/v1/jobs/${id}/cancel`), "Job cancelled");
   }, { class: "danger" });
-  const node = el("div", { class: "actions" }, skip, resume, cancel);
+  const remove = actionButton("Delete", async () => {
+    const sure = await confirmAction({
+      title: "Delete this job?",
+      text: "Its results, events and files are removed. This cannot be undone.",
+      action: "Delete the job",
+    });
+    if (!sure) return;
+    await act(async () => {
+      await api.delete(path`api/v1/jobs/${id}`);
+      location.hash = "#/jobs";
+    }, "Job deleted");
+  }, { class: "quiet" });
+  const save = (format) => actionButton(`Results as ${format.toUpperCase()}`, () => act(async () => {
+    const response = await api.open(path`api/v1/jobs/${id}/results.${format}`);
+    saveBlob(await response.blob(), `${id}.${format}`);
+  }, "Results saved"), { class: "quiet" });
+  const node = el("div", { class: "actions" }, skip, resume, cancel, save("csv"), save("jsonl"), remove);
   const update = (view) => {
     setAttr(skip, "hidden", !Number.isInteger(view.skip_price));
     setText(skip, `Skip the queue (${count(view.skip_price ?? 0, "credit")})`);
-    setAttr(resume, "hidden", !(["failed", "partial"].includes(view.status) && view.failure?.retryable !== false));
+    const scheduled = view.status === "scheduled" && view.next_attempt_at;
+    const failed = ["failed", "partial"].includes(view.status) && view.failure?.retryable !== false;
+    setAttr(resume, "hidden", !(failed || scheduled || view.status === "expired"));
+    setText(resume, scheduled ? "Start now" : "Resume");
+    setAttr(remove, "hidden", LIVE_STATES.has(view.status));
     setAttr(cancel, "hidden", !LIVE_STATES.has(view.status));
   };
   return { node, update };

@@ -19,7 +19,7 @@ import { LIVE_STATES, count, failureText, formatBytes, outputLabel, sentenceCase
 
 const MAX_REPLAYED_EXECUTIONS = 200;
 const FACTS = [
-  ["position", "Position"], ["wait", "Expected wait"], ["next", "Next attempt in"], ["stage", "Stage"],
+  ["position", "Position"], ["wait", "Expected wait"], ["starts", "Starts"], ["expires", "Expires"], ["tags", "Tags"], ["next", "Next attempt in"], ["stage", "Stage"],
   ["done", "Executions done"], ["priority", "Class"], ["tier", "Tier"], ["attempt", "Attempt"], ["created", "Created"],
   ["runs", "Running for"], ["took", "Took"], ["paid", "Paid to skip"],
 ];
@@ -111,6 +111,7 @@ function factsOf(job) {
     position: waits && job.position !== null ? job.position : null,
     wait: live ? waitText(job.estimated_wait_s, waits) : null,
     next: job.status === "retrying" && job.next_attempt_at ? formatDuration(Math.round(secondsUntil(job.next_attempt_at))) : null,
+    ...scheduleOf(job, live),
     stage: job.stages > 1 ? `${Math.min(job.stage + 1, job.stages)} of ${job.stages}` : null,
     done: `${done} of ${progress.total}${progress.failed ? `, ${progress.failed} failed` : ""}`,
     priority: sentenceCase(job.priority),
@@ -120,6 +121,16 @@ function factsOf(job) {
     runs: live && job.started_at ? formatDuration(Math.round(secondsSince(job.started_at))) : null,
     took: job.started_at && job.finished_at ? formatDuration(secondsSince(job.started_at, job.finished_at)) : null,
     paid: job.price_paid ? `${job.price_paid} credits` : null,
+  };
+}
+
+function scheduleOf(job, live) {
+  const labels = [...(job.tags ?? []), ...Object.entries(job.metadata ?? {}).map(([key, value]) => `${key}=${value}`)];
+  const start = job.not_before ? formatDateTime(job.not_before) : "when a limit allows it";
+  return {
+    starts: job.status === "scheduled" ? start : null,
+    expires: live && job.expires_at ? formatDateTime(job.expires_at) : null,
+    tags: labels.join(", ") || null,
   };
 }
 

@@ -5,6 +5,7 @@ import { formatAge, formatDateTime, formatDuration, secondsSince } from "../cloc
 import { KeyedRows, button, el, select, setAttr, setText, table } from "../dom.js";
 import { badge, createNotice, emptyNote, pageHeader, progressBar, reportErrors } from "../components.js";
 import { currentRoute } from "../router.js";
+import { bulkActions } from "./bulk.js";
 import { poll } from "../follow.js";
 import { LIVE_STATES, sentenceCase } from "../labels.js";
 
@@ -17,8 +18,12 @@ const PAGE_SIZE = 50;
 
 export function jobsView({ api, search, session, signal }) {
   const notice = createNotice();
+  const result = createNotice();
   const state = select(optional("Any state", STATES), { name: "status", value: search.get("status") });
   const kind = select(optional("Any kind", KINDS), { name: "kind", value: search.get("kind") });
+  const model = el("input", { name: "model", type: "search", value: search.get("model") ?? "", maxlength: 64 });
+  const tag = el("input", { name: "tag", type: "search", value: search.get("tag") ?? "", maxlength: 64 });
+  const name = el("input", { name: "name", type: "search", value: search.get("name") ?? "", maxlength: 200 });
   const allUsers = el("input", { type: "checkbox", checked: session.isAdmin && search.has("all_users") });
   const more = button("Show older", () => { pages += 1; refreshNow(); }, { hidden: true, class: "quiet" });
   const list = table("Jobs", COLUMNS);
@@ -29,7 +34,11 @@ export function jobsView({ api, search, session, signal }) {
   let pages = 1;
 
   const user = session.isAdmin ? search.get("user") : null;
-  const filters = () => ({ status: state.value, kind: kind.value, all_users: allUsers.checked || null, user });
+  const filters = () => ({
+    status: state.value, kind: kind.value, model: model.value.trim(), tag: tag.value.trim(), name: name.value.trim(),
+    all_users: allUsers.checked || null, user,
+  });
+  const bulk = bulkActions({ api, signal }, { filter: () => bulkFilter(filters()), notice: result, changed: () => refreshNow() });
 
   async function refresh() {
     const load = () => fetchPages(api, "api/v1/jobs", "jobs", { ...filters(), limit: PAGE_SIZE, pages, signal });
@@ -42,22 +51,35 @@ export function jobsView({ api, search, session, signal }) {
 
   function filter() {
     pages = 1;
+    result.show("");
+    bulk.update();
     history.replaceState(null, "", `#${currentRoute().path}${query(filters())}`);
     refreshNow();
   }
 
-  state.addEventListener("change", filter);
-  kind.addEventListener("change", filter);
-  allUsers.addEventListener("change", filter);
+  for (const control of [state, kind, model, tag, name, allUsers]) control.addEventListener("change", filter);
   const refreshNow = poll(2, signal, refresh);
+  bulk.update();
 
   const filterBar = el("div", { class: "filters", role: "group", "aria-label": "Filters" },
     el("label", {}, el("span", {}, "State"), state), el("label", {}, el("span", {}, "Kind"), kind),
-    session.isAdmin && el("label", { class: "check" }, allUsers, "All users"));
+    el("label", {}, el("span", {}, "Model"), model), el("label", {}, el("span", {}, "Tag"), tag),
+    el("label", {}, el("span", {}, "Name begins with"), name),
+    session.isAdmin && el("label", { class: "check" }, allUsers, "All users"), bulk.node);
   const node = el("div", {},
     pageHeader("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
-    user && el("p", { class: "mono muted" }, `Jobs of ${user}`), filterBar, notice.node, nothing, list.node, el("div", { class: "actions" }, more));
+    user && el("p", { class: "mono muted" }, `Jobs of ${user}`), filterBar, notice.node, result.node, nothing, list.node, el("div", { class: "actions" }, more));
   return { title: "Jobs", node };
+}
+
+/** The filters as an operation takes them; null if every job would match. */
+export function bulkFilter({ status, kind, model, tag, name, all_users: allUsers, user }) {
+  const given = {
+    status: status && [status], kind, model, tag: tag && [tag], name, user,
+  };
+  const conditions = Object.entries(given).filter(([, value]) => value);
+  if (!conditions.length) return null;
+  return { ...Object.fromEntries(conditions), ...(allUsers ? { all_users: true } : {}) };
 }
 
 function optional(all, names) {

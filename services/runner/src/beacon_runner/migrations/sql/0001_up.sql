@@ -408,19 +408,24 @@ RETURN CASE
 END;
 
 -- Whether a job matches the filters of the list of jobs; null is no filter. `labels`: tags and metadata that it must
--- have. `name`: the beginning of its name, in any case.
+-- have. `name`: the beginning of its name, in any case. As a CASE, because the planner then expects that half of the
+-- jobs match, and walks along an index from the newest job; of the conditions it expects that hardly any does.
 CREATE FUNCTION matches(
     job jobs, states text[], kind text, model text, labels jsonb, name text
 ) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN (states IS NULL OR job.state = ANY (states))
+RETURN CASE
+    WHEN (states IS NULL OR job.state = ANY (states))
     AND (matches.kind IS NULL OR job.kind = matches.kind)
     AND (
         matches.model IS NULL OR job.model = matches.model
         OR job.labels @> jsonb_build_object('models', jsonb_build_array(matches.model))
     )
     AND (matches.labels IS NULL OR job.labels @> matches.labels)
-    AND (matches.name IS NULL OR starts_with(lower(job.name), lower(matches.name)));
+    AND (matches.name IS NULL OR starts_with(lower(job.name), lower(matches.name)))
+        THEN true
+    ELSE false
+END;
 
 -- Whether a job waits, or waited until its end, for a limit of its user: it does not count for the limit.
 CREATE FUNCTION waited_for_limit(job jobs) RETURNS boolean
