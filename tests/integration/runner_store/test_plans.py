@@ -8,7 +8,7 @@ import pytest
 from beacon_contracts.ids import new_uuid
 from beacon_runner.postgres.statements import statements
 from tests.fixtures.statement_files import statement_files
-from tests.integration.runner_store.harness import StoreHarness, judged, new_job
+from tests.integration.runner_store.harness import GENERATION, StoreHarness, judged, new_job
 from tests.integration.runner_store.statements import EXPLAIN, FORCE_GENERIC
 
 # Statement, and how many parameters it has; all may be null for a generic plan.
@@ -124,11 +124,44 @@ async def test_rare_states_do_not_scan_a_long_history(harness: StoreHarness, his
     ] * 3
 
 
+@pytest.mark.parametrize(
+    ("name", "indexes"),
+    [
+        ("page_by_kind", {"jobs_by_kind"}),
+        ("page_by_model", {"jobs_by_model", "job_labels_pkey", "jobs_pkey"}),
+        ("page_by_name", {"jobs_by_name", "jobs_pkey", "jobs_live", "jobs_ended"}),
+        ("page_by_label", {"job_labels_pkey", "jobs_pkey"}),
+        ("page_of_all_by_label", {"job_labels_of_all", "jobs_pkey"}),
+        ("page_of_all", {"jobs_pkey"}),
+    ],
+)
+async def test_a_filter_is_served_by_its_index_when_one_user_has_all_jobs(
+    harness: StoreHarness, name: str, indexes: set[str]
+) -> None:
+    """With few users the planner once walked along the ids of all jobs: a second at a million."""
+    labelled = GENERATION._replace(name="bias", model="flux", labels={"tags": ["old"], "models": ["a", "b"]})
+    await harness.submissions.submit([new_job(labelled) for _ in range(2_000)])
+    await live_and_end(harness, 500)
+    async with harness.database.acquire() as connection:
+        await connection.execute("VACUUM ANALYZE jobs, job_labels")
+    plan = await generic_plan(harness, statements("job_pages")[name])
+    used = {node["Index Name"] for kind in INDEX_SCANS for node in nodes(plan, kind)}
+    assert used == indexes
+    assert nodes(plan, "Bitmap Heap Scan") == []
+    walked = [node for kind in INDEX_SCANS for node in nodes(plan, kind) if node["Index Name"] == "jobs_pkey"]
+    if name != "page_of_all":
+        assert all("(id = " in node["Index Cond"] for node in walked)
+
+
+INDEX_SCANS = ("Index Scan", "Index Only Scan")
+
+
 def merged_arms(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """The index scans that the plan merges; each is limited to the page."""
     (merged,) = nodes(plan, "Merge Append")
     arms = [scan for arm in merged["Plans"] for scan in nodes(arm, "Index Scan")]
-    assert all("user_id = " in scan["Index Cond"] and "(id " in scan["Index Cond"] for scan in arms)
+    bounds = ("(user_id = ", "(ROW(user_id, id) ")
+    assert all(any(bound in scan["Index Cond"] for bound in bounds) for scan in arms)
     assert len(nodes(merged, "Limit")) == len(arms)
     assert nodes(plan, "Sort") == []
     return arms

@@ -1,7 +1,8 @@
 -- name: page
 -- A user's jobs, newest first, in one statement, so that a job that changes its state is listed once.
 -- $1 and $2 bound the ids; $3 to $7 are the filters of `matches`. Live, not completed, and all ended jobs have an index
--- each, which is read only if its states are requested.
+-- each, which is read only if its states are requested. Bounds and order are of rows and not of ids, because the planner
+-- would walk along the ids of all users if there are few.
 SELECT
     id, user_id, kind, name, labels, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
     failure, created_at, started_at, finished_at, not_before, expires_at
@@ -10,9 +11,9 @@ FROM (
         SELECT * FROM jobs
         WHERE
             ($3::text[] IS NULL OR $3 && ARRAY['scheduled', 'queued', 'processing', 'retrying'])
-            AND user_id = $9 AND finished_at IS NULL AND id < $1::uuid AND id >= $2::uuid
+            AND finished_at IS NULL AND (user_id, id) < ($9::uuid, $1::uuid) AND (user_id, id) >= ($9, $2::uuid)
             AND matches(jobs, $3, $4::text, $5::text, $6::json::jsonb, $7::text)
-        ORDER BY id DESC
+        ORDER BY user_id DESC, id DESC
         LIMIT $8
     )
     UNION ALL
@@ -20,9 +21,10 @@ FROM (
         SELECT * FROM jobs
         WHERE
             $3 && ARRAY['partial', 'failed', 'cancelled', 'expired'] AND NOT $3 && ARRAY['completed']
-            AND user_id = $9 AND finished_at IS NOT NULL AND failed + cancelled > 0 AND id < $1 AND id >= $2
+            AND finished_at IS NOT NULL AND failed + cancelled > 0
+            AND (user_id, id) < ($9, $1) AND (user_id, id) >= ($9, $2)
             AND matches(jobs, $3, $4, $5, $6::json::jsonb, $7)
-        ORDER BY id DESC
+        ORDER BY user_id DESC, id DESC
         LIMIT $8
     )
     UNION ALL
@@ -30,13 +32,13 @@ FROM (
         SELECT * FROM jobs
         WHERE
             ($3 IS NULL OR $3 && ARRAY['completed'])
-            AND user_id = $9 AND finished_at IS NOT NULL AND id < $1 AND id >= $2
+            AND finished_at IS NOT NULL AND (user_id, id) < ($9, $1) AND (user_id, id) >= ($9, $2)
             AND matches(jobs, $3, $4, $5, $6::json::jsonb, $7)
-        ORDER BY id DESC
+        ORDER BY user_id DESC, id DESC
         LIMIT $8
     )
 ) AS either
-ORDER BY id DESC
+ORDER BY user_id DESC, id DESC
 LIMIT $8;
 
 -- name: page_by_kind
@@ -46,9 +48,10 @@ SELECT
     failure, created_at, started_at, finished_at, not_before, expires_at
 FROM jobs
 WHERE
-    user_id = $9 AND kind = $4::text AND kind <> 'generation' AND id < $1::uuid AND id >= $2::uuid
+    kind <> 'generation'
+    AND (user_id, kind, id) < ($9::uuid, $4::text, $1::uuid) AND (user_id, kind, id) >= ($9, $4, $2::uuid)
     AND matches(jobs, $3::text[], $4, $5::text, $6::json::jsonb, $7::text)
-ORDER BY id DESC
+ORDER BY user_id DESC, kind DESC, id DESC
 LIMIT $8;
 
 -- name: page_by_model
@@ -60,9 +63,10 @@ FROM (
     (
         SELECT * FROM jobs
         WHERE
-            user_id = $9 AND model = $5::text AND id < $1::uuid AND id >= $2::uuid
+            model IS NOT NULL
+            AND (user_id, model, id) < ($9::uuid, $5::text, $1::uuid) AND (user_id, model, id) >= ($9, $5, $2::uuid)
             AND matches(jobs, $3::text[], $4::text, $5, $6::json::jsonb, $7::text)
-        ORDER BY id DESC
+        ORDER BY user_id DESC, model DESC, id DESC
         LIMIT $8
     )
     UNION ALL
@@ -131,18 +135,20 @@ FROM (
     (
         SELECT * FROM jobs
         WHERE
-            NOT (SELECT few FROM found) AND user_id = $9 AND finished_at IS NULL AND id < $1 AND id >= $2
+            NOT (SELECT few FROM found) AND finished_at IS NULL
+            AND (user_id, id) < ($9, $1) AND (user_id, id) >= ($9, $2)
             AND matches(jobs, $3, $4, $5, $6::json::jsonb, $7)
-        ORDER BY id DESC
+        ORDER BY user_id DESC, id DESC
         LIMIT $8
     )
     UNION ALL
     (
         SELECT * FROM jobs
         WHERE
-            NOT (SELECT few FROM found) AND user_id = $9 AND finished_at IS NOT NULL AND id < $1 AND id >= $2
+            NOT (SELECT few FROM found) AND finished_at IS NOT NULL
+            AND (user_id, id) < ($9, $1) AND (user_id, id) >= ($9, $2)
             AND matches(jobs, $3, $4, $5, $6::json::jsonb, $7)
-        ORDER BY id DESC
+        ORDER BY user_id DESC, id DESC
         LIMIT $8
     )
 ) AS either
