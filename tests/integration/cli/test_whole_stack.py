@@ -186,6 +186,34 @@ def test_users_keys_and_scopes(beacon: Cli) -> None:
     beacon("me", BEACON_API_KEY=fresh, code=4)
 
 
+def test_webhooks_and_the_audit_log(beacon: Cli) -> None:
+    added = json.loads(
+        beacon("webhooks", "add", "http://127.0.0.1:9/", "--event", "job.failed", "--json").stdout
+    )
+    assert added["secret"].startswith("whsec_")
+    rotated = json.loads(beacon("webhooks", "rotate", added["id"], "--json").stdout)
+    assert rotated["secret"] != added["secret"]
+    assert "disabled by its user" in beacon("webhooks", "disable", added["id"]).stdout
+    assert "enabled" in beacon("webhooks", "enable", added["id"]).stdout
+    assert "job.partial" in beacon("webhooks", "change", added["id"], "--event", "job.partial").stdout
+    sent = json.loads(beacon("webhooks", "test", added["id"], "--json").stdout)[0]
+    assert sent["id"] in beacon("webhooks", "deliveries", added["id"]).stdout
+    assert "webhook.test" in beacon("webhooks", "replay", added["id"], sent["id"]).stdout
+    assert added["id"] in beacon("webhooks", "list").stdout
+    beacon("webhooks", "delete", added["id"])
+    assert added["id"] not in beacon("webhooks", "list").stdout
+    entries = json.loads(beacon("audit", "--target", added["id"], "--json").stdout)
+    assert [entry["action"] for entry in reversed(entries)] == [
+        "webhook.created",
+        "webhook.secret_rotated",
+        "webhook.changed",
+        "webhook.changed",
+        "webhook.changed",
+        "webhook.deleted",
+    ]
+    assert "whsec_" not in beacon("audit").stdout
+
+
 async def test_a_watch_survives_a_restart_of_the_runner(stack: RunningStack, client: RunnerClient) -> None:
     accepted = await client.submit(PIPELINE)
     seen: list[int] = []

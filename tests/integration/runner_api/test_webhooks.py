@@ -1,5 +1,6 @@
 """Webhooks over HTTP, delivered to a real receiver that verifies the signatures."""
 
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -195,7 +196,8 @@ async def test_a_job_has_its_own_url(
     api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
 ) -> None:
     receiver.statuses["/job"] = [410]
-    await end_job(api, anna, webhook_url=f"{receiver.url}/job")
+    job = await anna.job(await end_job(api, anna, webhook_url=f"{receiver.url}/job"))
+    assert (job["webhook_url"], len(job["webhook_events"])) == (f"{receiver.url}/job", 5)
     (webhook,) = (await anna.get(WEBHOOKS))["webhooks"]
     assert webhook["url"] is None
     secret = (await anna.post(f"{WEBHOOKS}/{webhook['id']}/rotate"))["secret"]
@@ -342,6 +344,26 @@ async def test_names_are_resolved_once_and_checked(anna: Caller, relay: Relay, a
         "localhost (127.0.0.1) is not a public address: webhooks are sent to public addresses only",
         "the host resolves to an address that is not public",
     ]
+
+
+async def test_only_allowed_addresses_of_a_name_are_connected_to(
+    anna: Caller, receiver: WebhookReceiver, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(receiver.url.rpartition(":")[2])
+    resolve = socket.getaddrinfo
+
+    def addresses(host: str, *rest: Any) -> Any:
+        if host != "two.example":
+            return resolve(host, *rest)
+        return [found for one in ("10.0.0.1", "127.0.0.1") for found in resolve(one, *rest)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    webhook = await anna.post(WEBHOOKS, {"url": f"http://two.example:{port}/hook"}, 201)
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+    await relay.send()
+    (request,) = receiver.received
+    assert request.headers["Host"] == f"two.example:{port}"
+    assert request.verified(webhook["secret"])
 
 
 async def test_a_receiver_that_is_gone_is_explained(anna: Caller, relay: Relay) -> None:

@@ -1,5 +1,6 @@
 """Relays as processes: woken when a job ends, and killed during a delivery."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import WebhookId, new_uuid
 from beacon_runner.domain.webhooks import NewEndpoint, new_secret
 from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.listener import PostgresListener
 from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.postgres.webhooks import PostgresWebhooks
 from tests.fixtures.waiting import patience, until
@@ -21,6 +23,10 @@ from tests.fixtures.webhook_receiver import webhook_receiver
 from tests.integration.runner_loops.processes import CONFIG, Process
 from tests.integration.runner_store.harness import StoreHarness
 
+KILL_LISTENERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE application_name = 'beacon-listener' AND datname = current_database()
+"""
 SECRET = new_secret(b"x" * 32)
 
 
@@ -67,6 +73,22 @@ async def cancelled_job(store: StoreHarness, url: str) -> WebhookId:
 async def deliveries(store: StoreHarness, webhook: WebhookId) -> list[Any]:
     found = await PostgresWebhooks(store.database).deliveries(webhook, None, 10)
     return [(one.state, len(one.attempts)) for one in found]
+
+
+async def test_a_listener_reconnects(database_url: str, store: StoreHarness) -> None:
+    notified = asyncio.Event()
+    listener = PostgresListener(database_url, "webhooks", notified.set)
+    await listener.start()
+    try:
+        async with patience("the first connection"):
+            await notified.wait()
+        for statement in ("SELECT pg_notify('webhooks', '')", KILL_LISTENERS):
+            notified.clear()
+            await store.database.execute(statement)
+            async with patience(statement):
+                await notified.wait()
+    finally:
+        await listener.stop()
 
 
 async def test_a_delivery_survives_a_killed_relay(

@@ -267,6 +267,8 @@ class JobView(JobSummary):
     """The current price of a skip; None for jobs that run, have ended or have paid."""
     promoted_at: datetime | None = None
     next_attempt_at: datetime | None = None
+    webhook_url: str | None = None
+    webhook_events: list[str] | None = None
     links: dict[str, str] = Field(default_factory=dict)
 
 

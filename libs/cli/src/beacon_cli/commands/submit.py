@@ -60,6 +60,9 @@ def submit(
     wait_for_limit: Annotated[
         bool, typer.Option("--wait-for-limit", help="Wait until your limits allow it, instead of an error.")
     ] = False,
+    webhook_url: Annotated[
+        str | None, typer.Option(help="Send the job's events to this URL (see beacon webhooks).")
+    ] = None,
     pinned: Annotated[bool, typer.Option("--pinned", help="Never run in another region.")] = False,
     idempotency_key: Annotated[
         str | None, typer.Option(help="Idempotency key: repeated submissions with it store one job.")
@@ -86,7 +89,14 @@ def submit(
         duration=duration,
         name=name,
         pinned=pinned,
-        options=_options(tag, metadata, not_before, expires_at, wait_for_limit=wait_for_limit),
+        options=_options(
+            tag,
+            metadata,
+            not_before,
+            expires_at,
+            wait_for_limit=wait_for_limit,
+            webhook_url=webhook_url,
+        ),
         has_files=bool(attached) and file is None,
     )
     made = flags.job() or _read(file)
@@ -105,6 +115,7 @@ def _options(
     expires_at: datetime | None,
     *,
     wait_for_limit: bool,
+    webhook_url: str | None,
 ) -> dict[str, Any]:
     """Only those that are given."""
     options = {
@@ -113,6 +124,7 @@ def _options(
         "not_before": not_before and not_before.replace(tzinfo=UTC).isoformat(),
         "expires_at": expires_at and expires_at.replace(tzinfo=UTC).isoformat(),
         "on_limit": "wait" if wait_for_limit else None,
+        "webhook_url": webhook_url,
     }
     return {name: value for name, value in options.items() if value}
 

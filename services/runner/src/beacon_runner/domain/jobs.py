@@ -67,6 +67,7 @@ class JobRecord:
     held: bool = False
     scheduled: bool = False
     claimed: bool = False
+    webhook: Mapping[str, Any] | None = None
 
     @property
     def id(self) -> JobId:

@@ -90,6 +90,8 @@ def job_view(details: JobDetails) -> JobView:
         skip_price=details.skip_price,
         promoted_at=job.promoted_at,
         next_attempt_at=job.next_attempt_at if job.state in LIVE else None,
+        webhook_url=job.webhook and job.webhook["url"],
+        webhook_events=job.webhook and job.webhook["events"],
         links=links_of(shown["job_id"]),
     )
 

@@ -143,6 +143,7 @@ def _record(row: Any) -> JobRecord:
         row["held"],
         row["scheduled"],
         row["claimed"],
+        row["webhook"],
     )
 
 

@@ -3,7 +3,7 @@
 SELECT
     id, user_id, kind, name, labels, scheduled, not_before, expires_at, spec, context, state, tier, class, original_class, lane, front, stage, stages,
     attempt, generation, fence, deliveries, worker, event_seq, total, completed, failed, cancelled, failure,
-    price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at,
+    price_paid, created_at, queued_at, started_at, finished_at, next_attempt_at, promoted_at, webhook,
     coalesce(next_attempt_at > now(), false) AS deferred,
     (SELECT u.disabled_at FROM users u WHERE u.id = user_id) IS NOT NULL AS held,
     worker IS NOT NULL OR state = 'processing' AS claimed
