@@ -4,7 +4,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-NAMES = ("runner", "fairness", "router", "scheduling", "estimates", "end_to_end", "openai_api")
+NAMES = ("runner", "fairness", "router", "scheduling", "estimates", "end_to_end", "openai_api", "files")
 
 
 def main() -> int:

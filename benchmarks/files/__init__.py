@@ -1,0 +1,1 @@
+"""Large outputs: from a backend through the router into the file store."""
