@@ -34,7 +34,7 @@ async def server() -> AsyncIterator[Server]:
         yield running
 
 
-def config_of(server: Server, **router: float) -> str:
+def config_of(server: Server) -> str:
     backends = {
         model: {
             "region": "US",
@@ -45,7 +45,7 @@ def config_of(server: Server, **router: float) -> str:
         }
         for model in ("m", "large")
     }
-    return router_config(backends, breaker_open_s=0.2, **router)
+    return router_config(backends, breaker_open_s=0.2)
 
 
 async def stored(folder: Path) -> dict[str, bytes]:

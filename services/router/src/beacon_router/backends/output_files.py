@@ -1,5 +1,6 @@
 """The files of one answer: bytes go to the file store, references take their place in the output."""
 
+import asyncio
 import mimetypes
 from collections.abc import AsyncIterable
 from contextlib import suppress
@@ -17,6 +18,7 @@ log = structlog.get_logger(__name__)
 
 MAX_FILES = 256
 MAX_NAME_LENGTH = 100
+DELETE_TIMEOUT_S = 5.0
 _EXTENSIONS = {GLB: ".glb", "audio/wav": ".wav", "image/webp": ".webp", "application/octet-stream": ".bin"}
 
 
@@ -66,9 +68,11 @@ class OutputFiles:
         await self._delete(self._objects)
 
     async def _delete(self, names: list[str]) -> None:
+        """The cleanup of objects without a record removes what this leaves."""
         if names:
-            with suppress(FileStoreError):
-                await self._store.delete(names)
+            with suppress(FileStoreError, TimeoutError):
+                async with asyncio.timeout(DELETE_TIMEOUT_S):
+                    await self._store.delete(names)
 
 
 def _display_name(given: str | None) -> str:
