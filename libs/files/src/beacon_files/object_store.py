@@ -22,7 +22,7 @@ from beacon_files.store import ObjectInfo, StoredObject
 if TYPE_CHECKING:
     from obstore import GetOptions
 
-LOCAL_PART_BYTES = 262_144
+PIECE_BYTES = 262_144  # given to the driver at once; a part of a local file
 REMOTE_PART_BYTES = 5_242_880  # the smallest part that S3 accepts, but for the last one
 READ_BYTES = 262_144
 LIST_BATCH = 1_000
@@ -38,7 +38,7 @@ def open_store(url: str) -> "ObjectFileStore":
     if urlsplit(url).scheme in ("", "file"):
         path = Path(url.removeprefix("file://")).absolute()
         open_it = partial(LocalStore, path, mkdir=True, automatic_cleanup=True)
-        return ObjectFileStore(open_it, LOCAL_PART_BYTES, path)
+        return ObjectFileStore(open_it, PIECE_BYTES, path)
     return ObjectFileStore(partial(from_url, url), REMOTE_PART_BYTES)
 
 
@@ -64,20 +64,20 @@ class ObjectFileStore:
         return self._opened
 
     async def put(self, name: str, chunks: AsyncIterable[bytes], *, max_bytes: int) -> StoredObject:
-        """One part in memory at a time; an error, also of `chunks`, leaves nothing behind."""
+        """Two parts in memory at most; an error, also of `chunks`, leaves nothing behind."""
         measured = _Measured(chunks, max_bytes)
-        parts = measured.parts(self._part_bytes)
+        pieces = measured.pieces()
         with _store_errors():
-            first = await anext(parts, b"")
-            if len(first) < self._part_bytes:
+            first = await anext(pieces, b"")
+            if len(first) < PIECE_BYTES:
                 await obstore.put_async(self._store, name, first, use_multipart=False)
                 return measured.result()
             async with obstore.open_writer_async(
                 self._store, name, buffer_size=self._part_bytes, max_concurrency=1
             ) as writer:
                 await writer.write(first)
-                async for part in parts:
-                    await writer.write(part)
+                async for piece in pieces:
+                    await writer.write(piece)
         return measured.result()
 
     async def get(self, name: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
@@ -143,8 +143,8 @@ class _Measured:
         self._hash = hashlib.sha256()
         self._head = b""
 
-    async def parts(self, part_bytes: int) -> AsyncIterator[bytes]:
-        """Parts of equal size; the last one may be shorter."""
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Pieces of equal size: each has a price, whatever its size. The last one may be shorter."""
         buffer = bytearray()
         async for chunk in self._chunks:
             self._size += len(chunk)
@@ -153,9 +153,9 @@ class _Measured:
             self._hash.update(chunk)
             self._head += chunk[: HEAD_BYTES - len(self._head)]
             buffer += chunk
-            while len(buffer) >= part_bytes:
-                yield bytes(buffer[:part_bytes])
-                del buffer[:part_bytes]
+            while len(buffer) >= PIECE_BYTES:
+                yield bytes(buffer[:PIECE_BYTES])
+                del buffer[:PIECE_BYTES]
         if buffer:
             yield bytes(buffer)
 
