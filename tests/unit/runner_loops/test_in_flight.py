@@ -8,11 +8,11 @@ from beacon_runner.worker.in_flight import InFlight
 
 def claim(in_flight: InFlight, demand: dict[str, int], limit: int, size: int = 1) -> dict[str, int]:
     """One claim as the queue does it: round-robin over the lanes that are not full."""
-    reserved = in_flight.reserve(limit)
+    room = min(limit, in_flight.room)
     full = in_flight.full_lanes()
     waiting = {lane: count for lane, count in demand.items() if count and lane not in full}
     taken = dict.fromkeys(waiting, 0)
-    for _ in range(reserved):
+    for _ in range(room):
         lane = min(waiting, key=lambda name: taken[name], default=None)
         if lane is None:
             break
@@ -22,7 +22,6 @@ def claim(in_flight: InFlight, demand: dict[str, int], limit: int, size: int = 1
         if not waiting[lane]:
             del waiting[lane]
         in_flight.add(JobId(new_uuid()), lane, size)
-    in_flight.end_reservation(reserved)
     return taken
 
 
@@ -65,12 +64,6 @@ def test_inputs_never_exceed_the_bytes_even_if_all_are_as_large_as_may_be() -> N
     assert in_flight.bytes == 1_000
 
 
-def test_concurrent_claims_share_the_room() -> None:
-    in_flight = InFlight(max_jobs=64)
-    assert [in_flight.reserve(100) for _ in range(4)] == [2, 2, 2, 2]
-    assert sum(in_flight.reserve(100) for _ in range(100)) == 56
-
-
 def test_a_lane_has_its_own_limit() -> None:
     in_flight = InFlight(max_jobs=1_000, lane_jobs=3)
     demand = {"one": 100, "two": 1}
@@ -84,6 +77,6 @@ def test_a_job_that_leaves_makes_room() -> None:
     in_flight = InFlight(max_jobs=1, on_room=[lambda: rooms.append("room")])
     job = JobId(new_uuid())
     in_flight.add(job, "lane", 5)
-    assert in_flight.reserve(1) == 0
+    assert in_flight.room == 0
     in_flight.remove(job)
-    assert (rooms, in_flight.reserve(1), in_flight.bytes) == (["room"], 1, 0)
+    assert (rooms, in_flight.room, in_flight.bytes) == (["room"], 1, 0)

@@ -27,11 +27,15 @@ from beacon_runner.postgres.database import ids
 
 
 def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
-    """An object and a context per job; an object, an output and a response per execution; ids of the jobs."""
+    """An object, a context and events per job; an object, an output and a response per execution."""
+    events = [events_of(report) for report in reports]
     runs = [(report.claimed, run) for report in reports for run in report.executions]
     outputs = [_output(run) for _, run in runs]
     return (
-        orjson.dumps([_job_row(report) for report in reports], default=str),
+        orjson.dumps(
+            [_job_row(report, len(drafts)) for report, drafts in zip(reports, events, strict=True)],
+            default=str,
+        ),
         [_context(report) for report in reports],
         orjson.dumps(
             [_execution_row(job, run, output) for (job, run), output in zip(runs, outputs, strict=True)],
@@ -40,6 +44,7 @@ def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
         outputs,
         ids([report.claimed.id for report in reports]),
         [run.response for _, run in runs],
+        [encode_events(drafts).decode() if drafts else None for drafts in events],
     )
 
 
@@ -47,7 +52,7 @@ def encode_events(drafts: Sequence[EventDraft]) -> bytes:
     return orjson.dumps([_event(draft) for draft in drafts])
 
 
-def _job_row(report: StageReport) -> dict[str, Any]:
+def _job_row(report: StageReport, event_count: int) -> dict[str, Any]:
     counts = count_executions(report)
     return {
         "id": report.claimed.id,
@@ -58,7 +63,7 @@ def _job_row(report: StageReport) -> dict[str, Any]:
         "completed": counts.completed,
         "failed": counts.failed,
         "cancelled": counts.cancelled,
-        "events": [_event(draft) for draft in events_of(report)],
+        "event_count": event_count,
         **_verdict_columns(report),
     }
 

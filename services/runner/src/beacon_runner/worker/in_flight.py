@@ -26,8 +26,8 @@ class InFlight:
     """Bounded by jobs and by the bytes of their inputs.
 
     A lane may occupy a sixteenth of what is free, at least one job: lanes whose jobs wait at the routers
-    leave room for others, also if they come one after another. `max_job_bytes` is the largest input: claims
-    count it until it is known.
+    leave room for others, also if they come one after another. `max_job_bytes` is the largest input: a
+    claim leaves room for it.
     """
 
     max_jobs: int
@@ -39,21 +39,12 @@ class InFlight:
     _jobs: dict[JobId, _Job] = field(default_factory=dict)
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _bytes: int = 0
-    _reserved: int = 0
 
-    def reserve(self, limit: int) -> int:
-        """How many jobs may be claimed now; `end_reservation` must follow.
-
-        One claim takes a part of what is free, because all of its jobs may be of one lane.
-        """
+    @property
+    def room(self) -> int:
+        """How many jobs a claim may take now. It is a part of what is free: all may be of one lane."""
         largest_jobs = int(min(self._free_bytes / self.max_job_bytes, self.max_jobs))
-        reserved = max(0, min(limit, _share(self._free_jobs, 2 * LANE_SHARE), _share(largest_jobs, 2)))
-        self._reserved += reserved
-        return reserved
-
-    def end_reservation(self, reserved: int) -> None:
-        """The jobs of this claim are added, or there are none."""
-        self._reserved -= reserved
+        return max(0, min(_share(self._free_jobs, 2 * LANE_SHARE), _share(largest_jobs, 2)))
 
     def full_lanes(self) -> list[str]:
         """The lanes that may not occupy more now."""
@@ -91,11 +82,11 @@ class InFlight:
 
     @property
     def _free_jobs(self) -> int:
-        return self.max_jobs - len(self._jobs) - self._reserved
+        return self.max_jobs - len(self._jobs)
 
     @property
     def _free_bytes(self) -> float:
-        return self.max_bytes - self._bytes - self._reserved * self.max_job_bytes
+        return self.max_bytes - self._bytes
 
 
 def _share(free: int, parts: int) -> int:

@@ -3,9 +3,10 @@
 A job holds a slot until a router has accepted it; in a strict pool until it is recorded.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -41,6 +42,8 @@ class ClaimDependencies:
     max_deliveries: int
     batch: int = 200
     lease_s: float = 10.0
+    claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One claim at a time: it takes more jobs at once, and knows what is in flight."""
 
 
 class Pool:
@@ -52,14 +55,13 @@ class Pool:
         self._strict = config.strict
         self.may_have_work = True  # something may be waiting that the last claim has not returned
         self._dependencies = dependencies
-        self._claiming = False
         dependencies.in_flight.on_room.append(self._claim_if_more_waits)
         dependencies.metrics.slots_used.labels(name).set_function(lambda: config.slots - self._free)
 
     @property
     def is_ready(self) -> bool:
         """Whether it would claim immediately after a notification."""
-        return self._free > 0 and not self._claiming
+        return self._free > 0 and not self._dependencies.claiming.locked()
 
     def notify(self) -> None:
         """Messages may be waiting for this pool."""
@@ -71,33 +73,28 @@ class Pool:
         given = self._dependencies
         if self._free <= 0 or not given.heartbeat.alive:
             return RunResult(0)
-        limit = given.in_flight.reserve(min(self._free, given.batch))
-        try:
+        async with given.claiming:
+            limit = min(self._free, given.batch, given.in_flight.room)
             return await self._claim(limit) if limit else RunResult(0)
-        finally:
-            given.in_flight.end_reservation(limit)
 
     async def _claim(self, limit: int) -> RunResult:
         given, full_lanes = self._dependencies, self._dependencies.in_flight.full_lanes()
-        self._claiming, self.may_have_work = True, False
-        try:
-            asked_at = given.clock.now()
-            messages = await given.queue.claim(self.classes, limit, given.worker, full_lanes)
-            more = len(messages) == limit
-            if more or full_lanes:
-                self.may_have_work = True
-            if not messages:
-                return RunResult(0)
-            if given.clock.now() - asked_at > given.lease_s / 2:
-                # The process was stalled: the leases may have expired, and claiming would take the jobs from
-                # another worker.
-                log.warning("claim_too_late", count=len(messages))
-                await given.queue.nack(messages, given.worker)
-                return RunResult(0)
-            await self._claim_and_start(messages)
-            return RunResult(len(messages), more=more and self._free > 0)
-        finally:
-            self._claiming = False
+        self.may_have_work = False
+        asked_at = given.clock.now()
+        messages = await given.queue.claim(self.classes, limit, given.worker, full_lanes)
+        more = len(messages) == limit
+        if more or full_lanes:
+            self.may_have_work = True
+        if not messages:
+            return RunResult(0)
+        if given.clock.now() - asked_at > given.lease_s / 2:
+            # The process was stalled: the leases may have expired, and claiming would take the jobs from
+            # another worker.
+            log.warning("claim_too_late", count=len(messages))
+            await given.queue.nack(messages, given.worker)
+            return RunResult(0)
+        await self._claim_and_start(messages)
+        return RunResult(len(messages), more=more and self._free > 0)
 
     async def _claim_and_start(self, messages: Sequence[Message]) -> None:
         given = self._dependencies

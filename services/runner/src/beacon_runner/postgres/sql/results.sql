@@ -1,8 +1,9 @@
 -- name: record
--- Apply reports whose fence is current and whose job is claimed, whole or not at all: job states, executions, outbox rows, dead letters, events.
--- $1 has an object per job, $2 the context of each, $3 an object per execution, $4 the output of each, $6 its complete
--- response. Contexts, outputs and responses are separate: as parts of an object they could not contain NUL. $5 has the
--- ids of the jobs, so that every plan descends the primary key. A completed execution is never changed.
+-- Apply reports whose fence is current and whose job is claimed, whole or not at all: job states, executions, outbox
+-- rows, dead letters, events. $1 has an object per job, $2 the context of each, $7 its events, $3 an object per
+-- execution, $4 the output of each, $6 its complete response. Contexts, outputs and responses are separate: as parts of
+-- an object they could not contain NUL; events are, because reading an object reads its parts once more. $5 has the ids
+-- of the jobs, so that every plan descends the primary key. A completed execution is never changed.
 WITH changed AS (
     UPDATE jobs j
     SET
@@ -33,17 +34,18 @@ WITH changed AS (
         next_attempt_at = now() + r.delay_s * interval '1 second',
         started_at = coalesce(j.started_at, to_timestamp(r.started_at)),
         finished_at = CASE WHEN r.state IN ('completed', 'partial', 'failed', 'cancelled') THEN now() END,
-        event_seq = j.event_seq + json_array_length(r.events)
+        event_seq = j.event_seq + r.event_count
     FROM ROWS FROM (
         json_to_recordset($1::json) AS (
             id uuid, fence bigint, state text, advance smallint, attempt smallint, requeue boolean, returned boolean,
-            ongoing boolean, progressed boolean, started_at double precision, delay_s double precision, completed integer, failed integer, cancelled integer,
-            failure json, reason text, deferred json, events json
+            ongoing boolean, progressed boolean, started_at double precision, delay_s double precision,
+            completed integer, failed integer, cancelled integer, failure json, reason text, deferred json,
+            event_count integer
         ),
-        unnest($2::text[])
+        unnest($2::text[], $7::text[])
     ) AS r (
-        id, fence, state, advance, attempt, requeue, returned, ongoing, progressed, started_at, delay_s, completed, failed, cancelled,
-        failure, reason, deferred, events, context
+        id, fence, state, advance, attempt, requeue, returned, ongoing, progressed, started_at, delay_s,
+        completed, failed, cancelled, failure, reason, deferred, event_count, context, events
     )
     WHERE j.id = r.id AND j.id = ANY ($5::text::uuid[]) AND j.fence = r.fence AND j.worker IS NOT NULL
     RETURNING
@@ -134,9 +136,9 @@ WITH changed AS (
         failure = EXCLUDED.failure
 ), new_events AS (
     INSERT INTO job_events (job_id, seq, events)
-    SELECT id, event_seq, events
+    SELECT id, event_seq, events::json
     FROM changed
-    WHERE json_array_length(events) > 0
+    WHERE events IS NOT NULL
 )
 SELECT id FROM changed;
 
