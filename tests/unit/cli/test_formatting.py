@@ -32,6 +32,9 @@ def test_times_are_relative_to_now() -> None:
     assert ago(None) == ""
 
 
+FILE = {"file": "file_a", "content_type": "image/png", "bytes": 4_300, "sha256": "0", "url": "/a"}
+
+
 @pytest.mark.parametrize(
     ("output", "shown"),
     [
@@ -40,6 +43,8 @@ def test_times_are_relative_to_now() -> None:
         ({"model_url": "https://x"}, "https://x"),
         ({"a": 1, "b": [2]}, '{"a":1,"b":[2]}'),
         ({"text": ""}, ""),
+        (FILE, "image/png, 4.3 kB: file_a"),
+        ({"image": FILE}, "image/png, 4.3 kB: file_a"),
         ("plain", "plain"),
         (None, ""),
         ({}, "{}"),

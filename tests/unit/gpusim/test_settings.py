@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from beacon_gpusim.core.durations import Constant, Lognormal, ModelDurations, Uniform
 from beacon_gpusim.core.faults import Fault, FaultKind
 from beacon_gpusim.core.gpu import Gpu
+from beacon_gpusim.core.media import DEFAULT_MEDIA, Delivery, MediaKind, MediaSpec
 from beacon_gpusim.settings import GpusimSettings
 from beacon_gpusim.wiring import GpuFactory
 
@@ -66,6 +67,17 @@ def test_times_depend_on_the_seed_and_not_on_fault_rules(
     assert first != times_of(GpuFactory(GpusimSettings())())
 
 
+def test_media_of_the_environment_replaces_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "GPUSIM_MODELS",
+        '{"artist": {"media": {"kind": "image", "delivery": "url", "min_bytes": 9}}, "flux": {"run": 1}}',
+    )
+    media = GpuFactory(GpusimSettings())().media
+    assert media["artist"] == MediaSpec(MediaKind.IMAGE, Delivery.URL, 9)
+    assert media["flux"] == DEFAULT_MEDIA["flux"]
+    assert "llama3.2-1b" not in media
+
+
 def test_call_numbers_go_on_after_a_reset() -> None:
     make = GpuFactory(GpusimSettings())
     numbers = [make().arrive(request_id="r", dialect="modal", model="m", now=0.0)[0].seq for _ in range(3)]
@@ -82,6 +94,7 @@ def test_call_numbers_go_on_after_a_reset() -> None:
         ("GPUSIM_DEFAULT_RUN", '{"kind": "uniform", "low": 3, "high": 2}'),
         ("GPUSIM_DEFAULT_LOAD", '{"kind": "gamma"}'),
         ("GPUSIM_MODELS", '{"flux": {"runn": 2}}'),
+        ("GPUSIM_MODELS", '{"flux": {"media": {"kind": "film"}}}'),
         ("GPUSIM_PROXY_TIMEOUT_S", "0"),
     ],
 )

@@ -81,8 +81,10 @@ def styled(state: JobState) -> str:
 
 
 def answer(output: Any) -> str:
-    """The text of an output, under any of the known field names."""
+    """The text of an output, under any of the known field names; a file by its type and size."""
     if isinstance(output, dict):
+        if isinstance(output.get("file"), str) and isinstance(output.get("bytes"), int):
+            return f"{output.get('content_type')}, {file_size(output['bytes'])}: {output['file']}"
         named = next((output[name] for name in _TEXT_FIELDS if name in output), None)
         if named is not None or len(output) == 1:
             return answer(named if named is not None else next(iter(output.values())))
