@@ -135,6 +135,11 @@ async def change_jobs(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
     return await admin.post("/api/v1/jobs/bulk", body, 202)
 
 
+async def delete_file(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    file = (await anna.http.post("/api/v1/files", content=b"a cat")).raise_for_status().json()["id"]
+    return (await admin.http.delete(f"/api/v1/files/{file}")).raise_for_status()
+
+
 async def delete_user(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
     return (await admin.http.delete(await user_of(anna))).raise_for_status()
 
@@ -160,6 +165,7 @@ RECORDED: dict[str, tuple[Change, AuditAction]] = {
     "retry_execution": (retry_execution, AuditAction.EXECUTION_RETRIED),
     "delete_job": (delete_job, AuditAction.JOB_DELETED),
     "change_jobs": (change_jobs, AuditAction.BULK_STARTED),
+    "delete_file": (delete_file, AuditAction.FILE_DELETED),
     "delete_user": (delete_user, AuditAction.USER_DELETED),
 }
 # They make new things of the user's own, and change no setting.
@@ -172,7 +178,6 @@ NOT_RECORDED = {
     "issue_websocket_token",
     "upload_file",
     "sign_file_url",
-    "delete_file",
     "create_chat_completion",
 }
 

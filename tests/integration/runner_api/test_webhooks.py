@@ -427,7 +427,9 @@ async def test_an_administrator_sees_and_disables(
     assert found["disabled_reason"] == "disabled by an administrator"
 
 
-async def test_a_webhook_is_changed_and_deleted(anna: Caller, receiver: WebhookReceiver) -> None:
+async def test_a_webhook_is_changed_and_deleted(
+    api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
     webhook = await create(anna, receiver)
     path = f"{WEBHOOKS}/{webhook['id']}"
     changed = await anna.post(path, {"url": f"{receiver.url}/new", "events": ["job.failed", "job.failed"]})
@@ -437,6 +439,11 @@ async def test_a_webhook_is_changed_and_deleted(anna: Caller, receiver: WebhookR
     assert (await anna.http.delete(path)).status_code == 200
     await anna.get(path, 404)
     assert (await anna.get(WEBHOOKS))["webhooks"] == []
+    assert await relay.send() == 0, "the pending test has ended"
+    queue = PostgresDeliveries(api.store.database)
+    assert (await WebhookRetention(queue, 3_600).run_once()).count == 1
+    tables = "SELECT (SELECT count(*) FROM webhook_endpoints), (SELECT count(*) FROM webhook_deliveries)"
+    assert tuple(await api.store.database.fetchrow(tables) or ()) == (0, 0)
 
 
 async def test_old_deliveries_are_paged_and_removed(

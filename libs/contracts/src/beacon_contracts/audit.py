@@ -10,7 +10,7 @@ from beacon_contracts.model import ResponseModel
 class AuditAction(StrEnum):
     """Changes that are recorded; the part before the point names the kind of the target.
 
-    Cancelling, resuming, skipping and retrying is recorded only for jobs of other users.
+    Cancelling, resuming, skipping, retrying, and deleting files is recorded only for what is another user's.
     """
 
     USER_CREATED = "user.created"
@@ -28,6 +28,7 @@ class AuditAction(StrEnum):
     JOB_SKIPPED = "job.skipped"
     EXECUTION_RETRIED = "job.execution_retried"
     JOB_DELETED = "job.deleted"
+    FILE_DELETED = "file.deleted"
     BULK_STARTED = "jobs.bulk_started"
     DEAD_LETTERS_PURGED = "dead_letters.purged"
     DEAD_LETTERS_REQUEUED = "dead_letters.requeued"

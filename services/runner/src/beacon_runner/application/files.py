@@ -16,6 +16,7 @@ from beacon_contracts.tiers import Tier
 from beacon_files import FileStore, FileStoreError, FileTooLargeError
 from beacon_lifecycle import Clock
 from beacon_runner.domain.archive_names import ArchiveNames
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.errors import (
     FileStoreUnavailableError,
     StorageLimitError,
@@ -121,9 +122,9 @@ class FileService:
             first = await anext(content, b"")  # an unavailable store is found before the file begins
             yield name, record.created_at, 0o644, ZIP_64, joined(first, content)
 
-    async def delete(self, file: FileId, owner: UserId | None) -> FileRecord:
+    async def delete(self, file: FileId, owner: UserId | None, *, by: Actor | None = None) -> FileRecord:
         """The record first: a crash in between leaves bytes that `FileCleanup` removes."""
-        record = await self._records.remove(file, owner)
+        record = await self._records.remove(file, owner, by=by)
         await self._remove_bytes(record)
         return record
 

@@ -112,7 +112,9 @@ def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
     @routes.delete("/{file_id}", responses={200: {"model": FileView}, **problems(401, 403, 404, 409, 503)})
     async def delete_file(request: Request, file_id: FilePath) -> Response:
         """The file is returned as it was. 409 while a live job made it or uses it."""
-        return view_response(file_view(await files.delete(_file_id(file_id), principal_of(request).owner)))
+        principal = principal_of(request)
+        deleted = await files.delete(_file_id(file_id), principal.owner, by=principal.actor)
+        return view_response(file_view(deleted))
 
     return routes
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import FileId, JobId, UserId
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.files import FileRecord, OutputPlace, Upload
 
 
@@ -24,8 +25,11 @@ class FileRecords(Protocol):
         """The files that a job made, in the order of its executions."""
         ...
 
-    async def remove(self, file: FileId, owner: UserId | None) -> FileRecord:
-        """Delete a record; raises `UnknownFileError`, or `FileInUseError` while a live job needs the file."""
+    async def remove(self, file: FileId, owner: UserId | None, *, by: Actor | None = ...) -> FileRecord:
+        """Delete a record; raises `UnknownFileError`, or `FileInUseError` while a live job needs the file.
+
+        `by`: recorded in the audit log if it is not the file's user.
+        """
         ...
 
     async def used_bytes(self, user: UserId) -> int: ...

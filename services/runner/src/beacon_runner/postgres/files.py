@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from beacon_contracts.audit import AuditAction
 from beacon_contracts.files import OutputFile
-from beacon_contracts.ids import FILE, FileId, JobId, UserId, decode_id
+from beacon_contracts.ids import FILE, FileId, JobId, UserId, decode_id, encode_id
+from beacon_runner.domain.audit import Actor
 from beacon_runner.domain.errors import (
     FileInUseError,
     StorageLimitError,
@@ -13,6 +15,7 @@ from beacon_runner.domain.errors import (
 )
 from beacon_runner.domain.files import FileRecord, OutputPlace, Upload, display_name
 from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.postgres.audit import add_entry
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
@@ -62,7 +65,7 @@ class PostgresFiles:
         rows = await self._database.fetch(_SQL["outputs_of_job"], job, *after, limit)
         return [file_record(row) for row in rows]
 
-    async def remove(self, file: FileId, owner: UserId | None) -> FileRecord:
+    async def remove(self, file: FileId, owner: UserId | None, *, by: Actor | None = None) -> FileRecord:
         """The lock precedes the check: a submission that names the file waits, or is counted."""
         async with self._database.transaction() as connection:
             row = await connection.fetchrow(_SQL["lock_file"], file, owner)
@@ -73,7 +76,10 @@ class PostgresFiles:
                 raise FileInUseError(JobId(job))
             await connection.execute(_SQL["unlink_file"], file)
             await connection.execute(_SQL["remove_files"], [file])
-        return file_record(row)
+            record = file_record(row)
+            if by is not None and by.user != record.user:
+                await add_entry(connection, by, AuditAction.FILE_DELETED, encode_id(FILE, file), {})
+        return record
 
     async def remove_expired(self, limit: int) -> list[FileRecord]:
         async with self._database.transaction() as connection:

@@ -31,6 +31,8 @@ class PostgresDeliveries:
     async def record(self, delivery: LeasedDelivery, result: DeliveryResult) -> bool:
         """Ends the lease; false if another process has leased the delivery since."""
         async with self._database.transaction() as connection:
+            if result.disable:
+                await connection.execute(_SQL["lock_endpoint"], delivery.endpoint)
             values = delivery.id, delivery.fence, result.state, result.retry_in_s, [_attempt(result.attempt)]
             if await connection.fetchval(_SQL["record"], *values, MAX_KEPT_ATTEMPTS) is None:
                 return False
@@ -46,8 +48,9 @@ class PostgresDeliveries:
         await self._database.execute(_SQL["release"], *leases)
 
     async def remove_ended(self, kept_s: float, limit: int) -> int:
-        status = await self._database.execute(_SQL["remove_ended"], kept_s, limit)
-        return int(status.rpartition(" ")[2])
+        removed = int((await self._database.execute(_SQL["remove_ended"], kept_s, limit)).rpartition(" ")[2])
+        await self._database.execute(_SQL["remove_endpoints"])
+        return removed
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

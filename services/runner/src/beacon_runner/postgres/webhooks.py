@@ -65,6 +65,7 @@ class PostgresWebhooks:
     ) -> WebhookEndpoint:
         async with self._database.transaction() as connection:
             endpoint = _endpoint(await connection.fetchrow(_SQL["delete_endpoint"], webhook, owner))
+            await connection.execute(_SQL["end_deliveries"], webhook)
             await _add_entry(connection, by, AuditAction.WEBHOOK_DELETED, endpoint)
             return endpoint
 

@@ -447,6 +447,7 @@ CREATE TABLE webhook_endpoints (
     user_id         uuid NOT NULL REFERENCES users (id) ON DELETE CASCADE,
     created_at      timestamptz NOT NULL DEFAULT now(),
     disabled_at     timestamptz,
+    deleted_at      timestamptz, -- hidden and disabled since; removed when its deliveries are
     previous_until  timestamptz,
     events          text[] NOT NULL,
     url             text,
@@ -457,7 +458,8 @@ CREATE TABLE webhook_endpoints (
 );
 
 CREATE INDEX webhook_endpoints_of_user ON webhook_endpoints (user_id, id);
-CREATE UNIQUE INDEX webhook_endpoints_of_jobs ON webhook_endpoints (user_id) WHERE url IS NULL;
+CREATE UNIQUE INDEX webhook_endpoints_of_jobs ON webhook_endpoints (user_id) WHERE url IS NULL AND deleted_at IS NULL;
+CREATE INDEX webhook_endpoints_deleted ON webhook_endpoints (id) WHERE deleted_at IS NOT NULL;
 
 -- One row per event and endpoint, written in the transaction of the event.
 CREATE TABLE webhook_deliveries (

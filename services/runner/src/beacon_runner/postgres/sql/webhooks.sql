@@ -4,27 +4,31 @@ SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: count_endpoints
 -- The endpoints of a user that have a URL.
-SELECT count(*) FROM webhook_endpoints WHERE user_id = $1 AND url IS NOT NULL;
+SELECT count(*) FROM webhook_endpoints WHERE user_id = $1 AND url IS NOT NULL AND deleted_at IS NULL;
 
 -- name: add_endpoint
 -- A new endpoint; nothing if it has no URL and the user has one without.
 INSERT INTO webhook_endpoints (id, user_id, url, events, description, secret)
 VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (user_id) WHERE url IS NULL DO NOTHING
+ON CONFLICT (user_id) WHERE url IS NULL AND deleted_at IS NULL DO NOTHING
 RETURNING id, user_id, url, events, description, created_at, disabled_at, disabled_reason, previous_until;
 
 -- name: endpoints_of_user
 -- A user's endpoints, oldest first.
 SELECT id, user_id, url, events, description, created_at, disabled_at, disabled_reason, previous_until
 FROM webhook_endpoints
-WHERE user_id = $1
+WHERE user_id = $1 AND deleted_at IS NULL
 ORDER BY id;
 
 -- name: endpoint
 -- One endpoint, of one user or of any.
 SELECT id, user_id, url, events, description, created_at, disabled_at, disabled_reason, previous_until
 FROM webhook_endpoints
-WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2);
+WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND deleted_at IS NULL;
+
+-- name: lock_endpoint
+-- Before its deliveries, in the order of a change: otherwise the two could wait for each other.
+SELECT id FROM webhook_endpoints WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: change_endpoint
 -- Change what is not null. A new URL does not apply to the endpoint that has none.
@@ -41,7 +45,7 @@ SET
         WHEN $6::boolean IS NULL THEN disabled_reason
         WHEN $6 THEN coalesce(disabled_reason, $7)
     END
-WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2)
+WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND deleted_at IS NULL
 RETURNING id, user_id, url, events, description, created_at, disabled_at, disabled_reason, previous_until;
 
 -- name: end_deliveries
@@ -54,13 +58,14 @@ WHERE endpoint_id = $1 AND due_at IS NOT NULL;
 -- A new secret; the one before it signs too for $4 seconds.
 UPDATE webhook_endpoints
 SET secret = $3, previous_secret = secret, previous_until = now() + $4 * interval '1 second'
-WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2)
+WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND deleted_at IS NULL
 RETURNING id, user_id, url, events, description, created_at, disabled_at, disabled_reason, previous_until;
 
 -- name: delete_endpoint
--- Delete an endpoint with its deliveries.
-DELETE FROM webhook_endpoints
-WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2)
+-- Hide an endpoint. It may have millions of deliveries, so `remove_ended` deletes them, and then the endpoint.
+UPDATE webhook_endpoints
+SET deleted_at = now(), disabled_at = now(), secret = '', previous_secret = NULL
+WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND deleted_at IS NULL
 RETURNING id, user_id, url, events, description, created_at, disabled_at, disabled_reason, previous_until;
 
 -- name: add_test
@@ -175,12 +180,27 @@ FROM unnest($1::uuid[], $2::integer[]) AS given (id, fence)
 WHERE d.id = given.id AND d.fence = given.fence AND d.leased;
 
 -- name: remove_ended
--- Delete deliveries that have ended and are older than $1 seconds.
+-- Delete deliveries that have ended and are older than $1 seconds, and those of deleted endpoints.
 WITH old AS (
-    SELECT id
-    FROM webhook_deliveries
-    WHERE id < id_at(now() - $1 * interval '1 second') AND due_at IS NULL
-    ORDER BY id
-    LIMIT $2
+    (
+        SELECT id
+        FROM webhook_deliveries
+        WHERE id < id_at(now() - $1 * interval '1 second') AND due_at IS NULL
+        ORDER BY id
+        LIMIT $2
+    )
+    UNION
+    (
+        SELECT d.id
+        FROM webhook_endpoints e
+        JOIN webhook_deliveries d ON d.endpoint_id = e.id
+        WHERE e.deleted_at IS NOT NULL
+        LIMIT $2
+    )
 )
 DELETE FROM webhook_deliveries d USING old WHERE d.id = old.id;
+
+-- name: remove_endpoints
+-- Remove deleted endpoints that have no deliveries any more.
+DELETE FROM webhook_endpoints e
+WHERE e.deleted_at IS NOT NULL AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id);
