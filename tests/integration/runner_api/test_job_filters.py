@@ -84,6 +84,19 @@ async def test_a_common_name_is_searched_along_the_newest_jobs(
     assert await listed(anna, name="Bias") == jobs[::-1]
 
 
+async def test_every_route_refuses_unknown_query_parameters(api: ApiHarness, admin: Caller) -> None:
+    """A misspelt filter would otherwise return everything, or change everything."""
+    others = ("/v1/", "/metrics", "/healthz", "/readyz")
+    for path, methods in (await admin.get("/openapi.json"))["paths"].items():
+        for method in methods:
+            if path.startswith(others):
+                continue
+            address = path.replace("{job_class}", "low")
+            answer = await admin.http.request(method, address, params={"taggs": "x"})
+            assert answer.status_code == 422, f"{method} {path}: {answer.text}"
+            assert "taggs" in answer.text
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from beacon_contracts.ids import JobId
+from beacon_contracts.jobs import JobState
 from beacon_runner.domain.job_filter import JobFilter
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
 
 _SQL = statements("job_pages")
-MAX_SORTED = 5_000  # more jobs with a name are searched along the newest ones
+UNSUCCESSFUL = frozenset({JobState.PARTIAL, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED})
+MAX_SORTED = 2_000  # more jobs with a name are searched along the newest ones
 
 
 async def fetch_page(
@@ -23,22 +25,26 @@ async def fetch_page(
 
 
 def _plan(wanted: JobFilter) -> tuple[str, tuple[Any, ...]]:
-    """The statement, and its parameters after the filters.
-
-    1. A label: most specific. 2. A model. 3. A name. 4. A kind that is rare. 5. By state.
-    """
+    """The statement, and its parameters after the filters."""
     label, user = wanted.first_label, wanted.user
     if user is None:
         return ("page_of_all", ()) if label is None else ("page_of_all_by_label", label)
-    if label is not None:
-        return "page_by_label", (user, *label)
-    if wanted.model is not None:
-        return "page_by_model", (user,)
-    if wanted.name is not None:
-        return "page_by_name", (user, MAX_SORTED)
-    if wanted.kind not in (None, "generation"):
-        return "page_by_kind", (user,)
-    return "page", (user,)
+    name = _index_of(wanted)
+    more = {"page_by_label": label or (), "page_by_name": (MAX_SORTED,)}
+    return name, (user, *more.get(name, ()))
+
+
+def _index_of(wanted: JobFilter) -> str:
+    """The first that serves one of the filters; jobs that did not complete are few."""
+    few = bool(wanted.states) and UNSUCCESSFUL.issuperset(wanted.states)
+    indexes = {
+        "page": few,
+        "page_by_label": wanted.first_label is not None,
+        "page_by_model": wanted.model is not None,
+        "page_by_name": wanted.name is not None,
+        "page_by_kind": wanted.kind not in (None, "generation"),
+    }
+    return next((name for name, serves in indexes.items() if serves), "page")
 
 
 def _filters(wanted: JobFilter, after: JobId | None) -> tuple[Any, ...]:
