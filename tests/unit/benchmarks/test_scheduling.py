@@ -54,7 +54,7 @@ def test_every_policy_serves_in_its_own_order() -> None:
     assert _order(StrictPriority(ONE_GPU), arrivals) == ["a free", "b admin", "b free", "a free"]
     assert _order(PerModelFifo(ONE_GPU), arrivals) == ["a free", "b free", "a free", "b admin"]
     assert _order(LeastAttained(ONE_GPU), arrivals) == ["a free", "b free", "b admin", "a free"]
-    assert _order(Scheduler(ONE_GPU), arrivals) == ["a free", "a free", "b admin", "b free"]
+    assert _order(Scheduler(ONE_GPU), arrivals) == ["a free", "b admin", "b free", "a free"]
 
 
 def test_figures_of_a_small_run() -> None:
@@ -204,7 +204,7 @@ def test_models_that_only_a_trace_has_are_served() -> None:
 
     found, _ = measure([Scenario("one", topology_for(arrivals, MODELS), arrivals)], [0.9], 1)
 
-    assert found.policies[BEACON].loads == 2  # the third waits for a warm backend
+    assert found.policies[BEACON].loads == 1  # the others wait for the warm backend
 
 
 def test_a_bench_keeps_the_number_of_waiting_requests() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from beacon_router.scheduling import BackendSpec, Topology, placement, policy, region_limit, transitions
 from beacon_router.scheduling.backend_set import BackendSet
-from beacon_router.scheduling.backend_state import BackendState
+from beacon_router.scheduling.backend_state import BackendState, RegionState
 from beacon_router.scheduling.dispatch import Dispatcher
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.limits import Limit
@@ -83,6 +83,11 @@ def _any_lead(self: Situation) -> Candidate | None:
     return self.first_warm() if self.view.batch < self.view.policy.batch_limit else None
 
 
+def _before_urgent_tiers(self: Situation) -> Candidate | None:
+    self.view.urgency = [1.0] * len(self.view.urgency)
+    return _first_jump(self)
+
+
 def _no_charge(self: FairShares, user: str, seconds: float) -> None:
     _started(self, user, 0.0 * seconds)
 
@@ -116,6 +121,7 @@ def _without_concurrency(self: Topology, backend: BackendSpec, model: str | None
 
 _limits_of = Topology.limits_of
 _started, _ended, _head = FairShares.started, FairShares.ended, RequestQueue.head
+_first_jump = Situation.first_jump
 _record, _start = policy.record, Dispatcher._start
 
 MUTANTS = (
@@ -135,6 +141,7 @@ MUTANTS = (
     Mutant("5 no affinity", _without(policy.affinity)),
     Mutant("5 a batch without a limit", _with(policy.affinity, _endless_batch)),
     Mutant("5 a lead without a limit", _setattr(Situation, "first_jump", _any_lead)),
+    Mutant("5 jumps before urgent tiers", _setattr(Situation, "first_jump", _before_urgent_tiers)),
     Mutant("6 overtakes are not counted", _with(policy.order, _uncounted_overtakes)),
     Mutant("6 users are not charged", _setattr(FairShares, "started", _no_charge)),
     Mutant("6 charges are not corrected", _setattr(FairShares, "ended", _no_correction)),
@@ -145,6 +152,7 @@ MUTANTS = (
     Mutant("6 decided waits are kept", _setattr(BackendSet, "recheck_warm_wait", lambda self, model: None)),
     Mutant("6 waits never end", _setattr(BackendSet, "end_warm_waits", lambda self, now: None)),
     Mutant("a model on any free backend", _setattr(policy, "place", lambda model, free: free[-1])),
+    Mutant("any model is evicted", _setattr(RegionState, "demand_for", lambda self, model: 0.0)),
     Mutant(
         "one slot too many",
         _setattr(BackendState, "slots", property(lambda self: self.spec.slots + 1, lambda self, value: None)),

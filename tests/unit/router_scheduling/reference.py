@@ -111,7 +111,11 @@ class Reference:
         if not question.firsts:
             return None
         warm = self._first_warm(question)
-        may_jump = counters.batch < self._policy.batch_limit and not self._leads(question, warm)
+        may_jump = (
+            counters.batch < self._policy.batch_limit
+            and not self._leads(question, warm)
+            and (warm is question.firsts[min(question.firsts)] or not self._urgent(min(question.firsts)))
+        )
         if question.starving:
             ranks = [rank for rank in question.firsts if rank <= max(question.starving)]
             turn = question.firsts[counters.stride.choose(ranks)]
@@ -122,6 +126,11 @@ class Reference:
         if warm is not None and may_jump:
             return (warm, Reason.ORDER, False) if warm is top else (warm, Reason.AFFINITY, True)
         return self._in_order(question, top, warm, now)
+
+    def _urgent(self, rank: int) -> bool:
+        """The tier has more than the median weight."""
+        weights = sorted(tier.weight for tier in self._policy.tiers)
+        return self._policy.tiers[rank].weight > weights[len(weights) // 2]
 
     def _leads(self, question: Question, warm: Waiting | None) -> bool:
         """Its user is further ahead of the first user in the tier than affinity allows."""
@@ -168,11 +177,11 @@ class Reference:
         return min(warm, key=self.state.place_of, default=None)
 
     def _is_warm(self, waiting: Waiting, free: list[Machine]) -> bool:
-        return waiting.request.model in _place(waiting.request.model, free).loaded
+        return waiting.request.model in self._place(waiting.request.model, free).loaded
 
     def _waits_for_warm(self, question: Question, waiting: Waiting, now: float, *, idle: bool) -> bool:
         model, policy = waiting.request.model, self._policy
-        machine = _place(model, question.free)
+        machine = self._place(model, question.free)
         holders = self.state.holders(machine.spec.region, model)
         warm = [holder for holder in holders if holder.health is Health.CLOSED]
         free_at = min(
@@ -187,7 +196,7 @@ class Reference:
             return False
         tier = policy.tiers[waiting.request.rank]
         median = sorted(other.weight for other in policy.tiers)[len(policy.tiers) // 2]
-        loads = (min(2.0, policy.warm_wait_max_loads) if idle else policy.warm_wait_max_loads) / max(
+        loads = (min(2.5, policy.warm_wait_max_loads) if idle else policy.warm_wait_max_loads) / max(
             1.0, tier.weight / median
         )
         limit_s = self.state.durations.loads.of(model) * max(1.0, loads)
@@ -196,10 +205,27 @@ class Reference:
         last_at = free_at + backlog * self.state.durations.runs.of(model) / len(warm)
         return last_at - limit_s < now < free_at + limit_s
 
+    def _place(self, model: str, free: list[Machine]) -> Machine:
+        """Breaker closed, model loaded, room for a model, the least demanded model, idle for longest."""
+
+        def full(machine: Machine) -> bool:
+            return model not in machine.loaded and len(machine.loaded) >= machine.spec.loaded_models
+
+        return min(
+            free,
+            key=lambda one: (
+                one.health is not Health.CLOSED,
+                model not in one.loaded,
+                full(one),
+                self.state.demand_for(one) if full(one) else 0.0,
+                one.in_line or 0,
+            ),
+        )
+
     def _carry_out(self, now: float, key: SetKey, pick: Pick, free: list[Machine]) -> Start:
         waiting, reason, jumps = pick
         request, counters = waiting.request, self._sets[key]
-        machine = _place(request.model, free)
+        machine = self._place(request.model, free)
         region = machine.spec.region
         start = Start(
             request.id,
@@ -222,16 +248,3 @@ class Reference:
             counters.bypass_run += 1
         self.state.starts(now, start)
         return start
-
-
-def _place(model: str, free: list[Machine]) -> Machine:
-    """Breaker closed, model loaded, room for a model, idle for longest."""
-    return min(
-        free,
-        key=lambda one: (
-            one.health is not Health.CLOSED,
-            model not in one.loaded,
-            model not in one.loaded and len(one.loaded) >= one.spec.loaded_models,
-            one.in_line or 0,
-        ),
-    )

@@ -55,6 +55,7 @@ class Running:
     loading: bool
     queue_region: str
     charged_s: float
+    needs_load: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -102,6 +103,8 @@ class ReferenceState:
         self.floors: dict[tuple[str, int], float] = {}
         """and what the tier has reached."""
         self._numbers = 0
+        self.requested: list[tuple[str, str]] = []
+        """Region and model of every request."""
         for machine in self.machines.values():
             self._line_up(machine)
 
@@ -118,11 +121,13 @@ class ReferenceState:
         return waiting
 
     def submitted(self, now: float, request: Request) -> None:
+        self.requested.append((request.region, request.model))
         self.joins(now, request, Queue.FRONT if request.front else Queue.MAIN, request.region)
 
     def retried(self, now: float, request: Request, failed_in: str) -> None:
         queue = Queue.REGION_RETRY if request.pinned else Queue.GLOBAL_RETRY
         avoided = frozenset() if request.pinned else frozenset({failed_in})
+        self.requested.append((request.region if request.pinned else failed_in, request.model))
         self.joins(now, request, queue, request.region if request.pinned else failed_in, avoided)
 
     def moved_to_front(self, request: RequestId) -> None:
@@ -141,10 +146,18 @@ class ReferenceState:
         waiting = self.waiting[start.id]
         machine = self.machines[start.backend]
         model = waiting.request.model
-        loading = model not in machine.loaded
+        needs_load = model not in machine.loaded
+        others = [one for one in machine.runs.values() if one.loading and one.request.model == model]
+        ready = now
+        if needs_load:
+            ready += machine.loads_s.of(model)
+        elif others:
+            ready = max(now, min(one.ends - one.charged_s for one in others))
         run_s = machine.runs_s.of_size(model, waiting.request.size)
-        ends = now + run_s + (machine.loads_s.of(model) if loading else 0.0)
-        run = Running(waiting.request, start.backend, now, ends, loading, waiting.region, run_s)
+        loading = needs_load or bool(others)
+        run = Running(
+            waiting.request, start.backend, now, ready + run_s, loading, waiting.region, run_s, needs_load
+        )
         self._charge(waiting.region, waiting.request, run_s)
         del self.waiting[start.id]
         self.running[start.id] = machine.runs[start.id] = run
@@ -163,7 +176,7 @@ class ReferenceState:
         del machine.runs[request]
         if machine.probe == request:
             machine.probe = None
-        if load_s is not None:
+        if load_s is not None and run.needs_load:
             machine.loads_s.add(run.request.model, load_s)
         if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
             took_s = now - run.began if run_s is None else run_s
@@ -198,6 +211,12 @@ class ReferenceState:
         self._line_up(machine)
 
     # Questions
+
+    def demand_for(self, machine: Machine) -> float:
+        """Of the model that a load would evict: recent requests, for each machine that has it loaded."""
+        region, oldest = machine.spec.region, machine.loaded[0]
+        recent = [model for where, model in self.requested if where == region][-256:]
+        return recent.count(oldest) / len(self.holders(region, oldest))
 
     def may_run_in(self, waiting: Waiting, region: str) -> bool:
         model = waiting.request.model

@@ -15,7 +15,7 @@ from tests.unit.router_scheduling.random_scenarios import RandomScenario, flood
 
 
 def _fault_found() -> bool:
-    for seed in range(12):
+    for seed in range(18):
         topology = (mixed_topology(), two_gpus(), many_gpus())[seed % 3]
         policy = (small_policy(), patient_policy())[seed % 2]
         harness = SchedulerHarness(topology, policy, compare=True)

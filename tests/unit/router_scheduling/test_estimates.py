@@ -313,8 +313,8 @@ def test_the_next_request_of_a_user_waits_for_the_own_ones() -> None:
     (region,) = scheduler.snapshot(0.0).regions
     forecasts = region.by_user[4]["bulk"]
 
-    assert {model: one.waiting for model, one in forecasts.items()} == {"": 8, "alone": 1}
-    assert forecasts[""].next_s == pytest.approx(92.0, rel=0.15)
+    assert {model: one.waiting for model, one in forecasts.items()} == {"a": 8, "b": 0, "alone": 1}
+    assert forecasts["a"].next_s == pytest.approx(92.0, rel=0.15)
 
 
 def test_tokens_that_nothing_requires_are_expected_to_be_free() -> None:
@@ -326,3 +326,44 @@ def test_tokens_that_nothing_requires_are_expected_to_be_free() -> None:
     _submit(scheduler, "r0")
 
     assert scheduler.eta_of_new(0.0, "a", "US", 4) is None
+
+
+def test_a_run_waits_for_the_load_of_an_earlier_one_on_its_backend() -> None:
+    backend = BackendSpec("two-slots", "US", frozenset({"a"}), slots=2)
+    scheduler = Scheduler(Topology((RegionSpec("US"),), (backend,), MODELS))
+    for name in ("first", "second", "third"):
+        _submit(scheduler, name)
+    load_s, run_s = MODELS[0].expected_load_s, MODELS[0].expected_run_s
+
+    eta = scheduler.eta(0.0, RequestId("third"))
+
+    assert eta is not None
+    assert eta.p50_s == pytest.approx(load_s + run_s)
+
+
+def test_executions_that_are_not_sent_yet_are_ahead_of_lower_tiers() -> None:
+    waits = []
+    for following in (0, 5):
+        scheduler = _scheduler()
+        for number in range(4):
+            request = Request(
+                RequestId(f"m{number}"), "a", "US", 0, pinned=True, user="matrix", following=following
+            )
+            scheduler.submit(0.0, request)
+        _submit(scheduler, "lowest", user="other")
+        eta = scheduler.eta(0.0, RequestId("lowest"))
+        assert eta is not None
+        waits.append(eta.p50_s)
+
+    assert waits[1] > 2 * waits[0] > 0
+
+
+def test_of_a_burst_only_the_first_request_is_expected_again() -> None:
+    scheduler = _scheduler()
+    for number in range(20):
+        _submit(scheduler, f"bulk {number}", user="bulk")
+    _submit(scheduler, "single", user="other")
+
+    (domain,) = (each for each in scheduler._state.domains if "a" in each.models)
+
+    assert [request.user for _, request, _ in domain.arrivals] == ["bulk", "other"]

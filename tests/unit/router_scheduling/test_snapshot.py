@@ -2,6 +2,7 @@
 
 from beacon_router.scheduling import (
     BackendSpec,
+    Health,
     ModelSpec,
     Outcome,
     Reason,
@@ -65,3 +66,14 @@ def counted(scheduler: Scheduler) -> tuple[int, ...]:
     region: RegionSnapshot = scheduler.snapshot(0).regions[0]
     assert sum(region.by_rank) == sum(region.by_model.values()) == region.main + region.retry
     return region.by_rank
+
+
+def test_a_user_who_waits_for_an_open_breaker_has_no_forecast() -> None:
+    backend = BackendSpec("us-1", "US", frozenset({"a"}))
+    scheduler = Scheduler(Topology((RegionSpec("US"),), (backend,), (ModelSpec("a"),)))
+    scheduler.set_health("us-1", Health.OPEN)
+    scheduler.submit(0.0, Request(RequestId("r1"), "a", "US", 0, user="anna"))
+
+    (region,) = scheduler.snapshot(0.0).regions
+
+    assert region.by_user[0] == {"anna": {}}

@@ -28,7 +28,7 @@ def queues(
     return QueueStatus.model_validate(
         {
             "regions": {name: RegionStatus.model_validate({"region": name, **fields}) for name in regions},
-            "users": {"US": {"free": {user: {"": own(count)} for user, count in (users or {}).items()}}},
+            "users": {"US": {"free": {user: {"m": own(count)} for user, count in (users or {}).items()}}},
             **totals,
         }
     )
@@ -54,12 +54,12 @@ def test_own_waiting_requests_are_ahead_and_others_by_turns() -> None:
     assert estimate(queues({"anna": 2}), QueueAhead(own=3)) == WaitEstimate(6, 35.0)
 
 
-def test_requests_for_a_limited_model_wait_for_each_other_only() -> None:
+def test_own_requests_for_other_models_do_not_replace_the_forecast_of_this_one() -> None:
     status = queues()
-    status.users["US"]["free"]["anna"] = {"": own(2)}
-    assert estimate(status, limited=True) == WaitEstimate(3, 10.0)
+    status.users["US"]["free"]["anna"] = {"other": own(2)}
+    assert estimate(status) == WaitEstimate(3, 10.0)
     status.users["US"]["free"]["anna"]["m"] = own(1)
-    assert estimate(status, limited=True) == WaitEstimate(4, 20.0)
+    assert estimate(status) == WaitEstimate(4, 20.0)
 
 
 def test_what_the_runner_holds_counts_like_what_waits_at_the_router() -> None:

@@ -339,3 +339,15 @@ def test_after_a_cancel_at_the_router_no_execution_is_started() -> None:
     assert run.start_next(1) is None
     assert run.is_settled
     assert run.decide(RetryPolicy(), 0.5) == Deferred(0.0, "an execution was cancelled at the router")
+
+
+def test_the_router_learns_how_many_executions_follow_each_one() -> None:
+    """With two at a time, the first of three is followed by the third."""
+    run = build_run(
+        Message(JobId(new_uuid()), 1, 0, 1, JobClass.LOW, "anna"), claimed(), AT, max_deliveries=3
+    )
+    assert isinstance(run, JobRun)
+
+    started = [run.start_next(2), run.start_next(2)]
+
+    assert [one.following for one in started if one is not None] == [1, 0]

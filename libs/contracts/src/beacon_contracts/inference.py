@@ -69,6 +69,9 @@ class InferenceRequest(RequestModel):
     )
     user_id: Annotated[Text, Field(max_length=120)] = ""
     weight: ShareWeight = 1.0
+    following: Annotated[int, Field(strict=True, ge=0)] = Field(
+        default=0, description="Executions of its job that the caller sends one after another when it ends"
+    )
     failover: Failover = Failover.ANY
     fence: Annotated[int, Field(strict=True, ge=0, le=HIGHEST_FENCE)] = 0
     start_by: (

@@ -102,8 +102,9 @@ class QueueStatus(ResponseModel):
     groups: dict[str, LimitStatus] = Field(default_factory=dict)
     model_limits: dict[str, LimitStatus] = Field(default_factory=dict)
     users: dict[str, dict[Tier, dict[str, dict[str, UserForecast]]]] = Field(default_factory=dict)
-    """Users with waiting requests by region, tier, name and model. Models without limits of their own share
-    the empty name; where the order is arrival, all users do."""
+    """Users with waiting requests by region, tier, name and model that can run: those with the most waiting
+    requests for all models, others for the models of these. Where the order is arrival, all users share the
+    empty name."""
     held_bytes: int
     stopping: bool = False
 

@@ -48,6 +48,7 @@ class InferenceParser:
             meta=request.meta,
             user_id=request.user_id,
             weight=request.weight,
+            following=request.following,
             pinned=request.failover is Failover.PINNED,
             front=request.front,
             fence=request.fence,

@@ -1,6 +1,6 @@
 """What the scheduler knows of backends and regions: runs, loaded models, health."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING
@@ -12,7 +12,10 @@ from beacon_router.scheduling.topology import BackendSpec
 
 if TYPE_CHECKING:
     from beacon_router.scheduling.backend_set import BackendSet
+    from beacon_router.scheduling.request_queue import RequestQueue
 
+_RECENT = 256
+"""Requests of a region that count as recent."""
 _LATE = 0.3
 """What remains of a run that takes longer than expected, as a share of the expected time."""
 
@@ -27,34 +30,39 @@ class RunningRequest:
         "ends",
         "limits",
         "loading",
-        "queue_region",
+        "needs_load",
+        "queue",
         "request",
         "started",
     )
 
-    def __init__(self, request: Request, backend: "BackendState", started: float, queue_region: str) -> None:
+    def __init__(
+        self, request: Request, backend: "BackendState", started: float, queue: "RequestQueue"
+    ) -> None:
         self.request = request
         self.backend = backend
         self.started = started
-        self.queue_region = queue_region
-        """The region whose queue it waited in: its user is charged there."""
-        self.loading = request.model not in backend.loaded
+        self.queue = queue
+        """In which it waited: its user is charged in the region of the queue."""
+        self.needs_load = request.model not in backend.loaded
+        loaded_at = backend.loaded_at(request.model, started)
+        self.loading = loaded_at is not None
+        """Its model is being loaded, for it or for an earlier run."""
         self.limits = backend.limits
         """Those of which it holds a token."""
         self.began = started
         """When the run without the load began."""
         self.charged_s = backend.runs_s.of_size(request.model, request.size)
-        self.ends = started + self.charged_s
+        self.ends = (started if loaded_at is None else loaded_at) + self.charged_s
         """When it is expected to end."""
-        if self.loading:
-            self.ends += backend.loads_s.of(request.model)
 
     def fork(self, backend: "BackendState", limits: tuple[Limit, ...]) -> "RunningRequest":
         """An independent copy for a forecast."""
         copy = RunningRequest.__new__(RunningRequest)
         copy.request, copy.backend, copy.limits = self.request, backend, limits
         copy.started, copy.began, copy.ends = self.started, self.began, self.ends
-        copy.loading, copy.charged_s, copy.queue_region = self.loading, self.charged_s, self.queue_region
+        copy.needs_load, copy.loading = self.needs_load, self.loading
+        copy.charged_s, copy.queue = self.charged_s, self.queue
         return copy
 
     def likely_end(self, now: float) -> float:
@@ -124,6 +132,13 @@ class BackendState:
         if len(self.runs) < self.slots:
             return 0.0
         return min((run.ends for run in self.runs.values()), default=inf)
+
+    def loaded_at(self, model: str, now: float) -> float | None:
+        """When a load is expected to end that a run of the model has to wait for; None: it begins now."""
+        if model not in self.loaded:
+            return now + self.loads_s.of(model)
+        loading = [run for run in self.runs.values() if run.loading and run.request.model == model]
+        return max(now, min(run.ends - run.charged_s for run in loading)) if loading else None
 
     @property
     def short_of(self) -> Limit | None:
@@ -195,7 +210,17 @@ class BackendState:
 
 
 class RegionState:
-    __slots__ = ("concurrency", "holders", "limit", "model_limits", "name", "outcomes", "sets")
+    __slots__ = (
+        "concurrency",
+        "holders",
+        "limit",
+        "model_limits",
+        "name",
+        "outcomes",
+        "recent",
+        "requests",
+        "sets",
+    )
 
     def __init__(self, name: str, concurrency: int, limit: Limit | None) -> None:
         self.name = name
@@ -206,12 +231,27 @@ class RegionState:
         """Of the models that are exclusive or have a limit: a run needs a token of each."""
         self.holders: defaultdict[str, dict[BackendState, None]] = defaultdict(dict)
         """Backends by the models that they have loaded."""
+        self.recent: deque[str] = deque()
+        """The models of the last requests,"""
+        self.requests: Counter[str] = Counter()
+        """and how many of them each model has."""
         self.sets: list[BackendSet] = []
         self.outcomes = dict.fromkeys(Outcome, 0)
 
     @property
     def full(self) -> bool:
         return self.limit is not None and self.limit.full
+
+    def requested(self, model: str) -> None:
+        """A request for the model has arrived."""
+        self.recent.append(model)
+        self.requests[model] += 1
+        if len(self.recent) > _RECENT:
+            self.requests[self.recent.popleft()] -= 1
+
+    def demand_for(self, model: str) -> float:
+        """The recent requests for a loaded model, for each backend that has it loaded."""
+        return self.requests[model] / len(self.holders[model])
 
     def blocked(self, model: str) -> bool:
         """The model may not start another run here now."""

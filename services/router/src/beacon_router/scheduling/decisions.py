@@ -23,6 +23,8 @@ class Request:
     user: str = ""
     weight: float = 1.0
     """Of the user's share of GPU time in the tier; above 0."""
+    following: int = 0
+    """How many more its caller sends one after another when it ends: a forecast expects them."""
     needs: frozenset[str] = frozenset()
     """The capabilities that a backend must have."""
 

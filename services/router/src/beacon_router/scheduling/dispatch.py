@@ -107,5 +107,5 @@ class Dispatcher:
             self._calibration.learn(queue.kind, request.rank, queued.predicted, now)
         region = run.backend.region.name
         return Start(
-            request.id, run.backend.name, region, run.loading, choice.reason, region != request.region
+            request.id, run.backend.name, region, run.needs_load, choice.reason, region != request.region
         )

@@ -1,6 +1,7 @@
 """Backend sets that compete for the same requests, directly or through others."""
 
 from collections import deque
+from math import inf
 
 from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import RegionState
@@ -8,6 +9,7 @@ from beacon_router.scheduling.decisions import Request
 from beacon_router.scheduling.request_queue import RequestQueue
 
 _REMEMBERED = 256
+_BURST_S = 1.0
 Arrival = tuple[float, Request, RequestQueue]
 
 
@@ -17,7 +19,7 @@ class CompetitionDomain:
     A domain without backend sets has the requests for models that its region does not serve.
     """
 
-    __slots__ = ("arrivals", "models", "region", "sets")
+    __slots__ = ("_last_arrivals", "arrivals", "models", "region", "sets")
 
     def __init__(self, region: RegionState, sets: list[BackendSet]) -> None:
         self.region = region
@@ -27,6 +29,19 @@ class CompetitionDomain:
         self.models = frozenset[str]().union(*(backend_set.models for backend_set in sets))
         self.arrivals: deque[Arrival] = deque(maxlen=_REMEMBERED)
         """The last arrivals, which a forecast expects to come again."""
+        self._last_arrivals: dict[tuple[str, int], float] = {}
+        """By user and rank, the newest last."""
+
+    def arrived(self, now: float, request: Request, queue: RequestQueue) -> None:
+        """Remember an arrival. Of requests that a user sends less than a second apart, such as the executions
+        of a matrix, only the first counts: the others are not expected to come again."""
+        sender = (request.user, request.rank)
+        last = self._last_arrivals.pop(sender, -inf)
+        self._last_arrivals[sender] = now
+        if len(self._last_arrivals) > _REMEMBERED:
+            del self._last_arrivals[next(iter(self._last_arrivals))]
+        if now - last > _BURST_S or not request.user:
+            self.arrivals.append((now, request, queue))
 
     @property
     def changes(self) -> int:

@@ -7,15 +7,21 @@ from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import BackendState
 from beacon_router.scheduling.decisions import Health
 
-_IDLE_LOADS: Final = 2.0
+_IDLE_LOADS: Final = 2.5
 """Next to an idle slot a request waits for a warm backend while that takes less than so many loads."""
 
 
 def place(model: str, free: list[BackendState]) -> BackendState:
-    """A backend with the model loaded, else with room for a model, else the one that is idle for longest."""
+    """A backend with the model loaded, else with room for a model, else the one that evicts the model with
+    the fewest recent requests, divided by the backends that have it loaded. Of equal ones the one that has
+    been idle for longest."""
 
-    def cost(backend: BackendState) -> int:
-        return 0 if model in backend.loaded else 1 + (len(backend.loaded) >= backend.spec.loaded_models)
+    def cost(backend: BackendState) -> tuple[int, float]:
+        if model in backend.loaded:
+            return 0, 0.0
+        if len(backend.loaded) < backend.spec.loaded_models:
+            return 1, 0.0
+        return 2, backend.region.demand_for(backend.loaded[0])
 
     return min(free, key=cost) if len(free) > 1 else free[0]
 
@@ -25,9 +31,9 @@ def warm_wait_until(view: BackendSet, model: str, rank: int, now: float, *, idle
     loaded, instead of loading it on a free one; None: it does not wait.
 
     Where the free slot would be idle meanwhile, it waits if all requests for the model are expected to start
-    on the warm backends within two loads. Where the free slot has other work, waiting costs no GPU time: then
-    it waits for up to `warm_wait_max_loads`. Tiers with more than the median weight wait less by that factor,
-    but for at least one load. It waits no longer than that after the expected moment.
+    on the warm backends within two and a half loads. Where the free slot has other work, waiting costs no GPU
+    time: then it waits for up to `warm_wait_max_loads`. Tiers with more than the median weight wait less by
+    that factor, but for at least one load. It waits no longer than that after the expected moment.
     """
     max_loads = view.policy.warm_wait_max_loads
     warm = [holder for holder in view.region.holders.get(model, ()) if holder.health is Health.CLOSED]

@@ -111,6 +111,8 @@ class Situation:
         warm = self.first_warm()
         if warm is None or warm == self.first:
             return warm
+        if self.first is not None and self.view.urgency[self.first.queue.rank] > 1.0:
+            return None
         rank = warm.queue.rank
         lead_s = _lag(warm) - _lag(self.firsts[rank])
         return warm if lead_s <= self.view.policy.tiers[rank].starvation_bound_s else None
@@ -141,7 +143,7 @@ def bypass(situation: Situation) -> Choice | None:
 def starvation(situation: Situation) -> Choice | None:
     """4. Starvation: while the first request of a tier has waited past the tier's bound, this tier and all
     higher ones take weighted turns. Before a turn that needs a model load, up to `batch_limit` requests for
-    loaded models start."""
+    loaded models start, as far as rule 5 allows it."""
     if not situation.starving:
         return None
     ranks = [rank for rank in situation.firsts if rank <= situation.starving[-1]]
@@ -155,8 +157,9 @@ def starvation(situation: Situation) -> Choice | None:
 
 def affinity(situation: Situation) -> Choice | None:
     """5. Affinity: a request whose model is loaded on a free backend starts before the first in order, at
-    most `batch_limit` times between two starts in order, and not while the virtual time of its user is ahead
-    of the first user's in the tier by more than the tier's bound."""
+    most `batch_limit` times between two starts in order; not while a request of a tier with more than the
+    median weight waits, and not while the virtual time of its user is ahead of the first user's in the tier
+    by more than the tier's bound."""
     warm = situation.first_jump()
     if warm is None:
         return None

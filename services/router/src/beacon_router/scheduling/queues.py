@@ -31,7 +31,8 @@ class RequestQueues:
         queued = self.waiting[request.id] = QueuedRequest(request, self.last_seq, now, queue)
         if request.start_by is not None:
             self._add_deadline(request.start_by, queued)
-        queue.domain.arrivals.append((now, request, queue))
+        queue.domain.arrived(now, request, queue)
+        queue.domain.region.requested(request.model)
         queue.push(queued)
         return queue
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from beacon_router.scheduling.fair_share import FairShares
 
 _NONE = UserFifo([])
-FORK_DEPTH = 256
+FORK_DEPTH = 512
 """A forecast copies so many requests of a user: more than it dispatches."""
 
 
@@ -89,6 +89,11 @@ class RequestQueue:
         self._head_version = -1
         self._source: dict[str, UserFifo] | None = None
         """Of a copy: the FIFOs of the original."""
+
+    @property
+    def forked(self) -> bool:
+        """It is the copy of a forecast."""
+        return self._source is not None
 
     def push(self, queued: QueuedRequest) -> None:
         user = self.shares.user_of(queued.request)

@@ -95,7 +95,7 @@ class Scheduler:
         if run is None:
             raise UnknownRequestError(f"{request} does not run")
         backend, model = run.backend, run.request.model
-        if load_s is not None:
+        if load_s is not None and run.needs_load:
             backend.loads_s.add(model, load_s)
         if run_s is None and not run.loading:
             run_s = now - run.began
@@ -103,7 +103,7 @@ class Scheduler:
             backend.runs_s.add(model, run_s, run.request.size)
         if run_s is None:
             run_s = run.charged_s if outcome is Outcome.COMPLETED else 0.0
-        shares = self._state.shares[run.queue_region][run.request.rank]
+        shares = self._state.shares[run.queue.region][run.request.rank]
         shares.ended(shares.user_of(run.request), (run_s - run.charged_s) / run.request.weight)
         backend.region.outcomes[outcome] += 1
         self._dispatcher.durations_changed(model)

@@ -11,7 +11,7 @@ def start(now: float, choice: Choice, number: int, shares: FairShares) -> Runnin
     backend_set, region = backend.backend_set, backend.region
     record(backend_set, choice)
     backend_set.served_at = backend.used_at = number
-    run = RunningRequest(choice.queued.request, backend, now, queue.region)
+    run = RunningRequest(choice.queued.request, backend, now, queue)
     shares.started(shares.user_of(run.request), run.charged_s / run.request.weight)
     queue.remove(choice.queued)
     backend.occupy(run)

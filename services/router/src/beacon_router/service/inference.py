@@ -31,6 +31,7 @@ class InferenceSpec(NamedTuple):
     meta: StepMeta | None = None
     user_id: str = ""
     weight: float = 1.0
+    following: int = 0
     pinned: bool = False
     front: bool = False
     fence: int = 0

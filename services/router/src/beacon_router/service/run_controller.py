@@ -359,6 +359,7 @@ def _request_of(inference: Inference) -> Request:
         size=spec.work_size,
         user=spec.user_id,
         weight=spec.weight,
+        following=spec.following,
         needs=spec.needs,
     )
 

@@ -164,5 +164,4 @@ class WaitEstimator:
             user="" if user is None else encode_id(USER, user),
             movable=spec.get("failover") != Failover.PINNED,
             exclusive=configured is not None and configured.exclusive,
-            limited=configured is not None and (configured.exclusive or configured.limit is not None),
         )

@@ -36,10 +36,14 @@ class ExecutionKey(NamedTuple):
 
 
 class PendingExecution(NamedTuple):
-    """An execution that has to run now, and the number of its attempt."""
+    """An execution that has to run now, and the number of its attempt.
+
+    `following`: how many others are sent one after another when it ends.
+    """
 
     execution: PlannedExecution
     attempt: int
+    following: int = 0
 
 
 def stage_plan(

@@ -33,8 +33,6 @@ class EstimateTarget(NamedTuple):
     user: str
     movable: bool = True
     exclusive: bool = False
-    limited: bool = False
-    """The model has a limit of its own, exclusive ones included."""
 
     @property
     def tier(self) -> Tier:
@@ -93,7 +91,7 @@ class RouterForecast:
         """Of the user's requests that wait there and compete with it."""
         users = self._queues.users.get(region, {}).get(target.tier, {})
         models = users.get(target.user) or users.get("") or {}
-        return models.get(target.model if target.limited else "")
+        return models.get(target.model)
 
     def _ahead(self, name: str, target: EstimateTarget, here: QueueAhead) -> int:
         region = self._queues.regions[name]

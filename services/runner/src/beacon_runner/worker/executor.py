@@ -108,6 +108,7 @@ def request_of(
         tier=job.tier,
         user_id=encode_id(USER, job.user),
         weight=job.weight,
+        following=pending.following,
         failover=execution.failover,
         fence=job.fence,
         timeout_s=timeout_s,

@@ -132,6 +132,7 @@ class JobRun:
         if not self._starts_more or len(self._running) >= parallelism:
             return None
         pending = self._left.pop()
+        pending = pending._replace(following=len(self._left) // parallelism)
         self._running.add(pending.execution.ordinal)
         return pending
 

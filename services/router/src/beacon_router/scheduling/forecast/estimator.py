@@ -6,18 +6,19 @@ from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Eta, Health, RequestId
 from beacon_router.scheduling.domains import CompetitionDomain
-from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.forecast.calibration import Calibration
 from beacon_router.scheduling.forecast.positions import is_exclusive, requests_ahead
-from beacon_router.scheduling.forecast.simulation import PolicySimulation
+from beacon_router.scheduling.forecast.simulation import NewRequest, PolicySimulation
 from beacon_router.scheduling.queues import RequestQueues
-from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
+from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
 from beacon_router.scheduling.snapshot import ForecastSnapshot, UserForecastSnapshot
 
-_FRESH_S, _FRESH_SHARE = 0.05, 0.02
+_FRESH_S, _FRESH_SHARE = 0.05, 0.05
 """A simulation is valid for so long, and for such a share of the time and dispatches that it covers."""
 _LONG = 50
 """A simulation of so many dispatches is costly."""
+MAX_USER_PROBES = 256
+"""Imagined requests in one simulation of users with waiting ones."""
 
 
 class Estimator:
@@ -52,7 +53,7 @@ class Estimator:
         if not any(can_run(each, model) for each in sets):
             return None
         simulation = self._probing(now, sets[0].domain)
-        starts_at = simulation.probed.get((model, rank))
+        starts_at = simulation.probed.get((model, rank, ""))
         if starts_at is None:
             starts_at = simulation.later(self._waiting_up_to(sets[0].domain, rank))
         return self._eta(QueueKind.MAIN, rank, max(0.0, starts_at - now))
@@ -66,32 +67,48 @@ class Estimator:
     def of_users(
         self, now: float, region: str, limit: int
     ) -> list[dict[str, dict[str, UserForecastSnapshot]]]:
-        """By rank, user and model what the next request of a user with waiting ones would wait, for at most
-        so many users. Models without a limit of their own share the empty name."""
-        starts: dict[tuple[FairShares, str, str], list[float]] = defaultdict(list)
-        pace_s = 0.0
+        """By rank, user and model what one more request of a user with waiting ones would wait, for at most
+        so many users. Only of models that can run; without probes, of those for which requests wait."""
+        starts, probed = self._starts_by_user(now, region)
+        models = {model for each in self._state.regions[region].sets for model in each.models}
+        forecasts = {
+            model: forecast for model in models if (forecast := self.forecast(now, model, region)) is not None
+        }
+        found: list[dict[str, dict[str, UserForecastSnapshot]]] = []
+        for rank, shares in enumerate(self._state.shares[region]):
+            found.append({})
+            for user, _ in shares.waiting.most_common(limit):
+                waiting = Counter[str]()
+                for queue in shares.queues_of(user):
+                    waiting[queue.model] += queue.waiting_of(user)
+                found[rank][user] = {
+                    model: _next(
+                        forecast.waits_s[rank],
+                        forecast.pace_s,
+                        waiting[model],
+                        starts[model, rank, user],
+                        probed.get((model, rank, user)),
+                    )
+                    for model, forecast in forecasts.items()
+                    if waiting[model] or (model, rank, user) in probed
+                }
+        return found
+
+    def _starts_by_user(
+        self, now: float, region: str
+    ) -> tuple[dict[NewRequest, list[float]], dict[NewRequest, float]]:
+        """In how many seconds waiting requests start, and probes."""
+        starts: dict[NewRequest, list[float]] = defaultdict(list)
+        probed: dict[NewRequest, float] = {}
         for domain in {each.domain for each in self._state.regions[region].sets}:
-            simulation = self._simulation(now, domain)
-            for request, starts_at in simulation.starts.items():
+            for request, starts_at in self._simulation(now, domain).starts.items():
                 queued = self._queues.waiting.get(request)
                 if queued is not None and queued.queue.kind is QueueKind.MAIN:
-                    shares = queued.queue.shares
-                    key = (shares, shares.user_of(queued.request), _limited(queued.queue))
-                    starts[key].append(max(0.0, starts_at - now))
-            pace_s = max(pace_s, (simulation.ended_at - simulation.made_at) / max(1, len(simulation.starts)))
-        found = []
-        for shares in self._state.shares[region]:
-            users: dict[str, dict[str, UserForecastSnapshot]] = {}
-            for user, _ in shares.waiting.most_common(limit):
-                counts = Counter[str]()
-                for queue in shares.queues_of(user):
-                    counts[_limited(queue)] += queue.waiting_of(user)
-                users[user] = {
-                    model: _next(waiting, starts[shares, user, model], pace_s * len(shares.waiting))
-                    for model, waiting in counts.items()
-                }
-            found.append(users)
-        return found
+                    user = queued.queue.shares.user_of(queued.request)
+                    starts[queued.queue.model, queued.queue.rank, user].append(max(0.0, starts_at - now))
+            for probe, starts_at in self._probing(now, domain).probed.items():
+                probed[probe] = max(0.0, starts_at - now)
+        return starts, probed
 
     def _pace_s(self, now: float, model: str, region: str) -> float:
         """As simulated, or of the slots or tokens that the model can use."""
@@ -99,10 +116,13 @@ class Estimator:
         limits = sets[0].region.model_limits.get(model, ())
         simulation = self._simulation(now, sets[0].domain)
         if len(simulation.starts) > 1 and not limits:
-            return (simulation.ended_at - simulation.made_at) / len(simulation.starts)
+            return simulation.pace_s()
         usable = [backend for each in sets for backend in each.backends if backend.health is not Health.OPEN]
         parallel = min([sum(backend.slots for backend in usable), *(limit.held for limit in limits)])
-        return usable[0].runs_s.of(model) / max(1, parallel)
+        run_s = usable[0].runs_s.of(model)
+        if any(queue.model != model for queue in sets[0].domain.queues()):  # it is evicted between its runs
+            run_s += usable[0].loads_s.of(model)
+        return run_s / max(1, parallel)
 
     def position(self, now: float, queued: QueuedRequest) -> int:
         """1 for the request that the policy would start next, of those that compete for the same backends."""
@@ -134,10 +154,11 @@ class Estimator:
 
     def _start_in(self, now: float, domain: CompetitionDomain, queued: QueuedRequest, ahead: int) -> float:
         simulation = self._simulation(now, domain, queued.seq)
+        limited = queued.queue.model if is_exclusive(queued.queue) else None
         if queued.seq > simulation.last_seq:
-            return simulation.at_pace(ahead)
+            return simulation.at_pace(ahead, limited)
         starts_at = simulation.starts.get(queued.request.id)
-        return simulation.later(ahead) if starts_at is None else starts_at
+        return simulation.later(ahead, limited) if starts_at is None else starts_at
 
     def _waiting_up_to(self, domain: CompetitionDomain, rank: int) -> int:
         return sum(queue.size for queue in domain.queues() if queue.rank <= rank)
@@ -151,13 +172,23 @@ class Estimator:
         return kept
 
     def _probing(self, now: float, domain: CompetitionDomain) -> PolicySimulation:
-        """The same with a request of a new user for each model and tier."""
+        """The same with imagined requests."""
         kept = self._probings.get(domain)
         if kept is None or not _fresh(now, domain.changes - kept.changes, kept, 0):
-            probes = [(model, rank) for rank in range(self.tiers) for model in sorted(domain.models)]
+            probes = self._probes(domain)
             kept = PolicySimulation(now, domain, self._state.shares, self._queues.last_seq, probes=probes)
             self._probings[domain] = kept
         return kept
+
+    def _probes(self, domain: CompetitionDomain) -> list[NewRequest]:
+        """A request for each model and tier of a new user, and of the users with the most waiting ones."""
+        waiting = Counter[tuple[int, str]]()
+        for rank, shares in enumerate(self._state.shares[domain.region.name]):
+            waiting.update({(rank, user): count for user, count in shares.waiting.items()})
+        models = sorted(domain.models)
+        users = [(rank, "") for rank in range(self.tiers)]
+        users += [place for place, _ in waiting.most_common(MAX_USER_PROBES // max(1, len(models)))]
+        return [(model, rank, user) for rank, user in users for model in models]
 
 
 def can_run(backend_set: BackendSet, model: str) -> bool:
@@ -171,15 +202,14 @@ def can_run(backend_set: BackendSet, model: str) -> bool:
     )
 
 
-def _limited(queue: RequestQueue) -> str:
-    """The model of the queue, if it has limits of its own."""
-    return queue.model if any(queue.model in each.region.model_limits for each in queue.sets) else ""
-
-
-def _next(waiting: int, starts_s: list[float], unknown_s: float) -> UserForecastSnapshot:
+def _next(
+    new_s: float, pace_s: float, waiting: int, starts_s: list[float], probed_s: float | None
+) -> UserForecastSnapshot:
     """After the waiting requests of a user, of which these start in a simulation."""
-    pace_s = starts_s[-1] / len(starts_s) if starts_s else unknown_s
-    return UserForecastSnapshot(waiting, pace_s * (waiting + 1), pace_s)
+    if starts_s:
+        pace_s = starts_s[-1] / len(starts_s)
+    next_s = max(new_s, pace_s * (waiting + 1)) if probed_s is None else probed_s
+    return UserForecastSnapshot(waiting, next_s, pace_s)
 
 
 def _fresh(now: float, changes: int, kept: PolicySimulation, last_seq: int) -> bool:

@@ -25,6 +25,7 @@ class ForkedDomain:
         live = domain.region
         limit = None if live.limit is None else self._limit(live.limit)
         self.region = RegionState(live.name, live.concurrency, limit)
+        self.region.requests = live.requests  # only read
         for model, limits in live.model_limits.items():
             self.region.model_limits[model] = tuple(self._limit(each) for each in limits)
         self._sets = {backend_set: self._set(backend_set) for backend_set in domain.sets}

@@ -1,5 +1,6 @@
 """What the policy would start, if runs took their expected time and the last arrivals came again."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -14,7 +15,7 @@ from beacon_router.scheduling.forecast.fork import ForkedDomain
 from beacon_router.scheduling.policy import Choice, choose_among
 from beacon_router.scheduling.request_queue import QueuedRequest
 
-MAX_DISPATCHES = 200
+MAX_DISPATCHES = 500
 """A simulation ends after so many; later starts are expected at the same pace."""
 _MAX_EVENTS = 5 * MAX_DISPATCHES
 _GROUP = 16
@@ -22,9 +23,11 @@ _GROUP = 16
 _MIN_ARRIVALS = 8
 """Fewer past arrivals say nothing of the next ones."""
 _SIMULATED_SEQ = 1 << 60
-"""Simulated arrivals are numbered from here on, and probes below."""
-NewRequest = tuple[str, int]
-"""Model and rank of a request that is imagined to arrive now."""
+"""Simulated arrivals are numbered from here on,"""
+_FIRST_PROBE_SEQ = 1 << 59
+"""and probes from here on: behind all that waits, and before all that arrives later."""
+NewRequest = tuple[str, int, str]
+"""Model, rank and user of a request that is imagined to arrive now; without a user it is a new user's."""
 _Event = RunningRequest | Arrival | None
 
 
@@ -40,7 +43,7 @@ class PolicySimulation:
         *,
         probes: Sequence[NewRequest] = (),
     ) -> None:
-        """`probes` are requests of new users: their starts are recorded, and take no slot."""
+        """`probes` are imagined requests: their starts are recorded, and take no slot."""
         self.made_at = now
         self.ended_at = now
         self.last_seq = last_seq
@@ -48,6 +51,8 @@ class PolicySimulation:
         self.changes = domain.changes
         self.starts: dict[RequestId, float] = {}
         """The moments at which waiting requests start, in this order."""
+        self._started: Counter[str] = Counter()
+        """The number of them by model."""
         self.dispatches = 0
         self.probed: dict[NewRequest, float] = {}
         """The moments at which probes would start."""
@@ -59,14 +64,18 @@ class PolicySimulation:
         self._arrivals = repeated(domain, now)
         self._run(now)
 
-    def later(self, ahead: int) -> float:
+    def later(self, ahead: int, model: str | None = None) -> float:
         """When a request starts that the simulation did not reach, with so many waiting ones before it."""
-        return max(self.ended_at, self.at_pace(ahead))
+        return max(self.ended_at, self.at_pace(ahead, model))
 
-    def at_pace(self, ahead: int) -> float:
+    def at_pace(self, ahead: int, model: str | None = None) -> float:
         """When a request starts that arrived after the simulation was made."""
-        pace_s = (self.ended_at - self.made_at) / max(1, len(self.starts))
-        return self.made_at + pace_s * (ahead + 1)
+        return self.made_at + self.pace_s(model) * (ahead + 1)
+
+    def pace_s(self, model: str | None = None) -> float:
+        """Between two starts of requests that wait now, of one model or of all."""
+        starts = len(self.starts) if model is None else self._started[model]
+        return (self.ended_at - self.made_at) / max(1, starts)
 
     def _run(self, now: float) -> None:
         for each in self._fork.sets:
@@ -82,6 +91,8 @@ class PolicySimulation:
             now, _, event = heappop(self._events)
             if isinstance(event, RunningRequest):
                 transitions.end(event)
+                if event.request.following:
+                    self._follow(now, event)
             elif event is not None:
                 self._arrive(now, event)
             self._dispatch(now)
@@ -110,23 +121,33 @@ class PolicySimulation:
         run = transitions.start(now, choice, number, self._fork.shares_of(queue.region, request.rank))
         if choice.queued.seq < _SIMULATED_SEQ:
             self.starts[request.id] = now
+            self._started[queue.model] += 1
             self._waiting -= 1
         self._push(run.ends, run)
 
     def _probe(self, now: float, place: int, probe: NewRequest) -> RequestId:
-        model, rank = probe
+        model, rank, user = probe
         name = f"probe {place}"
         queue = self._fork.new_queue(model, rank)
-        request = Request(RequestId(name), model, queue.region, rank, user=name)
-        queue.push(QueuedRequest(request, _SIMULATED_SEQ - MAX_DISPATCHES + place, now, queue))
+        request = Request(RequestId(name), model, queue.region, rank, user=user or name)
+        queue.push(QueuedRequest(request, _FIRST_PROBE_SEQ + place, now, queue))
         return request.id
 
     def _arrive(self, now: float, arrival: Arrival) -> None:
         _, request, live = arrival
         queue, number = self._fork.queue(live), _SIMULATED_SEQ + self._pushed
-        again = replace(request, id=RequestId(f"arrival {number}"))
+        again = replace(request, id=RequestId(f"arrival {number}"), following=0)
         queue.push(QueuedRequest(again, number, now, queue))
         self._next_arrival()
+
+    def _follow(self, now: float, run: RunningRequest) -> None:
+        """The caller sends the next execution of the job."""
+        queue = run.queue if run.queue.forked else self._fork.queue(run.queue)
+        number = _SIMULATED_SEQ + self._pushed
+        self._pushed += 1
+        request = run.request
+        again = replace(request, id=RequestId(f"following {number}"), following=request.following - 1)
+        queue.push(QueuedRequest(again, number, now, queue))
 
     def _next_arrival(self) -> None:
         arrival = next(self._arrivals, None)
