@@ -156,3 +156,28 @@ def test_names_of_outputs_are_safe_and_unique() -> None:
         assert name.endswith(".wav")
         assert len(name) < 200
     assert safe_name("...") == safe_name("") == "output"
+
+
+async def test_the_progress_of_a_job_is_that_of_all_its_files(
+    runner: RunnerStub, client: RunnerClient, tmp_path: Path
+) -> None:
+    contents = {f"file_{number}": bytes(1_000 * (number + 1)) for number in range(9)}
+    references = [
+        {"file": name, "content_type": "audio/wav", "bytes": len(content), "sha256": digest(content)}
+        for name, content in contents.items()
+    ]
+    page = {"executions": [execution(0) | {"output": references}], "next_cursor": None}
+    runner.on("GET /api/v1/jobs/job_a/executions", page)
+    for name, content in contents.items():
+        runner.on(f"GET /api/v1/files/{name}/content", raw(content))
+    seen: list[tuple[int, int | None]] = []
+    saved = await client.save_outputs(
+        "job_a", tmp_path, progress=lambda done, total: seen.append((done, total))
+    )
+    assert [one.file_id for one in saved] == list(contents)
+    assert seen[-1] == (45_000, 45_000)
+    assert seen == sorted(seen)
+
+
+def digest(content: bytes) -> str:
+    return sha256(content).hexdigest()

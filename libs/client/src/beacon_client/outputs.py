@@ -75,24 +75,18 @@ async def save_outputs(
     names = OutputNames()
     found = [reference async for execution in executions for reference in names.references(execution)]
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-    total, done = sum(one.bytes for one in found), [0] * len(found)
+    whole = _WholeProgress(sum(one.bytes for one in found), progress)
     saved: dict[int, SavedFile] = {}
     left = iter(enumerate(found))
 
     async def work() -> None:
         for number, file in left:
-
-            def report(transferred: int, _size: int | None, number: int = number) -> None:
-                done[number] = transferred
-                if progress is not None:
-                    progress(sum(done), total)
-
             download = Download(
                 file_id=file.id,
                 target=folder / file.name,
                 size=file.bytes,
                 checksum=file.sha256,
-                progress=report,
+                progress=whole.of_one(),
             )
             saved[number] = SavedFile(download.target, file.id, file.bytes, await download.run(http))
 
@@ -103,6 +97,27 @@ async def save_outputs(
     except ExceptionGroup as group:
         raise group.exceptions[0] from None
     return [saved[number] for number in range(len(found))]
+
+
+class _WholeProgress:
+    """The progress of several transfers as one."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+
+    def of_one(self) -> Progress:
+        before = 0
+
+        def report(done: int, _total: int | None) -> None:
+            nonlocal before
+            self._done += done - before
+            before = done
+            if self._progress is not None:
+                self._progress(self._done, self._total)
+
+        return report
 
 
 def safe_name(text: str) -> str:

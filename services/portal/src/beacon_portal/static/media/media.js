@@ -1,4 +1,4 @@
-// A file in the page: image with zoom, sound, 3D model, or a card with its type and size.
+// A file in the page: image with zoom, sound, video, 3D model, or a card with its type and size.
 
 import { el, setAttr, setText } from "../dom.js";
 import { actionButton } from "../components.js";
@@ -86,7 +86,7 @@ export class MediaViewer {
     const { content_type: type, bytes = 0 } = reference;
     if (bytes > MAX_SHOWN_BYTES) return;
     if (IMAGES.test(type)) body.replaceChildren(this.#zoomButton(reference, await this.imageAddress(reference), label));
-    else if (type.startsWith("audio/")) body.replaceChildren(await this.#player(reference, label));
+    else if (/^(audio|video)\//.test(type)) body.replaceChildren(await this.#player(reference, label));
     else if (type === GLB) await this.#model(body, reference, label);
   }
 
@@ -98,7 +98,7 @@ export class MediaViewer {
 
   /** By a signed address: the browser requests the ranges that it plays. */
   async #player(reference, label) {
-    const player = el("audio", { controls: true, preload: "metadata", "aria-label": label });
+    const player = el(reference.content_type.startsWith("video/") ? "video" : "audio", { controls: true, preload: "metadata", "aria-label": label });
     player.src = await this.#files.sourceUrl(reference.file, this.#lazy.signal);
     let renewed = 0;
     player.addEventListener("error", async () => { // the address has expired
