@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import jmespath
 import orjson
 import pytest
 from starlette.applications import Starlette
@@ -179,6 +180,33 @@ async def test_a_large_output_is_a_file_as_a_whole(
     assert output["content_type"] == kind
 
 
+@pytest.mark.parametrize(
+    ("url", "mapping", "answer", "found"),
+    [
+        (
+            "/images/generations",
+            {"request": {"model": "model", "prompt": "input.prompt"}, "output": "data"},
+            JSONResponse({"created": 1, "data": [{"b64_json": b64encode(PNG).decode()}]}),
+            "[0].b64_json.content_type",
+        ),
+        (
+            "/audio/speech",
+            {"request": {"model": "model", "input": "input.prompt", "voice": "params.voice"}},
+            Response(WAV, media_type="audio/wav"),
+            "content_type",
+        ),
+    ],
+    ids=["images", "speech"],
+)
+async def test_images_and_speech_of_openai_compatible_servers(
+    store: FileStore, url: str, mapping: dict[str, Any], answer: Response, found: str
+) -> None:
+    data = WAV if "audio" in url else PNG
+    async with calls(store, answer, path=url, **mapping) as call:
+        output = await check(store, await call(), data)
+    assert jmespath.search(found, output) == ("audio/wav" if "audio" in url else "image/png")
+
+
 async def test_html_is_never_kept_as_html(store: FileStore) -> None:
     part = FILE_PART.replace('name="image"', 'name="page"')
     async with calls(store, multipart((part, b"<html><script>alert(1)</script></html>"))) as call:
@@ -236,6 +264,7 @@ async def test_a_cancelled_transfer_ends_at_once_and_leaves_nothing(store: FileS
         ),
         (JSONResponse({"a": b64encode(bytes(range(256)) * 40_000).decode()}), "output_too_large"),
         (JSONResponse(["a b"] * 600_000), "bad_payload"),
+        (Response("<html>503</html>", media_type="image/png"), "bad_payload"),
         (multipart((FILE_PART, PNG), (JSON_PART, b"{")), "bad_payload"),
         (Response(b"--sep\r\n\r\nx", media_type="multipart/mixed; boundary=sep"), "bad_payload"),
         (Response(b"x", media_type="multipart/mixed"), "bad_payload"),
@@ -247,6 +276,7 @@ async def test_a_cancelled_transfer_ends_at_once_and_leaves_nothing(store: FileS
         "decompression bomb",
         "base64 over the limit",
         "json over the limit",
+        "error page as image",
         "bad part",
         "unfinished part",
         "no boundary",

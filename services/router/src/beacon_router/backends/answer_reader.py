@@ -16,6 +16,7 @@ from beacon_router.backends.types import Sink, WireResponse
 
 PART_BYTES = 65_536
 MAX_PARTS = 1_000
+_MEDIA = ("image/", "audio/", "video/")
 _JSON_TYPE = "application/json"
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 
@@ -55,7 +56,10 @@ class AnswerReader:
         first = await anext(pieces, b"")
         if not first:
             return head
-        return head._replace(file=await self._files.save(_with_first(first, pieces)))
+        file = await self._files.save(_with_first(first, pieces))
+        if kind.startswith(_MEDIA) and not kind.endswith("+xml") and file["content_type"].startswith("text/"):
+            raise bad_payload(f"the response is declared as {kind}, but it is a text, such as an error page")
+        return head._replace(file=file)
 
     async def _parts(self, head: WireResponse, content: aiohttp.StreamReader) -> Any:
         """An object of the parts by name; a list if a part has no name."""
