@@ -12,7 +12,7 @@ import pytest
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from tests.fixtures.gpusim import Gpusim, GpusimProcess
-from tests.fixtures.router import RouterProcess, backend, router_config, router_process, start_router
+from tests.fixtures.router import Router, RouterProcess, backend, router_config, router_process, start_router
 from tests.fixtures.waiting import patience, until
 from tests.integration.openai.harness import ChatApi, chat_api, openai_client
 from tests.integration.openai.test_chat import MESSAGES
@@ -155,14 +155,19 @@ async def test_oversized_headers_are_refused_and_count_nothing(
     assert answer.headers["x-ratelimit-remaining-requests"] == "2"
 
 
-async def test_a_web_page_may_read_a_stream_that_waits(api: ChatApi, gpu: Gpusim) -> None:
+async def test_a_web_page_may_read_a_stream_that_waits(api: ChatApi, gpu: Gpusim, router: Router) -> None:
     """The headers are sent before the run: with the origin and the names of those that pages may read."""
     await gpu.hold()
     body = {"model": "chat", "messages": MESSAGES, "stream": True}
+
+    async def none_waits() -> bool:
+        return bool((await router.queues())["waiting"] == 0)
+
     async with api.http() as http:
         busy = [asyncio.ensure_future(http.post("/v1/chat/completions", json=body)) for _ in range(2)]
         await gpu.wait_running(2)
         for origin, allowed in ((ORIGIN, ORIGIN), ("https://other.example", None)):
+            await until(none_waits, "the stream before has been cancelled")
             request = http.stream("POST", "/v1/chat/completions", json=body, headers={"origin": origin})
             async with request as answer:
                 assert (await anext(answer.aiter_lines())).startswith(": queued position=1")
