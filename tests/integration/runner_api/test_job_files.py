@@ -312,6 +312,8 @@ async def test_full_storage_refuses_uploads_and_jobs_but_no_output(database_url:
         refused = await anna.http.post("/api/v1/jobs", json=GENERATION)
         assert (refused.status_code, refused.json()["code"]) == (429, "storage_limit")
         assert (refused.json()["limit"], refused.json()["used"]) == (1_500, 2_000)
+        waiting = await anna.submit(GENERATION | {"on_limit": "wait"})
+        assert (await anna.job(waiting))["status"] == "scheduled"
         await delete_jobs(api)
         await anna.submit(GENERATION)
 

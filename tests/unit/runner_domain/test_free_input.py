@@ -1,5 +1,6 @@
 """Free-form input of generations: shorthands, schemas, durations, references to files."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -124,6 +125,43 @@ def test_an_input_must_satisfy_the_schema_of_its_model(
 def test_the_questions_of_a_matrix_must_satisfy_the_schema_too() -> None:
     matrix = {"kind": "matrix", "models": ["flux"], "regions": ["US"], "questions": ["why?", "why not?"]}
     assert refused(matrix, with_schema(SCHEMA)) == [("questions[1]", "schema")]
+
+
+@pytest.mark.parametrize(
+    ("template", "codes"),
+    [
+        ({}, {"schema"}),
+        ({"prompt": "{{ input.prompt }}"}, {"schema"}),
+        ({"prompt": "{{ first.text }}"}, set()),  # known only when the first step has run
+    ],
+)
+def test_what_is_known_of_a_step_must_satisfy_the_schema(template: dict[str, Any], codes: set[str]) -> None:
+    steps = [
+        {"name": "first", "model": "sdxl", "input": {"prompt": "x"}},
+        {"name": "second", "model": "flux", "input": template},
+    ]
+    features = {"two": FeatureConfig.model_validate({"steps": steps})}
+    config = with_schema(SCHEMA).model_copy(update={"features": features})
+    body = {"kind": "pipeline", "feature": "two", "input": {"prompt": "a long prompt"}}
+    assert ({code for _, code in refused(body, config)} if codes else set()) == codes
+    assert admit(body | {"input": {"prompt": "short"}}, config).total == 2
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+NAMES = st.sampled_from(
+    ["prompt", "messages", "tools", "duration", "stream", "response_format", "file", "images", "n"]
+)
+
+
+@given(st.dictionaries(NAMES, JSON, max_size=5), st.sampled_from(["llama3.2-1b", "flux", "music"]))
+def test_any_input_is_admitted_or_refused(free: dict[str, Any], model: str) -> None:
+    for body in ({"input": free}, {"input": free, "prompt": "x"}, {"prompt": "x", "params": free}):
+        with suppress(InvalidFieldsError):  # any other error is a 500
+            admit({"kind": "generation", "model": model} | body, tier="free")
 
 
 def test_messages_of_a_schema_are_short() -> None:

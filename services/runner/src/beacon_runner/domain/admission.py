@@ -1,12 +1,11 @@
 """Checks a submission against the configuration and converts it to the form that is stored and run."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple, assert_never
 
 from beacon_config import BeaconConfig
-from beacon_config.features import INPUT, FeatureConfig, StepConfig
+from beacon_config.features import StepConfig
 from beacon_contracts.capabilities import Capability
 from beacon_contracts.ids import FileId
 from beacon_contracts.inference import Failover
@@ -18,6 +17,13 @@ from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.file_references import named_files
 from beacon_runner.domain.input_schema import InputSchema
 from beacon_runner.domain.job_filter import labels_of
+from beacon_runner.domain.job_inputs import (
+    collapse_questions,
+    feature_input_problems,
+    generation_input,
+    is_fully_known,
+    known_input,
+)
 from beacon_runner.domain.json_limits import json_problems
 from beacon_runner.domain.limits.tier_rules import (
     DURATION,
@@ -26,7 +32,6 @@ from beacon_runner.domain.limits.tier_rules import (
     execution_problems,
     model_problems,
 )
-from beacon_runner.domain.template import MissingReferenceError, references, render, resolve
 
 Needs = Mapping[Capability, str]
 Submission = MatrixJob | PipelineJob | GenerationJob
@@ -100,7 +105,7 @@ class Admission:
     def _generation(self, job: GenerationJob, spread: int, tier: Tier | None) -> AdmittedJob:
         model = job.model
         problems = list(json_problems(job.params, "params")) if job.params else []
-        given, files = _generation_input(job, problems), _NO_FILES
+        given, files = generation_input(job, problems), _NO_FILES
         needs = self._needs(model, given, job.params)
         region = self._region_of(model, "model", job.region, spread, problems, needs=needs)
         problems += model_problems(self._config, tier, model, "model")
@@ -122,7 +127,7 @@ class Admission:
 
     def _matrix(self, job: MatrixJob, tier: Tier | None) -> AdmittedJob:
         problems = list(json_problems(job.params, "params"))
-        questions = _collapse_questions(job, problems)
+        questions = collapse_questions(job, problems)
         regions = self._known_regions(job.regions, "regions", problems)
         targets = self._targets(job, regions, tier, problems)
         total = len(questions) * sum(len(chosen) for chosen in targets.values())
@@ -172,18 +177,21 @@ class Admission:
             message = f"there is no feature {job.feature!r}; known are {known}"
             problems.append(FieldProblem(field="feature", message=message, code="unknown_feature"))
             raise InvalidFieldsError(problems)
-        problems += _input_problems(feature, job.input)
+        problems += feature_input_problems(feature, job.input)
         problems += duration_problems(self._config, tier, (), durations({"input": job.input}))
         problems += execution_problems(self._config, tier, len(feature.steps), "feature")
         models = [step.model for step in feature.steps]
         problems += duration_problems(self._config, tier, models, durations({"params": job.params}))
         steps = []
         for step in feature.steps:
-            given = _known_input(step, job.input)
+            given = known_input(step, job.input)
             needs = self._needs(step.model, given, job.params)
             region = self._region_of(step.model, "region", job.region, spread, problems, needs=needs)
             problems += self._step_duration_problems(step, given, tier)
             problems += model_problems(self._config, tier, step.model, "feature")
+            schema = self._schemas.get(step.model)
+            if schema is not None and not problems and is_fully_known(step, given):
+                problems += schema.problems(given, "input")
             steps.append(
                 {
                     "name": step.name,
@@ -283,60 +291,9 @@ class Admission:
         return found
 
 
-def _collapse_questions(job: MatrixJob, problems: list[FieldProblem]) -> dict[str, str]:
-    """Each question once; two that share an id must be the same question."""
-    questions: dict[str, str] = {}
-    for number, question in enumerate(job.questions):
-        if questions.setdefault(question.id, question.prompt) != question.prompt:
-            message = f"the id {question.id!r} is used by an earlier, different question"
-            problems.append(FieldProblem(field=f"questions[{number}].id", message=message, code="taken"))
-    return questions
-
-
-def _generation_input(job: GenerationJob, problems: list[FieldProblem]) -> dict[str, Any]:
-    """The input with the shorthands that were given; a field given twice must have one value."""
-    given: dict[str, Any] = {} if job.input is None else dict(job.input)
-    if job.input is None and job.prompt is None:
-        message = "is missing; give a prompt or an input"
-        problems.append(FieldProblem(field="prompt", message=message, code="missing"))
-    if job.input is not None:
-        problems += json_problems(job.input, "input")
-    for name in ("prompt", "duration", "loop"):
-        value = getattr(job, name)
-        if value is None or value is False:
-            continue
-        if given.setdefault(name, value) != value:
-            message = f"differs from input.{name}; give one of them"
-            problems.append(FieldProblem(field=name, message=message, code="taken"))
-    return given
-
-
 def _raise(problems: Sequence[FieldProblem]) -> None:
     if problems:
         raise InvalidFieldsError(problems)
-
-
-def _input_problems(feature: FeatureConfig, given: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    """Every input field that a step refers to must be present; otherwise a later step would fail."""
-    wanted = {name: None for step in feature.steps for name in references(step.input)}
-    for reference in wanted:
-        if reference.split(".")[0] != INPUT:
-            continue
-        try:
-            resolve(reference, {INPUT: given})
-        except MissingReferenceError:
-            yield FieldProblem(field=reference, message="is needed by this feature", code="missing")
-
-
-def _known_input(step: StepConfig, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a step's input is known to have before any step has run."""
-    if not step.input:
-        return given
-    known = {}
-    for name, template in step.input.items():
-        with suppress(MissingReferenceError):
-            known[name] = render(template, {INPUT: given})
-    return known
 
 
 def _labelled(job: Submission, models: Sequence[str]) -> tuple[str | None, Mapping[str, Any] | None]:
