@@ -28,6 +28,8 @@ async def test_operations_have_one_tag_and_no_undocumented_response(api: ApiHarn
             assert len(operation["tags"]) == 1, path
             assert (operation.get("security") == [{}]) is (path in NO_KEY), path
             for status, response in operation["responses"].items():
+                if status == "204":  # it has no content
+                    continue
                 assert any("schema" in one and one["schema"] for one in response["content"].values()), (
                     path,
                     status,
@@ -50,8 +52,8 @@ async def test_the_documentation_page_loads_nothing_from_other_origins(api: ApiH
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/models", "/status", "/api/v1/me/ledger"])
 async def test_an_unknown_query_parameter_is_named_in_a_422(api: ApiHarness, path: str) -> None:
     anna = await api.user()
-    problem = await anna.get(path, 422, model="flux")
-    assert (problem["code"], problem["errors"][0]["field"]) == ("invalid_field", "model")
+    problem = await anna.get(path, 422, modell="flux")
+    assert (problem["code"], problem["errors"][0]["field"]) == ("invalid_field", "modell")
 
 
 async def test_wrong_keys_of_one_address_are_throttled(api: ApiHarness) -> None:
