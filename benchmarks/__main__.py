@@ -4,7 +4,17 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-NAMES = ("runner", "fairness", "router", "scheduling", "estimates", "end_to_end", "openai_api", "files")
+NAMES = (
+    "runner",
+    "fairness",
+    "router",
+    "scheduling",
+    "estimates",
+    "end_to_end",
+    "openai_api",
+    "files",
+    "webhooks",
+)
 
 
 def main() -> int:
