@@ -66,7 +66,7 @@ async def test_an_export_reads_a_bounded_number_of_results_at_a_time(
 
     monkeypatch.setattr(type(api.store.database), "fetch", counted)
     assert len(await lines(anna, job_id)) == 200
-    assert sizes == [50] * 4
+    assert sizes == [20] * 10
 
 
 async def test_a_submission_waits_for_the_end_of_its_job(api: ApiHarness, anna: Caller) -> None:

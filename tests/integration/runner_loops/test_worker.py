@@ -8,7 +8,6 @@ from typing import Any
 from beacon_contracts.ids import JobId
 from beacon_contracts.inference import InferenceState
 from beacon_contracts.jobs import JobState
-from beacon_runner.postgres.job_queries import PostgresJobQueries
 from beacon_runner.worker.run import NotAccepted, Outcome
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.assertions import event_types_of, is_in, make_due
@@ -20,7 +19,7 @@ from tests.integration.runner_loops.harness import (
     matrix,
     pipeline,
 )
-from tests.integration.runner_store.harness import FIRST_PLACE, LAST_PLACE
+from tests.integration.runner_store.harness import StoreHarness
 
 
 async def test_a_job_runs_once_and_leaves_nothing_in_redis(harness: LoopHarness) -> None:
@@ -45,8 +44,7 @@ async def test_the_complete_response_is_kept_next_to_the_output(harness: LoopHar
         assert await harness.ended(job) == ["completed"]
     (row,) = await harness.executions(job)
     assert (row["output"], row["response"]) == ("", response)
-    found = await PostgresJobQueries(harness.database).executions(job, FIRST_PLACE, LAST_PLACE, outputs=True)
-    (recorded,) = found.recorded
+    (recorded,) = (await StoreHarness(harness.database).executions(job)).values()
     assert recorded.response == response
 
 
@@ -216,10 +214,7 @@ async def test_an_execution_that_the_router_refused_is_not_running(harness: Loop
         await until(lambda: harness.executions(job), "its start is recorded")
         run.done(NotAccepted(30.0, "queue full"))
         await until(lambda: _next_attempt(harness, job), "the job waits for the router")
-        found = await PostgresJobQueries(harness.database).executions(
-            job, FIRST_PLACE, LAST_PLACE, outputs=True
-        )
-        (shown,) = found.recorded
+        (shown,) = (await StoreHarness(harness.database).executions(job)).values()
         newest = shown.newest
         assert (newest.state, newest.attempt, newest.started_at) == ("pending", 1, None)
         await make_due(harness)

@@ -15,9 +15,9 @@ from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.domain.jobs import ExecutionPlace, ExecutionRecord, JobRecord
+from beacon_runner.domain.jobs import ExecutionRecord, JobRecord
 from beacon_runner.domain.messages import Message, OutboxEntry
-from beacon_runner.domain.plan import pending_executions, stage_plan
+from beacon_runner.domain.plan import execution_keys, pending_executions, stage_plan
 from beacon_runner.domain.retry_policy import RetryPolicy
 from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, StageReport
 from beacon_runner.domain.submissions import NewJob
@@ -40,7 +40,6 @@ NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 USER = UserId(new_uuid())
 POLICY = RetryPolicy()
 MAX_DELIVERIES = 3
-FIRST_PLACE, LAST_PLACE = ExecutionPlace(0, 0), ExecutionPlace(1_000, 100_000)
 
 GENERATION = AdmittedJob(
     "generation", "", {"model": "flux", "region": "US", "input": {"prompt": "cat"}}, 1, 1
@@ -162,7 +161,8 @@ class StoreHarness:
         return record
 
     async def executions(self, job: JobId) -> dict[int, ExecutionRecord]:
-        found = await self.queries.executions(job, FIRST_PLACE, LAST_PLACE, outputs=True)
+        keys = list(execution_keys((await self.job(job)).spec))
+        found = await self.queries.executions(job, keys, outputs=True)
         return {one.ordinal + 100 * one.stage: one for one in found.recorded}
 
     async def events(self, job: JobId) -> list[str]:

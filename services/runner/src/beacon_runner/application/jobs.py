@@ -1,7 +1,7 @@
 """Use cases about stored jobs: read, cancel, resume, skip, retry one execution."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_TRIES = 5
-EXPORTED_EXECUTIONS = 50  # at a time: an output may have 256 kB
+EXPORTED_EXECUTIONS = 20  # at a time: an output may have 256 kB
 INLINE_EXECUTIONS = 200  # in the view of a job; the others are paged
 
 
@@ -149,22 +149,27 @@ class JobService:
         following = (key for key in places if after is None or (key.stage, key.ordinal) > after)
         keys = list(islice(following, limit + 1))
         shown = keys[:limit]
-        if not shown:
+        part = await self._part(job, shown, outputs=outputs)
+        return replace(part, more=len(keys) > len(part.keys))
+
+    async def _part(self, job: JobRecord, keys: Sequence[ExecutionKey], *, outputs: bool) -> ExecutionSlice:
+        """These executions, or the first of them if their outputs are too large."""
+        if not keys:
             return ExecutionSlice(job, (), (), more=False)
-        first, last = (ExecutionPlace(key.stage, key.ordinal) for key in (shown[0], shown[-1]))
-        found = await self.queries.executions(job.id, first, last, outputs=outputs)
+        found = await self.queries.executions(job.id, keys, outputs=outputs)
         end = found.ends_before
-        if end is not None:
-            shown = [key for key in shown if (key.stage, key.ordinal) < end]
+        shown = keys if end is None else [key for key in keys if (key.stage, key.ordinal) < end]
         return ExecutionSlice(job, shown, found.recorded, more=len(keys) > len(shown))
 
     async def results(self, job: JobId, owner: UserId | None) -> AsyncGenerator[ExecutionSlice]:
         """All executions, a bounded number at a time; nothing is held between them."""
-        record, after, more = await self.get(job, owner), None, True
-        while more:
-            part = await self._slice(record, after, EXPORTED_EXECUTIONS, outputs=True)
+        record = await self.get(job, owner)
+        following = execution_keys(record.spec)
+        left: list[ExecutionKey] = []
+        while left := [*left, *islice(following, EXPORTED_EXECUTIONS - len(left))]:
+            part = await self._part(record, left, outputs=True)
             yield part
-            after, more = ExecutionPlace(part.keys[-1].stage, part.keys[-1].ordinal), part.more
+            left = left[len(part.keys) :]
 
     async def execution(self, job: JobId, stage: int, ordinal: int, owner: UserId | None) -> ExecutionDetails:
         record = await self.get(job, owner)

@@ -11,7 +11,6 @@ from beacon_runner.domain.jobs import (
     AttemptRecord,
     EventRecord,
     ExecutionPart,
-    ExecutionPlace,
     ExecutionRecord,
     JobHead,
     JobRecord,
@@ -19,6 +18,7 @@ from beacon_runner.domain.jobs import (
     LiveJob,
     SentExecutions,
 )
+from beacon_runner.domain.plan import ExecutionKey
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.ports.cancels import RouterCancel
 
@@ -26,10 +26,8 @@ from beacon_runner.ports.cancels import RouterCancel
 class JobQueries(Protocol):
     async def job(self, job: JobId) -> JobRecord | None: ...
 
-    async def executions(
-        self, job: JobId, first: ExecutionPlace, last: ExecutionPlace, *, outputs: bool
-    ) -> ExecutionPart:
-        """What is recorded of the executions from `first` to `last`, until their outputs are too large."""
+    async def executions(self, job: JobId, keys: Sequence[ExecutionKey], *, outputs: bool) -> ExecutionPart:
+        """What is recorded of these executions, until their outputs are too large."""
         ...
 
     async def ended_executions(self, job: JobId, stage: int) -> Collection[int]:

@@ -27,6 +27,7 @@ from beacon_runner.domain.jobs import (
     SentExecutions,
 )
 from beacon_runner.domain.lanes import lane_of
+from beacon_runner.domain.plan import ExecutionKey
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.job_pages import fetch_page
 from beacon_runner.postgres.statements import statements
@@ -43,11 +44,9 @@ class PostgresJobQueries:
         row = await self._database.fetchrow(_SQL["job"], job)
         return None if row is None else _record(row)
 
-    async def executions(
-        self, job: JobId, first: ExecutionPlace, last: ExecutionPlace, *, outputs: bool
-    ) -> ExecutionPart:
-        values = *first, *last, outputs, MAX_PAGE_BYTES
-        rows = await self._database.fetch(_SQL["executions"], job, *values)
+    async def executions(self, job: JobId, keys: Sequence[ExecutionKey], *, outputs: bool) -> ExecutionPart:
+        columns = [[getattr(key, name) for key in keys] for name in ("stage", "item", "model", "region")]
+        rows = await self._database.fetch(_SQL["executions"], job, *columns, outputs, MAX_PAGE_BYTES)
         fitting = [_execution(row) for row in takewhile(lambda row: not row["beyond"], rows)]
         beyond = [ExecutionPlace(row["stage"], row["ordinal"]) for row in rows[len(fitting) :][:1]]
         return ExecutionPart(fitting, beyond[0] if beyond else None)

@@ -11,8 +11,8 @@ FROM jobs
 WHERE id = $1;
 
 -- name: executions
--- What is recorded of a job's executions, from one stage and ordinal to another; outputs and responses only with $6, and
--- as long as their stored sizes add up to at most $7 bytes: where they exceed it, but for the first, `beyond` is true.
+-- What is recorded of these executions of a job, each found by its key; outputs and responses only with $6, and as long
+-- as their stored sizes add up to at most $7 bytes: where they exceed it, but for the first, `beyond` is true.
 SELECT
     stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend,
     CASE WHEN $6 AND NOT beyond THEN output END AS output, CASE WHEN $6 AND NOT beyond THEN response END AS response,
@@ -20,11 +20,14 @@ SELECT
 FROM (
     SELECT *, sum(size) OVER places > $7 AND sum(size) OVER places > size AS beyond
     FROM (
-        SELECT *, coalesce(pg_column_size(output), 0) + coalesce(pg_column_size(response), 0) AS size
-        FROM executions
-        WHERE
-            job_id = $1 AND (stage, ordinal) >= ($2::smallint, $3::integer)
-            AND (stage, ordinal) <= ($4::smallint, $5::integer)
+        SELECT e.*, coalesce(pg_column_size(e.output), 0) + coalesce(pg_column_size(e.response), 0) AS size
+        FROM unnest($2::smallint[], $3::text[], $4::text[], $5::text[]) AS k (stage, item, model, region)
+        CROSS JOIN LATERAL (
+            SELECT * FROM executions
+            WHERE
+                job_id = $1 AND stage = k.stage AND item = k.item AND model = k.model AND region = k.region
+            OFFSET 0
+        ) AS e
     ) AS sized
     WINDOW places AS (ORDER BY stage, ordinal)
 ) AS added
