@@ -13,6 +13,7 @@ from tests.browser.portal_page import PortalPage
 from tests.browser.stack_admin import StackAdmin
 
 pytestmark = pytest.mark.stack
+STEPS = ("prompt_enhancer", "fast_chat_llm", "image_gen", "model_3d_gen")
 
 
 def picture(folder: Path, name: str, seed: int) -> Path:
@@ -55,6 +56,7 @@ def test_images_of_a_matrix_are_shown_enlarged_and_saved(
     portal: PortalPage, key: str, stack_admin: StackAdmin
 ) -> None:
     page = portal.page
+    stack_admin.make_instant("flux")
     job = stack_admin.submit(key, images(questions=1, models=("flux",), regions=("US", "EU")))
     portal.sign_in(key)
     portal.open(f"/jobs/{job}")
@@ -83,6 +85,7 @@ def test_images_of_a_matrix_are_shown_enlarged_and_saved(
 
 def test_sounds_play_and_3d_models_are_drawn(portal: PortalPage, key: str, stack_admin: StackAdmin) -> None:
     page = portal.page
+    stack_admin.make_instant("music", *STEPS)
     sound = {"kind": "generation", "model": "music", "prompt": "rain", "duration": 7.5}
     song = stack_admin.submit(key, sound)
     model = stack_admin.submit(
@@ -109,8 +112,7 @@ def test_a_page_of_400_images_loads_those_in_view(
     portal: PortalPage, key: str, stack_admin: StackAdmin
 ) -> None:
     page = portal.page
-    instant = {"load": 0, "run": 0}
-    stack_admin.control("PUT", "models", {"flux": instant, "sdxl": instant}, regions=("us", "eu"))
+    stack_admin.make_instant("flux", "sdxl")
     job = stack_admin.submit(key, images(questions=100, models=("flux", "sdxl"), regions=("US", "EU")))
     portal.sign_in(key)
     portal.open(f"/jobs/{job}")
@@ -140,8 +142,9 @@ def images(*, questions: int, models: tuple[str, ...], regions: tuple[str, ...])
 
 
 def test_a_file_dropped_into_the_form_is_an_input_of_the_job(
-    portal: PortalPage, key: str, tmp_path: Path
+    portal: PortalPage, key: str, stack_admin: StackAdmin, tmp_path: Path
 ) -> None:
+    stack_admin.make_instant("flux")
     page = portal.page
     photo = picture(tmp_path, "photo.png", 3)
     portal.sign_in(key)

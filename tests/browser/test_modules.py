@@ -94,7 +94,15 @@ def execution(state: str, attempt: int) -> dict[str, Any]:
 
 
 def job(state: str, attempt: int) -> dict[str, Any]:
-    counts = {"pending": 0, "running": 0, "completed": 0, "failed": 0, "cancelled": 0, "total": 1}
+    counts = {
+        "pending": 0,
+        "queued": 0,
+        "running": 0,
+        "completed": 0,
+        "failed": 0,
+        "cancelled": 0,
+        "total": 1,
+    }
     return {
         "progress": counts | {state: 1},
         "executions": [execution(state, attempt)],
