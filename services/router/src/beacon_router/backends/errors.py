@@ -141,7 +141,7 @@ def input_file_missing(name: str, reason: str) -> BackendError:
 
 
 def files_have_no_url() -> BackendError:
-    message = 'the backend gets files by url, but the file store has no addresses; set files = "base64"'
+    message = "the backend gets files by url, but they have no address: BEACON_PUBLIC_URL is not set"
     return BackendError("files_have_no_url", FailureStage.ADMISSION, False, message, counts_as_failure=False)
 
 
