@@ -50,7 +50,10 @@ def export_routes(jobs: JobService, keys: ApiKeyCache) -> APIRouter:
         "/api/v1/jobs/{job_id}/results.jsonl",
         response_class=Response,
         responses={
-            200: {"content": {"application/jsonl": {}}, "description": "An execution per line"},
+            200: {
+                "content": {"application/jsonl": {"schema": {"type": "string"}}},
+                "description": "An execution per line",
+            },
             **problems(401, 403, 404, 422, 503),
         },
     )
@@ -64,7 +67,10 @@ def export_routes(jobs: JobService, keys: ApiKeyCache) -> APIRouter:
         "/api/v1/jobs/{job_id}/results.csv",
         response_class=Response,
         responses={
-            200: {"content": {"text/csv": {}}, "description": "An execution per row"},
+            200: {
+                "content": {"text/csv": {"schema": {"type": "string"}}},
+                "description": "An execution per row",
+            },
             **problems(401, 403, 404, 422, 503),
         },
     )
