@@ -50,6 +50,29 @@ class StepMeta(RequestModel):
     attempt: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
 
 
+class RemoteRun(RequestModel):
+    """A run at a backend that accepts work first and is asked for the result later.
+
+    With it, another router continues the run instead of repeating it.
+    """
+
+    backend: Name
+    run_id: Annotated[Text, Field(min_length=1, max_length=500, description="The backend's own id of it")]
+
+
+class RunProgress(RequestModel):
+    """What a backend last reported of a run. What it does not report is null."""
+
+    percent: Annotated[float, Field(ge=0, le=100)] | None = None
+    message: Annotated[Text, Field(max_length=200)] | None = None
+    preview: (
+        Annotated[
+            Text, Field(max_length=65_536, description="A small image as a data URL: PNG, JPEG or WebP")
+        ]
+        | None
+    ) = None
+
+
 class InferenceRequest(RequestModel):
     """`request_id` identifies the work: a second request with the same id joins the existing run.
 
@@ -94,6 +117,9 @@ class InferenceRequest(RequestModel):
         | None
     ) = None
     front: Annotated[bool, Field(strict=True)] = False
+    remote: RemoteRun | None = Field(
+        default=None, description="The run of an earlier attempt, which may still be going on at its backend"
+    )
     needs: list[Capability] = Field(
         default_factory=list, description="It runs only on backends with these capabilities"
     )
@@ -144,6 +170,8 @@ class InferenceView(ResponseModel):
     )
     usage: dict[str, int] | None = Field(default=None, description="Tokens, where the backend counts them")
     files: list[OutputFile] = Field(default_factory=list, description="The files that `output` refers to")
+    remote: RemoteRun | None = Field(default=None, description="As soon as the backend has named its run")
+    progress: RunProgress | None = Field(default=None, description="What the backend last reported of the run")
     failure: Failure | None = None
     position: int | None = None
     eta: EtaView | None = None
