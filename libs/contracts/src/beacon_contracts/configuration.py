@@ -9,7 +9,7 @@ from beacon_contracts.model import RequestModel, ResponseModel
 
 
 class RouterConfigRequest(RequestModel):
-    """The runner sends it to a router whose revision is older. A router ignores a lower revision than its own."""
+    """The runner sends it to a router with an older revision. A router ignores a lower one than its own."""
 
     revision: int = Field(ge=1)
     document: dict[str, Any] = Field(description="The sections of beacon.toml; secrets only as `env:NAME`")

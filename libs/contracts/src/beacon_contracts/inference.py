@@ -171,7 +171,7 @@ class InferenceView(ResponseModel):
     usage: dict[str, int] | None = Field(default=None, description="Tokens, where the backend counts them")
     files: list[OutputFile] = Field(default_factory=list, description="The files that `output` refers to")
     remote: RemoteRun | None = Field(default=None, description="As soon as the backend has named its run")
-    progress: RunProgress | None = Field(default=None, description="What the backend last reported of the run")
+    progress: RunProgress | None = Field(default=None, description="What the backend last reported")
     failure: Failure | None = None
     position: int | None = None
     eta: EtaView | None = None
