@@ -32,6 +32,10 @@ KILL = "SELECT pg_terminate_backend(pg_backend_pid())"
 OTHER_SECRET = "UPDATE secrets SET value = sha256(value)"
 
 
+async def _bytes(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
 async def _chunks(size: int) -> AsyncIterator[bytes]:
     yield bytes(size)
 
@@ -192,4 +196,24 @@ async def test_another_database_removes_nothing(api: ApiHarness, anna: Caller) -
 
 async def test_one_process_in_an_hour_searches_for_orphans(api: ApiHarness) -> None:
     records = PostgresFiles(api.store.database)
-    assert [await records.start_orphan_search(3_600.0) for _ in range(3)] == [True, False, False]
+    assert [await records.start_orphan_search(3_600.0) for _ in range(3)] == [0, None, None]
+
+
+async def test_a_database_restored_from_a_backup_removes_nothing(api: ApiHarness, anna: Caller) -> None:
+    store, clock = open_store(api.files), ManualClock(datetime.now(UTC))
+    cleanup = FileCleanup(PostgresFiles(api.store.database), store, clock, orphans_every_s=-1)
+    await cleanup.run_once()
+    backup = "CREATE TABLE backup AS SELECT * FROM maintenance_runs"
+    restore = "DELETE FROM maintenance_runs; INSERT INTO maintenance_runs SELECT * FROM backup"
+    await api.store.database.execute(backup)
+    await made(api)
+    await cleanup.run_once()
+    await clock.advance(2 * ORPHAN_AGE.total_seconds())
+    for table in ("backup", "(SELECT * FROM backup WHERE false) AS none"):
+        for statement in restore.replace("backup", table).split("; "):
+            await api.store.database.execute(statement)
+        for _ in range(3):
+            assert (await cleanup.run_once()).count == 0
+    owner = b"".join([chunk async for chunk in store.get(OWNER_OBJECT)]).split()[0]
+    await store.put(OWNER_OBJECT, _bytes(owner), max_bytes=100)  # as an operator who has seen the error
+    assert (await cleanup.run_once()).count == 1

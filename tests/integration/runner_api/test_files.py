@@ -220,6 +220,28 @@ async def test_concurrent_uploads_do_not_exceed_the_storage_limit(database_url: 
         assert len(objects(api)) == 2
 
 
+async def test_unfinished_uploads_count_towards_the_storage_limit(database_url: str, redis_url: str) -> None:
+    async with api_harness(database_url, redis_url, SMALL) as api:
+        anna = await api.user("anna", "free")
+        sent, ended = asyncio.Event(), asyncio.Event()
+
+        async def unfinished() -> AsyncIterator[bytes]:
+            yield bytes(900)
+            sent.set()
+            await ended.wait()
+
+        slow = asyncio.create_task(anna.http.post("/api/v1/files", content=unfinished()))
+        await sent.wait()
+        refused = await anna.http.post("/api/v1/files", content=bytes(601))
+        assert (refused.status_code, refused.json()["code"]) == (413, "storage_limit")
+        await upload(anna, bytes(600))
+        ended.set()
+        assert (await slow).status_code == 201
+        assert (await anna.get("/api/v1/me"))["limits"]["storage_bytes"]["used"] == 1_500
+        full = await anna.http.post("/api/v1/files", content=b"x")
+        assert (full.status_code, full.json()["code"]) == (413, "storage_limit")
+
+
 async def test_an_unavailable_store_records_nothing(api: ApiHarness, anna: Caller) -> None:
     obstacle = Path(api.files, "uploads")
     await asyncio.to_thread(obstacle.write_text, "a file where the folder should be")
@@ -289,6 +311,16 @@ async def test_a_form_that_ends_inside_of_the_file_stores_nothing(api: ApiHarnes
         "/api/v1/files", content=body, headers={"content-type": "multipart/form-data; boundary=x"}
     )
     assert (response.status_code, response.json()["code"]) == (400, "invalid_body")
+    assert objects(api) == []
+
+
+async def test_a_form_of_many_parts_is_refused(api: ApiHarness, anna: Caller) -> None:
+    body = b"--x\r\nA: b\r\n\r\n\r\n" * 1_001
+    response = await anna.http.post(
+        "/api/v1/files", content=body, headers={"content-type": "multipart/form-data; boundary=x"}
+    )
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_body")
+    assert "parts" in response.json()["detail"]
     assert objects(api) == []
 
 

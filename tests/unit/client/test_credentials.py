@@ -41,6 +41,12 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     assert (found.router_url, found.service_token) == ("http://x", "s")
 
 
+def test_the_configuration_of_the_running_system_is_found(tmp_path: Path) -> None:
+    environ = write(tmp_path, config_path="/own/beacon.toml")
+    assert find_credentials(environ).config_path == "/own/beacon.toml"
+    assert find_credentials(environ | {"BEACON_CONFIG": "other.toml"}).config_path == "other.toml"
+
+
 @pytest.mark.parametrize("content", ["{", "[]", ""])
 def test_an_unusable_file_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "credentials.json").write_text(content, encoding="utf-8")

@@ -199,6 +199,28 @@ def test_an_input_names_a_bounded_number_of_files() -> None:
     assert refused(FLUX | {"input": {"images": many}}) == [("input", "too_many")]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        FLUX | {"prompt": "cat"},
+        {"kind": "matrix", "models": ["flux"], "regions": ["US"], "questions": ["why?"]},
+        {"kind": "pipeline", "feature": "text_only", "input": {"prompt": "cat"}},
+    ],
+    ids=["generation", "matrix", "pipeline"],
+)
+def test_a_file_among_the_params_is_refused(body: dict[str, Any]) -> None:
+    params = {"strength": 1, "images": [{"file": FILE_ID}]}
+    assert refused(body | {"params": params}) == [("params.images[0].file", "misplaced_file")]
+
+
+def test_executions_with_similar_names_do_not_share_names_in_an_archive() -> None:
+    questions = [{"id": name, "prompt": name} for name in ("q/1", "q-1", "Q:1")]
+    names = ArchiveNames(matrix_spec() | {"questions": questions})
+    places = [OutputPlace(0, ordinal, FileId(new_uuid())) for ordinal in range(6)]
+    given_names = [names.of(place, "a.png") for place in places]
+    assert len({name.casefold() for name in given_names}) == len(given_names)
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=30)), max_size=8))
 def test_names_in_an_archive_are_unique_and_stay_inside(files: list[tuple[int, str]]) -> None:
     names = ArchiveNames(matrix_spec())

@@ -37,6 +37,7 @@ def find_credentials(environ: Mapping[str, str]) -> Credentials:
         user_key=key or kept.get("user_key", ""),
         admin_key=key or kept.get("admin_key", ""),
         service_token=environ.get("BEACON_SERVICE_TOKEN") or kept.get("service_token", ""),
+        config_path=environ.get("BEACON_CONFIG") or kept.get("config_path", ""),
     )
 
 

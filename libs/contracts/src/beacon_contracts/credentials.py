@@ -15,3 +15,5 @@ class Credentials:
     user_key: str = field(default="", repr=False)
     admin_key: str = field(default="", repr=False)
     service_token: str = field(default="", repr=False)
+    config_path: str = ""
+    """The configuration of the system, if it runs on this machine."""

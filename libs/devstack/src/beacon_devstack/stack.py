@@ -70,6 +70,7 @@ class Stack:
             user_key=self.secrets.user_key,
             admin_key=self.secrets.admin_key,
             service_token=self.secrets.service_token,
+            config_path=str(self.settings.config),
         )
 
     async def __aenter__(self) -> Self:

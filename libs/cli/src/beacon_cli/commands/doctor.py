@@ -31,8 +31,8 @@ def doctor(_json: AsJson = False) -> None:
 
     Exit code 1 when a check fails or a backend is unusable. With --admin the administrator's key is checked.
     """
-    config = Path(os.environ.get("BEACON_CONFIG") or DEFAULT)
     credentials = find_credentials(os.environ)
+    config = Path(credentials.config_path or DEFAULT)
     target = Target(credentials, api_key(credentials), dict(os.environ), config)
     findings = asyncio.run(run_checks(target, SystemClock()))
     print_result([asdict(finding) for finding in findings], _shown(findings))

@@ -1,6 +1,7 @@
 """Files of users: upload, download, deletion."""
 
 import zlib
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
@@ -43,6 +44,38 @@ OUTPUTS_PAGE = 500
 log = structlog.get_logger(__name__)
 
 
+class _Arrival:
+    """The bytes of one upload. Those that arrive at the same time share what is left of the user's storage.
+
+    In one process: the transaction that records a file checks the limit once more.
+    """
+
+    def __init__(self, arriving: Counter[UserId], user: UserId, limit: int | None, used: int) -> None:
+        self._arriving = arriving
+        self._user = user
+        self._limit = limit
+        self._used = used
+        self._size = 0
+
+    async def passed(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+        """The chunks, until they exceed the storage."""
+        self._count(0)
+        async for chunk in chunks:
+            self._count(len(chunk))
+            yield chunk
+
+    def end(self) -> None:
+        self._arriving[self._user] -= self._size
+        if not self._arriving[self._user]:
+            del self._arriving[self._user]
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        self._arriving[self._user] += size
+        if self._limit is not None and self._used + self._arriving[self._user] > self._limit:
+            raise StorageLimitError(self._limit, self._used)
+
+
 class FileService:
     def __init__(
         self,
@@ -58,31 +91,29 @@ class FileService:
         self._tiers = tiers
         self._clock = clock
         self._url_secret: bytes | None = None
+        self._arriving: Counter[UserId] = Counter()
+        """The bytes that unfinished uploads of each user have sent to this process."""
 
     async def upload(self, principal: Principal, name: str, chunks: AsyncIterable[bytes]) -> FileRecord:
         """Store the bytes, then record the file. Bytes without a record are removed by `FileCleanup`."""
         storage_bytes = self._tiers[principal.tier].storage_bytes
-        used = await self._records.used_bytes(principal.user)
-        left = self._config.max_bytes if storage_bytes is None else storage_bytes - used
-        if storage_bytes is not None and left <= 0:
-            raise StorageLimitError(storage_bytes, used)
-        file = FileId(new_uuid())
-        target = object_name(principal.user, file)
+        user, file = principal.user, FileId(new_uuid())
+        arrival = _Arrival(self._arriving, user, storage_bytes, await self._records.used_bytes(user))
         try:
             with _store_errors():
-                stored = await self._store.put(target, chunks, max_bytes=min(left, self._config.max_bytes))
+                stored = await self._store.put(
+                    object_name(user, file), arrival.passed(chunks), max_bytes=self._config.max_bytes
+                )
         except FileTooLargeError as error:
-            if storage_bytes is not None and left < self._config.max_bytes:
-                raise StorageLimitError(storage_bytes, used) from error
             raise UploadTooLargeError(self._config.max_bytes) from error
-        done = Upload(
-            file, principal.user, display_name(name), stored.content_type, stored.size, stored.sha256
-        )
+        finally:
+            arrival.end()
+        done = Upload(file, user, display_name(name), stored.content_type, stored.size, stored.sha256)
         try:
             return await self._records.add(
                 done, expires_in_s=self._config.upload_retention_s, storage_bytes=storage_bytes
             )
-        except StorageLimitError:  # another upload of this user was recorded meanwhile
+        except StorageLimitError:  # other uploads of this user were recorded meanwhile
             await self._remove_bytes(done)
             raise
 

@@ -14,7 +14,7 @@ from beacon_contracts.problem import FieldProblem
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.chat import execution_needs, unsupported
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.file_references import named_files
+from beacon_runner.domain.file_references import misplaced_files, named_files
 from beacon_runner.domain.input_schema import InputSchema
 from beacon_runner.domain.job_filter import labels_of
 from beacon_runner.domain.job_inputs import (
@@ -112,6 +112,8 @@ class Admission:
         if job.duration is not None or job.input or job.params:
             found = durations({"duration": job.duration, "input": job.input, "params": job.params})
             problems += duration_problems(self._config, tier, [model], found)
+        if job.params and not problems:
+            problems += misplaced_files(job.params, "params")
         if job.input and not problems:
             files = named_files(job.input, "input", problems)
         if region is None or problems:
@@ -134,7 +136,7 @@ class Admission:
         problems += execution_problems(self._config, tier, total, "questions")
         found = durations({"params": job.params})
         problems += duration_problems(self._config, tier, targets, found)
-        _raise(problems)
+        _raise(problems or list(misplaced_files(job.params, "params")))
         for model in targets:
             if (schema := self._schemas.get(model)) is not None:
                 _raise(schema.prompt_problems(list(questions.values()), model))
@@ -201,7 +203,8 @@ class Admission:
                     "input": step.input,
                 }
             )
-        files = named_files(job.input, "input", problems) if not problems else _NO_FILES
+        _raise(problems or list(misplaced_files(job.params, "params")))
+        files = named_files(job.input, "input", problems)
         _raise(problems)
         spec = {"feature": job.feature, "input": job.input, "steps": steps, **_options(job)}
         labelled = _labelled(job, list(dict.fromkeys(models)))

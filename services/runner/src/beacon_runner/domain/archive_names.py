@@ -1,7 +1,6 @@
 """Names of a job's output files in an archive: one folder per execution, no path that leaves it."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,26 +12,33 @@ MAX_PART = 100
 
 
 class ArchiveNames:
-    """Give the files in the order of their executions: names are unique within one execution."""
+    """Give the files in the order of their executions. Names are unique also where case is ignored."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._is_pipeline = "steps" in spec
         self._keys = execution_keys(spec)
         self._key = next(self._keys)
-        self._used: Counter[str] = Counter()
+        self._used: set[str] = set()
 
     def of(self, place: OutputPlace, name: str) -> str:
         """`q1/flux-US/image.png`."""
         while (self._key.stage, self._key.ordinal) != (place.stage, place.ordinal):
             self._key = next(self._keys)
-            self._used.clear()
-        key, file = self._key, safe_part(name)
-        self._used[file.casefold()] += 1
-        if (number := self._used[file.casefold()]) > 1:
-            stem, dot, ending = file.rpartition(".")
-            file = f"{stem} ({number}).{ending}" if dot and stem else f"{file} ({number})"
+        key = self._key
         stage = f"{key.stage + 1}-" if self._is_pipeline else ""
-        return f"{stage}{safe_part(key.item)}/{safe_part(f'{key.model}-{key.region}')}/{file}"
+        folder = f"{stage}{safe_part(key.item)}/{safe_part(f'{key.model}-{key.region}')}"
+        return self._unused(folder, safe_part(name))
+
+    def _unused(self, folder: str, file: str) -> str:
+        stem, dot, ending = file.rpartition(".")
+        if not stem:
+            stem, dot, ending = file, "", ""
+        path, number = f"{folder}/{file}", 1
+        while path.casefold() in self._used:
+            number += 1
+            path = f"{folder}/{stem} ({number}){dot}{ending}"
+        self._used.add(path.casefold())
+        return path
 
 
 def safe_part(text: str) -> str:

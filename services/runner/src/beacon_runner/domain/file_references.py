@@ -10,6 +10,7 @@ from beacon_contracts.problem import FieldProblem
 PREFIX = f"{FILE}_"
 MAX_INPUT_FILES = 1_000
 UNKNOWN_FILE = "unknown_file"
+MISPLACED_FILE = "misplaced_file"
 NO_SUCH_FILE = "you have no file with this id, or it has expired"
 
 
@@ -40,6 +41,12 @@ def named_files(value: Any, field: str, problems: list[FieldProblem]) -> dict[Fi
         message = f"names {len(found)} files; at most {MAX_INPUT_FILES} are allowed"
         problems.append(FieldProblem(field=field, message=message, code="too_many"))
     return found
+
+
+def misplaced_files(value: Any, field: str) -> Iterator[FieldProblem]:
+    """Files are sent as parts of inputs; anywhere else a backend would get the reference itself."""
+    for place, _ in file_references(value, field):
+        yield FieldProblem(field=place, message="a file can only be part of the input", code=MISPLACED_FILE)
 
 
 def files_in(value: Any) -> dict[FileId, str]:

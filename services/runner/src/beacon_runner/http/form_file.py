@@ -9,6 +9,7 @@ from beacon_http.problems import HttpProblemError
 from beacon_runner.domain.errors import InvalidFieldsError
 
 FIELD = "file"
+MAX_PARTS = 1_000
 
 
 class FormFile:
@@ -22,12 +23,14 @@ class FormFile:
         self._body = body
         self._header: tuple[bytearray, bytearray] = bytearray(), bytearray()
         self._pieces: list[bytes] = []
+        self._parts = 0
         self._inside = False
         self._found = False
         self._complete = False
         self._parser = MultipartParser(
             options[b"boundary"],
             {
+                "on_part_begin": self._begin_part,
                 "on_header_field": lambda data, start, end: self._add_header(0, data[start:end]),
                 "on_header_value": lambda data, start, end: self._add_header(1, data[start:end]),
                 "on_header_end": self._end_header,
@@ -60,6 +63,11 @@ class FormFile:
         except MultipartParseError as error:
             raise _invalid(str(error)) from error
         return bool(data)
+
+    def _begin_part(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise _invalid(f"it has more than {MAX_PARTS} parts")
 
     def _add_header(self, part: int, data: bytes) -> None:
         self._header[part].extend(data)

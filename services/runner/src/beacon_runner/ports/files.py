@@ -42,8 +42,12 @@ class FileRecords(Protocol):
         """Those that have no record."""
         ...
 
-    async def start_orphan_search(self, every_s: float) -> bool:
-        """Whether this process searches now: one process in so many seconds does."""
+    async def start_orphan_search(self, every_s: float) -> int | None:
+        """The number of the last search if this process searches now: one process in so many seconds does."""
+        ...
+
+    async def count_orphan_search(self, number: int) -> None:
+        """The number of the search that deletes orphans now."""
         ...
 
     async def url_secret(self) -> bytes:

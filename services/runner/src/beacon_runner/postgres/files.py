@@ -94,8 +94,12 @@ class PostgresFiles:
         rows = await self._database.fetch(_SQL["unknown_files"], list(files))
         return [FileId(row["id"]) for row in rows]
 
-    async def start_orphan_search(self, every_s: float) -> bool:
-        return await self._database.fetchval(_SQL["start_run"], _ORPHANS, every_s) is not None
+    async def start_orphan_search(self, every_s: float) -> int | None:
+        counted: int | None = await self._database.fetchval(_SQL["start_run"], _ORPHANS, every_s)
+        return counted
+
+    async def count_orphan_search(self, number: int) -> None:
+        await self._database.execute(_SQL["count_run"], _ORPHANS, number)
 
     async def url_secret(self) -> bytes:
         return bytes(await self._database.fetchval(_SQL["url_secret"]))

@@ -302,10 +302,11 @@ CREATE TABLE secrets (
 INSERT INTO secrets (name, value)
 VALUES ('file_urls', sha256((gen_random_uuid()::text || gen_random_uuid()::text)::bytea));
 
--- When tasks that one process does at a time were started last.
+-- When tasks that one process does at a time were started last, and how many of their runs were counted.
 CREATE TABLE maintenance_runs (
     name       text PRIMARY KEY,
-    started_at timestamptz NOT NULL
+    started_at timestamptz NOT NULL,
+    counted    bigint NOT NULL DEFAULT 0
 );
 
 -- Actions on many jobs, done in batches from the newest job to the oldest, each in one transaction with the progress.

@@ -107,12 +107,16 @@ FROM unnest(
 ON CONFLICT (id) DO NOTHING;
 
 -- name: start_run
--- A row if a run of this maintenance task may start now: one process in $2 seconds gets it.
+-- How many runs of this maintenance task were counted, if one may start now: one process in $2 seconds gets a row.
 INSERT INTO maintenance_runs (name, started_at) VALUES ($1, now())
 ON CONFLICT (name) DO UPDATE
 SET started_at = now()
 WHERE maintenance_runs.started_at < now() - $2 * interval '1 second'
-RETURNING name;
+RETURNING counted;
+
+-- name: count_run
+-- The number of runs of a maintenance task; it never falls.
+UPDATE maintenance_runs SET counted = greatest(counted, $2) WHERE name = $1;
 
 -- name: remove_files
 -- Delete records of files.
