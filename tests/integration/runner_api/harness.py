@@ -16,7 +16,7 @@ from beacon_config import BeaconConfig, load_config
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import JobId, decode_job_id
-from beacon_contracts.inference import InferenceView
+from beacon_contracts.inference import InferenceView, RemoteRun
 from beacon_contracts.router_status import SchedulerStatus
 from beacon_files import open_store
 from beacon_http.request_body import BodyLimits
@@ -68,7 +68,12 @@ class RouterStandIn:
         return self.known.get(request_id)
 
     async def cancel(
-        self, request_id: str, region: str | None = None, *, fence: int | None = None
+        self,
+        request_id: str,
+        region: str | None = None,
+        *,
+        fence: int | None = None,
+        remote: RemoteRun | None = None,
     ) -> CancelResult:
         self.cancelled.append(request_id)
         known = self.known.get(request_id)

@@ -18,7 +18,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class RouterStub:
     """Holds requests until the test ends them; `next_answers` are given first, in order, instead.
 
-    `calls` has "send <id>" and "poll <id>" for each entry of a batch, and method and path of other calls.
+    `calls` has "send <id>" and "poll <id>" for each entry of a batch, and method and path of other calls;
+    `cancels` the query of each DELETE.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,8 @@ class RouterStub:
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
         self.next_answers: list[Handler] = []
+        self.cancels: list[dict[str, str]] = []
+        self.reports: dict[str, int] = {}
         self.known: dict[str, dict[str, Any]] = {}
         self.changed = asyncio.Condition()
         self.url = ""
@@ -55,6 +58,13 @@ class RouterStub:
     async def finish(self, request_id: str, **fields: Any) -> None:
         async with self.changed:
             self.known[request_id] |= {"state": "completed", "output": {"text": "done"}, **fields}
+            self.changed.notify_all()
+
+    async def report(self, request_id: str, **fields: Any) -> None:
+        """Its state has changed and it has not ended: a line with status 102."""
+        async with self.changed:
+            self.known[request_id] |= fields
+            self.reports[request_id] = self.reports.get(request_id, 0) + 1
             self.changed.notify_all()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -96,16 +106,24 @@ class RouterStub:
 
     async def _write_lines(self, request: web.Request, response: web.StreamResponse, left: list[str]) -> None:
         _, _, seconds = request.headers.get("Prefer", "wait=0").partition("wait=")
+        seen: dict[str, int] = {}
         try:
             async with asyncio.timeout(float(seconds)):
                 while left:
                     async with self.changed:
-                        await self.changed.wait_for(lambda: any(map(self._has_answer, left)))
+                        await self.changed.wait_for(lambda: any(self._has_line(one, seen) for one in left))
+                    for request_id in [one for one in left if self.reports.get(one, 0) > seen.get(one, 0)]:
+                        seen[request_id] = self.reports[request_id]
+                        if not self._has_answer(request_id):
+                            await response.write(line_of(request_id, 102, self.known[request_id]))
                     for request_id in [one for one in left if self._has_answer(one)]:
                         left.remove(request_id)
                         await response.write(self._line(request_id))
         except TimeoutError:
             await response.write(b"".join(map(self._line, left)))
+
+    def _has_line(self, request_id: str, seen: dict[str, int]) -> bool:
+        return self._has_answer(request_id) or self.reports.get(request_id, 0) > seen.get(request_id, 0)
 
     def _has_answer(self, request_id: str) -> bool:
         view = self.known.get(request_id)
@@ -122,6 +140,7 @@ class RouterStub:
         if request_id not in self.known:
             return problem_answer(404, "not_found", "there is no such request")
         if request.method == "DELETE":
+            self.cancels.append(dict(request.query))
             await self.finish(request_id, state="cancelled", output=None)
         view = self.known[request_id]
         return json_answer(view, 200 if view["state"] in ENDED else 202)

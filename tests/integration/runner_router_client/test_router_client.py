@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import web
 
-from beacon_contracts.inference import InferenceRequest, InferenceState, StepMeta
+from beacon_contracts.inference import InferenceRequest, InferenceState, RemoteRun, StepMeta
 from beacon_lifecycle import ManualClock
 from beacon_runner.ports.router import RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.router_client import RouterClient, RouterTimeouts
@@ -96,6 +96,56 @@ async def test_a_router_that_dies_is_replaced_by_the_other(router: RouterStub, o
         await survivor.finish("exe_a.0.0")
         assert (await running).state is InferenceState.COMPLETED
     assert survivor.bodies == called.bodies
+
+
+async def test_a_lost_router_is_replaced_by_one_that_continues_its_run(
+    router: RouterStub, other: RouterStub
+) -> None:
+    remote, seen = RemoteRun(backend="us-1", run_id="pred-17"), asyncio.Event()
+    async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(
+            client.infer(request(), on_state=lambda view: seen.set() if view and view.remote else None)
+        )
+        called = await first_called(router, other)
+        survivor = other if called is router else router
+        await called.report("exe_a.0.0", state="running", remote=remote.model_dump())
+        await seen.wait()
+        await called.die()
+        await survivor.until(lambda: "exe_a.0.0" in survivor.known)
+        await survivor.finish("exe_a.0.0")
+        assert (await running).state is InferenceState.COMPLETED
+    assert called.bodies[0]["remote"] is None
+    assert survivor.bodies[0]["remote"] == remote.model_dump()
+
+
+async def test_a_failed_run_is_not_continued(router: RouterStub, other: RouterStub) -> None:
+    remote = RemoteRun(backend="us-1", run_id="pred-17")
+    states: asyncio.Queue[InferenceState | None] = asyncio.Queue()
+    async with RouterClient([router.url, other.url], "t") as client, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(
+            client.infer(request(), on_state=lambda view: states.put_nowait(view.state if view else None))
+        )
+        called = await first_called(router, other)
+        survivor = other if called is router else router
+        for state, run in (("running", remote.model_dump()), ("backoff", None)):
+            await called.report("exe_a.0.0", state=state, remote=run)
+            while await states.get() != state:
+                pass
+        await called.die()
+        await survivor.until(lambda: "exe_a.0.0" in survivor.known)
+        await survivor.finish("exe_a.0.0")
+        await running
+    assert survivor.bodies[0]["remote"] is None
+
+
+async def test_a_cancel_names_the_run_at_the_backend(router: RouterStub) -> None:
+    async with RouterClient([router.url], "t") as client, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(client.infer(request()))
+        await router.until(lambda: "exe_a.0.0" in router.known)
+        remote = RemoteRun(backend="us-1", run_id="pred/17&more")
+        await client.cancel("exe_a.0.0", "US", fence=4, remote=remote)
+        assert (await running).state is InferenceState.CANCELLED
+    assert router.cancels == [{"fence": "4", "backend": "us-1", "run_id": "pred/17&more"}]
 
 
 @pytest.mark.parametrize("state", ["running", "completed"])

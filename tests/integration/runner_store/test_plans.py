@@ -17,6 +17,7 @@ HOT = [
     ("results", "record"),
     ("results", "recount"),
     ("results", "try_again"),
+    ("run_updates", "record"),
     ("outbox", "take"),
     ("reconcile", "live_page"),
     ("reconcile", "republish"),

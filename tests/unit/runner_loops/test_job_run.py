@@ -7,7 +7,7 @@ import pytest
 from beacon_contracts.capabilities import Capability
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
-from beacon_contracts.inference import InferenceState, InferenceView, Timing
+from beacon_contracts.inference import InferenceState, InferenceView, RemoteRun, RunProgress, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.events import events_of
@@ -151,6 +151,91 @@ def test_an_execution_that_lost_its_gpu_is_queued_again() -> None:
         run.observe(due, view, AT)
         states += [one.state for one in run.take_report().executions]
     assert states == [ExecutionState.RUNNING, ExecutionState.QUEUED, ExecutionState.RUNNING]
+
+
+REMOTE = RemoteRun(backend="eu-1", run_id="pred-17")
+HALF = RunProgress(percent=50.0)
+AT_PROVIDER = RUNNING.model_copy(update={"remote": REMOTE})
+
+
+def test_a_run_at_a_backend_is_reported_with_its_start() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    run.observe(due, AT_PROVIDER, AT)
+    assert run.names_new_run
+    report = run.take_report()
+    assert [one.state for one in report.executions] == [ExecutionState.RUNNING]
+    assert [(one.remote, one.progress) for one in report.updates] == [(REMOTE, None)]
+    run.observe(due, AT_PROVIDER, AT)
+    assert (run.names_new_run, run.unrecorded) == (False, 0)
+
+
+def test_the_run_of_a_dead_worker_is_sent_with_the_request() -> None:
+    known = (RecordedExecution(0, ExecutionState.RUNNING, 2, remote=REMOTE),)
+    run = opened(recorded_executions=known)
+    first, second, _ = start(run)
+    requests = [request_of(run.job, due, 60.0, ()) for due in (first, second)]
+    assert [one.remote for one in requests] == [REMOTE, None]
+    run.observe(first, None, AT)
+    run.observe(first, AT_PROVIDER, AT)
+    assert run.take_report().updates == ()
+
+
+def test_a_run_that_failed_at_its_backend_is_forgotten() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    run.observe(due, AT_PROVIDER, AT)
+    run.take_report()
+    run.observe(due, at_router(InferenceState.BACKOFF), AT)
+    assert not run.names_new_run
+    assert [one.remote for one in run.take_report().updates] == [None]
+
+
+def test_a_run_stays_known_while_no_router_accepts_its_execution() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    run.observe(due, AT_PROVIDER, AT)
+    run.finish(due, NotAccepted(1.0, "no router answers"), AT)
+    report = run.take_report()
+    assert [one.remote for one in report.updates] == [REMOTE]
+    assert [one.state for one in report.executions] == [ExecutionState.PENDING]
+
+
+def test_progress_is_reported_when_it_changes() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    reported = []
+    for progress in (None, HALF, HALF, RunProgress(percent=60.0)):
+        run.observe(due, RUNNING.model_copy(update={"progress": progress}), AT)
+        reported.append([one.progress for one in run.take_report().updates])
+    assert reported == [[], [HALF], [], [RunProgress(percent=60.0)]]
+
+
+def test_the_newest_progress_replaces_one_that_is_not_recorded() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    for progress in (HALF, RunProgress(percent=60.0), None):
+        run.observe(due, AT_PROVIDER.model_copy(update={"progress": progress}), AT)
+    assert [one.progress for one in run.take_report().updates] == [RunProgress(percent=60.0)]
+
+
+def test_an_execution_that_waits_again_has_no_progress() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    with_progress = RUNNING.model_copy(update={"progress": HALF})
+    for view in (with_progress, QUEUED):
+        run.observe(due, view, AT)
+    assert [one.progress for one in run.take_report().updates] == [None]
+    run.observe(due, with_progress, AT)
+    assert [one.progress for one in run.take_report().updates] == [HALF], "of the next run"
+
+
+def test_an_ended_execution_reports_no_progress() -> None:
+    run = opened()
+    (due, *_) = start(run)
+    run.observe(due, AT_PROVIDER.model_copy(update={"progress": HALF}), AT)
+    run.finish(due, DONE, LATER)
+    assert run.take_report().updates == ()
 
 
 def test_a_late_state_of_an_ended_execution_is_ignored() -> None:

@@ -34,7 +34,10 @@ class EventType(StrEnum):
 
 
 class JobEvent(ResponseModel):
-    """One event of a job; `seq` grows by one with each event of the job."""
+    """One event of a job; `seq` grows by one with each event of the job.
+
+    Of each execution only the newest `EXECUTION_PROGRESS` is kept: the numbers of earlier ones are missing.
+    """
 
     seq: int
     type: EventType

@@ -180,6 +180,13 @@ class InferenceView(ResponseModel):
     tries: list[InferenceAttemptView] = Field(default_factory=list)
 
 
+def remote_after(known: RemoteRun | None, view: InferenceView) -> RemoteRun | None:
+    """The run that may go on at a backend after this view of its inference: not one that has failed."""
+    if view.remote is None and view.state is InferenceState.BACKOFF:
+        return None
+    return view.remote or known
+
+
 class InferenceBatch(RequestModel):
     """Many inferences in one exchange: new requests, and ids of inferences that the router holds already."""
 

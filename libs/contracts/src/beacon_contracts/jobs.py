@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints, TypeAdapter
 
 from beacon_contracts.failures import Failure
-from beacon_contracts.inference import Failover, Timing
+from beacon_contracts.inference import Failover, RunProgress, Timing
 from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_contracts.webhooks import WebhookEvents, WebhookUrl
@@ -175,7 +175,10 @@ class BatchAccepted(ResponseModel):
 
 
 class Progress(ResponseModel):
-    """How many executions are in each state; in lists, all that have not ended count as `pending`."""
+    """How many executions are in each state; in lists, all that have not ended count as `pending`.
+
+    `percent` contains, except in lists, what backends report of running executions.
+    """
 
     total: int
     pending: int
@@ -219,6 +222,9 @@ class ExecutionView(ResponseModel):
     )
     tokens_in: int | None = Field(default=None, description="Where the backend reports them")
     tokens_out: int | None = None
+    progress: RunProgress | None = Field(
+        default=None, description="While it runs: what its backend last reported"
+    )
     failure: Failure | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
 from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.inference import Timing
+from beacon_contracts.inference import RunProgress, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_runner.domain.messages import Message
@@ -124,6 +124,7 @@ class ExecutionRecord:
     """An execution with its newest attempt; `retries` counts those that a user asked for.
 
     `response` is the complete response of an OpenAI-compatible backend. `tokens` are in and out, if known.
+    `progress`: of its run.
     """
 
     stage: int
@@ -133,6 +134,7 @@ class ExecutionRecord:
     retries: int = 0
     response: Any = None
     tokens: tuple[int, int] | None = None
+    progress: RunProgress | None = None
 
 
 class ExecutionPart(NamedTuple):
@@ -151,10 +153,11 @@ class EventRecord:
 
 
 class SentExecutions(NamedTuple):
-    """How many executions of a job wait at routers, and how many are on GPUs."""
+    """How many executions of a job wait at routers, how many are on GPUs, and the sum of their percents."""
 
     queued: int = 0
     running: int = 0
+    percent: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,10 @@ class LiveCount:
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """A row of the public queue; `model` is that of the current stage, or the first one."""
+    """A row of the public queue; `model` is that of the current stage, or the first one.
+
+    `ended`: how many executions have ended, with the parts of running ones.
+    """
 
     id: JobId
     user: UserId
@@ -178,6 +184,6 @@ class LiveJob:
     tier: Tier
     front: bool
     total: int
-    ended: int
+    ended: float
     model: str
     duration_s: float | None

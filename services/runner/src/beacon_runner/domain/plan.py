@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from beacon_config.features import INPUT
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import FileId
-from beacon_contracts.inference import Failover
+from beacon_contracts.inference import Failover, RemoteRun
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.file_references import files_in
 from beacon_runner.domain.stage_result import ClaimedJob, PlannedExecution, RecordedExecution
@@ -38,12 +38,14 @@ class ExecutionKey(NamedTuple):
 class PendingExecution(NamedTuple):
     """An execution that has to run now, and the number of its attempt.
 
-    `following`: how many others are sent one after another when it ends.
+    `following`: how many others are sent one after another when it ends. `remote`: a run of this attempt that
+    may go on at its backend.
     """
 
     execution: PlannedExecution
     attempt: int
     following: int = 0
+    remote: RemoteRun | None = None
 
 
 def stage_plan(
@@ -130,13 +132,14 @@ def pending_executions(
 ) -> list[PendingExecution]:
     """The executions that have not ended. An interrupted one continues as the same attempt."""
     recorded = {one.ordinal: one for one in recorded_executions}
-    return [
-        PendingExecution(
-            execution, recorded[execution.ordinal].attempt if execution.ordinal in recorded else 1
-        )
-        for execution in plan
-        if execution.ordinal not in recorded or not ended(recorded[execution.ordinal].state)
-    ]
+    pending = []
+    for execution in plan:
+        known = recorded.get(execution.ordinal)
+        if known is None:
+            pending.append(PendingExecution(execution, 1))
+        elif not ended(known.state):
+            pending.append(PendingExecution(execution, known.attempt, remote=known.remote))
+    return pending
 
 
 def ended(state: ExecutionState) -> bool:

@@ -10,7 +10,7 @@ from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
 from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.inference import Failover, Timing
+from beacon_contracts.inference import Failover, RemoteRun, RunProgress, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import Tier
 
@@ -32,6 +32,7 @@ class RecordedExecution(NamedTuple):
 
     `PENDING`: it has to run (again) as `attempt`. `QUEUED`, `RUNNING`: its worker died; `attempt` continues.
     A worker never repeats a terminal one: a retry (`RetryLater`, resume, retry-question) makes it `PENDING`.
+    `remote`: a run of this attempt that may go on at its backend.
     """
 
     ordinal: int
@@ -39,6 +40,7 @@ class RecordedExecution(NamedTuple):
     attempt: int
     failure: Failure | None = None
     output: Any = None  # of a pipeline's step only: later steps need it
+    remote: RemoteRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,18 @@ class ExecutionReport(NamedTuple):
     usage: Mapping[str, int] | None = None
 
 
+class RunUpdate(NamedTuple):
+    """What a backend has reported of a run that goes on.
+
+    `remote` None: no run of it goes on at a backend. `progress` None: it is unchanged.
+    """
+
+    execution: PlannedExecution
+    attempt: int
+    remote: RemoteRun | None
+    progress: RunProgress | None
+
+
 @dataclass(frozen=True, slots=True)
 class NextStage:
     """The stage is complete; its result is in `context` under the step's name."""
@@ -171,6 +185,7 @@ class StageReport(NamedTuple):
     executions: tuple[ExecutionReport, ...] = ()
     verdict: Verdict | None = None
     earlier: tuple[ExecutionReport, ...] = ()
+    updates: tuple[RunUpdate, ...] = ()
 
     @property
     def started_at(self) -> float | None:

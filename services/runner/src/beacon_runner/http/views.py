@@ -16,9 +16,18 @@ from beacon_contracts.jobs import (
     SkipView,
 )
 from beacon_runner.application.jobs import ExecutionSlice, JobDetails, SkippedJob
-from beacon_runner.domain.jobs import AttemptRecord, EventRecord, ExecutionRecord, JobHead, JobRecord
+from beacon_runner.domain.jobs import (
+    AttemptRecord,
+    EventRecord,
+    ExecutionRecord,
+    JobHead,
+    JobRecord,
+    SentExecutions,
+)
 from beacon_runner.domain.plan import ExecutionKey
 from beacon_runner.domain.states import LIVE
+
+NONE_SENT = SentExecutions()
 
 
 def links_of(job_id: str) -> dict[str, str]:
@@ -58,17 +67,18 @@ def job_summary(head: JobHead) -> JobSummary:
     )
 
 
-def progress(head: JobHead, *, queued: int = 0, running: int = 0) -> Progress:
+def progress(head: JobHead, sent: SentExecutions = NONE_SENT) -> Progress:
+    """`sent`: with what backends report of running executions."""
     over = head.completed + head.failed + head.cancelled
     return Progress(
         total=head.total,
-        pending=max(head.total - over - queued - running, 0),
-        queued=queued,
-        running=running,
+        pending=max(head.total - over - sent.queued - sent.running, 0),
+        queued=sent.queued,
+        running=sent.running,
         completed=head.completed,
         failed=head.failed,
         cancelled=head.cancelled,
-        percent=round(100.0 * over / head.total, 1),
+        percent=round(min((100.0 * over + sent.percent) / head.total, 100.0), 1),
     )
 
 
@@ -78,7 +88,7 @@ def job_view(details: JobDetails) -> JobView:
     shown = job_summary(job.head).model_dump(exclude={"progress"})
     return JobView(
         **shown,
-        progress=progress(job.head, queued=details.sent.queued, running=details.sent.running),
+        progress=progress(job.head, details.sent),
         executions=page.executions,
         executions_cursor=page.next_cursor,
         spec=dict(job.spec),
@@ -142,6 +152,7 @@ def execution_view(
         response=recorded.response if recorded is not None else None,
         tokens_in=tokens[0],
         tokens_out=tokens[1],
+        progress=recorded.progress if recorded is not None else None,
         failure=newest.failure,
         started_at=newest.started_at,
         finished_at=newest.finished_at,

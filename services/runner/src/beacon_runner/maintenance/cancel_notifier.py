@@ -11,6 +11,7 @@ from typing import Protocol
 import structlog
 
 from beacon_contracts.ids import encode_execution_id, encode_job_id
+from beacon_contracts.inference import RemoteRun
 from beacon_lifecycle import RunResult
 from beacon_runner.ports.cancels import CancelledRun, CancelStore, RouterCancel
 from beacon_runner.ports.router import CancelResult
@@ -22,7 +23,12 @@ GIVE_UP_S = 300.0  # less than the time for which routers keep results
 
 class CancelPort(Protocol):
     async def cancel(
-        self, request_id: str, region: str | None = None, *, fence: int | None = None
+        self,
+        request_id: str,
+        region: str | None = None,
+        *,
+        fence: int | None = None,
+        remote: RemoteRun | None = None,
     ) -> CancelResult: ...
 
 
@@ -45,6 +51,7 @@ class CancelNotifier:
                     encode_execution_id(cancel.job, key.stage, key.ordinal),
                     key.region,
                     fence=cancel.fence,
+                    remote=cancel.remotes.get(key.ordinal),
                 )
                 for key in cancel.executions
             )

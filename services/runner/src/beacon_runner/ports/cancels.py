@@ -1,11 +1,11 @@
 """Cancelled jobs that the routers have not confirmed yet."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from beacon_contracts.ids import JobId
-from beacon_contracts.inference import InferenceView
+from beacon_contracts.inference import InferenceView, RemoteRun
 from beacon_runner.domain.plan import ExecutionKey
 
 
@@ -13,13 +13,14 @@ from beacon_runner.domain.plan import ExecutionKey
 class RouterCancel:
     """A cancelled job with executions that may be at a router, under fences below `fence`.
 
-    `age_s`: for how long the routers have not confirmed.
+    `age_s`: for how long the routers have not confirmed. `remotes`, by ordinal: runs at backends.
     """
 
     job: JobId
     fence: int
     executions: tuple[ExecutionKey, ...]
     age_s: float = 0.0
+    remotes: Mapping[int, RemoteRun] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

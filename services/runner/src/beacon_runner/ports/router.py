@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from beacon_contracts.failures import Failure, FailureStage
-from beacon_contracts.inference import InferenceRequest, InferenceView
+from beacon_contracts.inference import InferenceRequest, InferenceView, RemoteRun
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 
@@ -91,7 +91,7 @@ class InferencePort(Protocol):
 
         `again`: it may be running at some router already, so existing runs are searched first.
         `on_state` is called without a view when a router has read the request, again if it is sent again;
-        with a view when the run has started or the inference waits again.
+        with a view when the run has started or reports, or the inference waits again.
         """
         ...
 
@@ -102,7 +102,12 @@ class RouterPort(Protocol):
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None: ...
 
     async def cancel(
-        self, request_id: str, region: str | None = None, *, fence: int | None = None
+        self,
+        request_id: str,
+        region: str | None = None,
+        *,
+        fence: int | None = None,
+        remote: RemoteRun | None = None,
     ) -> CancelResult: ...
 
     async def status(self) -> list[RouterStatus]:

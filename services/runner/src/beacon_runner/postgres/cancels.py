@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import JobId
+from beacon_contracts.inference import RemoteRun
 from beacon_runner.domain.plan import unfinished
 from beacon_runner.ports.cancels import CancelledRun, RouterCancel
 from beacon_runner.postgres.credit import refund
@@ -61,6 +62,10 @@ async def request_router_cancel(connection: "Connection", job: JobId) -> None:
 
 async def cancel_of(connection: "Connection", row: Any, age_s: float, most: int) -> RouterCancel:
     """Starts are not always recorded, so any execution that has not ended may be running, up to a bound."""
-    ended = await connection.fetch(_SQL["ended_ordinals"], row["id"], row["stage"])
-    left = unfinished(row["spec"], row["stage"], {found["ordinal"] for found in ended})
-    return RouterCancel(JobId(row["id"]), row["fence"], tuple(left[:most]), age_s)
+    found = await connection.fetch(_SQL["executions_at_cancel"], row["id"], row["stage"])
+    remotes = {
+        one["ordinal"]: RemoteRun.model_validate(one["remote"]) for one in found if one["remote"] is not None
+    }
+    left = unfinished(row["spec"], row["stage"], {one["ordinal"] for one in found if one["ended"]})
+    left.sort(key=lambda key: key.ordinal not in remotes)
+    return RouterCancel(JobId(row["id"]), row["fence"], tuple(left[:most]), age_s, remotes)

@@ -11,6 +11,7 @@ import orjson
 from beacon_contracts.failures import Failure
 from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.ids import FILE, JobId, encode_id
+from beacon_contracts.inference import RemoteRun
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.files import signed_path
 from beacon_runner.domain.lanes import is_numbered
@@ -27,12 +28,13 @@ from beacon_runner.domain.stage_result import (
 from beacon_runner.postgres.credit import refund
 from beacon_runner.postgres.database import Database, ids, retried
 from beacon_runner.postgres.files import add_outputs, file_record
-from beacon_runner.postgres.report_params import record_params
+from beacon_runner.postgres.report_params import record_params, update_params
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("claims")
 _RESULTS = statements("results")
 _FILES = statements("files")
+_UPDATES = statements("run_updates")
 INPUT_URL_EXPIRES_S = 86_400
 
 
@@ -73,7 +75,8 @@ class PostgresClaims:
             if report.claimed.front and isinstance(report.verdict, Dead)
         ]
         made = any(run.files for report in ordered for run in report.executions)
-        if not (retries or refunds or made):
+        updated = [report for report in ordered if report.updates]
+        if not (retries or refunds or made or updated):
             rows = await retried(self._database.fetch, _RESULTS["record"], *values)
             return frozenset(row["id"] for row in rows)
 
@@ -83,6 +86,8 @@ class PostgresClaims:
                 applied = frozenset(JobId(row["id"]) for row in rows)
                 if made and (outputs := _outputs(ordered, applied)):
                     await add_outputs(connection, outputs)
+                if running := [report for report in updated if report.claimed.id in applied]:
+                    await connection.execute(_UPDATES["record"], *update_params(running))
                 if again := [job for job in retries if job in applied]:
                     await connection.execute(_RESULTS["try_again"], again, False)
                 if ended := [job for job in refunds if job in applied]:
@@ -181,4 +186,5 @@ def _recorded(one: Mapping[str, Any]) -> RecordedExecution:
         one["attempt"],
         Failure.model_validate(failure) if failure is not None else None,
         one["output"],
+        RemoteRun.model_validate(one["remote"]) if one["remote"] is not None else None,
     )

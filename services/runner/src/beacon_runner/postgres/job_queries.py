@@ -9,8 +9,8 @@ import orjson
 
 from beacon_contracts.events import EventType
 from beacon_contracts.failures import Failure
-from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.inference import Timing
+from beacon_contracts.ids import JobId, UserId, encode_execution_id
+from beacon_contracts.inference import RunProgress, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.job_filter import JobFilter
@@ -56,7 +56,7 @@ class PostgresJobQueries:
 
     async def sent_executions(self, job: JobId) -> SentExecutions:
         (row,) = await self._database.fetch(_SQL["sent_executions"], job)
-        return SentExecutions(row["queued"], row["running"])
+        return SentExecutions(row["queued"], row["running"], row["percent"])
 
     async def execution(self, job: JobId, stage: int, ordinal: int) -> ExecutionRecord | None:
         row = await self._database.fetchrow(_SQL["execution"], job, stage, ordinal)
@@ -72,7 +72,7 @@ class PostgresJobQueries:
     async def events(self, job: JobRecord, after: int, limit: int) -> list[EventRecord]:
         """Events with numbers above `after`, from at most `limit` rows."""
         rows = await self._database.fetch(_SQL["events"], job.head.id, after, limit)
-        return [event for row in rows for event in _events(row) if event.seq > after]
+        return [event for row in rows for event in _events(job.id, row) if event.seq > after]
 
     async def live_jobs(self, jobs: Sequence[JobId]) -> list[LiveJob]:
         """Those of the jobs that are live, in no order."""
@@ -148,8 +148,16 @@ def _record(row: Any) -> JobRecord:
 
 def _execution(row: Any) -> ExecutionRecord:
     tokens = None if row["tokens_in"] is None else (row["tokens_in"], row["tokens_out"])
+    progress = None if row["progress"] is None else RunProgress(**row["progress"], preview=row["preview"])
     return ExecutionRecord(
-        row["stage"], row["ordinal"], row["output"], _attempt(row), row["retries"], row["response"], tokens
+        row["stage"],
+        row["ordinal"],
+        row["output"],
+        _attempt(row),
+        row["retries"],
+        row["response"],
+        tokens,
+        progress,
     )
 
 
@@ -177,14 +185,20 @@ def _timing(row: Any) -> Timing | None:
     return Timing(**dict(zip(("queued_s", "load_s", "run_s"), seconds, strict=True)))
 
 
-def _events(row: Any) -> list[EventRecord]:
+def _events(job: JobId, row: Any) -> list[EventRecord]:
     first = row["seq"] - len(row["events"]) + 1
     return [
         EventRecord(
             first + place,
             EventType(event["type"]),
             datetime.fromisoformat(event["at"]) if "at" in event else row["at"],
-            event["data"],
+            _progress_data(job, **event["data"])
+            if event["type"] == EventType.EXECUTION_PROGRESS
+            else event["data"],
         )
         for place, event in enumerate(row["events"])
     ]
+
+
+def _progress_data(job: JobId, *, stage: int, ordinal: int, **data: Any) -> dict[str, Any]:
+    return {"execution_id": encode_execution_id(job, stage, ordinal), **data}

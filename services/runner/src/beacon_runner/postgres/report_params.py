@@ -19,6 +19,7 @@ from beacon_runner.domain.stage_result import (
     NextStage,
     RetryLater,
     Returned,
+    RunUpdate,
     StageReport,
     count_executions,
 )
@@ -46,6 +47,39 @@ def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
         [run.response for _, run in runs],
         [encode_events(drafts).decode() if drafts else None for drafts in events],
     )
+
+
+def update_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
+    """The jobs, the number of events of each, and an object per execution."""
+    rows: list[dict[str, Any]] = []
+    counts = []
+    for report in reports:
+        number = 0
+        for update in report.updates:
+            number += update.progress is not None
+            rows.append(_update_row(report.claimed, update, number))
+        counts.append(number)
+    return [report.claimed.id for report in reports], counts, orjson.dumps(rows, default=str)
+
+
+def _update_row(job: ClaimedJob, update: RunUpdate, number: int) -> dict[str, Any]:
+    planned, progress = update.execution, update.progress
+    row = {
+        "job_id": job.id,
+        "stage": job.stage,
+        "item": planned.item,
+        "model": planned.model,
+        "region": planned.region,
+        "attempt": update.attempt,
+        "remote": update.remote and update.remote.model_dump(),
+    }
+    if progress is not None:
+        row |= {
+            "number": number,
+            "progress": {"percent": progress.percent, "message": progress.message},
+            "preview": progress.preview,
+        }
+    return row
 
 
 def encode_events(drafts: Sequence[EventDraft]) -> bytes:

@@ -5,13 +5,20 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from beacon_contracts.inference import BatchAnswer, InferenceRequest, InferenceState, InferenceView
+from beacon_contracts.inference import (
+    BatchAnswer,
+    InferenceRequest,
+    InferenceState,
+    InferenceView,
+    RemoteRun,
+    remote_after,
+)
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 from beacon_lifecycle import Clock, SystemClock, TaskSet
@@ -90,19 +97,27 @@ class RouterClient:
         `again`: the request may have been sent before; a run that still exists is joined.
         """
         call = RouterCall(request.region, self._timeouts.max_tries)
+        remote = request.remote
+
+        def observe(view: InferenceView | None) -> None:
+            nonlocal remote
+            if view is not None:
+                remote = remote_after(remote, view)
+            on_state(view)
+
         if again:
             call.assigned = await self._find_existing_run(request)
         while True:
             endpoint = call.choose_router(self._endpoints, self._clock.now())
             sent_at = self._clock.now()
-            body = None if call.accepted else _encode(request)
-            reply = await self._send_or_poll(endpoint, request, body, on_state)
+            body = None if call.accepted else _encode(request, remote)
+            reply = await self._send_or_poll(endpoint, request, body, observe)
             now = self._clock.now()
             pause_s = call.apply(endpoint, reply, now=now, took_s=now - sent_at)
             if isinstance(reply, FinishedReply):
                 return reply.view
             if isinstance(reply, PendingReply):
-                on_state(reply.view)
+                observe(reply.view)
             if pause_s > 0:
                 await self._clock.sleep(pause_s)
 
@@ -116,14 +131,22 @@ class RouterClient:
         return next((view for view in map(_view, answers) if view is not None), None)
 
     async def cancel(
-        self, request_id: str, region: str | None = None, *, fence: int | None = None
+        self,
+        request_id: str,
+        region: str | None = None,
+        *,
+        fence: int | None = None,
+        remote: RemoteRun | None = None,
     ) -> CancelResult:
         """Cancel it at every router that may hold it; idempotent.
 
         With a `fence`, a run under a later fence continues, and later requests under an earlier fence are
-        refused.
+        refused. A router that does not know it cancels the run `remote` at its backend.
         """
-        path = _path(request_id) if fence is None else f"{_path(request_id)}?fence={fence}"
+        query: dict[str, str | int] = {} if fence is None else {"fence": fence}
+        if remote is not None:
+            query |= {"backend": remote.backend, "run_id": remote.run_id}
+        path = f"{_path(request_id)}?{urlencode(query)}" if query else _path(request_id)
         result = combine_cancel_replies(await self._call_all("DELETE", path, region))
         for reason in result.unanswered:
             log.warning("router_cancel_unanswered", request=request_id, reason=reason)
@@ -244,7 +267,10 @@ def _path(request_id: str) -> str:
     return f"/inference/{quote(request_id, safe='')}"
 
 
-def _encode(request: InferenceRequest) -> bytes:
+def _encode(request: InferenceRequest, remote: RemoteRun | None) -> bytes:
+    """`remote`: a run that a lost router has started."""
+    if remote != request.remote:
+        request = request.model_copy(update={"remote": remote})
     try:
         return request.model_dump_json().encode()
     except (PydanticSerializationError, UnicodeEncodeError) as error:

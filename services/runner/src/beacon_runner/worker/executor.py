@@ -113,6 +113,7 @@ def request_of(
         fence=job.fence,
         timeout_s=timeout_s,
         front=job.front,
+        remote=pending.remote,
         needs=list(execution_needs(execution.input, execution.params)) if chat else [],
         meta=StepMeta(job_id=encode_job_id(job.id), step_index=job.stage, attempt=pending.attempt),
     )

@@ -155,12 +155,15 @@ class JobRunner:
             active.handles[ordinal] = handle
 
     def _observe(self, active: ActiveRun, pending: PendingExecution, view: InferenceView | None) -> None:
-        """A router has the execution; with a view, its run has started or it waits again."""
+        """A router has the execution; with a view, its run has started or reports, or it waits again."""
         active.unsent.discard(pending.execution.ordinal)
         self._release_slot_if_sent(active)
         if not active.run.released:
             active.run.observe(pending, view, self._clock.unix())
-            self._reports.add_later(active.run)
+            if active.run.names_new_run:
+                self._reports.add(active.run)
+            else:
+                self._reports.add_later(active.run)
 
     def _release_slot_if_sent(self, active: ActiveRun) -> None:
         if not (active.unsent or active.starting or active.keep_slot):

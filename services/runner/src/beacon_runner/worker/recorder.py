@@ -145,4 +145,4 @@ def _unrecordable(report: StageReport) -> StageReport:
         for one in report.executions
     )
     verdict = dead_verdict(report.claimed, NOT_RECORDABLE, failure, some_completed=some_completed)
-    return report._replace(executions=failed, verdict=verdict)
+    return report._replace(executions=failed, verdict=verdict, updates=())

@@ -8,7 +8,14 @@ import structlog
 
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import encode_job_id
-from beacon_contracts.inference import Failover, InferenceState, InferenceView
+from beacon_contracts.inference import (
+    Failover,
+    InferenceState,
+    InferenceView,
+    RemoteRun,
+    RunProgress,
+    remote_after,
+)
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.json_limits import stored_form
 from beacon_runner.domain.messages import Message
@@ -27,6 +34,7 @@ from beacon_runner.domain.stage_result import (
     Deferred,
     ExecutionReport,
     PlannedExecution,
+    RunUpdate,
     StageReport,
     Verdict,
 )
@@ -97,6 +105,13 @@ class JobRun:
         """False until a report shows that this delivery did not kill its worker."""
         self._running: set[int] = set()
         self._unrecorded: dict[int, ExecutionReport] = {}
+        self._updates: dict[int, RunUpdate] = {}
+        self._remotes: dict[int, RemoteRun | None] = {
+            one.ordinal: one.remote for one in job.recorded_executions if one.remote is not None
+        }
+        self._progress: dict[int, RunProgress | None] = {}
+        self.names_new_run = False
+        """A run at a backend is not recorded yet: without it, another worker would repeat the run."""
         self._results: list[ExecutionReport] = []
         self._recorded: tuple[ExecutionReport, ...] = ()
         self._not_accepted: list[NotAccepted] = []
@@ -120,7 +135,7 @@ class JobRun:
 
     @property
     def unrecorded(self) -> int:
-        return len(self._unrecorded)
+        return len(self._unrecorded) + len(self._updates)
 
     @property
     def has_results(self) -> bool:
@@ -147,6 +162,24 @@ class JobRun:
             self._unrecorded[ordinal] = report
         else:
             self._unrecorded.pop(ordinal, None)
+        if view is not None:
+            self._observe_run(pending, view)
+
+    def _observe_run(self, pending: PendingExecution, view: InferenceView) -> None:
+        """How to find it at its backend, and its progress."""
+        ordinal = pending.execution.ordinal
+        known, waiting = self._remotes.get(ordinal), self._updates.get(ordinal)
+        remote = remote_after(known, view)
+        progress = None if waiting is None else waiting.progress
+        if not view.state.on_gpu:
+            progress = self._progress[ordinal] = None
+        elif view.progress is not None and view.progress != self._progress.get(ordinal):
+            progress = self._progress[ordinal] = view.progress
+        if remote != known:
+            self._remotes[ordinal] = remote
+            self.names_new_run |= remote is not None
+        if remote != known or progress is not None or waiting is not None:
+            self._updates[ordinal] = RunUpdate(pending.execution, pending.attempt, remote, progress)
 
     def finish(self, pending: PendingExecution, outcome: Outcome, at: float) -> None:
         ordinal = pending.execution.ordinal
@@ -156,11 +189,12 @@ class JobRun:
         if isinstance(outcome, NotAccepted):
             self._left.append(pending)
             self._not_accepted.append(outcome)
-            if recorded in UNFINISHED:
+            if recorded in UNFINISHED or ordinal in self._updates:
                 self._unrecorded[ordinal] = ExecutionReport(
                     pending.execution, ExecutionState.PENDING, pending.attempt
                 )
             return
+        self._updates.pop(ordinal, None)
         report = _result(pending, outcome, at, start_reported=recorded is ExecutionState.RUNNING)
         self._results.append(report)
         self._unrecorded[ordinal] = report
@@ -198,11 +232,12 @@ class JobRun:
     def take_report(self) -> StageReport:
         """All that is not recorded yet; from now on it counts as recorded."""
         executions = tuple(self._unrecorded.values())
-        report = StageReport(self.job, executions, self.verdict, self._recorded)
+        updates = tuple(self._updates.values())
+        report = StageReport(self.job, executions, self.verdict, self._recorded, updates)
         self._recorded_states.update((one.execution.ordinal, one.state) for one in executions)
         self._shows_progress |= bool(executions)
         self._recorded += executions
-        self._unrecorded = {}
+        self._unrecorded, self._updates, self.names_new_run = {}, {}, False
         return report
 
 

@@ -152,8 +152,15 @@ CREATE TABLE executions (
     output        json,
     response      json, -- the complete response of an OpenAI-compatible backend
     failure       json,
+    remote        json, -- backend and run id while a run may go on at a backend that is asked for its result
+    progress_at   timestamptz,
+    progress_seq  integer, -- number of its newest EXECUTION_PROGRESS event, which is kept here only
+    progress      json, -- percent and message
+    preview       text, -- a data URL, until the run ends
     CONSTRAINT executions_pkey PRIMARY KEY (job_id, stage, item, model, region)
 ) WITH (fillfactor = 85);
+
+CREATE INDEX executions_progress ON executions (job_id, progress_seq) WHERE progress_seq IS NOT NULL;
 
 -- Earlier attempts of executions; the newest is in executions.
 CREATE TABLE attempts (

@@ -20,15 +20,20 @@ JOIN jobs j ON j.id = d.job_id
 WHERE c.job_id = d.job_id
 RETURNING j.id, j.fence, j.stage, j.spec, extract(EPOCH FROM now() - c.created_at)::double precision AS age_s;
 
--- name: ended_ordinals
--- The executions of a stage that had ended before the cancel.
-SELECT ordinal
+-- name: executions_at_cancel
+-- The executions of a stage that had ended before the cancel, and those with a run at their backend.
+SELECT ordinal, state IN ('completed', 'failed') AS ended, remote
 FROM executions
-WHERE job_id = $1 AND stage = $2 AND state IN ('completed', 'failed');
+WHERE job_id = $1 AND stage = $2 AND (state IN ('completed', 'failed') OR remote IS NOT NULL);
 
 -- name: settle
--- The routers have confirmed; of concurrent confirmations one returns the row.
-DELETE FROM router_cancels WHERE job_id = $1 RETURNING job_id;
+-- The routers have confirmed, and the runs at backends are over; of concurrent confirmations one returns the row.
+WITH settled AS (
+    DELETE FROM router_cancels WHERE job_id = $1 RETURNING job_id
+), stopped AS (
+    UPDATE executions e SET remote = NULL FROM settled s WHERE e.job_id = s.job_id AND e.remote IS NOT NULL
+)
+SELECT job_id FROM settled;
 
 -- name: record_runs
 -- Where and for how long the executions of a cancelled job ran, also as usage; a start that was not recorded is added.

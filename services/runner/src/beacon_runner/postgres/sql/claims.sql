@@ -25,7 +25,7 @@ RETURNING
                 json_agg(
                     json_build_object(
                         'ordinal', e.ordinal, 'state', e.state, 'attempt', e.attempt, 'failure', e.failure,
-                        'output', CASE WHEN j.kind = 'pipeline' THEN e.output END
+                        'output', CASE WHEN j.kind = 'pipeline' THEN e.output END, 'remote', e.remote
                     )
                 )
             FROM executions e

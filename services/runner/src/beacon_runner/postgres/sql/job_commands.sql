@@ -22,7 +22,7 @@ RETURNING id, spec, stage, fence, event_seq;
 -- name: cancel_executions
 -- Executions that had not ended are cancelled with their job.
 UPDATE executions
-SET state = 'cancelled', finished_at = now()
+SET state = 'cancelled', finished_at = now(), preview = NULL
 WHERE job_id = $1 AND state IN ('pending', 'queued', 'running');
 
 -- name: add_event
@@ -117,7 +117,10 @@ SET
     run_s = NULL,
     tokens_in = NULL,
     tokens_out = NULL,
-    output_bytes = NULL
+    output_bytes = NULL,
+    progress = NULL,
+    progress_seq = NULL,
+    preview = NULL
 FROM again a
 WHERE
     e.job_id = a.job_id AND e.stage = a.stage AND e.item = a.item AND e.model = a.model

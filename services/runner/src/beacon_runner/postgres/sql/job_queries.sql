@@ -16,11 +16,16 @@ WHERE id = $1;
 SELECT
     stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend,
     CASE WHEN $6 AND NOT beyond THEN output END AS output, CASE WHEN $6 AND NOT beyond THEN response END AS response,
-    failure, started_at, finished_at, queued_s, load_s, run_s, tokens_in, tokens_out, $6 AND beyond AS beyond
+    failure, started_at, finished_at, queued_s, load_s, run_s, tokens_in, tokens_out,
+    CASE WHEN state = 'running' THEN progress END AS progress, CASE WHEN $6 AND NOT beyond THEN preview END AS preview,
+    $6 AND beyond AS beyond
 FROM (
     SELECT *, sum(size) OVER places > $7 AND sum(size) OVER places > size AS beyond
     FROM (
-        SELECT e.*, coalesce(pg_column_size(e.output), 0) + coalesce(pg_column_size(e.response), 0) AS size
+        SELECT
+            e.*,
+            coalesce(pg_column_size(e.output), 0) + coalesce(pg_column_size(e.response), 0)
+            + coalesce(pg_column_size(e.preview), 0) AS size
         FROM unnest($2::smallint[], $3::text[], $4::text[], $5::text[]) AS k (stage, item, model, region)
         CROSS JOIN LATERAL (
             SELECT * FROM executions
@@ -40,8 +45,11 @@ FROM executions
 WHERE job_id = $1 AND stage = $2 AND state IN ('completed', 'failed', 'cancelled');
 
 -- name: sent_executions
--- How many executions of a job wait at routers, and how many run.
-SELECT count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running
+-- How many executions of a job wait at routers, how many run, and the sum of the percents that backends report of these.
+SELECT
+    count(*) FILTER (WHERE state = 'queued') AS queued,
+    count(*) FILTER (WHERE state = 'running') AS running,
+    coalesce(sum((progress ->> 'percent')::double precision) FILTER (WHERE state = 'running'), 0) AS percent
 FROM executions
 WHERE job_id = $1 AND state IN ('queued', 'running');
 
@@ -49,7 +57,8 @@ WHERE job_id = $1 AND state IN ('queued', 'running');
 -- What is recorded of one execution.
 SELECT
     stage, ordinal, item, model, region, state, attempt, retries, actual_region, backend, output, response, failure,
-    started_at, finished_at, queued_s, load_s, run_s, tokens_in, tokens_out
+    started_at, finished_at, queued_s, load_s, run_s, tokens_in, tokens_out,
+    CASE WHEN state = 'running' THEN progress END AS progress, preview
 FROM executions
 WHERE job_id = $1 AND stage = $2 AND ordinal = $3;
 
@@ -62,7 +71,7 @@ ORDER BY attempt;
 
 -- name: events
 -- Rows of events that hold numbers above a given one; seq is the number of a row's last event.
--- The first event, the submission, is the job's own row.
+-- The first event, the submission, is the job's own row; the newest progress of an execution is in its row.
 SELECT
     1 AS seq, created_at AS at,
     json_build_array(
@@ -85,6 +94,25 @@ UNION ALL
     ORDER BY seq
     LIMIT $3
 )
+UNION ALL
+(
+    SELECT
+        progress_seq, progress_at,
+        json_build_array(
+            json_build_object(
+                'type', 'EXECUTION_PROGRESS',
+                'data', json_build_object(
+                    'stage', stage, 'ordinal', ordinal, 'item', item, 'model', model, 'region', region,
+                    'attempt', attempt, 'percent', progress -> 'percent', 'message', progress -> 'message',
+                    'preview', preview
+                )
+            )
+        )
+    FROM executions
+    WHERE job_id = $1 AND progress_seq > $2
+    ORDER BY progress_seq
+    LIMIT $3
+)
 ORDER BY seq
 LIMIT $3;
 
@@ -100,7 +128,12 @@ GROUP BY state, class;
 -- name: live_jobs
 -- The public columns of those of these jobs that are live.
 SELECT
-    id, user_id, name, state, tier, front, total, completed + failed + cancelled AS ended,
+    id, user_id, name, state, tier, front, total,
+    completed + failed + cancelled + (
+        SELECT coalesce(sum((e.progress ->> 'percent')::double precision), 0) / 100
+        FROM executions e
+        WHERE e.job_id = jobs.id AND e.progress_seq IS NOT NULL AND e.state = 'running'
+    ) AS ended,
     coalesce(
         spec ->> 'model', spec #>> '{targets,0,0}', spec -> 'steps' -> stage::integer ->> 'model', ''
     ) AS model,

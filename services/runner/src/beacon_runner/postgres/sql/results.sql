@@ -92,7 +92,11 @@ WITH changed AS (
         run_s = EXCLUDED.run_s,
         tokens_in = EXCLUDED.tokens_in,
         tokens_out = EXCLUDED.tokens_out,
-        output_bytes = EXCLUDED.output_bytes
+        output_bytes = EXCLUDED.output_bytes,
+        remote = CASE WHEN EXCLUDED.state IN ('pending', 'queued', 'running') THEN e.remote END,
+        progress = CASE WHEN EXCLUDED.state NOT IN ('pending', 'queued') THEN e.progress END,
+        progress_seq = CASE WHEN EXCLUDED.state NOT IN ('pending', 'queued') THEN e.progress_seq END,
+        preview = CASE WHEN EXCLUDED.state = 'running' THEN e.preview END
     WHERE e.state <> 'completed' AND EXCLUDED.attempt >= e.attempt
     RETURNING
         e.job_id, e.state, e.model, coalesce(e.actual_region, e.region) AS region, e.backend, e.queued_s, e.load_s,
@@ -178,7 +182,11 @@ SET
     run_s = NULL,
     tokens_in = NULL,
     tokens_out = NULL,
-    output_bytes = NULL
+    output_bytes = NULL,
+    remote = NULL,
+    progress = NULL,
+    progress_seq = NULL,
+    preview = NULL
 FROM again a
 WHERE
     e.job_id = a.job_id AND e.stage = a.stage AND e.item = a.item AND e.model = a.model

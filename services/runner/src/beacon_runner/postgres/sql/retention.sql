@@ -43,10 +43,17 @@ SELECT delete_jobs(
 
 -- name: remove_events
 -- Delete the events of jobs, unless these were queued again since they were found.
-DELETE FROM job_events v
-USING unnest($1::uuid[], $2::integer[]) AS found (id, generation), jobs j
-WHERE
-    v.job_id = found.id AND j.id = found.id AND j.generation = found.generation AND j.finished_at IS NOT NULL;
+WITH ended AS (
+    SELECT j.id
+    FROM unnest($1::uuid[], $2::integer[]) AS found (id, generation)
+    JOIN jobs j ON j.id = found.id AND j.generation = found.generation AND j.finished_at IS NOT NULL
+), without_progress AS (
+    UPDATE executions e
+    SET progress = NULL, progress_seq = NULL
+    FROM ended
+    WHERE e.job_id = ended.id AND e.progress_seq IS NOT NULL
+)
+DELETE FROM job_events v USING ended WHERE v.job_id = ended.id;
 
 -- name: remove_idempotency_keys
 -- Free the idempotency keys of jobs; a job that was queued again meanwhile frees its key in a later run.

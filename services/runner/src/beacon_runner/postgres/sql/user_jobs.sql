@@ -21,7 +21,9 @@ WITH live AS (
     RETURNING j.id, l.claimed
 ), stopped AS (
     UPDATE executions e
-    SET state = 'pending', actual_region = NULL, backend = NULL, started_at = NULL
+    SET
+        state = 'pending', actual_region = NULL, backend = NULL, started_at = NULL, progress = NULL,
+        progress_seq = NULL, preview = NULL
     FROM held
     WHERE e.job_id = held.id AND held.claimed AND e.state IN ('queued', 'running')
 )
@@ -31,7 +33,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: release
 -- Queue the held jobs of a user who was enabled again, in the order in which they waited. With the new generation the
--- message of a schedule, which a worker may be dropping now, is void.
+-- message of a schedule, which a worker may be dropping now, is void. What was to be cancelled at the routers starts anew.
 WITH held AS (
     UPDATE jobs
     SET generation = generation + 1
@@ -40,7 +42,9 @@ WITH held AS (
         AND NOT (state = 'scheduled' AND next_attempt_at IS NULL)
     RETURNING id, user_id, generation, stage, attempt, class, lane, front, batch, queued_at, next_attempt_at
 ), outdated AS (
-    DELETE FROM router_cancels c USING held h WHERE c.job_id = h.id
+    DELETE FROM router_cancels c USING held h WHERE c.job_id = h.id RETURNING c.job_id
+), anew AS (
+    UPDATE executions e SET remote = NULL FROM outdated o WHERE e.job_id = o.job_id AND e.remote IS NOT NULL
 )
 INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch, not_before)
 SELECT
@@ -79,7 +83,7 @@ WITH live AS (
         l.fence > 0 AS claimed
 ), stopped AS (
     UPDATE executions e
-    SET state = 'cancelled', finished_at = now()
+    SET state = 'cancelled', finished_at = now(), preview = NULL
     FROM ended
     WHERE e.job_id = ended.id AND e.state NOT IN ('completed', 'failed', 'cancelled')
 ), at_routers AS (
