@@ -134,6 +134,7 @@ async def stage(database_url: str, redis_url: str, folder: Path) -> AsyncIterato
             "BEACON_SERVICE_TOKEN": "a-token-for-tests",
             "BEACON_BACKEND_US_1_URL": f"{gpu.url}/modal",
             "BEACON_LOG_FORMAT": "json",
+            "BEACON_FILES_URL": str(folder / "files"),
         }
         made = Stage(folder, environment, gpu)
         made.change_config(*SHORT_LEASES)

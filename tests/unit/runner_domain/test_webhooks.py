@@ -167,7 +167,7 @@ def test_every_valid_secret_verifies_the_message() -> None:
     new, old, other = (new_secret(bytes([number]) * 32) for number in range(3))
     delivery = leased(secrets=(new, old))
     body = message(delivery)
-    sent = dict(headers(delivery, body, NOW))
+    sent = dict(headers(delivery, body, datetime.now(UTC)))
     for secret in (new, old):
         document = Webhook(secret).verify(body, sent)
         assert document["type"] == "job.completed"
