@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
+from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.audit import Actor
@@ -20,6 +22,8 @@ from beacon_runner.domain.plan import stage_plan
 from beacon_runner.domain.stage_result import ExecutionReport, StageReport
 from beacon_runner.domain.verdict import decide
 from beacon_runner.postgres.dead_letters import PostgresDeadLetters
+from beacon_runner.postgres.users import PostgresUsers
+from tests.fixtures.waiting import until
 from tests.integration.runner_store.harness import (
     GENERATION,
     MATRIX,
@@ -305,3 +309,24 @@ async def test_a_resumed_job_has_no_dead_letter(harness: StoreHarness) -> None:
     await harness.jobs.resume(job, USER)
     assert await harness.dead_letters.requeue([job]) == []
     assert len(await harness.published()) == 1
+
+
+async def test_disabling_a_user_is_repeated_after_a_deadlock(harness: StoreHarness) -> None:
+    """The change locks the first job and waits for the second; the other transaction does the opposite."""
+    users = PostgresUsers(harness.database)
+    user = (await users.add("deadlock", "free", "bk_deadlock")).id
+    first, second = sorted([await harness.submit(user=user) for _ in range(2)])
+    async with harness.database.transaction() as other:
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", second)
+        change = asyncio.create_task(users.change(user, disabled=True, jobs=DisabledJobs.CANCEL))
+        await until(partial(waits_for_a_lock, harness), "the change waits")
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", first)
+    assert (await change).disabled_at is not None
+    assert {(await harness.job(job)).head.state for job in (first, second)} == {JobState.CANCELLED}
+
+
+async def waits_for_a_lock(harness: StoreHarness) -> bool:
+    query = (
+        "SELECT true FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    return bool(await harness.database.fetchval(query))

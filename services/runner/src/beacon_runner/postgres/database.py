@@ -1,10 +1,11 @@
 """The pool of connections, set up for the store's statements."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -35,6 +36,7 @@ DISK_FULL_FOR_S = 30.0
 TRIES = 5
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,16 @@ async def retried(transaction: Callable[..., Awaitable[T]], *values: Any) -> T:
         return await transaction(*values)
     except CONFLICTS as error:
         raise StoreUnavailableError(f"lost to other transactions {TRIES} times: {error}") from error
+
+
+def retry_on_conflict(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """For a method that is one transaction, or several that can be repeated."""
+
+    @wraps(method)
+    async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await retried(partial(method, *args, **kwargs))
+
+    return repeated
 
 
 def ids(many: Iterable[UUID]) -> str:

@@ -14,7 +14,7 @@ from beacon_runner.domain.dead_letters import DeadLetter, DeadLetterCursor
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.domain.states import JobTransition, allows
 from beacon_runner.postgres.audit import add_entry
-from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.database import Database, retry_on_conflict
 from beacon_runner.postgres.report_params import encode_events
 from beacon_runner.postgres.statements import statements
 
@@ -40,6 +40,7 @@ class PostgresDeadLetters:
     async def count(self) -> int:
         return int(await self._database.fetchval(_SQL["dead_count"]))
 
+    @retry_on_conflict
     async def purge(self, jobs: Sequence[JobId] | None, *, by: Actor = SYSTEM) -> list[JobId]:
         """Remove these dead letters, or all; returns the removed ones."""
         async with self._database.transaction() as connection:
@@ -66,6 +67,7 @@ class PostgresDeadLetters:
                 requeued += done
         return requeued
 
+    @retry_on_conflict
     async def _requeue_batch(self, jobs: Sequence[JobId], by: Actor) -> list[JobId]:
         event = EventDraft(EventType.JOB_QUEUED, {"reason": "requeued"})
         async with self._database.transaction() as connection:

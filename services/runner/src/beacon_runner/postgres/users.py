@@ -18,7 +18,7 @@ from beacon_runner.domain.errors import (
 )
 from beacon_runner.domain.users import ApiKey, Principal, User, hash_key
 from beacon_runner.postgres.audit import add_entry
-from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.database import Database, retry_on_conflict
 from beacon_runner.postgres.statements import statements
 from beacon_runner.postgres.user_jobs import release_jobs, stop_jobs
 
@@ -69,6 +69,7 @@ class PostgresUsers:
     async def page(self, after: str | None, limit: int) -> list[User]:
         return [_user(row) for row in await self._database.fetch(_SQL["users_page"], after, limit)]
 
+    @retry_on_conflict
     async def change(
         self,
         user: UserId,
