@@ -7,14 +7,16 @@ from tempfile import gettempdir
 
 from yarl import URL
 
-from beacon_config.topology import Dialect, HttpMapping
+from beacon_config.mappings import HttpMapping
+from beacon_config.topology import Dialect
 from beacon_contracts.files import InputFile
 from beacon_contracts.inference import StepMeta
 from beacon_files import open_store
 from beacon_lifecycle import SystemClock
 from beacon_router.backends import DIRECT, Backend, BackendClient, BackendTransport
-from beacon_router.backends.http_backend import AccessCheck, FileRules, HttpBackend
+from beacon_router.backends.http_backend import HttpBackend
 from beacon_router.backends.registry import adapter_of
+from beacon_router.backends.wire import AccessCheck, BackendWire, FileRules
 from beacon_router.scheduling import RequestId
 from beacon_router.service.inference import InferenceSpec
 
@@ -60,15 +62,17 @@ def backend_at(
     max_response_bytes: int = 100_000,
 ) -> Backend:
     name = Dialect(dialect)
-    return HttpBackend(
-        adapter_of(name, URL(url + PATHS[name]), {}, mapping),
+    wire = BackendWire(
         client,
         SystemClock(),
         files,
         access_check=AccessCheck(URL(url) / "healthz", {}),
         transport=transport,
-        run_timeout_s=run_timeout_s,
         max_response_bytes=max_response_bytes,
+    )
+    assert name is not Dialect.ASYNC
+    return HttpBackend(
+        adapter_of(name, URL(url + PATHS[name]), {}, mapping), wire, run_timeout_s=run_timeout_s
     )
 
 

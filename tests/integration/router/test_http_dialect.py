@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from beacon_config.topology import HttpMapping
+from beacon_config.mappings import HttpMapping
 from beacon_router.backends import BackendClient, BackendError
 from tests.fixtures.app_server import app_server
 from tests.integration.router.backend_calls import backend_at, open_client, spec_of

@@ -15,11 +15,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from beacon_config.topology import BackendConfig, FileInput, HttpMapping
+from beacon_config.mappings import HttpMapping
+from beacon_config.topology import BackendConfig, FileInput
 from beacon_contracts.files import InputFile
 from beacon_files import FileStore, open_store
 from beacon_router.backends import BackendError
-from beacon_router.backends.http_backend import FileRules
+from beacon_router.backends.wire import FileRules
 from tests.fixtures.app_server import app_server
 from tests.integration.router.backend_calls import backend_at, open_client, spec_of
 

@@ -19,11 +19,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from yarl import URL
 
-from beacon_config.topology import HttpMapping
+from beacon_config.mappings import HttpMapping
 from beacon_files import FileStore, open_store
 from beacon_router.backends import BackendClient, BackendError, BackendResult
-from beacon_router.backends.http_backend import FileRules
 from beacon_router.backends.output_urls import OutputUrls
+from beacon_router.backends.wire import FileRules
 from tests.fixtures.app_server import app_server
 from tests.integration.router.backend_calls import backend_at, open_client, spec_of
 from tests.integration.router.raw_server import Connection, server_that

@@ -10,8 +10,8 @@ from yarl import URL
 from beacon_config.topology import Dialect
 from beacon_files import FileStore, open_store
 from beacon_router.backends import BackendError, BackendResult
-from beacon_router.backends.http_backend import FileRules
 from beacon_router.backends.output_urls import OutputUrls
+from beacon_router.backends.wire import FileRules
 from tests.fixtures.gpusim import Gpusim
 from tests.integration.router.backend_calls import PATHS, backend_at, open_client, spec_of
 

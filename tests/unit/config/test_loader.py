@@ -123,7 +123,7 @@ def test_region_names_are_case_insensitive_and_have_aliases() -> None:
         (
             'dialect = "modal"',
             'dialect = "modl"',
-            "backends.us-1.dialect: should be 'modal', 'openai', 'execute' or 'http', not 'modl'",
+            "backends.us-1.dialect: should be 'modal', 'openai', 'execute', 'http' or 'async', not 'modl'",
         ),
         ("slots = 4", "slot = 4", "backends.us-1.slot: is not a known key (misspelled?)"),
         ("slots = 4", "slots = 0", "backends.us-1.slots: should be greater than or equal to 1, not 0"),
@@ -275,7 +275,7 @@ def test_all_errors_are_reported_together(copy: Copy) -> None:
         ('http = { request = { a = { b = "x(" } } }', "backends.us-1.http.request: a.b is not a JMESPath"),
         ('http = { path = "run" }', "backends.us-1.http.path: is not"),
         ('http = { ouput = "a" }', "backends.us-1.http.ouput: is not a known key (misspelled?)"),
-        ("http = {}", "backends.us-1: has a mapping in http, but its dialect is modal"),
+        ("http = {}", "backends.us-1: has http, but its dialect is modal"),
         ('headers = { "a b" = "x" }', "backends.us-1.headers: 'a b' is not the name of a header"),
         ('headers = { Host = "x" }', "backends.us-1.headers: Host is set by the router"),
         ('headers = { X-Key = "env:" }', "backends.us-1.headers.X-Key: '' is not the name of an environment"),

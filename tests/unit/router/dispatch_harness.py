@@ -8,7 +8,7 @@ from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import ManualClock
 from beacon_router.backends import BackendCall, BackendError, BackendResult
-from beacon_router.backends.types import Sink
+from beacon_router.backends.types import RunObserver, Sink
 from beacon_router.scheduling import (
     BackendSpec,
     GroupSpec,
@@ -35,8 +35,9 @@ READER_S = 10.0
 class HeldCall:
     """A call that a backend works on until the test ends it."""
 
-    def __init__(self, call: BackendCall) -> None:
+    def __init__(self, call: BackendCall, observer: RunObserver) -> None:
         self.call = call
+        self.observer = observer
         self.open = True
         self.aborted = False
         self._steps: asyncio.Queue[bytes | BackendResult | BackendError] = asyncio.Queue()
@@ -70,6 +71,10 @@ class ManualBackend:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.remote: ManualBackend | None = None
+        """Set it to `self` for a backend whose runs go on without a connection."""
+        self.cancelled: list[str] = []
+        """The runs that were cancelled by their ids."""
         self.calls: list[HeldCall] = []
         self.crash: Exception | None = None
 
@@ -77,12 +82,23 @@ class ManualBackend:
     def open(self) -> list[HeldCall]:
         return [held for held in self.calls if held.open]
 
-    async def run(self, call: BackendCall, *, attempt: int = 1, sink: Sink | None = None) -> BackendResult:
+    async def run(
+        self,
+        call: BackendCall,
+        *,
+        attempt: int = 1,
+        sink: Sink | None = None,
+        observer: RunObserver | None = None,
+    ) -> BackendResult:
         if self.crash is not None:
             raise self.crash
-        held = HeldCall(call)
+        assert observer is not None
+        held = HeldCall(call, observer)
         self.calls.append(held)
         return await held.result(sink)
+
+    async def cancel(self, run_id: str) -> None:
+        self.cancelled.append(run_id)
 
 
 def failure(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from beacon_config.topology import Section
+from beacon_config.section import Section
 from beacon_contracts.model import Name
 
 REFERENCE = re.compile(r"\{\{\s*([A-Za-z0-9_]+)((?:\.[A-Za-z0-9_]+)*)\s*\}\}")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from beacon_config.topology import Count, FileBytes, PositiveSeconds, Section
+from beacon_config.section import Count, FileBytes, PositiveSeconds, Section
 
 
 class LimitsConfig(Section):

@@ -17,6 +17,7 @@ from beacon_config.limits import (
     RunnerConfig,
 )
 from beacon_config.queues import DEFAULT_POOLS, LanesConfig, PoolConfig, PromotionConfig
+from beacon_config.section import Section
 from beacon_config.skip_prices import DEFAULT_SKIP_PRICES, SkipPrice
 from beacon_config.tiers import DEFAULT_TIERS, TierConfig
 from beacon_config.topology import (
@@ -27,7 +28,6 @@ from beacon_config.topology import (
     ModelConfig,
     ModelKind,
     RegionConfig,
-    Section,
     backend_url_variable,
 )
 from beacon_contracts.model import Name

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from beacon_config.topology import PositiveSeconds, Section
+from beacon_config.section import PositiveSeconds, Section
 
 
 class SkipPrice(Section):

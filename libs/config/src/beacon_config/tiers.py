@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from beacon_config.topology import Count, FileBytes, PositiveSeconds, Section
+from beacon_config.section import Count, FileBytes, PositiveSeconds, Section
 from beacon_contracts.model import Name
 from beacon_contracts.tiers import JobClass
 

@@ -4,27 +4,15 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, HttpUrl, model_validator
+from pydantic import AfterValidator, Field, HttpUrl, model_validator
 
 from beacon_config.input_schema import InputSchema
+from beacon_config.mappings import POLLING_PRESETS, HttpMapping, PollingMapping
+from beacon_config.section import Count, PositiveSeconds, Seconds, Section
 from beacon_contracts.capabilities import Capability
 from beacon_contracts.model import Name
-
-
-class Section(BaseModel):
-    """A section of the file; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-Seconds = Annotated[float, Field(ge=0, le=31_536_000)]
-PositiveSeconds = Annotated[float, Field(gt=0, le=31_536_000)]
-Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-FileBytes = Annotated[int, Field(ge=1, le=2**50)]
 
 
 class Dialect(StrEnum):
@@ -34,6 +22,7 @@ class Dialect(StrEnum):
     OPENAI = "openai"
     EXECUTE = "execute"
     HTTP = "http"
+    ASYNC = "async"
 
 
 class FileInput(StrEnum):
@@ -57,67 +46,6 @@ class GroupConfig(Section):
     """Backends that share a provider-wide cap."""
 
     cap: Count = Field(description="Concurrent runs on all of its backends together")
-
-
-def _expression(text: str) -> str:
-    try:
-        jmespath.compile(text)
-    except JMESPathError as error:
-        raise ValueError(f"is not a JMESPath expression: {str(error).splitlines()[0]}") from error
-    return text
-
-
-def _request_mapping(mapping: dict[str, Any]) -> dict[str, Any]:
-    for key, value in mapping.items():
-        _check_request_value(value, key)
-    return mapping
-
-
-def _check_request_value(value: Any, path: str) -> None:
-    if isinstance(value, str):
-        try:
-            _expression(value)
-        except ValueError as error:
-            raise ValueError(f"{path} {error}") from None
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            _check_request_value(inner, f"{path}.{key}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            _check_request_value(inner, f"{path}[{index}]")
-    elif not isinstance(value, bool | int | float):
-        raise ValueError(  # noqa: TRY004 - pydantic reports it with its key
-            f"{path} is neither an expression nor a number, a boolean, a list or a table"
-        )
-
-
-Expression = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_expression)]
-
-
-class HttpMapping(Section):
-    """How the dialect `http` talks to a backend. Expressions are JMESPath."""
-
-    method: Literal["POST", "PUT", "PATCH", "GET"] = Field(
-        default="POST", description="With GET, the request is sent as the query of the URL"
-    )
-    path: Annotated[str, Field(pattern=r"^/[^?#\s]*$")] | None = Field(
-        default=None, description="Appended to the url; may contain {model} and {request_id}"
-    )
-    request: Annotated[dict[str, Any], AfterValidator(_request_mapping)] | None = Field(
-        default=None,
-        description="The fields of the JSON body. Texts are expressions over request_id, model, input, "
-        "params and context; other values are constants. Default: the params and the input in one object",
-    )
-    output: Expression | None = Field(
-        default=None, description="Where a JSON answer has the output; default: the whole answer"
-    )
-    error: Expression | None = Field(
-        default=None,
-        description="Where a JSON answer with status 2xx reports an error; anything found is one",
-    )
-    usage: Expression | None = Field(
-        default=None, description="Where a JSON answer has its usage; also read for load_s and run_s"
-    )
 
 
 def _env_or_text(value: str) -> str:
@@ -145,6 +73,13 @@ def _host_names(hosts: list[str]) -> list[str]:
 ENV = "env:"
 DEFAULT_REGION = "LOCAL"
 _RESERVED_HEADERS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
+_KEYS_OF_DIALECTS = {
+    "http": Dialect.HTTP,
+    "preset": Dialect.ASYNC,
+    "polling": Dialect.ASYNC,
+    "model_names": Dialect.ASYNC,
+    "spawn": Dialect.MODAL,
+}
 Secret = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_env_or_text)]
 
 
@@ -195,6 +130,20 @@ class BackendConfig(Section):
         default=None, description="Of chat requests; default: all of dialect openai, else none"
     )
     http: HttpMapping | None = Field(default=None, description="The mapping of the dialect `http`")
+    preset: Literal["replicate", "runpod", "fal"] | None = Field(
+        default=None, description="The provider whose API a backend of the dialect `async` has"
+    )
+    polling: PollingMapping | None = Field(
+        default=None, description="The mapping of the dialect `async`, in place of a preset"
+    )
+    model_names: dict[Name, Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}$")]] = Field(
+        default_factory=dict,
+        description="Dialect `async`: what the backend calls its models, where that differs",
+    )
+    spawn: bool = Field(
+        default=False,
+        description="Dialect `modal`: runs are submitted and polled, so that none is bound to a connection",
+    )
     files: FileInput = Field(
         default=FileInput.BASE64,
         description="How it gets the files that an input names: as an address, as base64 text, or as "
@@ -221,14 +170,31 @@ class BackendConfig(Section):
             raise ValueError("has more than one of api_key_env, basic_auth and headers.Authorization")
         if self.ca is not None and not self.verify:
             raise ValueError("has a ca although verify is false")
-        if self.http is not None and self.dialect is not Dialect.HTTP:
-            raise ValueError(f"has a mapping in http, but its dialect is {self.dialect}")
         if self.fetch_hosts and not self.fetch_outputs:
             raise ValueError("has fetch_hosts although fetch_outputs is false")
         by_query = self.http is not None and self.http.method == "GET"
         if self.files is FileInput.MULTIPART and (by_query or self.dialect is Dialect.OPENAI):
             raise ValueError("cannot send files as multipart: chat completions and GET have no such body")
         return self
+
+    @model_validator(mode="after")
+    def _check_dialect(self) -> Self:
+        """Keys of other dialects."""
+        for key, dialect in _KEYS_OF_DIALECTS.items():
+            if getattr(self, key) and self.dialect is not dialect:
+                raise ValueError(f"has {key}, but its dialect is {self.dialect}")
+        if self.dialect is Dialect.ASYNC and (self.preset is None) == (self.polling is None):
+            raise ValueError(f"needs one of preset ({', '.join(POLLING_PRESETS)}) and [polling]")
+        if unknown := self.model_names.keys() - set(self.models):
+            raise ValueError(f"has model_names.{min(unknown)}, which is not one of its models")
+        return self
+
+    @property
+    def polled_by(self) -> PollingMapping:
+        """The mapping of the dialect `async`."""
+        if self.polling is not None:
+            return self.polling
+        return POLLING_PRESETS[self.preset or ""]
 
     def variables(self) -> dict[str, str]:
         """The environment variables that it needs, by key."""

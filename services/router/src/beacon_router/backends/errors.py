@@ -31,6 +31,7 @@ ACCESS_FAULTS = {
     407: "its proxy does not accept the router's credentials (407)",
 }
 MAX_TEXT_LENGTH = 300
+RUN_UNKNOWN = "run_unknown"
 MAX_RETRY_AFTER_S = 86_400.0
 
 
@@ -122,6 +123,22 @@ def connection_lost(error: BaseException) -> BackendError:
 def run_timeout(limit_s: float) -> BackendError:
     message = f"not done within the {limit_s:g} s that a run may take on this backend"
     return BackendError("run_timeout", FailureStage.RUN, True, message, model_state_unknown=True)
+
+
+def submission_unanswered() -> BackendError:
+    """Not repeated: the provider may run the first one."""
+    message = "the answer to the submission was lost: the run may go on at the backend, and is not repeated"
+    return BackendError("submission_unanswered", FailureStage.TRANSPORT, False, message)
+
+
+def run_unknown() -> BackendError:
+    message = "the backend does not know the run any more"
+    return BackendError(RUN_UNKNOWN, FailureStage.RUN, True, message)
+
+
+def cancelled_remotely() -> BackendError:
+    message = "the run was cancelled at the backend"
+    return BackendError("cancelled_remotely", FailureStage.RUN, True, message, counts_as_failure=False)
 
 
 def output_too_large(limit: int) -> BackendError:

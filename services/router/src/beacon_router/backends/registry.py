@@ -3,21 +3,25 @@
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Literal, assert_never
 
 from yarl import URL
 
-from beacon_config.topology import ENV, BackendConfig, Dialect, HttpMapping, missing_variables
+from beacon_config.mappings import HttpMapping
+from beacon_config.topology import ENV, BackendConfig, Dialect, missing_variables
 from beacon_files import FileStore
 from beacon_lifecycle import Clock
 from beacon_router.backends.client import BackendClient, BackendTransport
 from beacon_router.backends.execute import ExecuteDialect
-from beacon_router.backends.http_backend import AccessCheck, DialectAdapter, FileRules, HttpBackend
+from beacon_router.backends.http_backend import DialectAdapter, HttpBackend
 from beacon_router.backends.http_mapping import HttpDialect
-from beacon_router.backends.modal import ModalDialect
+from beacon_router.backends.modal import ModalDialect, spawned_modal
 from beacon_router.backends.openai import OpenAiDialect
 from beacon_router.backends.output_urls import OutputUrls
+from beacon_router.backends.polling import PollingApi
+from beacon_router.backends.remote_backend import RemoteBackend
 from beacon_router.backends.types import Backend
+from beacon_router.backends.wire import AccessCheck, BackendWire, FileRules
 
 
 class BackendKeyError(Exception):
@@ -53,17 +57,30 @@ def build_backends(
     for name, config in configs.items():
         url, headers, transport = URL(str(config.url)), headers_of(name, config, environ), transports[name]
         urls = OutputUrls(client, url, config.fetch_hosts, headers=headers, transport=transport)
-        backends[name] = HttpBackend(
-            adapter_of(config.dialect, url, headers, config.http),
+        wire = BackendWire(
             client,
             clock,
             FileRules(store, max_file_bytes, config.files, urls if config.fetch_outputs else None),
             access_check=AccessCheck(access_url(config), headers),
             transport=transport,
-            run_timeout_s=config.run_timeout_s,
             max_response_bytes=max_response_bytes,
         )
+        backends[name] = backend_of(config, url, headers, wire, clock)
     return backends
+
+
+def backend_of(
+    config: BackendConfig, url: URL, headers: Mapping[str, str], wire: BackendWire, clock: Clock
+) -> Backend:
+    """Of a dialect that answers with the result, or of one that submits and polls."""
+    if config.dialect is Dialect.ASYNC:
+        api = PollingApi(url, headers, config.polled_by, wire, model_names=config.model_names)
+    elif config.spawn:
+        api = spawned_modal(url, headers, wire)
+    else:
+        dialect = adapter_of(config.dialect, url, headers, config.http)
+        return HttpBackend(dialect, wire, run_timeout_s=config.run_timeout_s)
+    return RemoteBackend(api, clock, wire.outputs, run_timeout_s=config.run_timeout_s)
 
 
 def health_url(config: BackendConfig) -> URL:
@@ -100,7 +117,10 @@ def transport_of(name: str, config: BackendConfig, environ: Mapping[str, str]) -
 
 
 def adapter_of(
-    dialect: Dialect, url: URL, headers: Mapping[str, str], mapping: HttpMapping | None = None
+    dialect: Literal[Dialect.MODAL, Dialect.OPENAI, Dialect.EXECUTE, Dialect.HTTP],
+    url: URL,
+    headers: Mapping[str, str],
+    mapping: HttpMapping | None = None,
 ) -> DialectAdapter:
     match dialect:
         case Dialect.MODAL:

@@ -9,7 +9,7 @@ from yarl import URL
 
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.files import InputFile, OutputFile
-from beacon_contracts.inference import StepMeta
+from beacon_contracts.inference import RunProgress, StepMeta
 
 EMPTY_OBJECT = b"{}"
 
@@ -72,6 +72,8 @@ class BackendError(Exception):
     """The error object of the response, as OpenAI-compatible servers send it."""
     model_state_unknown: bool = False
     """The backend may have lost the model: the next run there counts as a cold start."""
+    remote_alive: bool = False
+    """The run may go on at its provider: the next attempt continues it."""
     fault: BackendFault | None = None
     """Set if no request can succeed there: its breaker opens, and the work waits uncharged."""
 
@@ -85,11 +87,55 @@ class Sink(Protocol):
     async def write(self, piece: bytes) -> None: ...
 
 
+class RunObserver(Protocol):
+    """Receives what a backend reports of a run that has not ended."""
+
+    run_id: str | None
+    """The run at the provider that this attempt continues."""
+    detached: bool
+    """A cancelled call leaves its run at the provider, where another router continues it."""
+
+    def submitting(self) -> None:
+        """Only the submission is bounded until the run is reported as running."""
+        ...
+
+    def named(self, run_id: str) -> None:
+        """The provider has accepted the run."""
+        ...
+
+    def waiting(self) -> None:
+        """It waits or starts at the provider."""
+        ...
+
+    def running(self) -> None: ...
+
+    def progressed(self, progress: RunProgress) -> None: ...
+
+
+class RemoteControl(Protocol):
+    """Of a backend whose runs go on without a connection."""
+
+    async def cancel(self, run_id: str) -> None:
+        """End a run; one that has ended or is unknown is fine. Raises BackendError."""
+        ...
+
+
 class Backend(Protocol):
-    async def run(self, call: BackendCall, *, attempt: int = 1, sink: Sink | None = None) -> BackendResult:
+    @property
+    def remote(self) -> RemoteControl | None: ...
+
+    async def run(
+        self,
+        call: BackendCall,
+        *,
+        attempt: int = 1,
+        sink: Sink | None = None,
+        observer: RunObserver | None = None,
+    ) -> BackendResult:
         """One attempt; raises BackendError. A backend that streams writes its response to `sink`.
 
-        When the task is cancelled, the connection is closed before the task ends.
+        When the task is cancelled, the connection is closed before the task ends, and a run at a provider
+        is cancelled there.
         """
         ...
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from beacon_contracts.inference import MAX_BATCH_ENTRIES
+from beacon_contracts.inference import MAX_BATCH_ENTRIES, RemoteRun, RunProgress
 from beacon_contracts.model import RequestModel
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import Reply, problem_reply
@@ -34,6 +34,7 @@ PIECE_BYTES = 65_536
 # Between so many new requests other work of the process gets its turn.
 ENTRIES_PER_TURN = 50
 REPORT_DELAY_S = 0.05
+PROGRESS_EVERY_S = 1.0
 
 
 class BatchBody(RequestModel):
@@ -100,7 +101,8 @@ class BatchHandler:
     async def _lines(self, entries: Sequence[Entry], wait_s: float | None) -> AsyncIterator[bytes]:
         """A line for each inference that ends in time, then 202 for each that still waits.
 
-        Before that, a line with status 102 when a run has started or its inference waits again.
+        Before that, a line with status 102 when a run has started or its inference waits again, at once when
+        its provider has named it, and at most once a second when it has progressed.
         """
         refused = [_line(one.request_id, one.refused) for one in entries if one.refused is not None]
         for piece in _pieces(refused):
@@ -126,7 +128,7 @@ class BatchHandler:
 
 
 class Changes(NamedTuple):
-    """`moved`: inferences that have got onto a GPU or wait again."""
+    """`moved`: inferences that have got onto a GPU or wait again, were named or have progressed."""
 
     ended: list[RequestId]
     moved: list[Inference]
@@ -135,15 +137,17 @@ class Changes(NamedTuple):
 class BatchObserver:
     """Observes the inferences of a batch for `wait_s` seconds, or without a limit.
 
-    A start is reported after `REPORT_DELAY_S`, so that short runs have one line. An id that is given twice is
-    listed twice.
+    A start is reported after `REPORT_DELAY_S`, so that short runs have one line; the id of a run at a
+    provider at once, because the run is lost without it. An id that is given twice is listed twice.
     """
 
     def __init__(self, dispatch: DispatchService, request_ids: Iterable[str], wait_s: float | None) -> None:
         self._timers = dispatch.timers
+        self._clock = dispatch.clock
+        self._report_at = 0.0
         self._ended: list[RequestId] = []
         self._waiting: dict[RequestId, tuple[Inference, int]] = {}
-        self._on_gpu: set[RequestId] = set()
+        self._reported: dict[RequestId, _Reported] = {}
         self._moved: dict[RequestId, Inference] = {}
         self._report: Timer | None = None
         self._report_due = False
@@ -157,7 +161,7 @@ class BatchObserver:
                 continue
             self._waiting[request_id] = inference, times
             inference.observers.append(self._observe)
-            if inference.run is not None:
+            if _reportable(inference) != _NOTHING:
                 self._observe(inference)
 
     @property
@@ -188,27 +192,62 @@ class BatchObserver:
         if inference.done:
             inference.observers.remove(self._observe)
             self._moved.pop(inference.id, None)
+            self._reported.pop(inference.id, None)
             self._ended += [inference.id] * self._waiting.pop(inference.id)[1]
             self._changed.set()
             return
         self._moved[inference.id] = inference
-        if self._report is None:
-            self._report = self._timers.after(REPORT_DELAY_S, self._report_moved)
+        last, now = self._reported.get(inference.id, _NOTHING), _reportable(inference)
+        if now.remote is not None and now.remote != last.remote:
+            self._report_moved()
+        elif now._replace(progress=last.progress) != last:
+            self._report_after(REPORT_DELAY_S)
+        elif now != last:
+            self._report_after(PROGRESS_EVERY_S)
 
     def _take_moved(self) -> list[Inference]:
-        """Those that have moved since they were reported; at first all wait."""
-        moved = [one for one in self._moved.values() if (one.run is not None) != (one.id in self._on_gpu)]
-        self._on_gpu.symmetric_difference_update(one.id for one in moved)
+        """Those that have changed since they were reported; at first all wait."""
+        moved = []
+        for one in self._moved.values():
+            reportable = _reportable(one)
+            if reportable != self._reported.get(one.id, _NOTHING):
+                self._reported[one.id] = reportable
+                moved.append(one)
         self._moved, self._report_due = {}, False
         return moved
 
+    def _report_after(self, seconds: float) -> None:
+        due = self._clock.now() + seconds
+        if self._report is not None:
+            if self._report_at <= due:
+                return
+            self._report.cancel()
+        self._report, self._report_at = self._timers.at(due, self._report_moved), due
+
     def _report_moved(self) -> None:
+        if self._report is not None:
+            self._report.cancel()
         self._report, self._report_due = None, True
         self._changed.set()
 
     def _end_waiting(self) -> None:
         self._time_is_up = True
         self._changed.set()
+
+
+class _Reported(NamedTuple):
+    """What a line with status 102 is about."""
+
+    on_gpu: bool
+    remote: RemoteRun | None
+    progress: RunProgress | None
+
+
+_NOTHING = _Reported(on_gpu=False, remote=None, progress=None)
+
+
+def _reportable(inference: Inference) -> _Reported:
+    return _Reported(inference.on_gpu, inference.remote, inference.progress)
 
 
 def _refused(error: Exception) -> Reply:

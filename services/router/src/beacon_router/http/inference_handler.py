@@ -6,8 +6,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from beacon_contracts.inference import RemoteRun
 from beacon_http.connections import CONNECTION, TrackedConnection
+from beacon_http.problems import HttpProblemError
 from beacon_http.replies import JSON
+from beacon_router.backends import BackendError
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.bodies import BodyReader
 from beacon_router.http.inference_answers import InferenceAnswers
@@ -16,6 +19,7 @@ from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.prefer import IMMEDIATELY, UNTIL_DONE, Preference, preference_of
 from beacon_router.scheduling import RequestId
 from beacon_router.service.dispatch_service import DispatchService
+from beacon_router.service.errors import UnknownInferenceError
 from beacon_router.service.inference import Inference
 
 
@@ -50,10 +54,25 @@ class InferenceHandler:
         inference = self._dispatch.get(RequestId(request_id))
         return await self._wait(inference, preference_of(request.scope, IMMEDIATELY), request.scope)
 
-    def cancel(self, request: Request, request_id: str, fence: int | None) -> Response:
+    async def cancel(
+        self, request: Request, request_id: str, fence: int | None, remote: RemoteRun | None
+    ) -> Response:
+        """`remote`: its run at a provider, which is cancelled if the inference is not known here."""
         self._auth.check(request.scope)
-        inference = self._dispatch.cancel(RequestId(request_id), fence)
+        try:
+            inference = self._dispatch.cancel(RequestId(request_id), fence)
+        except UnknownInferenceError:
+            if remote is None:
+                raise
+            await self._cancel_remote(remote)
+            return Response(status_code=204)
         return Response(self._answers.render(inference), media_type=JSON.decode())
+
+    async def _cancel_remote(self, remote: RemoteRun) -> None:
+        try:
+            await self._dispatch.cancel_remote(remote)
+        except BackendError as error:
+            raise HttpProblemError(502, "cancel_failed", f"{remote.backend}: {error.message}") from error
 
     async def _wait(self, inference: Inference, preference: Preference, scope: Scope) -> Response:
         """The waiter is removed when the client disconnects; the inference continues."""

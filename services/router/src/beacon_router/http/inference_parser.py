@@ -56,6 +56,7 @@ class InferenceParser:
             timeout_s=request.timeout_s,
             needs=frozenset(request.needs),
             files=tuple(request.files),
+            remote=request.remote,
             sink=StreamSink() if streams and request.stream else None,
             work_size=self._sizes.of(request.model, request.params, request.input),
         )

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from beacon_contracts.inference import HIGHEST_FENCE, InferenceView
+from beacon_contracts.inference import HIGHEST_FENCE, InferenceView, RemoteRun
 from beacon_http.plain_route import PlainRoute
 from beacon_router.http.batch_handler import BATCH_PATH, BatchHandler
 from beacon_router.http.inference_handler import InferenceHandler
@@ -20,6 +20,16 @@ Fence = Annotated[
         description="Refused if the inference has a higher fence; lower fences are refused from then on",
     ),
 ]
+
+RemoteBackendName = Annotated[
+    str | None,
+    Query(
+        max_length=64,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$",
+        description="With `run_id`: where its run is cancelled if the router does not know the inference",
+    ),
+]
+RemoteRunId = Annotated[str | None, Query(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
 
 def inference_routes(handler: InferenceHandler, batches: BatchHandler) -> APIRouter:
@@ -69,9 +79,20 @@ def inference_routes(handler: InferenceHandler, batches: BatchHandler) -> APIRou
     @routes.delete(
         "/inference/{request_id:path}",
         summary="Cancel an inference, queued or running",
-        responses={200: {"model": InferenceView}, **problems(401, 403, 404, 409, 422)},
+        responses={
+            200: {"model": InferenceView},
+            204: {"description": "Not known here; its run was cancelled at the backend"},
+            **problems(401, 403, 404, 409, 422, 502),
+        },
     )
-    async def cancel(request: Request, request_id: str, fence: Fence = None) -> Response:
-        return handler.cancel(request, request_id, fence)
+    async def cancel(
+        request: Request,
+        request_id: str,
+        fence: Fence = None,
+        backend: RemoteBackendName = None,
+        run_id: RemoteRunId = None,
+    ) -> Response:
+        remote = None if backend is None or run_id is None else RemoteRun(backend=backend, run_id=run_id)
+        return await handler.cancel(request, request_id, fence, remote)
 
     return routes

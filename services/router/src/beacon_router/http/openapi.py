@@ -68,6 +68,7 @@ _EXAMPLES: dict[int, tuple[str, str]] = {
     413: ("body_too_large", "the body is larger than 1048576 bytes, the limit"),
     422: ("unknown_model", "model: 'gpt-9' is not one of llama3.2-1b, flux"),
     429: ("queue_full", "the queue is full: 100000 inferences wait"),
+    502: ("cancel_failed", "us-1: the backend answered 503"),
     503: ("backends_down", "eu-1 failed too often or did not answer health checks"),
     504: ("start_by_passed", "no slot was free before start_by"),
 }

@@ -42,6 +42,8 @@ class InferencePresenter:
             "response": None if complete is None else orjson.Fragment(complete),
             "usage": inference.usage,
             "files": [file.model_dump() for file in inference.files],
+            "remote": None if inference.remote is None else inference.remote.model_dump(),
+            "progress": None if inference.progress is None else inference.progress.model_dump(),
             "failure": None if inference.failure is None else inference.failure.model_dump(mode="json"),
             **(_NOT_QUEUED if inference.done else self._queue_fields(inference, now)),
             "timing": timing_document(inference, now),
@@ -53,7 +55,10 @@ class InferencePresenter:
         return orjson.dumps(document)
 
     def _state(self, run: Run, now: float) -> InferenceState:
-        """A cold run is warming for as long as its model is expected to load."""
+        """A cold run is warming for as long as its model is expected to load; what waits at its provider is
+        queued."""
+        if run.waiting:
+            return InferenceState.QUEUED
         warming = run.cold and now - run.started_at <= self._load_s.get(run.inference.spec.model, 0.0)
         return InferenceState.WARMING if warming else InferenceState.RUNNING
 
@@ -66,6 +71,8 @@ class InferencePresenter:
                 "eta": None,
                 "waiting_for": f"the next attempt, in {wait_s:.1f} s",
             }
+        if inference.run is not None and inference.run.waiting:
+            return _NOT_QUEUED | {"waiting_for": f"a worker of the backend {inference.backend}"}
         if inference.state is not InferenceState.QUEUED:
             return _NOT_QUEUED
         eta = self._scheduler.eta(now, inference.id)
@@ -86,10 +93,10 @@ def timing_document(inference: Inference, now: float) -> dict[str, float]:
     until = now if inference.ended_at is None else inference.ended_at
     total_s = max(0.0, until - inference.accepted_at)
     load_s = run_s = 0.0
-    if inference.run is not None:
+    if inference.on_gpu and inference.run is not None:
         spent_s = max(0.0, now - inference.run.started_at)
         load_s, run_s = (spent_s, 0.0) if inference.run.cold else (0.0, spent_s)
-    elif inference.attempts:
+    elif inference.run is None and inference.attempts:
         load_s, run_s = inference.attempts[-1].load_s, inference.attempts[-1].run_s
     return {"queued_s": max(0.0, total_s - load_s - run_s), "load_s": load_s, "run_s": run_s}
 

@@ -56,6 +56,8 @@ class ClusterState:
 
     def eligible_sets(self, queue: RequestQueue) -> tuple[BackendSet, ...]:
         """The backend sets that may take from a queue, as the breakers are now."""
+        if queue.backend is not None:
+            return (self.backends[queue.backend].backend_set,)
         home = self.sets(queue.region, queue.model, queue.needs)
         if queue.kind is QueueKind.GLOBAL_RETRY:
             return tuple(home + self._sets_elsewhere(queue))

@@ -54,7 +54,7 @@ def _region(
     return RegionSnapshot(
         name=region.name,
         concurrency=region.concurrency,
-        main=by_kind[QueueKind.MAIN] + by_kind[QueueKind.FRONT],
+        main=by_kind[QueueKind.MAIN] + by_kind[QueueKind.FRONT] + by_kind[QueueKind.ATTACH],
         front=by_kind[QueueKind.FRONT],
         retry=by_kind[QueueKind.REGION_RETRY],
         running=tuple(_run(run) for run in runs),

@@ -27,6 +27,8 @@ class Request:
     """How many more its caller sends one after another when it ends: a forecast expects them."""
     needs: frozenset[str] = frozenset()
     """The capabilities that a backend must have."""
+    backend: str | None = None
+    """Its run is in progress there already: it needs a slot of this backend to be continued."""
 
 
 class Health(StrEnum):
@@ -46,6 +48,7 @@ class Outcome(StrEnum):
 class Reason(StrEnum):
     """Which rule chose a request."""
 
+    ATTACH = "attach"
     GLOBAL_RETRY = "global_retry"
     REGION_RETRY = "region_retry"
     FRONT = "front"

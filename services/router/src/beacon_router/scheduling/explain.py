@@ -11,7 +11,9 @@ def explain(queued: QueuedRequest, ahead: int) -> Why:
     """The most lasting obstacle first: no backend, then breakers, then limits, then the queue."""
     queue = queued.queue
     region = queued.request.region
-    backends = [backend for each in queue.sets for backend in each.backends]
+    backends = [
+        backend for each in queue.sets for backend in each.backends if queue.backend in (None, backend.name)
+    ]
     if not backends:
         return Why(Holdup.NO_BACKEND, region, ahead)
     alive = [backend for backend in backends if backend.health is not Health.OPEN]

@@ -62,6 +62,8 @@ def choose(view: BackendSet, now: float) -> Choice | None:
 
 def record(view: BackendSet, choice: Choice) -> None:
     """The choice is carried out: count what the limits of the rules are about."""
+    if choice.queue.kind is QueueKind.ATTACH:
+        return
     if choice.queue.kind is not QueueKind.MAIN:
         view.bypass_run += 1
         return
@@ -124,6 +126,17 @@ class Situation:
 # The rules
 
 
+def attach(situation: Situation) -> Choice | None:
+    """0. Attach: a request whose run is in progress at a backend already takes a slot of that backend."""
+    view = situation.view
+    free = {backend.name: backend for backend in view.free if backend.short_of is None}
+    queues = [queue for queue in view.bypass[QueueKind.ATTACH] if queue.backend in free]
+    first = _first(view, queues) if queues else None
+    if first is None:
+        return None
+    return Choice(first.queue, first.queued, free[first.queue.backend or ""], Reason.ATTACH, jumps=False)
+
+
 def bypass(situation: Situation) -> Choice | None:
     """1. Global retry: a movable request that failed, the oldest first. For `retry_elsewhere_s` it does not
        return to a region where it failed while a healthy backend of another region serves its model.
@@ -182,7 +195,7 @@ def order(situation: Situation) -> Choice | None:
     return _next_in_order(situation)
 
 
-RULES: Final[tuple[Callable[[Situation], Choice | None], ...]] = (bypass, starvation, affinity, order)
+RULES: Final[tuple[Callable[[Situation], Choice | None], ...]] = (attach, bypass, starvation, affinity, order)
 BYPASS: Final = (
     (QueueKind.GLOBAL_RETRY, Reason.GLOBAL_RETRY),
     (QueueKind.REGION_RETRY, Reason.REGION_RETRY),

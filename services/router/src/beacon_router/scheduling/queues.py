@@ -7,7 +7,7 @@ from beacon_router.scheduling.decisions import Request, RequestId
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
 
 _SLACK = 64
-QueueKey = tuple[QueueKind, str, str, int, bool, frozenset[str], frozenset[str]]
+QueueKey = tuple[QueueKind, str, str, int, bool, frozenset[str], frozenset[str], str | None]
 _NOWHERE: frozenset[str] = frozenset()
 
 
@@ -88,12 +88,12 @@ class RequestQueues:
 
     def _queue(self, kind: QueueKind, region: str, request: Request, avoided: frozenset[str]) -> RequestQueue:
         rank = request.rank if kind is QueueKind.MAIN else 0
-        key = (kind, region, request.model, rank, request.pinned, avoided, request.needs)
+        key = (kind, region, request.model, rank, request.pinned, avoided, request.needs, request.backend)
         queue = self._queues.get(key)
         if queue is None:
             shares = self._state.shares_of(kind, region, rank)
             queue = RequestQueue(kind, region, request.model, rank, pinned=request.pinned, shares=shares)
-            queue.avoided, queue.needs = avoided, request.needs
+            queue.avoided, queue.needs, queue.backend = avoided, request.needs, request.backend
             queue.domain = self._state.domain(region, request.model)
             self._queues[key] = queue
             self._by_model[request.model].append(queue)

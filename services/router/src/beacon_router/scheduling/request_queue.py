@@ -20,10 +20,11 @@ FORK_DEPTH = 512
 class QueueKind(IntEnum):
     """In the order in which they are served."""
 
-    GLOBAL_RETRY = 0
-    REGION_RETRY = 1
-    FRONT = 2
-    MAIN = 3
+    ATTACH = 0
+    GLOBAL_RETRY = 1
+    REGION_RETRY = 2
+    FRONT = 3
+    MAIN = 4
 
 
 class QueuedRequest:
@@ -50,6 +51,7 @@ class RequestQueue:
         "_head_version",
         "_source",
         "avoided",
+        "backend",
         "domain",
         "elsewhere",
         "kind",
@@ -75,6 +77,8 @@ class RequestQueue:
         self.shares = shares
         self.domain: CompetitionDomain
         """Set by the owner of the queues."""
+        self.backend: str | None = None
+        """Where the runs of its requests are in progress already."""
         self.avoided: frozenset[str] = frozenset()
         """Of a global retry: the regions that do not take it at first,"""
         self.elsewhere = False
@@ -157,7 +161,7 @@ class RequestQueue:
         """An independent copy for a forecast; users are copied when they are first served."""
         copy = RequestQueue(self.kind, self.region, self.model, self.rank, pinned=self.pinned, shares=shares)
         copy.avoided, copy.elsewhere, copy.size = self.avoided, self.elsewhere, self.size
-        copy.needs = self.needs
+        copy.needs, copy.backend = self.needs, self.backend
         copy._source = self._fifos
         return copy
 

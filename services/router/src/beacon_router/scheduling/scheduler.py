@@ -15,6 +15,8 @@ from beacon_router.scheduling.request_queue import QueueKind
 from beacon_router.scheduling.snapshot import Snapshot
 from beacon_router.scheduling.topology import LimitName, Policy, Topology
 
+_NONE: frozenset[str] = frozenset()
+
 
 class UnknownRequestError(LookupError):
     """No request of this id runs."""
@@ -41,7 +43,8 @@ class Scheduler:
     # Requests
 
     def submit(self, now: float, request: Request) -> None:
-        """Join the main queue of its region (the paid front of it, if `front`)."""
+        """Join the main queue of its region (the paid front of it, if `front`; the queue of the backend
+        where it runs already, if there is one)."""
         self._accept(now, request, QueueKind.FRONT if request.front else QueueKind.MAIN, request.region)
 
     def retry(
@@ -154,6 +157,11 @@ class Scheduler:
         """For each limit, how many tokens could be in use now: those used, and those that work waits for."""
         return demand(self._state.limits.values(), self._queues)
 
+    def serves(self, backend: str, model: str) -> bool:
+        """Whether there is such a backend, with the model."""
+        found = self._state.backends.get(backend)
+        return found is not None and model in found.spec.models
+
     # Decisions and questions
 
     def next(self, now: float) -> list[Decision]:
@@ -224,4 +232,6 @@ class Scheduler:
             raise ValueError(f"no tier has rank {request.rank}")
         if not 0.0 < request.weight < inf:
             raise ValueError(f"the weight of a user is above 0, not {request.weight}")
+        if request.backend is not None:
+            kind, region, avoided = QueueKind.ATTACH, self._state.backends[request.backend].region.name, _NONE
         self._dispatcher.mark_dirty(self._queues.join(now, request, kind, region, avoided))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from beacon_contracts.inference import InferenceState
+from beacon_contracts.inference import InferenceState, RemoteRun
 from beacon_lifecycle import Clock, TaskSet
 from beacon_router.backends import Backend
 from beacon_router.scheduling import RequestId, Scheduler, Topology
@@ -56,6 +56,7 @@ class DispatchService:
     ) -> None:
         """`ready` is set when backends or shared limits have changed, so that queued work may start."""
         self._rules = rules
+        self._backends = backends
         self._ready = ready
         self._tasks = TaskSet("dispatch")
         self._stopped = asyncio.Event()
@@ -108,8 +109,9 @@ class DispatchService:
         if self.stopping:
             raise StoppingError("the router is stopping", RESTART_S)
         now = self.clock.now()
+        remote = self._continued(spec, known)
         payload_bytes = len(spec.input) + len(spec.params) + len(spec.context)
-        self._admission.check(now, spec, payload_bytes)
+        self._admission.check(now, spec if remote is None else spec._replace(start_by=None), payload_bytes)
         inference = Inference(
             id=spec.id,
             spec=spec,
@@ -118,6 +120,7 @@ class DispatchService:
             accepted_at=now,
             front=spec.front,
             waiting_since=now,
+            remote=remote,
         )
         self.runs.enqueue(inference, now)
         return inference
@@ -159,9 +162,18 @@ class DispatchService:
             self.runs.dispatch_ready()
         return inference
 
+    async def cancel_remote(self, remote: RemoteRun) -> None:
+        """Cancel a run at its provider, of which this router need not know. Raises BackendError."""
+        backend = self._backends.get(remote.backend)
+        if backend is None or backend.remote is None:
+            raise UnknownInferenceError(
+                f"there is no backend {remote.backend} with runs that can be cancelled"
+            )
+        await backend.remote.cancel(remote.run_id)
+
     async def drain(self, grace_s: float) -> None:
         """Refuse new work, fail what is queued, let runs end within the grace. Idempotent."""
-        self.stopping = True
+        self.stopping = self.runs.draining = True
         for inference in self.store.waiting():
             self.runs.terminate(inference, InferenceState.FAILED, stopped_waiting())
         self.runs.dispatch_ready()
@@ -196,6 +208,15 @@ class DispatchService:
             await self._ready.wait()
             self._ready.clear()
             self.runs.dispatch_ready()
+
+    def _continued(self, spec: InferenceSpec, known: Inference | None) -> RemoteRun | None:
+        """The run that the request names, if it can be continued; one that has ended here cannot."""
+        remote = spec.remote
+        if remote is None or (known is not None and known.remote != remote):
+            return None
+        backend = self._backends.get(remote.backend)
+        served = self.scheduler.serves(remote.backend, spec.model)
+        return remote if served and backend is not None and backend.remote is not None else None
 
     def _join(self, known: Inference, spec: InferenceSpec) -> Inference:
         if spec.fence < known.fence and known.state is not InferenceState.COMPLETED:

@@ -41,7 +41,7 @@ def stopped_waiting() -> BackendError:
 
 def stopped_running() -> BackendError:
     message = "the router stopped before the run was done"
-    return BackendError(ROUTER_STOPPING, FailureStage.RUN, True, message, False)
+    return BackendError(ROUTER_STOPPING, FailureStage.RUN, True, message, False, remote_alive=True)
 
 
 def capacity_lost() -> BackendError:

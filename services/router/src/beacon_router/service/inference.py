@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.files import InputFile, OutputFile
-from beacon_contracts.inference import InferenceState, StepMeta
+from beacon_contracts.inference import InferenceState, RemoteRun, RunProgress, StepMeta
 from beacon_router.backends import BackendError
 from beacon_router.backends.types import EMPTY_OBJECT
 from beacon_router.scheduling import RequestId, Start
 from beacon_router.service.streams import StreamSink
 from beacon_router.service.timers import Timer
+
+if TYPE_CHECKING:
+    from beacon_router.service.run_monitor import RunMonitor
 
 
 class InferenceSpec(NamedTuple):
@@ -41,6 +44,7 @@ class InferenceSpec(NamedTuple):
     work_size: float | None = None
     needs: frozenset[str] = frozenset()
     files: tuple[InputFile, ...] = ()
+    remote: RemoteRun | None = None
 
 
 class RunRecord(NamedTuple):
@@ -63,8 +67,12 @@ class Run:
     start: Start
     number: int
     started_at: float
+    """When it got its slot; of a run that waits at its provider, when it began there."""
     cold: bool
     """The model is not loaded yet, or an earlier run is still loading it."""
+    monitor: "RunMonitor"
+    waiting: bool = False
+    """It waits in the queue of its provider, or starts there."""
     timeout: Timer | None = None
     reader_timeout: Timer | None = None
     """Set while the backend waits for a client that does not read its stream."""
@@ -94,17 +102,25 @@ class Inference:
     response: bytes | None = None
     usage: Mapping[str, int] | None = None
     files: tuple[OutputFile, ...] = ()
+    remote: RemoteRun | None = None
+    """The run at a provider, which another attempt or another router can continue."""
+    progress: RunProgress | None = None
     last_error: BackendError | None = None
     failure: Failure | None = None
     ended_at: float | None = None
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     """Resolved when the inference has ended."""
     observers: "list[Callable[[Inference], None]]" = field(default_factory=list)
-    """Called when a run has started, when the inference waits again, and when it has ended."""
+    """Called when a run has started, was named or has progressed, when the inference waits again, and when it
+    has ended."""
 
     @property
     def done(self) -> bool:
         return self.ended_at is not None
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.run is not None and not self.run.waiting
 
     def notify_observers(self) -> None:
         for observer in tuple(self.observers):

@@ -11,6 +11,7 @@ import structlog
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.backends import Backend, BackendError, BackendResult
+from beacon_router.backends.errors import RUN_UNKNOWN
 from beacon_router.scheduling import Expired, Outcome, Request, RequestId, Scheduler, Start
 from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import Breakers
@@ -28,6 +29,7 @@ from beacon_router.service.inference import Inference, Run
 from beacon_router.service.inference_store import InferenceStore
 from beacon_router.service.outcome import RunOutcome, classify
 from beacon_router.service.run_events import RunEvents
+from beacon_router.service.run_monitor import RunMonitor, forget_remote
 from beacon_router.service.run_tasks import RunTasks
 from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.service.timers import Timer, Timers
@@ -72,7 +74,7 @@ class RunController:
         self._wakeup: Timer | None = None
         self._wakeup_at: float | None = None
         self._expiry: Timer | None = None
-        self._draining = False
+        self.draining = False
 
     @property
     def failed(self) -> asyncio.Event:
@@ -109,22 +111,26 @@ class RunController:
         if run is not None:
             inference.run = None
             self._stop(run, cancelled())
-        elif inference.id in self._backing_off:
-            self._leave_backoff(inference)
         else:
-            self._scheduler.cancel(inference.id)
+            if inference.id in self._backing_off:
+                self._leave_backoff(inference)
+            else:
+                self._scheduler.cancel(inference.id)
+            if not self.draining and (remote := forget_remote(inference)) is not None:
+                self._tasks.cancel_remote(remote)
         self._end(inference, state, reason)
 
     def requeue(self, run: Run) -> None:
         """Abort a run that has lost its share of a limit. It waits again, and no attempt is charged; only a
         stream that the client has begun to read cannot be repeated. `dispatch_ready` must follow."""
         inference, sink, attempts = run.inference, run.inference.spec.sink, run.inference.attempts
-        if self._draining or (sink is not None and sink.begun):
+        if self.draining or (sink is not None and sink.begun):
             self.terminate(inference, InferenceState.FAILED, capacity_lost())
             return
         log.warning("run_requeued", inference=inference.id, backend=run.start.backend)
         inference.run = None
         self._stop(run, capacity_lost())
+        forget_remote(inference)
         now = self._clock.now()
         inference.attempts = attempts
         inference.state = InferenceState.QUEUED
@@ -153,9 +159,11 @@ class RunController:
             inference.notify_waiters()
 
     async def drain(self, grace_s: float) -> None:
-        """Retry nothing, wait up to `grace_s` for the runs to end, then stop the others."""
-        self._draining = True
+        """Retry nothing, wait up to `grace_s` for the runs to end, then stop the others. Runs at providers go
+        on there."""
+        self.draining = True
         for run in await self._tasks.drain(grace_s):
+            run.monitor.detached = True
             self._stop(run, stopped_running())
         await self._tasks.close()
 
@@ -171,9 +179,12 @@ class RunController:
             self._loading.add(key)
         # Until a first run there has completed, each run may have to wait for the same load.
         cold = key in self._loading
-        run = Run(inference, start, len(inference.attempts) + 1, now, cold)
         limit_s = self._rules.timeouts.seconds(spec.model, cold=cold, timeout_s=spec.timeout_s)
-        run.timeout = self._timers.at(now + limit_s, partial(self._time_out, run, limit_s))
+        monitor = RunMonitor(
+            limit_s, timers=self._timers, clock=self._clock, time_out=self._time_out, expire=self._expire_run
+        )
+        run = Run(inference, start, len(inference.attempts) + 1, now, cold, monitor)
+        monitor.begin(run)
         if spec.sink is not None:
             spec.sink.on_stall(partial(self._reader_stalled, run))
         inference.run = run
@@ -193,6 +204,11 @@ class RunController:
         sink = run.inference.spec.sink
         client_stalled = sink is not None and sink.was_stalled
         self._stop(run, client_too_slow(limit_s) if client_stalled else timed_out(limit_s, cold=run.cold))
+
+    def _expire_run(self, run: Run) -> None:
+        """`start_by` has passed while it waited at its provider."""
+        self.terminate(run.inference, InferenceState.FAILED, run.inference.last_error or start_by_passed())
+        self.dispatch_ready()
 
     def _reader_stalled(self, run: Run, stalled: bool) -> None:
         """A client that has stopped reading its stream does not keep a slot."""
@@ -248,18 +264,25 @@ class RunController:
         inference = run.inference
         inference.run = None
         inference.waiting_since = now
+        if isinstance(result, BackendError) and not result.remote_alive:
+            forget_remote(inference)
         if not isinstance(result, BackendError):
             inference.output, inference.response = result.output, result.response
             inference.usage, inference.files = result.usage, result.files
             self._end(inference, InferenceState.COMPLETED, None)
             return
-        if result.fault is not None and not self._draining:
+        if result.fault is not None and not self.draining:
             self._wait_for_another_backend(run, result, now)
+            return
+        if result.code == RUN_UNKNOWN and run.monitor.run_id is not None and not self.draining:
+            self._run_anew(run, now)
             return
         inference.last_error = result
         due = self._next_attempt_at(inference, result, now)
         _log_failure(run, result, None if due is None else due - now)
         if due is None:
+            if not self.draining and (remote := forget_remote(inference)) is not None:
+                self._tasks.cancel_remote(remote)
             self._end(inference, InferenceState.FAILED, result)
         else:
             inference.state = InferenceState.BACKOFF
@@ -283,12 +306,23 @@ class RunController:
         self._scheduler.retry(now, _request_of(inference), run.start.region)
         inference.notify_observers()
 
+    def _run_anew(self, run: Run, now: float) -> None:
+        """The run that was to be continued is unknown at its provider: no attempt is charged."""
+        inference = run.inference
+        inference.attempts = inference.attempts[:-1]
+        inference.state = InferenceState.QUEUED
+        log.warning("remote_run_lost", backend=run.start.backend, inference=inference.id)
+        self._scheduler.submit(now, _request_of(inference))
+        inference.notify_observers()
+
     def _next_attempt_at(self, inference: Inference, error: BackendError, now: float) -> float | None:
         sink = inference.spec.sink
-        if not error.retryable or self._draining or (sink is not None and sink.begun):
+        if not error.retryable or self.draining or (sink is not None and sink.begun):
             return None
         return self._rules.retries.next_attempt_at(
-            now, attempts_made=len(inference.attempts), start_by=inference.spec.start_by
+            now,
+            attempts_made=len(inference.attempts),
+            start_by=None if error.remote_alive else inference.spec.start_by,
         )
 
     def _retry(self, inference: Inference) -> None:
@@ -347,7 +381,8 @@ class RunController:
 
 
 def _request_of(inference: Inference) -> Request:
-    spec = inference.spec
+    """A run at a provider that is to be continued has started before: it has no `start_by`."""
+    spec, remote = inference.spec, inference.remote
     return Request(
         id=spec.id,
         model=spec.model,
@@ -355,12 +390,13 @@ def _request_of(inference: Inference) -> Request:
         rank=spec.rank,
         pinned=spec.pinned,
         front=inference.front,
-        start_by=spec.start_by,
+        start_by=spec.start_by if remote is None else None,
         size=spec.work_size,
         user=spec.user_id,
         weight=spec.weight,
         following=spec.following,
         needs=spec.needs,
+        backend=None if remote is None else remote.backend,
     )
 
 

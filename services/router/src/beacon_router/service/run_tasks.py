@@ -6,8 +6,10 @@ from contextvars import Context
 
 import structlog
 
+from beacon_contracts.inference import RemoteRun
 from beacon_lifecycle import TaskSet
 from beacon_router.backends import Backend, BackendError, BackendResult
+from beacon_router.backends.types import RemoteControl
 from beacon_router.service.failures import internal_error
 from beacon_router.service.inference import Run
 
@@ -53,6 +55,12 @@ class RunTasks:
         task.cancel()
         return True
 
+    def cancel_remote(self, remote: RemoteRun) -> None:
+        """Cancel a run at its provider that no task follows."""
+        control = self._backends[remote.backend].remote
+        if control is not None:
+            self._tasks.spawn(f"cancel {remote.run_id}", _cancel(control, remote), context=Context())
+
     async def drain(self, grace_s: float) -> list[Run]:
         """Wait for the runs to end; those that have not ended in time are returned."""
         await self._tasks.drain(grace_s)
@@ -68,7 +76,9 @@ class RunTasks:
             await asyncio.wait(list(self._closing[backend]))
         result: BackendResult | BackendError
         try:
-            result = await self._backends[backend].run(spec, attempt=run.number, sink=spec.sink)
+            result = await self._backends[backend].run(
+                spec, attempt=run.number, sink=spec.sink, observer=run.monitor
+            )
         except BackendError as error:
             result = error
         except Exception as error:
@@ -76,3 +86,12 @@ class RunTasks:
             result = internal_error(error)
         if self._running.pop(run, None) is not None:
             self._ended(run, result)
+
+
+async def _cancel(control: RemoteControl, remote: RemoteRun) -> None:
+    try:
+        await control.cancel(remote.run_id)
+    except BackendError as error:
+        log.warning(
+            "remote_cancel_failed", backend=remote.backend, run_id=remote.run_id, reason=error.message
+        )

@@ -1,0 +1,195 @@
+"""How backends without a dialect of their own are called: requests and answers by JMESPath expressions."""
+
+from typing import Annotated, Any, Literal, Self
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+from pydantic import AfterValidator, Field, model_validator
+
+from beacon_config.section import Section
+
+
+def _expression(text: str) -> str:
+    try:
+        jmespath.compile(text)
+    except JMESPathError as error:
+        raise ValueError(f"is not a JMESPath expression: {str(error).splitlines()[0]}") from error
+    return text
+
+
+def _request_mapping(mapping: dict[str, Any]) -> dict[str, Any]:
+    for key, value in mapping.items():
+        _check_request_value(value, key)
+    return mapping
+
+
+def _check_request_value(value: Any, path: str) -> None:
+    if isinstance(value, str):
+        try:
+            _expression(value)
+        except ValueError as error:
+            raise ValueError(f"{path} {error}") from None
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _check_request_value(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check_request_value(inner, f"{path}[{index}]")
+    elif not isinstance(value, bool | int | float):
+        raise ValueError(  # noqa: TRY004 - pydantic reports it with its key
+            f"{path} is neither an expression nor a number, a boolean, a list or a table"
+        )
+
+
+Expression = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_expression)]
+
+
+RequestMapping = Annotated[dict[str, Any], AfterValidator(_request_mapping)]
+_PATH = r"^/[^?#\s]*$"
+
+
+class HttpMapping(Section):
+    """How the dialect `http` talks to a backend. Expressions are JMESPath."""
+
+    method: Literal["POST", "PUT", "PATCH", "GET"] = Field(
+        default="POST", description="With GET, the request is sent as the query of the URL"
+    )
+    path: Annotated[str, Field(pattern=_PATH)] | None = Field(
+        default=None, description="Appended to the url; may contain {model} and {request_id}"
+    )
+    request: RequestMapping | None = Field(
+        default=None,
+        description="The fields of the JSON body. Texts are expressions over request_id, model, input, "
+        "params and context; other values are constants. Default: the params and the input in one object",
+    )
+    output: Expression | None = Field(
+        default=None, description="Where a JSON answer has the output; default: the whole answer"
+    )
+    error: Expression | None = Field(
+        default=None,
+        description="Where a JSON answer with status 2xx reports an error; anything found is one",
+    )
+    usage: Expression | None = Field(
+        default=None, description="Where a JSON answer has its usage; also read for load_s and run_s"
+    )
+
+
+RunPath = Annotated[str, Field(pattern=r"^/[^#\s]*$")]
+Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=20)]
+
+
+class PollingMapping(Section):
+    """How the dialect `async` submits a run, asks for its state and cancels it. Expressions are JMESPath."""
+
+    submit_path: Annotated[str, Field(pattern=_PATH)] | None = Field(
+        default=None, description="Appended to the url for a `POST`; may contain {model} and {request_id}"
+    )
+    request: RequestMapping | None = Field(
+        default=None, description="The fields of the JSON body, as in `http.request`"
+    )
+    idempotency_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")] | None = Field(
+        default=None,
+        description="The header in which the backend takes a key that makes a repeated submission harmless. "
+        "Without it, a submission whose answer was lost fails the inference and is not repeated",
+    )
+    id: Expression = Field(
+        default="id",
+        description="Where the answer to the submission has the id of the run; of a URL, its path is the id",
+    )
+    status_path: RunPath = Field(description="Appended to the url for a `GET` of the state; contains {id}")
+    result_path: RunPath | None = Field(
+        default=None,
+        description="The same for the result of a completed run; default: the state contains it",
+    )
+    cancel_path: RunPath | None = Field(default=None, description="The same to cancel a run")
+    cancel_method: Literal["POST", "PUT", "DELETE"] = Field(
+        default="POST", description="The method to cancel a run"
+    )
+    state: Expression = Field(
+        default="status", description="Where the state has its word, one of the following lists"
+    )
+    queued: Words = Field(
+        default=["queued"], description="Words for a run that waits or starts: its run timeout is not counted"
+    )
+    running: Words = Field(default=["running"], description="Words for a run in progress")
+    completed: Words = Field(default=["completed"], description="Words for a run that has a result")
+    failed: Words = Field(default=["failed"], description="Words for a run that has failed")
+    timed_out: Words = Field(default=[], description="Words for a run that the backend ended for its length")
+    cancelled: Words = Field(default=["cancelled"], description="Words for a run that was cancelled")
+    output: Expression | None = Field(
+        default=None, description="Where the result has the output; default: the whole result"
+    )
+    error: Expression = Field(default="error", description="Where the state has the error of a failed run")
+    progress: Expression | None = Field(
+        default=None, description="Where the state has the progress, from 0 to 1"
+    )
+    percent: Expression | None = Field(
+        default=None, description="Where the state has the progress, from 0 to 100"
+    )
+    message: Expression | None = Field(
+        default=None, description="Where the state of a run has a text for the user"
+    )
+    data_urls: bool = Field(
+        default=False, description='With `files = "base64"`: files are sent as data URLs, not as plain base64'
+    )
+
+    @model_validator(mode="after")
+    def _check_paths(self) -> Self:
+        for name in ("status_path", "result_path", "cancel_path"):
+            path = getattr(self, name)
+            if path is not None and "{id}" not in path:
+                raise ValueError(f"{name} {path!r} does not contain {{id}}")
+        words = [*self.queued, *self.running, *self.completed, *self.failed, *self.timed_out, *self.cancelled]
+        if len(set(words)) < len(words):
+            repeated = next(word for word in words if words.count(word) > 1)
+            raise ValueError(f"has the word {repeated!r} for two states")
+        return self
+
+
+_INPUT = "merge(params, input)"
+POLLING_PRESETS: dict[str, PollingMapping] = {
+    "replicate": PollingMapping(
+        submit_path="/predictions",
+        request={"version": "model", "input": _INPUT},
+        status_path="/predictions/{id}",
+        cancel_path="/predictions/{id}/cancel",
+        queued=["starting"],
+        running=["processing"],
+        completed=["succeeded"],
+        cancelled=["canceled", "aborted"],
+        output="output",
+        data_urls=True,
+    ),
+    "runpod": PollingMapping(
+        submit_path="/run",
+        request={"input": _INPUT},
+        status_path="/status/{id}",
+        cancel_path="/cancel/{id}",
+        queued=["IN_QUEUE"],
+        running=["IN_PROGRESS"],
+        completed=["COMPLETED"],
+        failed=["FAILED"],
+        timed_out=["TIMED_OUT"],
+        cancelled=["CANCELLED"],
+        output="output",
+        progress="output.progress",
+        percent="output.percent",
+        message="output.message || output",
+    ),
+    "fal": PollingMapping(
+        submit_path="/{model}",
+        id="response_url",
+        status_path="/{id}/status?logs=1",
+        result_path="/{id}",
+        cancel_path="/{id}/cancel",
+        cancel_method="PUT",
+        queued=["IN_QUEUE"],
+        running=["IN_PROGRESS"],
+        completed=["COMPLETED"],
+        failed=["FAILED"],
+        cancelled=["CANCELLED"],
+        message="logs[-1].message",
+        data_urls=True,
+    ),
+}
+"""The APIs of providers, by name."""

@@ -1,0 +1,280 @@
+"""One backend whose runs go on without a connection: submit, poll, collect the result, cancel.
+
+A run is identified by the provider's id. With it, any router continues the run after the death of the one
+that submitted it. ADR 20 has the rules.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from beacon_contracts.inference import RunProgress
+from beacon_lifecycle import Clock
+from beacon_router.backends.errors import (
+    cancelled_remotely,
+    reported_error,
+    run_timeout,
+    run_unknown,
+    submission_unanswered,
+)
+from beacon_router.backends.output_files import OutputFiles
+from beacon_router.backends.types import (
+    BackendCall,
+    BackendError,
+    BackendResult,
+    RunObserver,
+    Sink,
+)
+
+log = structlog.get_logger(__name__)
+
+SUBMIT_TIMEOUT_S = 60.0
+POLL_TIMEOUT_S = 60.0  # also of the result, in which files are streamed
+CANCEL_TIMEOUT_S = 5.0
+FIRST_POLL_S, MAX_POLL_S, POLL_GROWTH = 0.5, 5.0, 1.4
+MAX_RETRY_AFTER_S = 60.0
+POLL_PATIENCE_S = 60.0
+"""How long polls may fail before the attempt fails."""
+UNKNOWN_POLLS = 3
+"""A run that was submitted just now may be unknown for so many polls."""
+_NOT_SENT = frozenset({"backend_unreachable", "tls_failed", "dns_failed"})
+
+
+class Phase(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+class RemoteStatus(NamedTuple):
+    phase: Phase
+    progress: RunProgress | None = None
+    error: str = ""
+    retry_after_s: float | None = None
+
+
+class RemoteApi(Protocol):
+    """The API of one provider. All methods raise BackendError."""
+
+    repeatable: bool
+    """A repeated submission of the same attempt starts no second run."""
+
+    async def submit(self, call: BackendCall, attempt: int) -> str:
+        """The id of the new run."""
+        ...
+
+    async def status(self, run_id: str) -> RemoteStatus: ...
+
+    async def result(self, call: BackendCall, run_id: str, outputs: OutputFiles) -> BackendResult:
+        """Of a run that has completed."""
+        ...
+
+    async def cancel(self, run_id: str) -> None: ...
+
+
+class RemoteBackend:
+    def __init__(
+        self,
+        api: RemoteApi,
+        clock: Clock,
+        new_outputs: Callable[[], OutputFiles],
+        *,
+        run_timeout_s: float | None = None,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._new_outputs = new_outputs
+        self._run_timeout_s = run_timeout_s
+
+    @property
+    def remote(self) -> "RemoteBackend":
+        return self
+
+    async def run(
+        self,
+        call: BackendCall,
+        *,
+        attempt: int = 1,
+        sink: Sink | None = None,  # noqa: ARG002
+        observer: RunObserver | None = None,
+    ) -> BackendResult:
+        if observer is None:
+            raise TypeError("a run at a provider needs an observer")
+        observer.submitting()
+        run_id = observer.run_id or await self._submit(call, attempt, observer)
+        outputs = self._new_outputs()
+        try:
+            await self._follow(run_id, observer)
+            return await self._collect(call, run_id, outputs)
+        except asyncio.CancelledError:
+            await outputs.discard()
+            if not observer.detached:
+                await self._try_cancel(run_id)
+            raise
+        except BackendError:
+            await outputs.discard()
+            raise
+
+    async def cancel(self, run_id: str) -> None:
+        try:
+            async with asyncio.timeout(CANCEL_TIMEOUT_S):
+                await self._api.cancel(run_id)
+        except TimeoutError as error:
+            raise run_timeout(CANCEL_TIMEOUT_S) from error
+        except BackendError as error:
+            if error.status not in (400, 404, 409, 410, 422):  # it has ended, or is unknown
+                raise
+
+    async def _submit(self, call: BackendCall, attempt: int, observer: RunObserver) -> str:
+        """A cancelled call waits for the answer, so that the run can be cancelled or found again."""
+        submission = asyncio.ensure_future(self._submitted(call, attempt, observer))
+        try:
+            return await asyncio.shield(submission)
+        except asyncio.CancelledError:
+            with suppress(TimeoutError, BackendError):
+                async with asyncio.timeout(CANCEL_TIMEOUT_S):
+                    run_id = await submission
+                if not observer.detached:
+                    await self._try_cancel(run_id)
+            raise
+
+    async def _submitted(self, call: BackendCall, attempt: int, observer: RunObserver) -> str:
+        try:
+            async with asyncio.timeout(SUBMIT_TIMEOUT_S):
+                run_id = await self._api.submit(call, attempt)
+        except TimeoutError as error:
+            raise (
+                run_timeout(SUBMIT_TIMEOUT_S) if self._api.repeatable else submission_unanswered()
+            ) from error
+        except BackendError as error:
+            if self._api.repeatable or not _is_ambiguous(error):
+                raise
+            log.warning("submission_unanswered", request=call.id, reason=str(error))
+            raise submission_unanswered() from error
+        observer.named(run_id)
+        return run_id
+
+    async def _follow(self, run_id: str, observer: RunObserver) -> None:
+        """Until the run has completed; any other end raises."""
+        polls = _Polls(self._clock)
+        unknown_left = 0 if observer.run_id else UNKNOWN_POLLS
+        while True:
+            status = await self._status(run_id, polls)
+            if status is not None:
+                if status.phase is Phase.COMPLETED:
+                    return
+                if status.phase is Phase.UNKNOWN and unknown_left:
+                    unknown_left -= 1
+                else:
+                    _report(status, polls, observer)
+            if self._run_timeout_s is not None and polls.ran_s() > self._run_timeout_s:
+                await self._try_cancel(run_id)
+                raise run_timeout(self._run_timeout_s)
+            await self._clock.sleep(polls.next_delay_s(status))
+
+    async def _status(self, run_id: str, polls: "_Polls") -> RemoteStatus | None:
+        """None: the poll failed, and is repeated. One lost poll says nothing about the run."""
+        try:
+            async with asyncio.timeout(POLL_TIMEOUT_S):
+                status = await self._api.status(run_id)
+        except TimeoutError:
+            failure = run_timeout(POLL_TIMEOUT_S)
+        except BackendError as error:
+            failure = error
+        else:
+            polls.succeeded()
+            return status
+        if failure.fault is not None or polls.failed(failure):
+            failure.remote_alive = failure.retryable
+            if not failure.remote_alive:
+                await self._try_cancel(run_id)
+            raise failure
+        return None
+
+    async def _collect(self, call: BackendCall, run_id: str, outputs: OutputFiles) -> BackendResult:
+        """The run has completed: if the result cannot be read now, the next attempt reads it."""
+        try:
+            return await self._api.result(call, run_id, outputs)
+        except BackendError as error:
+            error.remote_alive = error.retryable
+            raise
+
+    async def _try_cancel(self, run_id: str) -> None:
+        try:
+            await self.cancel(run_id)
+        except BackendError as error:
+            log.warning("remote_cancel_failed", run_id=run_id, reason=str(error))
+
+
+def _report(status: RemoteStatus, polls: "_Polls", observer: RunObserver) -> None:
+    """Raises if the run has ended without a result."""
+    match status.phase:
+        case Phase.WAITING:
+            polls.running(running=False)
+            observer.waiting()
+        case Phase.RUNNING:
+            polls.running(running=True)
+            observer.running()
+            if status.progress is not None:
+                observer.progressed(status.progress)
+        case Phase.FAILED:
+            raise reported_error(status.error or "the backend reports that the run failed")
+        case Phase.TIMED_OUT:
+            raise run_timeout(polls.ran_s())
+        case Phase.CANCELLED:
+            raise cancelled_remotely()
+        case _:
+            raise run_unknown()
+
+
+class _Polls:
+    """When the next poll is due, how long the run has been running and how long polls have failed."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._running_since: float | None = None
+        self._delay_s = FIRST_POLL_S
+        self._failing_since: float | None = None
+        self._retry_after_s: float | None = None
+
+    def running(self, *, running: bool) -> None:
+        if not running:
+            self._running_since = None
+        elif self._running_since is None:
+            self._running_since = self._clock.now()
+
+    def ran_s(self) -> float:
+        """How long it has been seen running."""
+        return 0.0 if self._running_since is None else self._clock.now() - self._running_since
+
+    def succeeded(self) -> None:
+        self._failing_since = self._retry_after_s = None
+
+    def failed(self, error: BackendError) -> bool:
+        """True: they have failed for too long."""
+        now = self._clock.now()
+        self._failing_since = self._failing_since if self._failing_since is not None else now
+        self._retry_after_s = error.retry_after_s
+        return now - self._failing_since >= POLL_PATIENCE_S
+
+    def next_delay_s(self, status: RemoteStatus | None) -> float:
+        asked_s = self._retry_after_s if status is None else status.retry_after_s
+        delay_s, self._delay_s = self._delay_s, min(MAX_POLL_S, self._delay_s * POLL_GROWTH)
+        return max(delay_s, min(asked_s or 0.0, MAX_RETRY_AFTER_S))
+
+
+def _is_ambiguous(error: BackendError) -> bool:
+    """The provider may have accepted the submission."""
+    if error.code in _NOT_SENT:
+        return False
+    return error.status in (408, 502, 504) or (
+        error.status is None and error.code in ("connection_lost", "bad_payload")
+    )
