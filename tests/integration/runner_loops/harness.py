@@ -194,7 +194,9 @@ class LoopHarness:
     ) -> list[JobId]:
         owner = user or UserId(new_uuid())
         await self.database.execute(
-            "INSERT INTO users (id, name, tier) VALUES ($1, $1::uuid::text, $2) ON CONFLICT DO NOTHING", owner, tier
+            "INSERT INTO users (id, name, tier) VALUES ($1, $1::uuid::text, $2) ON CONFLICT DO NOTHING",
+            owner,
+            tier,
         )
         admission = Admission(self.config)
         body = body or GenerationJob(kind="generation", model="flux", prompt="cat", region="US")
