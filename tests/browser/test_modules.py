@@ -145,6 +145,65 @@ def test_a_late_event_never_moves_an_execution_backwards(
     assert modules.run("job/state.js", APPLY, before, events) == [after, [[after, 1]]]
 
 
+PROGRESS = """
+const running = { id: "e", state: given[0], attempt: 1 };
+const progress = { total: 2, completed: 0, failed: 0, cancelled: 0, running: 1, pending: 1, [given[0]]: 1 };
+const state = new module.JobState({ progress, executions: [running] });
+const at = "2026-01-01T00:00:05Z";
+for (const [type, data] of given[1]) state.apply({ type, at, data: { execution_id: "e", ...data } });
+return [state.executions.get("e").progress?.percent ?? null, state.percent];
+"""
+HALF = ("EXECUTION_PROGRESS", {"attempt": 1, "percent": 50, "message": None, "preview": None})
+
+
+@pytest.mark.parametrize(
+    ("before", "events", "after"),
+    [
+        ("running", [HALF], [50, 25]),
+        ("completed", [HALF], [None, 50]),
+        ("running", [("EXECUTION_PROGRESS", {"attempt": 2, "percent": 50})], [None, 0]),
+        ("running", [("EXECUTION_PROGRESS", {"attempt": 1, "percent": None, "message": "loads"})], [None, 0]),
+        ("running", [HALF, ("EXECUTION_FAILED", {"attempt": 1})], [None, 50]),
+    ],
+)
+def test_progress_is_that_of_the_run_that_goes_on(
+    modules: Modules, before: str, events: list[Any], after: list[Any]
+) -> None:
+    assert modules.run("job/state.js", PROGRESS, before, events) == after
+
+
+@pytest.mark.parametrize(
+    ("progress", "shown"),
+    [
+        (None, [True, None, "", None]),
+        ({"percent": 45.4, "message": "step 9", "preview": None}, [False, "45.4", "45 % · step 9", None]),
+        ({"percent": None, "message": None, "preview": None}, [False, None, "", None]),
+        (
+            {"percent": 0, "message": None, "preview": "data:image/png;base64,AA"},
+            [False, "0", "0 %", "data:image/png;base64,AA"],
+        ),
+        (
+            {"percent": 0, "message": None, "preview": "https://elsewhere.example/x.png"},
+            [False, "0", "0 %", None],
+        ),
+        ({"percent": 0, "message": None, "preview": "data:image/svg+xml,<svg>"}, [False, "0", "0 %", None]),
+    ],
+)
+def test_the_progress_of_a_run_has_a_bar_a_text_and_a_preview(
+    modules: Modules, progress: Any, shown: list[Any]
+) -> None:
+    body = """
+    const { node, update } = module.runProgress();
+    update({ percent: 1, message: "before", preview: "data:image/png;base64,BB" });
+    update(null);
+    update(given[0]);
+    const [bar, text, image] = ["progress", "small", "img"].map((tag) => node.querySelector(tag));
+    const shown = [bar.getAttribute("value"), text.textContent, image.getAttribute("src")];
+    return [node.hidden, ...(node.hidden ? [null, "", null] : shown)];
+    """
+    assert modules.run("components.js", body, progress) == shown
+
+
 @pytest.mark.parametrize(
     ("status", "at_router", "admin"),
     [

@@ -1,15 +1,19 @@
 """The main workflows of the portal on the whole system."""
 
+import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import WebSocketRoute, expect
 from standardwebhooks.webhooks import Webhook
 
+from beacon_gpusim.core.media import MediaKind, media_of
+from beacon_gpusim.core.outputs import Prompt
 from tests.browser.conftest import Console
 from tests.browser.portal_page import PortalPage
 from tests.browser.stack_admin import LLAMA, QWEN, StackAdmin, matrix
@@ -70,6 +74,53 @@ def test_a_job_is_followed_where_websockets_are_blocked(
     stack_admin.release()
     expect(portal.state()).to_have_text(re.compile("Completed"))
     expect(portal.answer(LLAMA, "US")).to_contain_text(f"{LLAMA} in US")
+
+
+def test_a_running_execution_shows_progress_and_preview(
+    portal: PortalPage, key: str, stack_admin: StackAdmin
+) -> None:
+    """The event of a backend's progress arrives over the WebSocket."""
+    page = portal.page
+    portal.sign_in(key)
+    sockets: list[WebSocketRoute] = []
+
+    def connect(socket: WebSocketRoute) -> None:
+        socket.connect_to_server()
+        sockets.append(socket)
+
+    page.route_web_socket(re.compile("/ws/"), connect)
+    stack_admin.hold(LLAMA)
+    job_id = stack_admin.submit(key, matrix(LLAMA))
+    portal.open(f"/jobs/{job_id}")
+    expect(portal.cell("q1", LLAMA, "US")).to_contain_text("Running")
+    image = b64encode(b"".join(media_of(MediaKind.IMAGE, Prompt(LLAMA, "US", "a cat")).parts)).decode()
+    data = {
+        "execution_id": f"{job_id.replace('job_', 'exe_')}.0.0",
+        "item": "q1",
+        "model": LLAMA,
+        "region": "US",
+        "attempt": 1,
+        "percent": 45,
+        "message": "step 9 of 20",
+        "preview": f"data:image/png;base64,{image}",
+    }
+    event = {"seq": 1_000, "type": "EXECUTION_PROGRESS", "job_id": job_id, "at": "2026-01-01T00:00:00Z"}
+    sockets[-1].send(json.dumps(event | {"data": data}))
+    card = portal.answer(LLAMA, "US")
+    expect(card.get_by_role("progressbar", name="Progress of the run")).to_have_attribute("value", "45")
+    expect(card).to_contain_text("45 % · step 9 of 20")
+    expect(portal.cell("q1", LLAMA, "US")).to_contain_text("45 %")
+    overall = page.get_by_role("progressbar", name="Progress", exact=True)
+    expect(overall).to_have_attribute("aria-valuenow", "45")
+    preview = card.get_by_role("img", name="Preview")
+    expect(preview).to_be_visible()
+    assert preview.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0, (
+        "the policy allows it"
+    )
+    check_access(page)
+    stack_admin.release()
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    expect(card.get_by_role("progressbar")).to_be_hidden()
 
 
 def test_a_pipeline_shows_its_steps_one_after_another(portal: PortalPage, key: str) -> None:

@@ -11,8 +11,9 @@ from beacon_client.submissions import Job, Submission
 from beacon_client.sync import Beacon
 from beacon_contracts.accounts import Me
 from beacon_contracts.credentials import Credentials
-from beacon_contracts.events import EventType, JobEvent
+from beacon_contracts.events import EventType, ExecutionProgress, JobEvent
 from beacon_contracts.files import FileView
+from beacon_contracts.inference import RunProgress
 from beacon_contracts.jobs import (
     ExecutionState,
     ExecutionView,
@@ -38,6 +39,7 @@ __all__ = [
     "CredentialsError",
     "DamagedFileError",
     "EventType",
+    "ExecutionProgress",
     "ExecutionState",
     "ExecutionView",
     "FileClient",
@@ -55,6 +57,7 @@ __all__ = [
     "PipelineJob",
     "Problem",
     "Progress",
+    "RunProgress",
     "RunnerClient",
     "SavedFile",
     "Submission",

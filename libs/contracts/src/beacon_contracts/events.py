@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from beacon_contracts.inference import RunProgress
 from beacon_contracts.model import ResponseModel
 
 
@@ -33,6 +34,16 @@ class EventType(StrEnum):
     JOB_EXPIRED = "JOB_EXPIRED"
 
 
+class ExecutionProgress(RunProgress):
+    """The data of an `EXECUTION_PROGRESS` event."""
+
+    execution_id: str
+    item: str
+    model: str
+    region: str
+    attempt: int
+
+
 class JobEvent(ResponseModel):
     """One event of a job; `seq` grows by one with each event of the job.
 
@@ -44,6 +55,13 @@ class JobEvent(ResponseModel):
     job_id: str
     at: datetime
     data: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def progress(self) -> ExecutionProgress | None:
+        """Of an `EXECUTION_PROGRESS` event."""
+        if self.type is not EventType.EXECUTION_PROGRESS:
+            return None
+        return ExecutionProgress.model_validate(self.data)
 
 
 class EventPage(ResponseModel):

@@ -60,7 +60,7 @@ class RemoteRun(RequestModel):
     run_id: Annotated[Text, Field(min_length=1, max_length=500, description="The backend's own id of it")]
 
 
-class RunProgress(RequestModel):
+class RunProgress(ResponseModel):
     """What a backend last reported of a run. What it does not report is null."""
 
     percent: Annotated[float, Field(ge=0, le=100)] | None = None

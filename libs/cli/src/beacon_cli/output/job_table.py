@@ -10,16 +10,18 @@ from rich.table import Table
 from beacon_cli.output.formatting import MARKS, ago, answer, seconds, styled
 from beacon_cli.output.printing import facts
 from beacon_contracts.events import JobEvent
+from beacon_contracts.inference import RunProgress
 from beacon_contracts.jobs import ExecutionState, ExecutionView, JobView
 
 MAX_ROWS = 40
+MAX_RUNS = 8
 MAX_COLUMNS = 24
 BAR_WIDTH = 40
 
 
 def job_board(job: JobView, latest: JobEvent | None = None) -> RenderableType:
     """The complete view, as `watch` shows it live."""
-    parts: list[RenderableType] = [_headline(job), _progress(job)]
+    parts: list[RenderableType] = [_headline(job), _progress(job), *_runs(job)]
     if len(job.executions) > 1 or job.kind != "generation":
         parts.append(grid(job))
     if latest is not None:
@@ -41,13 +43,43 @@ def _progress(job: JobView) -> RenderableType:
     done = job.progress.completed + job.progress.failed + job.progress.cancelled
     line = Table.grid(padding=(0, 1))
     line.add_row(
-        ProgressBar(total=max(job.progress.total, 1), completed=done, width=BAR_WIDTH),
+        ProgressBar(total=100, completed=job.progress.percent, width=BAR_WIDTH),
         f"{done} of {job.progress.total}",
         f"{job.progress.queued} queued" if job.progress.queued else "",
         f"{job.progress.running} running" if job.progress.running else "",
         f"[red]{job.progress.failed} failed[/]" if job.progress.failed else "",
     )
     return line
+
+
+def _runs(job: JobView) -> list[RenderableType]:
+    """A bar for each running execution whose backend reports progress."""
+    running = [one for one in job.executions if one.progress is not None]
+    if not running:
+        return []
+    made = Table.grid(padding=(0, 1))
+    for execution in running[:MAX_RUNS]:
+        made.add_row(
+            escape(f"{execution.step or execution.item} {execution.model} {execution.region}"),
+            _bar(execution.progress),
+            escape(progress_text(execution.progress)),
+        )
+    if len(running) > MAX_RUNS:
+        made.add_row(f"and {len(running) - MAX_RUNS} more", "", "")
+    return [made]
+
+
+def _bar(progress: RunProgress | None) -> RenderableType:
+    if progress is None or progress.percent is None:
+        return ""
+    return ProgressBar(total=100, completed=progress.percent, width=BAR_WIDTH // 2)
+
+
+def progress_text(progress: RunProgress | None) -> str:
+    if progress is None:
+        return ""
+    percent = None if progress.percent is None else f"{progress.percent:.0f} %"
+    return "  ".join(text for text in (percent, progress.message) if text)
 
 
 def grid(job: JobView) -> Table:
@@ -140,6 +172,8 @@ def describe_event(event: JobEvent) -> str:
     data = event.data
     names = ("step", "item", "model", "region", "backend", "position", "reason", "delay_s")
     words = [f"{name}={data[name]}" for name in names if data.get(name) is not None]
+    if event.progress is not None:
+        words.append(progress_text(event.progress))
     failure = data.get("failure")
     if isinstance(failure, dict):
         words.append(f"{failure.get('code')}: {failure.get('message')}")

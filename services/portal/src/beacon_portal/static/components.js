@@ -95,22 +95,43 @@ export function actionButton(label, work, props) {
   return node;
 }
 
+const PREVIEW = /^data:image\/(png|jpeg|webp);base64,/;
 const SEGMENTS = ["completed", "failed", "cancelled", "running"];
 
-/** Completed, failed, cancelled and running executions as one bar; the rest is pending. */
+/** Completed, failed, cancelled and running executions as one bar; the rest is pending. `percent`: how much is done. */
 export function progressBar() {
   const parts = SEGMENTS.map((name) => el("span", { "data-tone": stateOf(name).tone }));
   const aria = { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 };
   const node = el("div", { class: "progress", ...aria }, parts);
-  const update = (progress) => {
+  const update = (progress, percent = progress.percent) => {
     const total = Math.max(progress.total, 1);
     const done = progress.completed + progress.failed + progress.cancelled;
     SEGMENTS.forEach((name, index) => {
       const width = `${((progress[name] / total) * 100).toFixed(2)}%`;
       if (parts[index].style.width !== width) parts[index].style.width = width;
     });
-    setAttr(node, "aria-valuenow", Math.round((done / total) * 100));
+    setAttr(node, "aria-valuenow", Math.round(percent));
     setAttr(node, "aria-valuetext", `${done} of ${progress.total} done`);
+  };
+  return { node, update };
+}
+
+/** The progress of one run: a bar, or one without an end where the percent is unknown, a message and a preview. */
+export function runProgress() {
+  const bar = el("progress", { max: 100, "aria-label": "Progress of the run" });
+  const text = el("small", { class: "muted" });
+  const preview = el("img", { alt: "Preview", hidden: true });
+  const node = el("div", { class: "stack", hidden: true }, el("div", { class: "with-bar" }, bar, text), preview);
+  const update = (progress) => {
+    setAttr(node, "hidden", !progress);
+    if (!progress) return;
+    const { percent, message } = progress;
+    if (Number.isFinite(percent)) setAttr(bar, "value", percent);
+    else bar.removeAttribute("value");
+    setText(text, [Number.isFinite(percent) && `${Math.round(percent)} %`, message].filter(Boolean).join(" · "));
+    const source = PREVIEW.test(progress.preview ?? "") ? progress.preview : null;
+    setAttr(preview, "hidden", !source);
+    setAttr(preview, "src", source);
   };
   return { node, update };
 }

@@ -2,7 +2,7 @@
 
 import { formatDuration } from "../clock.js";
 import { el, setAttr, setText } from "../dom.js";
-import { actionButton, badge } from "../components.js";
+import { actionButton, badge, runProgress } from "../components.js";
 import { failureText, outputLabel } from "../labels.js";
 import { outputNode } from "./output.js";
 
@@ -25,16 +25,18 @@ export function answerCard(execution, { retry, fetchOutput, viewer, heading }) {
   const state = badge(execution.shown);
   const region = el("span", { class: "chip" });
   const body = el("div", { class: "answer-body" });
+  const progress = runProgress();
   const times = el("small", { class: "muted" });
   const again = actionButton("Retry", () => retry(current), { class: "small" });
   const node = el("article", { class: "answer", "aria-label": `${heading ?? execution.model}, ${execution.region}` },
     el("header", {}, el("h3", {}, heading ?? execution.model), region, state.node),
-    body, el("footer", {}, times, again));
+    body, progress.node, el("footer", {}, times, again));
 
   const update = (next) => {
     current = next;
     state.update(next.shown);
     setText(region, regionText(next));
+    progress.update(next.state === "running" ? next.progress : null);
     setText(times, timingText(next));
     setAttr(again, "hidden", !(next.state === "failed" && next.failure?.retryable !== false));
     setAttr(node, "data-tone", next.state === "failed" ? "bad" : null);

@@ -127,9 +127,10 @@ function gridCell(onclick, { viewer, fetchOutput }) {
   return { node, update, showImage, needOutput };
 }
 
-function cellText({ state, region, actual_region: actual, started_at: started, finished_at: finished, failure }) {
+function cellText({ state, region, actual_region: actual, started_at: started, finished_at: finished, failure, progress }) {
   if (state === "failed") return failure?.code ?? "";
+  const percent = state === "running" && Number.isFinite(progress?.percent) ? `${Math.round(progress.percent)} %` : "";
   const moved = actual && actual !== region ? `→${actual}` : "";
   const took = state === "completed" && started && finished ? formatDuration(secondsSince(started, finished)) : "";
-  return [took, moved].filter(Boolean).join(" ");
+  return [percent, took, moved].filter(Boolean).join(" ");
 }

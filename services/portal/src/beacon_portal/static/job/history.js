@@ -35,6 +35,7 @@ export class History {
   add({ seq, type, at, data }) {
     if (seq <= this.#last) return;
     this.#last = seq;
+    if (type === "EXECUTION_PROGRESS") return; // up to one a second: the cards show it
     const text = EVENT_TEXT[type]?.(data) ?? sentenceCase(type.toLowerCase());
     this.#list.prepend(el("li", {}, el("time", { class: "muted", datetime: at }, formatTime(at)), el("span", {}, text)));
     if (this.#list.childElementCount > MAX_ENTRIES) this.#list.lastElementChild.remove();

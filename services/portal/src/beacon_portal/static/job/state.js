@@ -7,6 +7,7 @@ const STATES = {
   EXECUTION_COMPLETE: "completed",
   EXECUTION_FAILED: "failed",
 };
+const PROGRESS = "EXECUTION_PROGRESS";
 const REFINEMENTS = { running: "warming", queued: "backoff" };
 
 export class JobState {
@@ -30,6 +31,7 @@ export class JobState {
   apply({ type, data, at }) {
     const state = data.state ?? STATES[type];
     const before = this.executions.get(data.execution_id);
+    if (type === PROGRESS) return this.#applyProgress(before, data);
     if (!isExecutionEvent(type) || !before || !isNewer(before, { at, ...data, state })) return false;
     this.put({
       ...before,
@@ -39,12 +41,28 @@ export class JobState {
       backend: data.backend ?? before.backend,
       timing: null,
       failure: data.failure ?? null,
+      progress: null,
       output: null,
       started_at: startOf(before, state, at),
       finished_at: ENDED.has(state) ? at : null,
       withoutOutput: state === "completed", // events carry no outputs: the card fetches it
     });
     return true;
+  }
+
+  /** Of the run that goes on; what its backend does not report is null. */
+  #applyProgress(before, { attempt, percent, message, preview }) {
+    if (before?.state !== "running" || before.attempt !== attempt) return false;
+    this.put({ ...before, progress: { percent, message, preview } });
+    return true;
+  }
+
+  /** How much of the job is done, with what backends report of running executions. */
+  get percent() {
+    const { total, completed, failed, cancelled } = this.view.progress;
+    let running = 0;
+    for (const { state, progress } of this.executions.values()) if (state === "running") running += progress?.percent ?? 0;
+    return Math.min(100, (100 * (completed + failed + cancelled) + running) / Math.max(total, 1));
   }
 
   /** The state to display: the router tells loading from running, and a backoff from waiting. */
@@ -86,5 +104,5 @@ function startOf(before, state, at) {
 }
 
 export function isExecutionEvent(type) {
-  return type in STATES;
+  return type in STATES || type === PROGRESS;
 }

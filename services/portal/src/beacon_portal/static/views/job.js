@@ -72,13 +72,13 @@ function jobPage(context, view) {
   function refresh() {
     if (state.view.status !== lastStatus) shell.announce(`Job ${stateOf(state.view.status).label}`);
     lastStatus = state.view.status;
-    for (const part of [head, actions, waiting, body, saving]) part.update(state.view);
+    for (const part of [head, actions, waiting, body, saving]) part.update(state.view, state.percent);
   }
 
   refresh();
   if (LIVE_STATES.has(view.status) || view.progress.total <= MAX_REPLAYED_EXECUTIONS) feed.follow();
   else history.node.addEventListener("toggle", () => feed.follow(), { once: true });
-  const tick = setInterval(() => head.update(state.view), 1000);
+  const tick = setInterval(() => head.update(state.view, state.percent), 1000);
   signal.addEventListener("abort", () => clearInterval(tick));
   const top = pageHeader(view.name || `${sentenceCase(view.kind)} job`, head.badge, actions.node);
   top.append(el("p", { class: "subtitle mono muted" }, view.job_id));
@@ -93,9 +93,9 @@ function jobHead(view) {
   const shown = facts(FACTS);
   const failure = createNotice();
   const node = el("section", { class: "panel stack", "aria-label": "Progress" }, bar.node, shown.node, failure.node);
-  const update = (next) => {
+  const update = (next, percent) => {
     state.update(next.status);
-    bar.update(next.progress);
+    bar.update(next.progress, percent);
     shown.update(factsOf(next));
     failure.show(next.failure ? failureText(next.failure) : "", next.status === "retrying" ? "warn" : "bad");
   };
