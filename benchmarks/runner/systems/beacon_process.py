@@ -6,18 +6,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, LiveConfig
 from beacon_lifecycle import Service, Supervisor, SystemClock, run_process, tune_gc
 from beacon_redis import RedisAddress
+from beacon_runner.application.configuration import ConfigService
 from beacon_runner.ports.router import InferencePort
 from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.postgres.config_revisions import PostgresConfigRevisions
 from beacon_runner.postgres.database import Database
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker
 from beacon_runner.wiring.resources import Resource
 from beacon_runner.wiring.roles import RELAY_POOL, WORKER_POOL
-from beacon_runner.worker.executor import RouterExecutor
+from beacon_runner.worker.executor import ExecutionRules, RouterExecutor
 from beacon_telemetry import configure_logging, new_registry
 from benchmarks.harness.pickup import arrived
 from benchmarks.runner.systems.instant import HangingRouter, InstantRouter
@@ -33,14 +35,15 @@ def body(prompt: str) -> None:
 def services(role: str, config: BeaconConfig, router: InferencePort) -> list[Service]:
     """Composed as `beacon_runner.wiring.roles` does, except for the router."""
     settings, clock, registry = RunnerSettings(), SystemClock(), new_registry()
-    transport = Transport(config, RedisAddress(settings.redis_url), registry, clock)
+    transport = Transport(LiveConfig(config), RedisAddress(settings.redis_url), registry, clock)
     made: list[Service] = [transport]
     if role in {"work", "relay", "all"}:
         made += _relay(settings, transport)
     if role in {"work", "worker", "all"}:
         made += _worker(settings, transport, router)
     if role == "all":
-        made += build_api(settings, transport, registry)
+        revisions = PostgresConfigRevisions(Database(settings.database_url, size=1))
+        made += build_api(settings, transport, ConfigService(revisions), registry)
     return made
 
 
@@ -65,7 +68,7 @@ def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
 def _worker(settings: RunnerSettings, transport: Transport, router: InferencePort) -> list[Service]:
     database = Database(settings.database_url, size=WORKER_POOL)
     claims = PostgresClaims(database)
-    executor = RouterExecutor(router, timeout_s=transport.config.runner.execution_timeout_s)
+    executor = RouterExecutor(router, lambda: ExecutionRules(transport.config.runner.execution_timeout_s))
     return [
         Resource("worker-database", open_it=database.open, close_it=database.close),
         *build_worker(transport, claims, executor),

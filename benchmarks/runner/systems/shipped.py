@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beacon_config import BeaconConfig, load_config
+from beacon_config import BeaconConfig, LiveConfig, load_config
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import GenerationJob
 from beacon_contracts.tiers import JobClass
@@ -46,7 +46,7 @@ def wide_config(slots: int, claim_batch: int) -> BeaconConfig:
 
 
 def open_transport(config: BeaconConfig) -> Transport:
-    return Transport(config, RedisAddress(os.environ["REDIS_URL"]), new_registry(), SystemClock())
+    return Transport(LiveConfig(config), RedisAddress(os.environ["REDIS_URL"]), new_registry(), SystemClock())
 
 
 def open_database(size: int = 6) -> Database:

@@ -8,8 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from beacon_config.limits import FilesConfig
-from beacon_config.tiers import DEFAULT_TIERS
+from beacon_config import LiveConfig, parse_document
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.files import output_object_name
@@ -25,6 +24,9 @@ from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.postgres.users import PostgresUsers
 
+CONFIG = LiveConfig(
+    parse_document({"backends": {"gpu": {"dialect": "modal", "url": "http://gpu", "models": ["m"]}}}, {})
+)
 SIZES = (1, 300_000, 5_500_000)
 
 
@@ -56,7 +58,7 @@ async def names(store: FileStore) -> set[str]:
 
 async def test_an_archive_has_every_byte_of_every_file(store: FileStore, database: Database) -> None:
     clock = ManualClock(datetime.now(UTC))
-    files = FileService(PostgresFiles(database), store, FilesConfig(), DEFAULT_TIERS, clock)
+    files = FileService(PostgresFiles(database), store, CONFIG, clock)
     user = await principal(database)
     records = [await files.upload(user, "a.bin", chunks(size)) for size in SIZES]
 
@@ -79,7 +81,7 @@ async def test_orphans_are_removed_by_the_database_that_owns_the_store(
     clock = ManualClock(datetime.now(UTC))
     cleanup = FileCleanup(PostgresFiles(database), store, clock, orphans_every_s=-1)
     assert (await cleanup.run_once()).count == 0
-    files = FileService(PostgresFiles(database), store, FilesConfig(), DEFAULT_TIERS, clock)
+    files = FileService(PostgresFiles(database), store, CONFIG, clock)
     kept = await files.upload(await principal(database), "a.bin", chunks(10))
     orphan = output_object_name(FileId(new_uuid()))
     await store.put(orphan, chunks(10), max_bytes=10)
@@ -96,7 +98,7 @@ async def test_orphans_are_removed_by_the_database_that_owns_the_store(
 
 async def test_lost_bytes_end_an_archive_with_an_error(store: FileStore, database: Database) -> None:
     clock = ManualClock(datetime.now(UTC))
-    files = FileService(PostgresFiles(database), store, FilesConfig(), DEFAULT_TIERS, clock)
+    files = FileService(PostgresFiles(database), store, CONFIG, clock)
     record = await files.upload(await principal(database), "a.bin", chunks(10))
     await store.delete([record.object_name])
 

@@ -12,9 +12,10 @@ import httpx
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from beacon_config import BeaconConfig, load_config
+from beacon_config import BeaconConfig, LiveConfig, load_config, read_document
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
+from beacon_contracts.configuration import RouterConfigRequest, RouterRevision
 from beacon_contracts.ids import JobId, decode_job_id
 from beacon_contracts.inference import InferenceView, RemoteRun
 from beacon_contracts.router_status import SchedulerStatus
@@ -23,6 +24,7 @@ from beacon_http.request_body import BodyLimits
 from beacon_http.server import DEFAULT_LIMITS, HttpServer, ServerLimits
 from beacon_lifecycle import ManualClock, SystemClock
 from beacon_redis import RedisAddress
+from beacon_runner.application.configuration import ConfigService
 from beacon_runner.domain.encoded_request import EncodedRequest
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.stage_result import ClaimedJob
@@ -30,6 +32,7 @@ from beacon_runner.domain.webhook_urls import Network
 from beacon_runner.ports.interactive import InteractiveEvent
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.router import CancelResult, RouterStatus, RouterUnreachable
+from beacon_runner.postgres.config_revisions import PostgresConfigRevisions
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
@@ -37,10 +40,12 @@ from beacon_runner.redis_queue.request_limits import RedisRequestLimits
 from beacon_runner.redis_queue.watchers import Watchers
 from beacon_runner.redis_queue.websocket_tokens import RedisWebSocketTokens
 from beacon_runner.wiring.api import ApiParts, ApiRouter
+from beacon_runner.wiring.configuration import ConfigFollower, seed
 from beacon_telemetry import new_registry
 from tests.integration.runner_store.harness import StoreHarness
 
-CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})
+CONFIG_FILE = Path(__file__).parents[3] / "config" / "beacon.toml"
+CONFIG = load_config(CONFIG_FILE, {})
 
 GENERATION = {"kind": "generation", "model": "flux", "prompt": "a cat", "region": "US"}
 MATRIX = {
@@ -62,6 +67,7 @@ class RouterStandIn:
     known: dict[str, InferenceView] = field(default_factory=dict)
     statuses: list[RouterStatus] = field(default_factory=list)
     schedulers: list[SchedulerStatus] = field(default_factory=list)
+    revisions: list[RouterRevision] = field(default_factory=list)
     interactive: list[InteractiveEvent] = field(default_factory=list)
 
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
@@ -85,6 +91,12 @@ class RouterStandIn:
     async def scheduler(self) -> list[SchedulerStatus]:
         return self.schedulers
 
+    async def configs(self) -> list[RouterRevision]:
+        return self.revisions
+
+    async def configure(self, url: str, request: RouterConfigRequest) -> RouterRevision:
+        return RouterRevision(url=url, revision=request.revision)
+
     async def stream(self, request: EncodedRequest) -> AsyncGenerator[InteractiveEvent]:
         for state in self.interactive:
             yield state
@@ -105,8 +117,20 @@ class ApiHarness:
     bodies: BodyLimits
     metrics: CollectorRegistry
     files: str
+    live: LiveConfig
+    configurations: PostgresConfigRevisions
     address: str | None = None  # where callers find it over a network
     clients: list[httpx.AsyncClient] = field(default_factory=list)
+
+    async def configure(self) -> dict[str, Any]:
+        """Store the shipped file as the first revision; returns its document."""
+        assert await seed(self.configurations, CONFIG_FILE)
+        await self.follow_config()
+        return read_document(CONFIG_FILE)
+
+    async def follow_config(self) -> None:
+        """What the process does when a revision was stored."""
+        await ConfigFollower(self.configurations, self.live, {}).run_once()
 
     async def user(self, name: str = "anna", tier: str = "premium", *scopes: Scope) -> "Caller":
         return self.caller(await self.key(name, tier, *scopes))
@@ -224,12 +248,14 @@ async def api_harness(
     registry = new_registry()
     request_limits = RedisRequestLimits("requests", redis, clock)
     stream_limits = RedisRequestLimits("streams", redis, clock)
+    live, configurations = LiveConfig(config), PostgresConfigRevisions(database)
     parts = ApiParts(
-        config,
+        live,
         database,
         RedisQueueAdmin(redis, layout),
         routers or router,
         clock,
+        configuration=ConfigService(configurations),
         watchers=watchers,
         tokens=RedisWebSocketTokens(redis),
         request_limits=request_limits,
@@ -260,6 +286,8 @@ async def api_harness(
             parts.bodies,
             registry,
             files,
+            live,
+            configurations,
         )
     finally:
         await watchers.stop()

@@ -144,6 +144,54 @@ async def delete_user(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
     return (await admin.http.delete(await user_of(anna))).raise_for_status()
 
 
+async def configured(api: ApiHarness, admin: Caller, method: str, path: str, body: Any = None) -> Any:
+    await api.configure()
+    return (await admin.http.request(method, f"/admin/{path}", json=body)).raise_for_status()
+
+
+async def put_config(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    document = await api.configure()
+    document["groups"]["modal"]["cap"] = 9
+    answer = await admin.http.put("/admin/config", json=document, headers={"if-match": '"1"'})
+    return answer.raise_for_status()
+
+
+async def roll_back_config(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    await put_config(api, admin, anna)
+    return await admin.post("/admin/config/rollback", {"revision": 1})
+
+
+async def add_backend(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    new = {"name": "us-2", "region": "US", "dialect": "openai", "url": "http://gpu", "models": ["flux"]}
+    return await configured(api, admin, "POST", "backends", new)
+
+
+async def change_backend(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    return await configured(api, admin, "PATCH", "backends/us-1", {"slots": 2})
+
+
+async def drain_backend(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    return await configured(api, admin, "POST", "backends/us-1/drain")
+
+
+async def resume_backend(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    await drain_backend(api, admin, anna)
+    return await admin.post("/admin/backends/us-1/resume")
+
+
+async def remove_backend(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    return await configured(api, admin, "DELETE", "backends/asia-1")
+
+
+async def pause_model(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    return await configured(api, admin, "POST", "models/flux/pause")
+
+
+async def resume_model(api: ApiHarness, admin: Caller, anna: Caller) -> Any:
+    await pause_model(api, admin, anna)
+    return await admin.post("/admin/models/flux/resume")
+
+
 RECORDED: dict[str, tuple[Change, AuditAction]] = {
     "add_user": (add_user, AuditAction.KEY_CREATED),  # after the entry of the user
     "change_user": (change_user, AuditAction.USER_CHANGED),
@@ -167,6 +215,15 @@ RECORDED: dict[str, tuple[Change, AuditAction]] = {
     "change_jobs": (change_jobs, AuditAction.BULK_STARTED),
     "delete_file": (delete_file, AuditAction.FILE_DELETED),
     "delete_user": (delete_user, AuditAction.USER_DELETED),
+    "put_config": (put_config, AuditAction.CONFIG_CHANGED),
+    "roll_back_config": (roll_back_config, AuditAction.CONFIG_ROLLED_BACK),
+    "add_backend": (add_backend, AuditAction.BACKEND_ADDED),
+    "change_backend": (change_backend, AuditAction.BACKEND_CHANGED),
+    "drain_backend": (drain_backend, AuditAction.BACKEND_DRAINED),
+    "resume_backend": (resume_backend, AuditAction.BACKEND_RESUMED),
+    "remove_backend": (remove_backend, AuditAction.BACKEND_REMOVED),
+    "pause_model": (pause_model, AuditAction.MODEL_PAUSED),
+    "resume_model": (resume_model, AuditAction.MODEL_RESUMED),
 }
 # They make new things of the user's own, and change no setting.
 NOT_RECORDED = {

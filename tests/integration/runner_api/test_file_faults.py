@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from beacon_config import LiveConfig
 from beacon_contracts.ids import encode_id
 from beacon_files import FileStore, FileUnavailableError, ObjectInfo, StoredObject, open_store
 from beacon_lifecycle import ManualClock
@@ -107,7 +108,7 @@ class Walk:
         self.records = PostgresFiles(api.store.database)
         self.store = FlakyStore(open_store(api.files), self.random)
         self.clock = ManualClock(datetime.now(UTC))
-        self.files = FileService(self.records, self.store, CONFIG.files, CONFIG.tiers, self.clock)
+        self.files = FileService(self.records, self.store, LiveConfig(CONFIG), self.clock)
         self.cleanup = FileCleanup(self.records, self.store, self.clock, orphans_every_s=-1)
 
     async def all(self) -> Sequence[FileRecord]:

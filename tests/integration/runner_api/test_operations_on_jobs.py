@@ -16,7 +16,7 @@ BULK = "/api/v1/jobs/bulk"
 
 def runner(api: ApiHarness, batch: int = 2) -> OperationRunner:
     queue = RedisQueueAdmin(api.redis, Layout())
-    return OperationRunner(PostgresOperations(api.store.database), queue, lambda: None, 3600.0, batch)
+    return OperationRunner(PostgresOperations(api.store.database), queue, lambda: None, lambda: 3600.0, batch)
 
 
 async def finish(api: ApiHarness, caller: Caller, operation: dict[str, Any]) -> dict[str, Any]:

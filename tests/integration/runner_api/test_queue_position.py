@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from beacon_config import LiveConfig
 from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import EtaView, InferenceState, InferenceView
 from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
@@ -163,7 +164,7 @@ async def reason_of(caller: Caller, job_id: str, reason: str) -> bool:
 async def positions(api: ApiHarness, redis_url: str) -> AsyncIterator[PositionEvents]:
     redis = RedisAddress(redis_url).open()
     queue_admin = RedisQueueAdmin(redis, Layout.of(CONFIG, cluster=False))
-    estimator = WaitEstimator(queue_admin, api.router, CONFIG, api.clock)
+    estimator = WaitEstimator(queue_admin, api.router, LiveConfig(CONFIG), api.clock)
     yield PositionEvents(
         PositionService(estimator, api.router, api.store.queries, api.clock), api.store.commands, api.clock
     )

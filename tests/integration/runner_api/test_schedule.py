@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from beacon_config import LiveConfig
 from beacon_contracts.ids import decode_job_id
 from beacon_lifecycle import ManualClock
 from beacon_runner.maintenance.reconciler import Reconciler
@@ -39,7 +40,7 @@ async def relay(api: ApiHarness) -> None:
     await api.queue.promote_due_retries(100)
     await ScheduledStarts(store).run_once()
     await Expiry(store, RedisQueueAdmin(api.redis, Layout())).run_once()
-    await LimitAdmission(store, CONFIG, lambda: None).run_once()
+    await LimitAdmission(store, LiveConfig(CONFIG), lambda: None).run_once()
 
 
 async def types(caller: Caller, job_id: str) -> list[str]:

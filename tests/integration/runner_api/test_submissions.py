@@ -224,5 +224,5 @@ async def test_a_batch_with_a_deleted_job_is_not_repeated(api: ApiHarness, anna:
     gone: str = first["jobs"][1]["job_id"]
     await anna.post(f"/api/v1/jobs/{gone}/cancel")
     await api.store.database.execute(AGE_JOB, decode_job_id(gone), timedelta(hours=2))
-    await Retention(api.store.retention, RetentionConfig(jobs_s=3600)).run_once()
+    await Retention(api.store.retention, lambda: RetentionConfig(jobs_s=3600)).run_once()
     assert (await anna.post("/api/v1/jobs/batch", body, 409, **key))["code"] == "idempotency_key_reused"

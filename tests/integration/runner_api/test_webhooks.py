@@ -441,7 +441,7 @@ async def test_a_webhook_is_changed_and_deleted(
     assert (await anna.get(WEBHOOKS))["webhooks"] == []
     assert await relay.send() == 0, "the pending test has ended"
     queue = PostgresDeliveries(api.store.database)
-    assert (await WebhookRetention(queue, 3_600).run_once()).count == 1
+    assert (await WebhookRetention(queue, lambda: 3_600).run_once()).count == 1
     tables = "SELECT (SELECT count(*) FROM webhook_endpoints), (SELECT count(*) FROM webhook_deliveries)"
     assert tuple(await api.store.database.fetchrow(tables) or ()) == (0, 0)
 
@@ -462,5 +462,5 @@ async def test_old_deliveries_are_paged_and_removed(
     await anna.get(path, 422, cursor="file_01k9x7p4f8q2r6s0t3v5w7y9za")
     await relay.send()
     queue = PostgresDeliveries(api.store.database)
-    assert (await WebhookRetention(queue, 3_600).run_once()).count == 0
-    assert (await WebhookRetention(queue, -3_600).run_once()).count == 5
+    assert (await WebhookRetention(queue, lambda: 3_600).run_once()).count == 0
+    assert (await WebhookRetention(queue, lambda: -3_600).run_once()).count == 5

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from prometheus_client import CollectorRegistry
 
-from beacon_config import BeaconConfig, load_config
+from beacon_config import BeaconConfig, LiveConfig, load_config
 from beacon_config.queues import PoolConfig
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
@@ -144,7 +144,7 @@ class LoopHarness:
         database = Database(database_url, size=6)
         await database.open()
         address = RedisAddress(redis_url)
-        transport = Transport(config, address, CollectorRegistry(), clock or SystemClock())
+        transport = Transport(LiveConfig(config), address, CollectorRegistry(), clock or SystemClock())
         await transport.queue_admin.open()  # as a relay has done
         try:
             yield cls(config, database, transport)

@@ -17,7 +17,7 @@ MAKE_OLD = "UPDATE jobs SET queued_at = now() - $2 * interval '1 second' WHERE i
 
 def promoter(harness: LoopHarness) -> Promoter:
     steps = promotions(harness.config)
-    return Promoter(harness.live, steps, harness.transport.metrics)
+    return Promoter(harness.live, lambda: steps, harness.transport.metrics)
 
 
 async def age(harness: LoopHarness, job: JobId, seconds: float) -> None:

@@ -107,7 +107,7 @@ async def test_a_job_between_two_stages_or_attempts_is_queued(harness: LoopHarne
 
 async def test_a_matrix_runs_at_most_the_configured_parallelism(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    harness.transport.config = harness.config.model_copy(
+    harness.transport.live.current = harness.config.model_copy(
         update={"limits": harness.config.limits.model_copy(update={"job_parallelism": 4})}
     )
     (job,) = await harness.queued(body=matrix(questions=3, models=3))

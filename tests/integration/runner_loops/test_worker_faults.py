@@ -379,7 +379,7 @@ async def test_a_stopping_worker_returns_unfinished_jobs(harness: LoopHarness) -
 
 async def test_a_stopping_worker_waits_for_runs_that_end_soon(harness: LoopHarness) -> None:
     executor = ScriptedExecutor()
-    harness.transport.config = harness.config.model_copy(
+    harness.transport.live.current = harness.config.model_copy(
         update={"runner": harness.config.runner.model_copy(update={"stop_grace_s": 20.0})}
     )
     (job,) = await harness.queued()

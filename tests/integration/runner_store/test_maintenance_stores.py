@@ -160,7 +160,9 @@ async def test_two_promoters_at_once_promote_each_job_once(harness: StoreHarness
 
 async def test_retention_deletes_finished_jobs_by_age(harness: StoreHarness) -> None:
     finished, alive = await harness.dead(MATRIX, "a", "b", "c", "never"), await harness.submit()
-    retention = Retention(harness.retention, RetentionConfig(events_s=3600, idempotency_s=3600, jobs_s=7200))
+    retention = Retention(
+        harness.retention, lambda: RetentionConfig(events_s=3600, idempotency_s=3600, jobs_s=7200)
+    )
     assert (await retention.run_once()).count == 0
     await harness.database.execute(AGE_JOB, finished, timedelta(minutes=90))
     await harness.database.execute(AGE_JOB, alive, timedelta(days=90))
@@ -187,6 +189,6 @@ async def test_a_job_queued_again_since_it_was_found_is_kept(harness: StoreHarne
 async def test_old_idempotency_keys_are_freed(harness: StoreHarness) -> None:
     job = await harness.submit(idempotency_key="k", request_hash=b"h")
     await harness.database.execute(AGE_JOB, job, timedelta(days=2))
-    assert await Retention(harness.retention, RetentionConfig()).run_once() == RunResult(1)
+    assert await Retention(harness.retention, RetentionConfig).run_once() == RunResult(1)
     (answer,) = await harness.submissions.submit([new_job(idempotency_key="k", request_hash=b"other")])
     assert getattr(answer, "created", None) is True

@@ -27,7 +27,7 @@ async def test_lost_leases_are_released_and_not_counted_as_fence_conflicts() -> 
         in_flight,
         SystemClock(),
         LoopMetrics(registry),
-        policy=RetryPolicy(),
+        policy=RetryPolicy,
         parallelism=2,
     )
     job, freed = claimed(), list[str]()

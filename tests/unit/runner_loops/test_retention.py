@@ -4,6 +4,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from beacon_config import LiveConfig
 from beacon_config.limits import RetentionConfig
 from beacon_contracts.jobs import JobState
 from beacon_lifecycle import ManualClock, RunResult
@@ -35,26 +36,27 @@ class FakeRetentionStore:
 
 async def test_only_what_has_expired_is_removed() -> None:
     store = FakeRetentionStore([OLD, LIVE])
-    assert await Retention(store, RetentionConfig()).run_once() == RunResult(4)
+    assert await Retention(store, RetentionConfig).run_once() == RunResult(4)
     live_job = [removal for removal, job in store.removed if job is LIVE]
     assert live_job == [Removal.IDEMPOTENCY_KEYS]
 
 
 async def test_a_full_batch_is_followed_by_another() -> None:
     store = FakeRetentionStore([OLD, OLD])
-    assert (await Retention(store, RetentionConfig(), batch=2).run_once()).more
+    assert (await Retention(store, RetentionConfig, batch=2).run_once()).more
 
 
 async def test_a_full_batch_of_which_nothing_expired_ends_the_run() -> None:
     store = FakeRetentionStore([replace(LIVE, submitted_s=0)] * 2)
-    assert await Retention(store, RetentionConfig(), batch=2).run_once() == RunResult(0)
+    assert await Retention(store, RetentionConfig, batch=2).run_once() == RunResult(0)
 
 
 async def test_the_relay_checks_retention_at_the_configured_interval() -> None:
     clock, store = ManualClock(), FakeRetentionStore()
     unused: Any = None
     config = shipped_config().model_copy(update={"retention": RetentionConfig(check_every_s=40)})
-    transport = Transport(config, RedisAddress("redis://127.0.0.1:1/0"), CollectorRegistry(), clock)
+    address = RedisAddress("redis://127.0.0.1:1/0")
+    transport = Transport(LiveConfig(config), address, CollectorRegistry(), clock)
     relay = build_relay(transport, RelayStore(unused, unused, unused, store, *[unused] * 4))
     (retention,) = [service for service in relay if service.name == "retention"]
     await retention.start()

@@ -11,7 +11,7 @@ from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_runner.domain.plan import pending_executions, stage_plan
 from beacon_runner.ports.router import OnState, RouterBusy, RouterRefused, RouterUnreachable
-from beacon_runner.worker.executor import RouterExecutor
+from beacon_runner.worker.executor import ExecutionRules, RouterExecutor
 from beacon_runner.worker.run import NotAccepted, Outcome
 from tests.fixtures.waiting import PATIENCE_S
 from tests.unit.runner_loops.test_job_run import DONE, claimed
@@ -47,7 +47,7 @@ def raising(error: Exception) -> ScriptedRouter:
 
 async def outcome_of(router: ScriptedRouter, **changes: Any) -> Any:
     outcomes: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    executor = RouterExecutor(router, timeout_s=60)
+    executor = RouterExecutor(router, lambda: ExecutionRules(60))
     job = claimed(**changes)
     executor.start(
         job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.set_result, lambda _: None
@@ -88,10 +88,30 @@ async def test_waiting_is_no_failure(error: Exception, outcome: NotAccepted) -> 
 
 
 async def test_a_refusal_is_permanent() -> None:
-    problem = Problem(title="Bad input", status=422, code="unknown_model", detail="no such model")
+    problem = Problem(title="Bad input", status=422, code="unknown_file", detail="no such file")
     failure = await outcome_of(raising(RouterRefused(problem)))
     assert isinstance(failure, Failure)
-    assert (failure.code, failure.retryable) == ("unknown_model", False)
+    assert (failure.code, failure.retryable) == ("unknown_file", False)
+
+
+async def test_a_router_with_an_older_configuration_is_waited_for() -> None:
+    problem = Problem(title="Bad input", status=422, code="unknown_model", detail="no such model")
+    assert isinstance(await outcome_of(raising(RouterRefused(problem))), NotAccepted)
+
+
+async def test_an_execution_of_a_removed_model_fails_and_is_not_sent() -> None:
+    async def infer(_: InferenceRequest) -> InferenceView:
+        raise AssertionError
+
+    executor = RouterExecutor(ScriptedRouter(infer), lambda: ExecutionRules(60, served=lambda *_: False))
+    job = claimed()
+    outcomes: list[Outcome] = []
+    executor.start(
+        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append, lambda _: None
+    )
+    (failure,) = outcomes
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.retryable) == ("model_removed", False)
 
 
 async def test_an_unexpected_error_is_a_retryable_failure() -> None:
@@ -114,13 +134,14 @@ async def test_a_cancelled_wait_leaves_the_run_at_the_router() -> None:
         return await asyncio.Future()
 
     router = ScriptedRouter(infer)
-    executor = RouterExecutor(router, timeout_s=60)
+    executor = RouterExecutor(router, lambda: ExecutionRules(60))
     job = claimed()
     outcomes: list[Outcome] = []
     handle = executor.start(
         job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append, lambda _: None
     )
     await called.wait()
+    assert handle is not None
     handle.cancel()
     await executor.close()
     assert (outcomes, router.cancelled) == ([], [])

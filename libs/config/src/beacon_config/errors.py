@@ -22,15 +22,15 @@ _MESSAGES = {
 _NOT_A_TABLE = ("dict_type", "model_type", "model_attributes_type")
 
 
-def explain(error: ValidationError, replaced: Mapping[tuple[int | str, ...], str]) -> list[str]:
-    """One line per error; `replaced` maps keys to the variables that set them."""
-    lines: list[str] = []
+def explain(error: ValidationError, replaced: Mapping[tuple[int | str, ...], str]) -> list[tuple[str, str]]:
+    """Each wrong key with a reason; `replaced` maps keys to the variables that set them."""
+    found: list[tuple[str, str]] = []
     for problem in error.errors(include_url=False):
         key = _key(problem["loc"])
         variable = replaced.get(problem["loc"])
         source = f" (from {variable})" if variable else ""
-        lines += [f"{key}{source}: {line}" if key else line for line in _reason(problem).splitlines()]
-    return lines
+        found += [(f"{key}{source}", line) for line in _reason(problem).splitlines()]
+    return found
 
 
 def _key(path: Sequence[int | str]) -> str:

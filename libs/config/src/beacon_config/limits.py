@@ -4,38 +4,56 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from beacon_config.section import Count, FileBytes, PositiveSeconds, Section
+from beacon_config.section import RESTART, Count, FileBytes, PositiveSeconds, Section
 
 
 class LimitsConfig(Section):
     """Limits of the runner's API."""
 
-    queue_size: Count = Field(default=1_000_000, description="Live jobs in the whole system")
+    queue_size: Count = Field(
+        default=1_000_000, description="Live jobs in the whole system", json_schema_extra=RESTART
+    )
     matrix_executions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=10_000, description="Questions by models by regions of one job"
     )
     batch_jobs: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=1_000, description="Jobs of one batch submission"
     )
-    webhooks: Annotated[int, Field(ge=0, le=1_000)] = Field(default=10, description="Webhooks of one user")
-    body_bytes: Count = Field(default=1_048_576, description="Size of a request body")
-    openai_body_bytes: Count = Field(default=20_971_520, description="Size of a request body at /v1")
+    webhooks: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        default=10, description="Webhooks of one user", json_schema_extra=RESTART
+    )
+    body_bytes: Count = Field(
+        default=1_048_576, description="Size of a request body", json_schema_extra=RESTART
+    )
+    openai_body_bytes: Count = Field(
+        default=20_971_520, description="Size of a request body at /v1", json_schema_extra=RESTART
+    )
     openai_held_bytes: Count = Field(
         default=268_435_456,
         description="Bytes of all requests at /v1 in the memory of a process; a user may hold as many as are "
         "left free",
+        json_schema_extra=RESTART,
     )
     connections: Count = Field(
         default=4_096,
         description="Connections that one process serves at once; at most half of the files that it may open",
+        json_schema_extra=RESTART,
     )
-    head_timeout_s: PositiveSeconds = Field(default=10.0, description="For the head of a request")
-    body_timeout_s: PositiveSeconds = Field(default=30.0, description="For the whole body of a request")
+    head_timeout_s: PositiveSeconds = Field(
+        default=10.0, description="For the head of a request", json_schema_extra=RESTART
+    )
+    body_timeout_s: PositiveSeconds = Field(
+        default=30.0, description="For the whole body of a request", json_schema_extra=RESTART
+    )
     reader_timeout_s: PositiveSeconds = Field(
-        default=30.0, description="A client that reads nothing of a response for so long is disconnected"
+        default=30.0,
+        description="A client that reads nothing of a response for so long is disconnected",
+        json_schema_extra=RESTART,
     )
     job_parallelism: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=256, description="Executions of one job that run or wait at the routers"
+        default=256,
+        description="Executions of one job that run or wait at the routers",
+        json_schema_extra=RESTART,
     )
 
 
@@ -43,7 +61,9 @@ class ApiConfig(Section):
     """The runner's API."""
 
     cors_origins: list[Annotated[str, Field(pattern=r"^(\*|https?://[^/*\s]+)$")]] = Field(
-        default_factory=list, description="Web pages of these origins may call the API; `*`: all"
+        default_factory=list,
+        description="Web pages of these origins may call the API; `*`: all",
+        json_schema_extra=RESTART,
     )
 
 
@@ -64,26 +84,42 @@ class RunnerConfig(Section):
         default=60.0, description="Longest delay of a job that a router does not accept now"
     )
     lease_s: PositiveSeconds = Field(
-        default=10.0, description="Until another worker takes over the job of a dead one"
+        default=10.0,
+        description="Until another worker takes over the job of a dead one",
+        json_schema_extra=RESTART,
     )
     heartbeat_s: PositiveSeconds = Field(
-        default=2.5, description="Interval in which a worker renews its leases; at most half of lease_s"
+        default=2.5,
+        description="Interval in which a worker renews its leases; at most half of lease_s",
+        json_schema_extra=RESTART,
     )
     max_deliveries: Count = Field(
-        default=5, description="Deliveries of a job without progress until it is a dead letter"
+        default=5,
+        description="Deliveries of a job without progress until it is a dead letter",
+        json_schema_extra=RESTART,
     )
     claim_batch: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=200, description="Jobs that a worker claims at once"
+        default=200,
+        description="Jobs that a worker claims at once",
+        json_schema_extra=RESTART,
     )
     in_flight_jobs: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=8_192, description="Jobs of a worker that wait at a router or in it"
+        default=8_192,
+        description="Jobs of a worker that wait at a router or in it",
+        json_schema_extra=RESTART,
     )
     in_flight_jobs_per_lane: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1_000, description="The same, of one lane"
+        default=1_000,
+        description="The same, of one lane",
+        json_schema_extra=RESTART,
     )
-    in_flight_bytes: Count = Field(default=268_435_456, description="Bytes of their inputs")
+    in_flight_bytes: Count = Field(
+        default=268_435_456, description="Bytes of their inputs", json_schema_extra=RESTART
+    )
     stop_grace_s: PositiveSeconds = Field(
-        default=20.0, description="Time for running work to end when the process stops"
+        default=20.0,
+        description="Time for running work to end when the process stops",
+        json_schema_extra=RESTART,
     )
     execution_timeout_s: PositiveSeconds = Field(
         default=900.0, description="Of one run; a run_timeout_s of its model may be shorter"
@@ -93,7 +129,9 @@ class RunnerConfig(Section):
 class RetentionConfig(Section):
     """How long data is kept."""
 
-    check_every_s: PositiveSeconds = Field(default=300.0, description="Interval of the deletion")
+    check_every_s: PositiveSeconds = Field(
+        default=300.0, description="Interval of the deletion", json_schema_extra=RESTART
+    )
     events_s: PositiveSeconds = Field(default=604_800.0, description="How long events are kept")
     idempotency_s: PositiveSeconds = Field(default=86_400.0, description="How long idempotency keys are kept")
     jobs_s: PositiveSeconds = Field(default=2_592_000.0, description="How long finished jobs are kept")
@@ -105,7 +143,9 @@ class RetentionConfig(Section):
 class FilesConfig(Section):
     """Files of users; their bytes are where BEACON_FILES_URL says."""
 
-    max_bytes: FileBytes = Field(default=1_073_741_824, description="Size of one file")
+    max_bytes: FileBytes = Field(
+        default=1_073_741_824, description="Size of one file", json_schema_extra=RESTART
+    )
     upload_retention_s: PositiveSeconds = Field(
         default=86_400.0, description="An upload that nothing uses is deleted after this time"
     )
@@ -129,19 +169,34 @@ class RouterConfig(Section):
     attempts: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="Attempts of one inference")
     backoff_max_s: PositiveSeconds = Field(default=60.0, description="Longest delay between two attempts")
     result_retention_s: PositiveSeconds = Field(
-        default=600.0, description="How long results are kept for the runner"
+        default=600.0,
+        description="How long results are kept for the runner",
+        json_schema_extra=RESTART,
     )
-    queue_size: Count = Field(default=100_000, description="Waiting inferences")
-    held_bytes: Count = Field(default=268_435_456, description="Bytes of all inputs and results in memory")
-    body_bytes: Count = Field(default=25_165_824, description="Size of a request body")
+    queue_size: Count = Field(default=100_000, description="Waiting inferences", json_schema_extra=RESTART)
+    held_bytes: Count = Field(
+        default=268_435_456,
+        description="Bytes of all inputs and results in memory",
+        json_schema_extra=RESTART,
+    )
+    body_bytes: Count = Field(
+        default=25_165_824, description="Size of a request body", json_schema_extra=RESTART
+    )
     connections: Count = Field(
         default=4_096,
         description="Connections that one process serves at once; at most half of the files that it may open",
+        json_schema_extra=RESTART,
     )
-    head_timeout_s: PositiveSeconds = Field(default=10.0, description="For the head of a request")
-    body_timeout_s: PositiveSeconds = Field(default=30.0, description="For the whole body of a request")
+    head_timeout_s: PositiveSeconds = Field(
+        default=10.0, description="For the head of a request", json_schema_extra=RESTART
+    )
+    body_timeout_s: PositiveSeconds = Field(
+        default=30.0, description="For the whole body of a request", json_schema_extra=RESTART
+    )
     reader_timeout_s: PositiveSeconds = Field(
-        default=30.0, description="A client that reads nothing of a stream for so long is disconnected"
+        default=30.0,
+        description="A client that reads nothing of a stream for so long is disconnected",
+        json_schema_extra=RESTART,
     )
     load_timeout_s: PositiveSeconds = Field(
         default=600.0,
@@ -151,16 +206,28 @@ class RouterConfig(Section):
         default=300.0, description="Longest run where the caller sets none"
     )
     breaker_failures: Count = Field(
-        default=5, description="Failures in a row that open the breaker of a backend"
+        default=5,
+        description="Failures in a row that open the breaker of a backend",
+        json_schema_extra=RESTART,
     )
-    breaker_open_s: PositiveSeconds = Field(default=15.0, description="How long it stays open until a probe")
+    breaker_open_s: PositiveSeconds = Field(
+        default=15.0, description="How long it stays open until a probe", json_schema_extra=RESTART
+    )
     rest_max_s: PositiveSeconds = Field(
-        default=300.0, description="Longest pause that a backend may ask for with Retry-After"
+        default=300.0,
+        description="Longest pause that a backend may ask for with Retry-After",
+        json_schema_extra=RESTART,
     )
-    health_every_s: PositiveSeconds = Field(default=10.0, description="Interval of the health checks")
+    health_every_s: PositiveSeconds = Field(
+        default=10.0, description="Interval of the health checks", json_schema_extra=RESTART
+    )
     slot_lease_s: Annotated[float, Field(ge=1, le=3_600, allow_inf_nan=False)] = Field(
-        default=10.0, description="Until the limits of a dead router are available again"
+        default=10.0,
+        description="Until the limits of a dead router are available again",
+        json_schema_extra=RESTART,
     )
     stop_grace_s: PositiveSeconds = Field(
-        default=20.0, description="Time for running inferences to end when the process stops"
+        default=20.0,
+        description="Time for running inferences to end when the process stops",
+        json_schema_extra=RESTART,
     )

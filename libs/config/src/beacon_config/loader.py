@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,46 @@ from beacon_config.topology import backend_url_variable
 
 
 class ConfigError(Exception):
-    """The configuration is invalid; the message names each key and its error."""
+    """The configuration is invalid; `problems` has each key and its error, the message all of them."""
+
+    def __init__(self, message: str, problems: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 def load_config(path: Path, environ: Mapping[str, str]) -> BeaconConfig:
     """The validated configuration, with backend addresses from `environ` where set."""
     try:
+        return parse_document(read_document(path), environ)
+    except ConfigError as error:
+        raise ConfigError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from error
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The document of a file as it can be stored: without references to other files."""
+    try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: there is no such file; set BEACON_CONFIG to the path of beacon.toml"
-        ) from None
+        raise ConfigError("there is no such file; set BEACON_CONFIG to the path of beacon.toml") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not valid TOML: {error}") from error
-    replaced = _override_backend_urls(data, environ)
+        raise ConfigError(f"is not valid TOML: {error}") from error
     _resolve_files(data, path.parent)
     _read_schemas(data, path)
+    return data
+
+
+def parse_document(document: Mapping[str, Any], environ: Mapping[str, str]) -> BeaconConfig:
+    """The validated configuration, with backend addresses from `environ` where set."""
+    data = dict(document)
+    replaced = _override_backend_urls(data, environ)
     try:
         return BeaconConfig.model_validate(data)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{path}: {line}" for line in explain(error, replaced))) from error
+        problems = explain(error, replaced)
+        lines = (f"{key}: {reason}" if key else reason for key, reason in problems)
+        raise ConfigError("\n".join(lines), problems) from error
 
 
 def _resolve_files(data: dict[str, Any], folder: Path) -> None:
@@ -60,7 +78,7 @@ def _read_schemas(data: dict[str, Any], path: Path) -> None:
                 reason = f"{source} is not JSON: {error}"
             else:
                 continue
-            raise ConfigError(f"{path}: models.{name}.input_schema: {reason}")
+            raise ConfigError(f"models.{name}.input_schema: {reason}")
 
 
 def _override_backend_urls(
@@ -71,9 +89,10 @@ def _override_backend_urls(
     if not isinstance(backends, dict):
         return {}
     replaced: dict[tuple[int | str, ...], str] = {}
+    data["backends"] = backends = dict(backends)
     for name, backend in backends.items():
         variable = backend_url_variable(name)
         if environ.get(variable) and isinstance(backend, dict):
-            backend["url"] = environ[variable]
+            backends[name] = backend | {"url": environ[variable]}
             replaced["backends", name, "url"] = variable
     return replaced

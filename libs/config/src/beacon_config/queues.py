@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from beacon_config.section import PositiveSeconds, Section
+from beacon_config.section import RESTART, PositiveSeconds, Section
 from beacon_contracts.tiers import JobClass
 
 
@@ -22,9 +22,12 @@ class LanesConfig(Section):
     strategy: LaneStrategy = Field(
         default=LaneStrategy.PER_USER,
         description="How jobs are spread over lanes; only per_user isolates users",
+        json_schema_extra=RESTART,
     )
     count: Annotated[int, Field(ge=1, le=1_000)] = Field(
-        default=20, description="Lanes of least_loaded and hash"
+        default=20,
+        description="Lanes of least_loaded and hash",
+        json_schema_extra=RESTART,
     )
 
 
@@ -32,12 +35,14 @@ class PoolConfig(Section):
     """Worker slots for classes of jobs."""
 
     slots: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        description="Jobs that the pool of a worker process handles at the same time"
+        description="Jobs that the pool of a worker process handles at the same time",
+        json_schema_extra=RESTART,
     )
     classes: Annotated[list[JobClass], Field(min_length=1)] = Field(
-        description="Its own class, then those that it helps when its own is empty"
+        description="Its own class, then those that it helps when its own is empty",
+        json_schema_extra=RESTART,
     )
-    strict: bool = Field(default=False, description="Serve the first class only")
+    strict: bool = Field(default=False, description="Serve the first class only", json_schema_extra=RESTART)
 
     @property
     def served(self) -> list[JobClass]:
@@ -54,7 +59,9 @@ class PromotionConfig(Section):
     medium_to_high_after_s: PositiveSeconds = Field(
         default=3600.0, description="Wait after which a job of class medium becomes high"
     )
-    check_every_s: PositiveSeconds = Field(default=300.0, description="Interval of the check")
+    check_every_s: PositiveSeconds = Field(
+        default=300.0, description="Interval of the check", json_schema_extra=RESTART
+    )
 
 
 DEFAULT_POOLS = {

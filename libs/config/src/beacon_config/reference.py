@@ -14,17 +14,20 @@ All keys of `beacon.toml`. `make reference` generates this page from the models 
 `beacon config check` validates a file, and `beacon config explain KEY` describes a key.
 A key without a default is required; "-" means that it is left out.
 `env:NAME` stands for the value of the environment variable NAME, where a key allows it.
+A change applies within seconds ([operations](operations.md#change-the-configuration)); the change of a key
+that is marked *Restart* applies when the processes are started again.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a section; `default` None: it is required."""
+    """One key of a section; `default` None: it is required. `restart`: a change needs a restart."""
 
     name: str
     type: str
     default: str | None
     meaning: str
+    restart: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,16 @@ def known_keys() -> list[str]:
     ]
 
 
+def restart_patterns() -> list[tuple[str, str]]:
+    """How the keys that need a restart begin and end: `router.` and `connections`, `pools.` and `slots`."""
+    return [
+        (section.name.partition(PLACEHOLDER)[0].rstrip(".") + ".", key.name)
+        for section in sections()
+        for key in section.keys
+        if key.restart
+    ]
+
+
 def markdown() -> str:
     parts = [_HEAD]
     for section in sections():
@@ -79,7 +92,7 @@ def markdown() -> str:
             f"[[{section.name.removesuffix('[]')}]]" if section.name.endswith("[]") else f"[{section.name}]"
         )
         rows = [
-            f"| `{key.name}` | {_cell(key.type)} | {_cell(key.default or '')} | {_cell(key.meaning)} |"
+            f"| `{key.name}` | {_cell(key.type)} | {_cell(key.default or '')} | {_cell(_meaning(key))} |"
             for key in section.keys
         ]
         head = ["| key | type | default | meaning |", "|---|---|---|---|"]
@@ -112,6 +125,7 @@ def _section(
             _type(field, definitions),
             None if key in required else _value(field.get("default")),
             field.get("description", ""),
+            bool(field.get("restart")),
         )
         for key, field in fields.items()
     )
@@ -169,6 +183,10 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
     if len(parts) != len(pattern):
         return False
     return all(expected in (given, PLACEHOLDER) for given, expected in zip(parts, pattern, strict=True))
+
+
+def _meaning(key: Key) -> str:
+    return f"{key.meaning}. *Restart*" if key.restart else key.meaning
 
 
 def _cell(text: str) -> str:

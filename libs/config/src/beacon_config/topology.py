@@ -45,7 +45,9 @@ class RegionConfig(Section):
 class GroupConfig(Section):
     """Backends that share a provider-wide cap."""
 
-    cap: Count = Field(description="Concurrent runs on all of its backends together")
+    cap: Annotated[int, Field(ge=0, le=1_000_000_000)] = Field(
+        description="Concurrent runs on all of its backends together; 0 starts none"
+    )
 
 
 def _env_or_text(value: str) -> str:
@@ -90,9 +92,10 @@ class BackendConfig(Section):
     dialect: Dialect = Field(description="Its wire format; docs/quickstart.md describes each")
     url: HttpUrl = Field(description="Its address; BEACON_BACKEND_<NAME>_URL overrides it")
     models: Annotated[list[Name], Field(min_length=1)] = Field(description="The models that it serves")
-    slots: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1, description="Requests that it runs at the same time"
+    slots: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        default=1, description="Requests that it runs at the same time; 0 starts none"
     )
+    drain: bool = Field(default=False, description="Running requests end, and none is started")
     loaded_models: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=1, description="Number of models that stay loaded"
     )
@@ -240,6 +243,7 @@ class ModelConfig(Section):
     expected_run_s: Seconds = Field(default=5.0, description="Time of a run, until it is measured")
     load_timeout_s: PositiveSeconds | None = Field(default=None, description="Replaces that of [router]")
     run_timeout_s: PositiveSeconds | None = Field(default=None, description="Replaces that of [router]")
+    paused: bool = Field(default=False, description="Requests are accepted and wait; none is started")
     limit: Count | None = Field(default=None, description="Concurrent runs in all regions")
     exclusive: bool = Field(default=False, description="One run at a time per region")
     max_duration_s: PositiveSeconds | None = Field(

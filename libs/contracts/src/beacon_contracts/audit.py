@@ -35,6 +35,15 @@ class AuditAction(StrEnum):
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"
     LANES_RESET = "lanes.reset"
+    CONFIG_CHANGED = "config.changed"
+    CONFIG_ROLLED_BACK = "config.rolled_back"
+    BACKEND_ADDED = "backend.added"
+    BACKEND_CHANGED = "backend.changed"
+    BACKEND_DRAINED = "backend.drained"
+    BACKEND_RESUMED = "backend.resumed"
+    BACKEND_REMOVED = "backend.removed"
+    MODEL_PAUSED = "model.paused"
+    MODEL_RESUMED = "model.resumed"
 
 
 class AuditActor(ResponseModel):

@@ -102,7 +102,10 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
 
 
 def run_process(build: Callable[[], Awaitable[Supervisor]]) -> int:
-    """Run one process to its end on uvloop; SIGTERM and SIGINT ask it to stop. Returns the exit code."""
+    """Run one process to its end on uvloop; SIGTERM and SIGINT ask it to stop, SIGHUP does not end it.
+
+    Returns the exit code.
+    """
 
     async def main() -> int:
         supervisor = await build()
@@ -116,4 +119,5 @@ def run_process(build: Callable[[], Awaitable[Supervisor]]) -> int:
             return 1
         return 0
 
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # only a service that reloads something handles it
     return uvloop.run(main())

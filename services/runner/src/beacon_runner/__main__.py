@@ -64,8 +64,7 @@ def _bootstrap() -> int:
 
     settings = BootstrapSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
-    tiers = list(load_config(settings.config_path, os.environ).tiers)
-    made = asyncio.run(bootstrap(settings.database_url, tiers, settings.user_key, settings.admin_key))
+    made = asyncio.run(bootstrap(settings, os.environ))
     for user, key in made.items():
         sys.stdout.write(f"{user}: {key}\n")
     log.info("bootstrapped")
@@ -77,9 +76,9 @@ def _run(role: Role) -> int:
 
     settings = RunnerSettings()
     configure_logging("runner", settings.log_format, settings.log_level)
-    config = load_config(settings.config_path, os.environ)
+    load_config(settings.config_path, os.environ)  # an invalid file is refused at once
     tune_gc()
-    return run_process(lambda: build(role, settings, config))
+    return run_process(lambda: build(role, settings, os.environ))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The class of a user's jobs: that of the tier, or the answer of an external priority service."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -62,7 +63,7 @@ class PriorityService:
         clock: Clock,
         registry: CollectorRegistry,
         *,
-        usable: frozenset[JobClass] = frozenset(JobClass),
+        usable: Callable[[], frozenset[JobClass]] = lambda: frozenset(JobClass),
         timeouts: PriorityTimeouts | None = None,
         max_users: int = 100_000,
     ) -> None:
@@ -95,7 +96,7 @@ class PriorityService:
                     self._overdue.add(user)
         if known is None:
             return DEFAULT_CLASS
-        return known.job_class if known.job_class in self._usable else tier_class
+        return known.job_class if known.job_class in self._usable() else tier_class
 
     async def close(self) -> None:
         await self._tasks.close()

@@ -28,6 +28,13 @@ class BootstrapSettings(DatabaseSettings):
     config_path: Annotated[Path, Field(validation_alias="BEACON_CONFIG")] = Path("config/beacon.toml")
     user_key: Annotated[SecretStr | None, Field(validation_alias="BEACON_BOOTSTRAP_USER_KEY")] = None
     admin_key: Annotated[SecretStr | None, Field(validation_alias="BEACON_BOOTSTRAP_ADMIN_KEY")] = None
+    apply_config: Annotated[
+        bool,
+        Field(
+            validation_alias="BEACON_BOOTSTRAP_APPLY_CONFIG",
+            description="Apply the file as a new revision if it differs from the newest one",
+        ),
+    ] = False
 
     @field_validator("user_key", "admin_key")
     @classmethod

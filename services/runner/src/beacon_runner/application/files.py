@@ -2,7 +2,7 @@
 
 import zlib
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -10,10 +10,8 @@ from typing import Any
 import structlog
 from stream_zip import ZIP_64, AsyncMemberFile, async_stream_zip
 
-from beacon_config.limits import FilesConfig
-from beacon_config.tiers import TierConfig
+from beacon_config import LiveConfig
 from beacon_contracts.ids import FileId, UserId, new_uuid
-from beacon_contracts.tiers import Tier
 from beacon_files import FileStore, FileStoreError, FileTooLargeError
 from beacon_lifecycle import Clock
 from beacon_runner.domain.archive_names import ArchiveNames
@@ -81,14 +79,12 @@ class FileService:
         self,
         records: FileRecords,
         store: FileStore,
-        config: FilesConfig,
-        tiers: Mapping[Tier, TierConfig],
+        live: LiveConfig,
         clock: Clock,
     ) -> None:
         self._records = records
         self._store = store
-        self._config = config
-        self._tiers = tiers
+        self._live = live
         self._clock = clock
         self._url_secret: bytes | None = None
         self._arriving: Counter[UserId] = Counter()
@@ -96,22 +92,23 @@ class FileService:
 
     async def upload(self, principal: Principal, name: str, chunks: AsyncIterable[bytes]) -> FileRecord:
         """Store the bytes, then record the file. Bytes without a record are removed by `FileCleanup`."""
-        storage_bytes = self._tiers[principal.tier].storage_bytes
+        config = self._live.current
+        storage_bytes = config.tiers[config.known_tier(principal.tier)].storage_bytes
         user, file = principal.user, FileId(new_uuid())
         arrival = _Arrival(self._arriving, user, storage_bytes, await self._records.used_bytes(user))
         try:
             with _store_errors():
                 stored = await self._store.put(
-                    object_name(user, file), arrival.passed(chunks), max_bytes=self._config.max_bytes
+                    object_name(user, file), arrival.passed(chunks), max_bytes=config.files.max_bytes
                 )
         except FileTooLargeError as error:
-            raise UploadTooLargeError(self._config.max_bytes) from error
+            raise UploadTooLargeError(config.files.max_bytes) from error
         finally:
             arrival.end()
         done = Upload(file, user, display_name(name), stored.content_type, stored.size, stored.sha256)
         try:
             return await self._records.add(
-                done, expires_in_s=self._config.upload_retention_s, storage_bytes=storage_bytes
+                done, expires_in_s=config.files.upload_retention_s, storage_bytes=storage_bytes
             )
         except StorageLimitError:  # other uploads of this user were recorded meanwhile
             await self._remove_bytes(done)
@@ -162,11 +159,13 @@ class FileService:
     async def store_url(self, record: FileRecord) -> str | None:
         """An address at the file store itself; None if it has none."""
         with _store_errors():
-            return await self._store.signed_url(record.object_name, expires_s=self._config.url_expires_s)
+            return await self._store.signed_url(
+                record.object_name, expires_s=self._live.current.files.url_expires_s
+            )
 
     async def signed_path(self, record: FileRecord) -> tuple[str, datetime]:
         """A path that works without a key, and until when."""
-        expires_unix = int(self._clock.wall().timestamp()) + self._config.url_expires_s
+        expires_unix = int(self._clock.wall().timestamp()) + self._live.current.files.url_expires_s
         path = signed_path(await self._secret(), record.id, expires_unix)
         return path, datetime.fromtimestamp(expires_unix, UTC)
 

@@ -5,7 +5,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_contracts.ids import USER, encode_id
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_lifecycle import Clock
@@ -42,29 +42,30 @@ class InteractiveRun:
 class InteractiveService:
     def __init__(
         self,
-        config: BeaconConfig,
+        live: LiveConfig,
         router: InteractivePort,
         limits: RequestLimits,
         usage: UsageStore,
         clock: Clock,
     ) -> None:
-        self._config = config
+        self._live = live
         self._router = router
         self._limits = limits
         self._usage = usage
         self._clock = clock
-        self._quotas = {tier: RequestQuota.of(settings) for tier, settings in config.tiers.items()}
+        self._quotas = Derived(live, _quotas)
 
     def models(self, tier: str) -> list[str]:
         """The chat models that the tier may use."""
-        tier = self._config.known_tier(tier)
-        return [name for name in self._config.chat_models if self._config.tiers[tier].allows(name)]
+        config = self._live.current
+        allowed = config.tiers[config.known_tier(tier)]
+        return [name for name in config.chat_models if allowed.allows(name)]
 
     def check_model(self, model: str) -> None:
-        if model not in self._config.models:
+        if model not in self._live.current.models:
             message = f"The model {model[:80]!r} does not exist here"
             raise InvalidChatError(MODEL_NOT_FOUND, message, "model")
-        if model not in self._config.chat_models:
+        if model not in self._live.current.chat_models:
             raise InvalidChatError("not_a_chat_model", f"{model} is not a chat model; submit a job", "model")
 
     def check_listed(self, model: str, tier: str) -> None:
@@ -76,8 +77,8 @@ class InteractiveService:
     def request_of(self, principal: Principal, chat: ChatRequest, region: str | None) -> EncodedRequest:
         """`region`: it runs there or nowhere. Raises InvalidChatError."""
         self.check_model(chat.model)
-        tier = self._config.known_tier(principal.tier)
-        for problem in request_problems(self._config, tier, chat.model, chat.params):
+        tier = self._live.current.known_tier(principal.tier)
+        for problem in request_problems(self._live.current, tier, chat.model, chat.params):
             raise InvalidChatError(problem.code, f"{problem.field}: {problem.message}", problem.field)
         place = None if region is None else self._region(region)
         self._check_capabilities(chat, place)
@@ -102,8 +103,8 @@ class InteractiveService:
     ) -> AsyncGenerator[InteractiveRun]:
         """It counts inside, and is cancelled at the end of the block unless it has ended. `memory` holds the
         request, and is released at the end."""
-        tier = self._config.known_tier(principal.tier)
-        quota = self._quotas[tier]
+        tier = self._live.current.known_tier(principal.tier)
+        quota = self._quotas()[tier]
         try:
             admission = await self._limits.admit(principal.user, quota, request.head.request_id)
             if isinstance(admission, Refused):
@@ -119,7 +120,7 @@ class InteractiveService:
             memory.release()
 
     def _region(self, name: str) -> str:
-        region = self._config.region_names.get(name.casefold())
+        region = self._live.current.region_names.get(name.casefold())
         if region is None:
             raise InvalidChatError("unknown_region", f"there is no region {name[:60]!r}", "X-Beacon-Region")
         return region
@@ -127,7 +128,7 @@ class InteractiveService:
     def _check_capabilities(self, chat: ChatRequest, region: str | None) -> None:
         able = [
             backend.able
-            for backend in self._config.backends.values()
+            for backend in self._live.current.backends.values()
             if chat.model in backend.models and region in (None, backend.region)
         ]
         if not able:
@@ -137,3 +138,7 @@ class InteractiveService:
             where = f" in {region}" if region else ""
             message = f"no backend of {chat.model}{where} supports {param}"
             raise InvalidChatError("unsupported_parameter", message, param)
+
+
+def _quotas(config: BeaconConfig) -> dict[str, RequestQuota]:
+    return {tier: RequestQuota.of(settings) for tier, settings in config.tiers.items()}

@@ -107,7 +107,7 @@ class JobService:
     commands: JobCommands
     queue: QueueAdmin
     positions: PositionService
-    rules: CommandRules
+    rules: Callable[[], CommandRules]
     cancel_at_routers: Callable[[RouterCancel], Awaitable[None]]
     on_queued: Callable[[], None]
 
@@ -128,7 +128,7 @@ class JobService:
             await self.queries.sent_executions(job) if record.claimed else SentExecutions(),
             outputs,
             position,
-            self.rules.price_of(record.spec) if can_skip else None,
+            self.rules().price_of(record.spec) if can_skip else None,
         )
 
     async def executions(
@@ -210,7 +210,7 @@ class JobService:
             _execution_key(record, stage, ordinal)
             execution = await self.queries.execution(job, stage, ordinal)
             try:
-                decision = decide_retry(record, execution, self.rules.retries)
+                decision = decide_retry(record, execution, self.rules().retries)
             except JobStateError:
                 # The execution may be newer than the job: they are read by two statements.
                 if JobVersion.of(await self.get(job, owner)) != JobVersion.of(record):
@@ -238,8 +238,8 @@ class JobService:
             at_router = record.claimed and (await self.positions.of(record)).waits_at_router
             decision = decide_skip(
                 record,
-                self.rules.price_of(record.spec),
-                self.rules.front_class,
+                self.rules().price_of(record.spec),
+                self.rules().front_class,
                 waits_at_router=at_router,
             )
             return await self.commands.skip(JobVersion.of(record, by), decision, payer)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from beacon_config import BeaconConfig
+from beacon_config import LiveConfig
 from beacon_contracts.ids import InvalidIdError, JobId, decode_execution_id, encode_job_id
 from beacon_contracts.jobs import JobState
 from beacon_contracts.public_queue import (
@@ -51,9 +51,9 @@ class PublicQueueService:
     """All clients share one snapshot, so any number of them costs one read a second."""
 
     def __init__(
-        self, config: BeaconConfig, queue: QueueAdmin, queries: JobQueries, router: RouterPort, clock: Clock
+        self, live: LiveConfig, queue: QueueAdmin, queries: JobQueries, router: RouterPort, clock: Clock
     ) -> None:
-        self._config = config
+        self._live = live
         self._queue = queue
         self._queries = queries
         self._router = router
@@ -117,13 +117,13 @@ class PublicQueueService:
             model: min(
                 (one.estimated_wait[model] for one in schedulers if model in one.estimated_wait), default=None
             )
-            for model in self._config.models
+            for model in self._live.current.models
         }
 
     def _idle_scheduler(self) -> SchedulerView:
-        tiers = self._config.tiers.items()
+        tiers = self._live.current.tiers.items()
         return SchedulerView(
-            max_batch_size=self._config.router.batch_limit,
+            max_batch_size=self._live.current.router.batch_limit,
             starvation_timeouts={name: tier.starvation_bound_s for name, tier in tiers},
             starvation_weights={name: tier.starvation_weight for name, tier in tiers},
         )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.problem import FieldProblem
@@ -44,8 +44,8 @@ class SubmissionService:
 
     def __init__(
         self,
-        config: BeaconConfig,
-        admission: Admission,
+        live: LiveConfig,
+        admission: Derived[Admission],
         store: SubmissionStore,
         estimator: WaitEstimator,
         *,
@@ -53,14 +53,14 @@ class SubmissionService:
         clock: Clock,
         webhooks: WebhookService,
     ) -> None:
-        self._config = config
+        self._live = live
         self._admission = admission
         self._store = store
         self._estimator = estimator
         self._priorities = priorities
         self._clock = clock
         self._webhooks = webhooks
-        self._allowances = {tier: Allowance.of(settings) for tier, settings in config.tiers.items()}
+        self._allowances = Derived(live, _allowances)
 
     async def submit(
         self, principal: Principal, submissions: Sequence[Submission], key: str | None, *, batch: bool
@@ -87,21 +87,22 @@ class SubmissionService:
 
     def _admit(self, principal: Principal, submissions: Sequence[Submission], *, batch: bool) -> list[NewJob]:
         """All jobs in normal form, or an error that names what is wrong with each."""
-        tier, count, allowed = principal.tier, len(submissions), self._config.limits.batch_jobs
+        config, admission = self._live.current, self._admission()
+        tier, count, allowed = config.known_tier(principal.tier), len(submissions), config.limits.batch_jobs
         if count > allowed:
             message = f"a batch may have {allowed} jobs, this one has {count}"
             raise InvalidFieldsError.of("jobs", message, "too_many")
         ids = new_job_ids(count) if batch else [JobId(new_uuid())]
-        job_class = self._config.tiers[tier].job_class
+        job_class = config.tiers[tier].job_class
         now = self._clock.wall()
-        lane = lane_at_submission(self._config.lanes, principal.user)
-        allowance = self._allowances[tier]
+        lane = lane_at_submission(config.lanes, principal.user)
+        allowance = self._allowances()[tier]
         jobs: list[NewJob] = []
         problems: list[FieldProblem] = []
         for index, (job_id, submission) in enumerate(zip(ids, submissions, strict=True)):
             schedule = schedule_of(submission)
             try:
-                admitted = self._admission.admit(submission, job_id.int, tier)
+                admitted = admission.admit(submission, job_id.int, tier)
                 if schedule is not None:
                     check_schedule(submission, now)
                 webhook = self._webhooks.of_job(submission)
@@ -153,7 +154,9 @@ class SubmissionService:
         # Checked only now: a batch that an earlier request has stored is returned, whatever its size.
         at_once = [job for job in jobs if job.schedule is None or not job.schedule.may_wait]
         executions = max(sum(job.admitted.total for job in at_once), *(job.admitted.total for job in jobs))
-        exceeds = exceeds_limit(len(at_once), executions, first.allowance, self._config.limits.queue_size)
+        exceeds = exceeds_limit(
+            len(at_once), executions, first.allowance, self._live.current.limits.queue_size
+        )
         if exceeds is not None:
             return BatchExceedsLimitError(exceeds, first.tier)
         reached = {index: answer for index, answer in enumerate(answers) if isinstance(answer, LimitReached)}
@@ -163,7 +166,12 @@ class SubmissionService:
         """About how long until one of the user's jobs has ended: the wait in its lane, and a run."""
         (found,) = await self._estimator.of_new([job], accepted=False)
         model, _ = first_target(job.admitted.spec)
-        return (found.wait_s or 0.0) + self._config.models[model].expected_run_s
+        configured = self._live.current.models.get(model)
+        return (found.wait_s or 0.0) + (0.0 if configured is None else configured.expected_run_s)
+
+
+def _allowances(config: BeaconConfig) -> dict[str, Allowance | None]:
+    return {tier: Allowance.of(settings) for tier, settings in config.tiers.items()}
 
 
 def _hash(submissions: Sequence[Submission]) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from beacon_config import BeaconConfig
+from beacon_config import LiveConfig
 from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.inference import Failover
 from beacon_contracts.tiers import JobClass, Tier
@@ -72,10 +72,10 @@ class _Snapshot:
 class WaitEstimator:
     """A submission waits at most `TIMEOUT_S` for a snapshot; without one there is no estimate."""
 
-    def __init__(self, queue: QueueAdmin, router: RouterPort, config: BeaconConfig, clock: Clock) -> None:
+    def __init__(self, queue: QueueAdmin, router: RouterPort, live: LiveConfig, clock: Clock) -> None:
         self._queue = queue
         self._router = router
-        self._config = config
+        self._live = live
         self._snapshots = CachedSnapshot("waits", self._load, clock, fresh_s=FRESH_S)
 
     def start_refresh(self) -> None:
@@ -125,7 +125,7 @@ class WaitEstimator:
         snapshot = await self._snapshot()
         if snapshot is None:
             return WaitEstimate(ahead + 1, reason=NO_QUEUE)
-        highest = next(iter(self._config.tiers))
+        highest = next(iter(self._live.current.tiers))
         target = self._target(job.spec, job.head.stage, highest, None)
         found = snapshot.estimate(target, job.head.job_class, QueueAhead(others=ahead))
         return WaitEstimate(ahead + 1, found.wait_s, found.reason)
@@ -155,12 +155,13 @@ class WaitEstimator:
 
     def _target(self, spec: Mapping[str, Any], stage: int, tier: Tier, user: UserId | None) -> EstimateTarget:
         model, region = first_target(spec, stage)
-        rank = self._config.ranks[self._config.known_tier(tier)]
-        configured = self._config.models.get(model)
+        config = self._live.current
+        rank = config.ranks[config.known_tier(tier)]
+        configured = config.models.get(model)
         return EstimateTarget(
             model,
             region,
-            tuple(self._config.tiers)[: rank + 1],
+            tuple(config.tiers)[: rank + 1],
             user="" if user is None else encode_id(USER, user),
             movable=spec.get("failover") != Failover.PINNED,
             exclusive=configured is not None and configured.exclusive,

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope as AsgiScope
 
+from beacon_config import LiveConfig
 from beacon_contracts.accounts import Scope
 from beacon_http.problems import HttpProblemError
 from beacon_lifecycle import Clock
@@ -36,11 +37,10 @@ class ApiKeyCache:
         self,
         find: Callable[[bytes], Awaitable[Principal | None]],
         clock: Clock,
-        known_tier: Callable[[str], str],
+        live: LiveConfig,
     ) -> None:
-        """`known_tier`: the tier that applies to users whose own was removed from the configuration."""
         self._find = find
-        self._known_tier = known_tier
+        self._live = live
         self._principals: TLRUCache[bytes, Principal | None] = TLRUCache(
             MAX_CACHED_KEYS,
             ttu=lambda _, principal, now: now + (UNKNOWN_KEY_TTL_S if principal is None else KEY_TTL_S),
@@ -70,7 +70,7 @@ class ApiKeyCache:
         except KeyError:
             principal = await self._find(key_hash)
             if principal is not None:
-                principal = replace(principal, tier=self._known_tier(principal.tier))
+                principal = replace(principal, tier=self._live.current.known_tier(principal.tier))
                 self._seen[key_hash] = True
             self._principals[key_hash] = principal
         if principal is None:

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_config.features import INPUT, FeatureConfig
 from beacon_config.tiers import TierConfig
 from beacon_contracts.accounts import LimitUse, Me, Scope
@@ -44,8 +44,8 @@ from beacon_runner.ports.users import UserStore
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    config: BeaconConfig
-    admission: Admission
+    live: LiveConfig
+    admission: Derived[Admission]
     router: RouterPort
     submissions: SubmissionStore
     users: UserStore
@@ -53,12 +53,16 @@ class Catalogue:
     request_limits: RequestLimits
     stream_limits: RequestLimits
 
+    @property
+    def config(self) -> BeaconConfig:
+        return self.live.current
+
     def models(self) -> ModelList:
         return ModelList(
             models=[
                 ModelView(
                     id=name,
-                    regions=list(self.admission.regions_of(name)),
+                    regions=list(self.admission().regions_of(name)),
                     expected_load_s=model.expected_load_s,
                     expected_run_s=model.expected_run_s,
                     max_duration_s=model.max_duration_s,
@@ -96,7 +100,7 @@ class Catalogue:
             RegionView(
                 name=name,
                 aliases=region.aliases,
-                models=[model for model in self.config.models if name in self.admission.regions_of(model)],
+                models=[model for model in self.config.models if name in self.admission().regions_of(model)],
                 state=states.get(name),
             )
             for name, region in self.config.regions.items()

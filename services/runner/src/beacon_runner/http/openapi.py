@@ -83,9 +83,11 @@ _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     404: ("unknown_job", "you have no job with this id"),
     408: ("body_too_slow", "the body was not received within 30 s"),
     409: ("wrong_state", "a job that is completed cannot be cancelled"),
+    412: ("config_changed", "the newest revision is 8; read it and repeat the change"),
     413: ("body_too_large", "the body is larger than 1048576 bytes, the limit"),
     416: ("range_not_satisfiable", "the file has 1024 bytes"),
     422: ("invalid_field", "models[0]: there is no model 'gpt-9'; known are llama3.2-1b, flux"),
+    428: ("if_match_required", "send If-Match with the ETag of GET /admin/config"),
     429: ("retries_exhausted", "this execution was retried 3 of 3 times"),
     503: ("database_unavailable", "the database does not answer; repeat the request"),
 }

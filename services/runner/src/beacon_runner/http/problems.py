@@ -12,7 +12,7 @@ from beacon_contracts.ids import InvalidIdError, encode_job_id
 from beacon_contracts.problem import FieldProblem, Problem
 from beacon_http.problems import HttpProblemError, field_problems, framework_problem, make_problem
 from beacon_http.replies import Headers, Reply, problem_reply
-from beacon_runner.domain import errors
+from beacon_runner.domain import configuration, errors
 from beacon_runner.domain.limits.tier_rules import DURATION_TOO_LONG, MODEL_NOT_ALLOWED, TOO_MANY_EXECUTIONS
 from beacon_runner.http.byte_ranges import RangeNotSatisfiableError
 from beacon_runner.http.limit_errors import batch_exceeds_limit, limit_reached, limit_reached_headers
@@ -67,10 +67,22 @@ _SIMPLE: dict[type[Exception], tuple[int, str, str | None]] = {
     errors.UnknownDeliveryError: (404, "unknown_delivery", "the webhook has no delivery with this id"),
     errors.TooManyWebhooksError: (409, "too_many_webhooks", None),
     RangeNotSatisfiableError: (416, "range_not_satisfiable", None),
+    configuration.ConfigConflictError: (412, "config_changed", None),
+    configuration.StrandedWorkError: (409, "work_stranded", None),
+    configuration.UnknownRevisionError: (404, "unknown_revision", None),
+    configuration.UnknownBackendError: (
+        404,
+        "unknown_backend",
+        "the configuration has no backend of this name",
+    ),
+    configuration.UnknownModelError: (404, "unknown_model", "the configuration has no model of this name"),
+    configuration.BackendExistsError: (409, "name_taken", "another backend has this name"),
     errors.ApiKeyNotFoundError: (404, "unknown_key", "the user has no key with this id"),
 }
 # Attributes of the error that are members of its problem document.
 _MEMBERS: dict[type[Exception], tuple[str, ...]] = {
+    configuration.ConfigConflictError: ("revision",),
+    configuration.StrandedWorkError: ("stranded",),
     errors.JobStateError: ("state",),
     errors.RetriesExhaustedError: ("retry_attempt", "max_attempts"),
     errors.InsufficientCreditError: ("price", "credit"),

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, LiveConfig
 from beacon_contracts.accounts import (
     CreditChange,
     DisabledJobs,
@@ -64,7 +64,7 @@ def key_view(key: ApiKey) -> KeyView:
 
 
 def user_routes(
-    config: BeaconConfig,
+    live: LiveConfig,
     users: UserStore,
     credit: CreditStore,
     keys: ApiKeyCache,
@@ -89,7 +89,7 @@ def user_routes(
         key = new_api_key()
         user = await users.add(
             new.name,
-            _tier(config, new.tier or config.lowest_tier),
+            _tier(live.current, new.tier or live.current.lowest_tier),
             key,
             weight=new.weight,
             by=principal_of(request).actor,
@@ -110,7 +110,7 @@ def user_routes(
             raise InvalidFieldsError.of("jobs", "is valid only with disabled: true")
         changed = await users.change(
             _user(user_id),
-            tier=None if change.tier is None else _tier(config, change.tier),
+            tier=None if change.tier is None else _tier(live.current, change.tier),
             disabled=change.disabled,
             weight=change.weight,
             jobs=change.jobs or DisabledJobs.HOLD,

@@ -20,13 +20,13 @@ class OperationRunner:
     store: OperationSteps
     queue: ChangedJobQueue
     notify_outbox: Callable[[], None]
-    kept_s: float
+    kept_s: Callable[[], float]
     batch: int = 200
 
     async def run_once(self) -> RunResult:
         step = await self.store.step(self.batch)
         if step is None:
-            await self.store.forget(self.kept_s)
+            await self.store.forget(self.kept_s())
             return RunResult(0)
         if step.queued:
             self.notify_outbox()

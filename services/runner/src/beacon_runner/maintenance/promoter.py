@@ -1,6 +1,6 @@
 """Promotes jobs that have waited long to the next class."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from beacon_lifecycle import RunResult
@@ -14,12 +14,12 @@ class Promoter:
     """The store changes the class and writes an outbox row; pushing that row moves the existing message."""
 
     promotions: PromotionStore
-    steps: Sequence[Promotion]
+    steps: Callable[[], Sequence[Promotion]]
     metrics: LoopMetrics
     batch: int = 500
 
     async def run_once(self) -> RunResult:
-        counts = [await self._promote(step) for step in self.steps]
+        counts = [await self._promote(step) for step in self.steps()]
         return RunResult(sum(counts), more=any(count >= self.batch for count in counts))
 
     async def _promote(self, step: Promotion) -> int:

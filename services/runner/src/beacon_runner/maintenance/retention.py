@@ -1,5 +1,6 @@
 """Removes what is past its retention, in bounded steps."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from beacon_config.limits import RetentionConfig
@@ -11,14 +12,14 @@ from beacon_runner.ports.retention import RetentionStore
 @dataclass(frozen=True, slots=True)
 class Retention:
     store: RetentionStore
-    config: RetentionConfig
+    config: Callable[[], RetentionConfig]
     batch: int = 1_000
 
     async def run_once(self) -> RunResult:
-        removed, more = 0, False
+        removed, more, config = 0, False, self.config()
         for removal in Removal:
-            found = await self.store.find(removal, kept_s(removal, self.config), self.batch)
-            expired = [job for job in found if is_expired(removal, job, self.config)]
+            found = await self.store.find(removal, kept_s(removal, config), self.batch)
+            expired = [job for job in found if is_expired(removal, job, config)]
             count = await self.store.remove(removal, expired) if expired else 0
             removed += count
             more = more or (count > 0 and len(found) == self.batch)

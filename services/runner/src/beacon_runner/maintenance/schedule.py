@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from beacon_config import BeaconConfig
+from beacon_config import LiveConfig
 from beacon_contracts.ids import UserId
 from beacon_lifecycle import RunResult
 from beacon_runner.domain.errors import QueueUnavailableError
@@ -51,7 +51,7 @@ class LimitAdmission:
     """Each run visits the next users whose jobs wait for a limit."""
 
     store: ScheduleStore
-    config: BeaconConfig
+    live: LiveConfig
     notify_outbox: Callable[[], None]
     users: int = 100
     jobs: int = 500
@@ -60,10 +60,10 @@ class LimitAdmission:
     async def run_once(self) -> RunResult:
         found = await self.store.waiting_users(self._after, self.users)
         self._after = found[-1].user if len(found) == self.users else None
-        admitted = 0
+        admitted, config = 0, self.live.current
         for user, tier, disabled in found:
             if not disabled:
-                allowance = Allowance.of(self.config.tiers[self.config.known_tier(tier)])
+                allowance = Allowance.of(config.tiers[config.known_tier(tier)])
                 admitted += await self.store.admit(user, allowance, self.jobs)
         if admitted:
             self.notify_outbox()

@@ -11,6 +11,7 @@ import structlog
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from beacon_contracts.configuration import RouterConfigRequest, RouterConfigView, RouterRevision
 from beacon_contracts.inference import (
     BatchAnswer,
     InferenceRequest,
@@ -37,6 +38,7 @@ from beacon_telemetry import outgoing_headers
 log = structlog.get_logger(__name__)
 
 NDJSON = "application/x-ndjson"
+CONFIG_PATH = "/config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,25 @@ class RouterClient:
         answers = await self._call_all("GET", "/status", None)
         found = [_scheduler(answer) for answer in answers]
         return [one for one in found if one is not None]
+
+    async def configs(self) -> list[RouterRevision]:
+        """What every router runs on, in the order of the addresses."""
+        answers = await self._call_all("GET", CONFIG_PATH, None)
+        return [
+            _revision(endpoint.url, answer)
+            for endpoint, answer in zip(self._endpoints.all, answers, strict=True)
+        ]
+
+    async def configure(self, url: str, request: RouterConfigRequest) -> RouterRevision:
+        """Send a revision to the router at an address of `configs`."""
+        body = request.model_dump_json().encode()
+        try:
+            answer = await self._transport.exchange(
+                "PUT", url + CONFIG_PATH, _with_ids(self._headers), body, timeout_s=self._timeouts.exchange_s
+            )
+        except RouterExchangeError as error:
+            return RouterRevision(url=url, errors=[str(error)])
+        return _revision(url, answer)
 
     async def aclose(self) -> None:
         await self._tasks.close()
@@ -312,6 +333,18 @@ def _scheduler(answer: HttpAnswer | RouterExchangeError) -> SchedulerStatus | No
         return SchedulerStatus.model_validate_json(answer.body)
     except ValidationError:
         return None
+
+
+def _revision(url: str, answer: HttpAnswer | RouterExchangeError) -> RouterRevision:
+    if isinstance(answer, RouterExchangeError):
+        return RouterRevision(url=url, errors=[str(answer)])
+    if answer.status != 200:
+        return RouterRevision(url=url, errors=[f"status {answer.status}"])
+    try:
+        view = RouterConfigView.model_validate_json(answer.body)
+    except ValidationError:
+        return RouterRevision(url=url, errors=["the response is not a configuration"])
+    return RouterRevision(url=url, revision=view.revision, errors=view.errors)
 
 
 def _status(endpoint: RouterEndpoint, answer: HttpAnswer | RouterExchangeError) -> RouterStatus:

@@ -6,13 +6,14 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_files import FileStore, open_store
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
 from beacon_lifecycle import Clock, Loop, Service
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
+from beacon_runner.application.configuration import ConfigService
 from beacon_runner.application.events import JobEventService
 from beacon_runner.application.files import FileService
 from beacon_runner.application.interactive import InteractiveService
@@ -36,7 +37,9 @@ from beacon_runner.http.admin_routes import Operations, admin_routes
 from beacon_runner.http.app import create_app
 from beacon_runner.http.audit_routes import audit_routes
 from beacon_runner.http.auth import ApiKeyCache
+from beacon_runner.http.backend_routes import backend_routes, model_routes
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
+from beacon_runner.http.config_routes import config_routes
 from beacon_runner.http.events.routes import event_routes, socket_routes
 from beacon_runner.http.events.user_streams import UserStreams
 from beacon_runner.http.export_routes import export_routes
@@ -55,6 +58,7 @@ from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.inline_publisher import InlinePublisher
 from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.migrations import head
+from beacon_runner.ports.configuration import RouterConfigs
 from beacon_runner.ports.events import WebSocketTokenStore
 from beacon_runner.ports.interactive import InteractivePort
 from beacon_runner.ports.priorities import Priorities
@@ -91,7 +95,7 @@ POOL_SIZE = 8
 FORM_BYTES = 65_536  # of a form besides the file in it
 
 
-class ApiRouter(RouterPort, InteractivePort, Protocol):
+class ApiRouter(RouterPort, InteractivePort, RouterConfigs, Protocol):
     """The routers, as the API uses them."""
 
 
@@ -100,12 +104,13 @@ class ApiParts:
 
     def __init__(
         self,
-        config: BeaconConfig,
+        live: LiveConfig,
         database: Database,
         queue: QueueAdmin,
         router: ApiRouter,
         clock: Clock,
         *,
+        configuration: ConfigService,
         watchers: Watchers,
         tokens: WebSocketTokenStore,
         request_limits: RequestLimits,
@@ -119,20 +124,22 @@ class ApiParts:
         priorities: Priorities | None = None,
     ) -> None:
         self.priorities = priorities
-        admission, users, credit = Admission(config), PostgresUsers(database), PostgresCredit(database)
+        config = live.current  # for what applies from the start of the process
+        admission, users, credit = (
+            Derived(live, Admission),
+            PostgresUsers(database),
+            PostgresCredit(database),
+        )
         queries = PostgresJobQueries(database)
         max_cancels = max_router_cancels(config)
         commands = PostgresJobCommands(database, max_router_cancels=max_cancels)
         cancels = CancelNotifier(PostgresCancels(database, max_executions=max_cancels), router)
-        keys = ApiKeyCache(users.principal, clock, config.known_tier)
-        rules = CommandRules(
-            RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s)),
-            front_class(config),
-            partial(skip_price, config),
-        )
+        keys = ApiKeyCache(users.principal, clock, live)
+        live.on_change.append(keys.clear)  # tiers may have changed
+        rules = Derived(live, command_rules)
         self.usage = PostgresUsage(database)
         self.submissions = PostgresSubmissions(database, clock, config.limits.queue_size, publish)
-        self.estimator = WaitEstimator(queue, router, config, clock)
+        self.estimator = WaitEstimator(queue, router, live, clock)
         positions = PositionService(self.estimator, router, queries, clock)
         jobs = JobService(queries, commands, queue, positions, rules, cancels.notify, notify_outbox)
         events = JobEventService(jobs, watchers, PositionEvents(positions, commands, clock), clock)
@@ -141,7 +148,7 @@ class ApiParts:
         )
         bulk = OperationService(PostgresOperations(database), jobs)
         submissions = SubmissionService(
-            config,
+            live,
             admission,
             self.submissions,
             self.estimator,
@@ -149,11 +156,11 @@ class ApiParts:
             clock=clock,
             webhooks=webhooks,
         )
-        self.public_queue = PublicQueueService(config, queue, queries, router, clock)
+        self.public_queue = PublicQueueService(live, queue, queries, router, clock)
         file_records = PostgresFiles(database)
-        files = FileService(file_records, file_store, config.files, config.tiers, clock)
+        files = FileService(file_records, file_store, live, clock)
         catalogue = Catalogue(
-            config,
+            live,
             admission,
             router,
             self.submissions,
@@ -173,7 +180,7 @@ class ApiParts:
             audit,
         )
         self.metrics = HttpMetrics(registry, "beacon_runner")
-        streams = UserStreams(stream_limits, config)
+        streams = UserStreams(stream_limits, live)
         limits = config.limits
         self.bodies = BodyLimits(
             limits.body_bytes,
@@ -185,7 +192,7 @@ class ApiParts:
             [
                 # Interactive requests come first: they wait for their token, and routes are tried in order.
                 openai_routes(
-                    InteractiveService(config, router, request_limits, self.usage, clock),
+                    InteractiveService(live, router, request_limits, self.usage, clock),
                     keys,
                     clock,
                     ChatBodies(RequestMemory(limits.openai_held_bytes), limits.openai_body_bytes),
@@ -204,10 +211,13 @@ class ApiParts:
                 operation_routes(bulk, keys),
                 user_deletion_routes(bulk, keys),
                 audit_routes(audit, keys),
+                config_routes(configuration, router, keys),
+                backend_routes(configuration, router, keys),
+                model_routes(configuration, keys),
                 *ledger_routes(credit, users, keys),
                 *usage_routes(self.usage, keys, clock),
                 key_routes(users, keys),
-                user_routes(config, users, credit, keys, notify_outbox),
+                user_routes(live, users, credit, keys, notify_outbox),
                 health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
             ],
             portal_routes(),
@@ -228,7 +238,10 @@ class ApiParts:
 
 
 def build_api(
-    settings: RunnerSettings, transport: Transport, registry: CollectorRegistry
+    settings: RunnerSettings,
+    transport: Transport,
+    configuration: ConfigService,
+    registry: CollectorRegistry,
 ) -> Sequence[Service]:
     """The services of the role `api`, in the order in which they start."""
     config, clock = transport.config, transport.clock
@@ -243,11 +256,12 @@ def build_api(
     request_limits = RedisRequestLimits("requests", redis, clock)
     stream_limits = RedisRequestLimits("streams", redis, clock)
     parts = ApiParts(
-        config,
+        transport.live,
         database,
         queue,
         router,
         clock,
+        configuration=configuration,
         watchers=watchers,
         tokens=RedisWebSocketTokens(redis),
         request_limits=request_limits,
@@ -258,7 +272,7 @@ def build_api(
         access_log=settings.access_log,
         file_store=open_store(settings.files_url),
         webhook_networks=settings.webhook_networks,
-        priorities=_priorities(settings, config, clock, registry),
+        priorities=_priorities(settings, transport.live, clock, registry),
     )
     limits = config.limits
     server = HttpServer(
@@ -286,6 +300,11 @@ def build_api(
     ]
 
 
+def command_rules(config: BeaconConfig) -> CommandRules:
+    retries = RetryPolicy(config.runner.job_retries, tuple(config.runner.job_retry_delays_s))
+    return CommandRules(retries, front_class(config), partial(skip_price, config))
+
+
 def _limit_services(limits: RedisRequestLimits, clock: Clock) -> Sequence[Service]:
     """Open requests are released before the limits close."""
     name = f"{limits.name}-limits"
@@ -296,8 +315,8 @@ def _limit_services(limits: RedisRequestLimits, clock: Clock) -> Sequence[Servic
 
 
 def _priorities(
-    settings: RunnerSettings, config: BeaconConfig, clock: Clock, registry: CollectorRegistry
+    settings: RunnerSettings, live: LiveConfig, clock: Clock, registry: CollectorRegistry
 ) -> Priorities | None:
     if settings.priority_url is None:
         return None
-    return PriorityService(settings.priority_url, clock, registry, usable=usable_classes(config))
+    return PriorityService(settings.priority_url, clock, registry, usable=Derived(live, usable_classes))

@@ -10,7 +10,7 @@ from secrets import token_hex
 from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis, RedisCluster
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_lifecycle import Clock, Loop, RunResult, Service, WakeEvent
 from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.domain.classes import promotions
@@ -68,17 +68,22 @@ class Transport:
     name = "redis"
 
     def __init__(
-        self, config: BeaconConfig, address: RedisAddress, registry: CollectorRegistry, clock: Clock
+        self, live: LiveConfig, address: RedisAddress, registry: CollectorRegistry, clock: Clock
     ) -> None:
-        self.config = config
+        self.live = live
         self.address = address
         self.clock = clock
         self.metrics = LoopMetrics(registry)
         self.redis: Redis | RedisCluster = address.open()
+        config = live.current
         self.layout = Layout.of(config, cluster=address.cluster)
         self.queue = RedisQueue(self.redis, self.layout, lease_s=config.runner.lease_s)
         self.queue_admin = RedisQueueAdmin(self.redis, self.layout)
         self.outbox_notifier = OutboxNotifier(self.redis)
+
+    @property
+    def config(self) -> BeaconConfig:
+        return self.live.current
 
     async def start(self) -> None:
         await self.outbox_notifier.start()
@@ -138,11 +143,7 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
         in_flight,
         clock,
         metrics,
-        policy=RetryPolicy(
-            config.job_retries,
-            config.job_retry_delays_s,
-            RouterBackoff(unreachable_s=config.router_unreachable_delay_s, max_s=config.router_delay_max_s),
-        ),
+        policy=Derived(transport.live, retry_policy),
         parallelism=transport.config.limits.job_parallelism,
     )
     heartbeat = Heartbeat(
@@ -189,7 +190,7 @@ def build_relay(
 ) -> list[Service]:
     """All maintenance loops and the wake-up subscription of the publisher."""
     config, queue, metrics, clock = transport.config, transport.queue, transport.metrics, transport.clock
-    wakeup = WakeEvent()
+    live, wakeup = transport.live, WakeEvent()
     transport.outbox_notifier.add_local(wakeup)
 
     def loop(
@@ -204,14 +205,14 @@ def build_relay(
 
     mirror = RedisMirror(store.live, store.pauses, transport.queue_admin)
     reconciler = Reconciler(store.live, queue, mirror, metrics, clock, lease_s=config.runner.lease_s)
-    retention = Retention(store.retention, config.retention)
-    promoter = Promoter(store.promotions, promotions(config), metrics)
-    admission = LimitAdmission(store.schedule, config, transport.outbox_notifier.notify)
+    retention = Retention(store.retention, lambda: live.current.retention)
+    promoter = Promoter(store.promotions, Derived(live, promotions), metrics)
+    admission = LimitAdmission(store.schedule, live, transport.outbox_notifier.notify)
     operations = OperationRunner(
         store.operations,
         transport.queue_admin,
         transport.outbox_notifier.notify,
-        config.retention.jobs_s,
+        lambda: live.current.retention.jobs_s,
     )
     handlers = {OUTBOX_CHANNEL: lambda _: wakeup.set()}
     return [
@@ -232,6 +233,12 @@ def build_relay(
         loop("metrics", MetricsCollector(store.outbox, transport.queue_admin, metrics).run_once, 5.0),
         loop("queue-ages", QueueAgeCollector(store.live, metrics).run_once, 15.0),
     ]
+
+
+def retry_policy(config: BeaconConfig) -> RetryPolicy:
+    runner = config.runner
+    backoff = RouterBackoff(unreachable_s=runner.router_unreachable_delay_s, max_s=runner.router_delay_max_s)
+    return RetryPolicy(runner.job_retries, runner.job_retry_delays_s, backoff)
 
 
 def worker_name() -> str:

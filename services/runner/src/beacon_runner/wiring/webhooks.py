@@ -24,11 +24,11 @@ STOP_GRACE_S = 5.0
 def build_webhooks(
     settings: RunnerSettings, transport: Transport, database: Database, registry: CollectorRegistry
 ) -> Sequence[Service]:
-    clock, retention = transport.clock, transport.config.retention
+    clock, live = transport.clock, transport.live
     queue, client = PostgresDeliveries(database), WebhookClient(settings.webhook_networks, clock)
     wakeup = WakeEvent()
     delivery = WebhookDelivery(queue, client, WebhookMetrics(registry), wakeup)
-    removal = WebhookRetention(queue, retention.webhooks_s)
+    removal = WebhookRetention(queue, lambda: live.current.retention.webhooks_s)
     return [
         Resource("webhook-client", close_it=client.close),
         Resource("webhook-requests", close_it=lambda: delivery.close(STOP_GRACE_S)),
@@ -41,5 +41,10 @@ def build_webhooks(
             wakeup=wakeup,
             max_backoff_s=MAX_BACKOFF_S,
         ),
-        Loop("webhook-retention", removal.run_once, interval_s=retention.check_every_s, clock=clock),
+        Loop(
+            "webhook-retention",
+            removal.run_once,
+            interval_s=live.current.retention.check_every_s,
+            clock=clock,
+        ),
     ]

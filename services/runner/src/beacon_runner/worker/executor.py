@@ -1,15 +1,19 @@
 """Runs single executions through the router."""
 
 import asyncio
-from collections.abc import Callable, Collection, Container
-from typing import Protocol
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, Self
 
 import structlog
 
+from beacon_config import BeaconConfig
 from beacon_contracts.ids import USER, encode_execution_id, encode_id, encode_job_id
-from beacon_contracts.inference import InferenceRequest, StepMeta
+from beacon_contracts.inference import Failover, InferenceRequest, StepMeta
 from beacon_lifecycle import TaskSet
 from beacon_runner.domain.chat import execution_needs
+from beacon_runner.domain.configuration import is_served, model_removed
 from beacon_runner.domain.file_references import files_in
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.stage_result import ClaimedJob
@@ -21,7 +25,30 @@ log = structlog.get_logger(__name__)
 STALE_FENCE = "stale_fence"  # the router's problem code
 UNREACHABLE = "no router answers"
 
+UNKNOWN_TO_ROUTER = ("unknown_model", "unknown_region")  # the router's problem codes
+UNKNOWN_RETRY_S = 2.0
+
 Done = Callable[[Outcome], None]
+
+
+def _always(*_: object) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRules:
+    """The configuration that executions depend on."""
+
+    timeout_s: float
+    chat_models: frozenset[str] = frozenset()
+    served: Callable[[str, str, Failover], bool] = _always
+    """Whether a backend is configured for a model and a region."""
+
+    @classmethod
+    def of(cls, config: BeaconConfig) -> Self:
+        return cls(
+            config.runner.execution_timeout_s, frozenset(config.chat_models), partial(is_served, config)
+        )
 
 
 class Handle(Protocol):
@@ -51,10 +78,9 @@ class Executor(Protocol):
 class RouterExecutor:
     """One task per execution. A cancelled handle leaves the run at the router."""
 
-    def __init__(self, router: InferencePort, *, timeout_s: float, chat_models: Collection[str] = ()) -> None:
+    def __init__(self, router: InferencePort, rules: Callable[[], ExecutionRules]) -> None:
         self._router = router
-        self._timeout_s = timeout_s
-        self._chat_models = frozenset(chat_models)
+        self._rules = rules
         self._tasks = TaskSet("executions")
 
     @property
@@ -63,8 +89,12 @@ class RouterExecutor:
 
     def start(
         self, job: ClaimedJob, pending: PendingExecution, done: Done, on_state: OnState
-    ) -> asyncio.Task[None]:
-        request = request_of(job, pending, self._timeout_s, self._chat_models)
+    ) -> asyncio.Task[None] | None:
+        rules, execution = self._rules(), pending.execution
+        if not rules.served(execution.model, execution.region, execution.failover):
+            done(model_removed(execution.model, execution.region, execution.item))
+            return None
+        request = request_of(job, pending, rules.timeout_s, rules.chat_models)
         run = self._run(request, done, on_state, again=job.may_be_running)
         return self._tasks.spawn(request.request_id, run)
 
@@ -83,9 +113,13 @@ class RouterExecutor:
             outcome = NotAccepted(None, UNREACHABLE)
         except RouterRefused as refused:
             outcome = refused.failure
+            if refused.problem.code in UNKNOWN_TO_ROUTER:
+                # The worker has checked it: the router has not applied the newest configuration yet, or has
+                # applied a newer one than this process.
+                outcome = NotAccepted(UNKNOWN_RETRY_S, "the routers apply a new configuration")
             if refused.problem.code == STALE_FENCE:
                 # This worker has lost the job: its next record is refused, and nothing more should start.
-                outcome = NotAccepted(None, outcome.message)
+                outcome = NotAccepted(None, refused.failure.message)
         except Exception as error:
             log.exception("execution_failed_unexpectedly", execution=request.request_id)
             outcome = worker_error(error)

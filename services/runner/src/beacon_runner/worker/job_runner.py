@@ -53,7 +53,7 @@ class JobRunner:
         clock: Clock,
         metrics: LoopMetrics,
         *,
-        policy: RetryPolicy,
+        policy: Callable[[], RetryPolicy],
         parallelism: int,
         random: Random | None = None,
     ) -> None:
@@ -136,7 +136,7 @@ class JobRunner:
         active.starting = False
         self._release_slot_if_sent(active)
         if run.verdict is None and run.is_settled:
-            run.verdict = run.decide(self._policy, self._random.random())
+            run.verdict = run.decide(self._policy(), self._random.random())
         if run.verdict is not None or run.has_results:
             self._reports.add(run)
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_contracts.ids import new_uuid
 from beacon_http.problems import HttpProblemError
 from beacon_runner.domain.limits.request_quota import LimitState, Refused, RequestQuota
@@ -16,14 +16,15 @@ RETRY_S = 5.0  # another stream has to end first
 
 
 class UserStreams:
-    def __init__(self, limits: RequestLimits, config: BeaconConfig) -> None:
+    def __init__(self, limits: RequestLimits, live: LiveConfig) -> None:
         self._limits = limits
-        self._quotas = {tier: RequestQuota.of_streams(settings) for tier, settings in config.tiers.items()}
+        self._live = live
+        self._quotas = Derived(live, _quotas)
 
     @asynccontextmanager
     async def stream(self, principal: Principal) -> AsyncIterator[None]:
         """One stream of the user. Raises 429 when the user has as many as the tier allows."""
-        quota = self._quotas[principal.tier]
+        quota = self._quotas()[self._live.current.known_tier(principal.tier)]
         admission = await self._limits.admit(principal.user, quota, str(new_uuid()))
         if isinstance(admission, Refused):
             raise _too_many(principal, admission.concurrent_requests)
@@ -31,6 +32,10 @@ class UserStreams:
             yield
         finally:
             await self._limits.release(admission)
+
+
+def _quotas(config: BeaconConfig) -> dict[str, RequestQuota]:
+    return {tier: RequestQuota.of_streams(settings) for tier, settings in config.tiers.items()}
 
 
 def _too_many(principal: Principal, state: LimitState) -> HttpProblemError:

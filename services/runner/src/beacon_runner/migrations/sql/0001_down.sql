@@ -1,5 +1,7 @@
 DROP FUNCTION delete_jobs (uuid[]);
 DROP FUNCTION erase_user (uuid);
+DROP TABLE config_revisions;
+DROP FUNCTION notify_config();
 DROP TABLE audit_log;
 DROP FUNCTION refuse_change();
 DROP TRIGGER executions_failed_again ON executions;

@@ -529,6 +529,36 @@ BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log
 FOR EACH STATEMENT
 EXECUTE FUNCTION refuse_change();
 
+-- Every configuration that applied; the newest one applies. `json` keeps the order of keys: that of the tiers matters.
+CREATE TABLE config_revisions (
+    revision   integer PRIMARY KEY,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    actor_id   uuid, -- null: a process of Beacon
+    key        text, -- the public prefix
+    comment    text NOT NULL,
+    document   json NOT NULL -- no secrets
+);
+
+CREATE TRIGGER config_revisions_append_only
+BEFORE UPDATE OR DELETE OR TRUNCATE ON config_revisions
+FOR EACH STATEMENT
+EXECUTE FUNCTION refuse_change();
+
+-- Wakes all processes when the transaction commits.
+CREATE FUNCTION notify_config() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM pg_notify('config', NEW.revision::text);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER config_revisions_added
+AFTER INSERT ON config_revisions
+FOR EACH ROW
+EXECUTE FUNCTION notify_config();
+
 -- The endpoints of a user that receive an event of one of the user's jobs. url: the job's own, for its own webhook.
 CREATE FUNCTION webhook_targets(owner uuid, event text, webhook json) RETURNS TABLE (endpoint_id uuid, url text)
 LANGUAGE sql STABLE

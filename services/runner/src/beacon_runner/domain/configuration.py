@@ -1,0 +1,108 @@
+"""Revisions of the configuration, and the work that a change would leave without a backend."""
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from beacon_config import BeaconConfig
+from beacon_contracts.configuration import StrandedWork
+from beacon_contracts.failures import Failure, FailureStage
+from beacon_contracts.inference import Failover
+from beacon_runner.domain.audit import Actor
+from beacon_runner.domain.plan import execution_keys
+
+Unserved = Callable[[Mapping[str, Any], int, AbstractSet[int]], Iterable[tuple[str, str]]]
+"""Model and region of each unfinished execution of a job, by its specification, stage and ended ordinals."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A revision without its document."""
+
+    revision: int
+    created_at: datetime
+    actor: Actor
+    actor_name: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRevision:
+    entry: ConfigEntry
+    document: Mapping[str, Any]
+
+
+class ConfigConflictError(Exception):
+    """The newest revision is not the one that was given."""
+
+    def __init__(self, revision: int) -> None:
+        super().__init__(f"the newest revision is {revision}; read it and repeat the change")
+        self.revision = revision
+
+
+class UnknownRevisionError(Exception):
+    """There is no such revision."""
+
+
+class UnknownBackendError(Exception):
+    """The configuration has no such backend."""
+
+
+class UnknownModelError(Exception):
+    """The configuration has no such model."""
+
+
+class BackendExistsError(Exception):
+    """The configuration has a backend of this name."""
+
+
+class StrandedWorkError(Exception):
+    """No backend could run what is queued."""
+
+    def __init__(self, stranded: list[StrandedWork]) -> None:
+        parts = [f"{one.executions} queued executions of {one.model} in {one.region}" for one in stranded]
+        super().__init__(f"no backend would be left for {', '.join(parts)}; add ?force=true to let them fail")
+        self.stranded = stranded
+
+
+def is_served(config: BeaconConfig, model: str, region: str, failover: Failover) -> bool:
+    """A backend of the configuration can run it, now or when it is resumed."""
+    if model not in config.models or region not in config.regions:
+        return False
+    pinned = failover is Failover.PINNED
+    return any(
+        model in backend.models and (not pinned or backend.region == region)
+        for backend in config.backends.values()
+    )
+
+
+def models_with_fewer_regions(before: BeaconConfig, after: BeaconConfig) -> frozenset[str]:
+    """The models of which work may be left without a backend."""
+    return frozenset(model for model, _ in _places(before) - _places(after))
+
+
+def unserved_by(config: BeaconConfig) -> Unserved:
+    def unserved(spec: Mapping[str, Any], stage: int, ended: AbstractSet[int]) -> Iterable[tuple[str, str]]:
+        failover = Failover(spec.get("failover") or Failover.ANY)
+        for key in execution_keys(spec):
+            remains = key.stage > stage or (key.stage == stage and key.ordinal not in ended)
+            if remains and not is_served(config, key.model, key.region, failover):
+                yield key.model, key.region
+
+    return unserved
+
+
+def model_removed(model: str, region: str, item: str) -> Failure:
+    return Failure(
+        code="model_removed",
+        stage=FailureStage.QUEUE,
+        retryable=False,
+        message=f"no backend serves {model} in {region} any more",
+        item=item,
+    )
+
+
+def _places(config: BeaconConfig) -> set[tuple[str, str]]:
+    return {(model, backend.region) for backend in config.backends.values() for model in backend.models}
