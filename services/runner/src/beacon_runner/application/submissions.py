@@ -26,12 +26,14 @@ from beacon_runner.domain.job_ids import new_job_ids
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.limits.job_quota import Allowance, LimitReached, exceeds_limit
 from beacon_runner.domain.plan import first_target
-from beacon_runner.domain.schedule import check_schedule, schedule_of
+from beacon_runner.domain.schedule import schedule_of
 from beacon_runner.domain.submissions import Answer, FilesUnusable, KeyTaken, NewJob, Submitted
 from beacon_runner.domain.users import Principal
 from beacon_runner.domain.wait_estimate import WaitEstimate
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.submissions import SubmissionStore
+
+_OPTIONAL = frozenset({"not_before", "expires_at", "on_limit", "webhook_url", "webhook_events"})
 
 
 class AcceptedJob(NamedTuple):
@@ -94,24 +96,36 @@ class SubmissionService:
             raise InvalidFieldsError.of("jobs", message, "too_many")
         ids = new_job_ids(count) if batch else [JobId(new_uuid())]
         job_class = config.tiers[tier].job_class
-        now = self._clock.wall()
         lane = lane_at_submission(config.lanes, principal.user)
         allowance = self._allowances()[tier]
         jobs: list[NewJob] = []
         problems: list[FieldProblem] = []
         for index, (job_id, submission) in enumerate(zip(ids, submissions, strict=True)):
-            schedule = schedule_of(submission)
+            schedule = webhook = None
             try:
                 admitted = admission.admit(submission, job_id.int, tier)
-                if schedule is not None:
-                    check_schedule(submission, now)
-                webhook = self._webhooks.of_job(submission)
+                if not _OPTIONAL.isdisjoint(submission.model_fields_set):
+                    schedule = schedule_of(submission, self._clock.wall())
+                    webhook = self._webhooks.of_job(submission)
             except InvalidFieldsError as error:
                 prefix = f"jobs[{index}]." if batch else ""
                 problems += [one.model_copy(update={"field": prefix + one.field}) for one in error.problems]
                 continue
-            job = NewJob(job_id, principal.user, tier, job_class, lane, admitted, batch, allowance)
-            jobs.append(job._replace(key=principal.key, schedule=schedule, webhook=webhook))
+            jobs.append(
+                NewJob(
+                    job_id,
+                    principal.user,
+                    tier,
+                    job_class,
+                    lane,
+                    admitted,
+                    batch,
+                    allowance,
+                    webhook=webhook,
+                    schedule=schedule,
+                    key=principal.key,
+                )
+            )
         if problems:
             raise InvalidFieldsError(problems)
         return jobs

@@ -38,6 +38,7 @@ Submission = MatrixJob | PipelineJob | GenerationJob
 
 
 _NO_FILES: Mapping[FileId, str] = MappingProxyType({})
+_NO_NEEDS: Needs = MappingProxyType({})
 UNSUPPORTED_PARAMETER = "unsupported_parameter"
 
 
@@ -106,9 +107,10 @@ class Admission:
         model = job.model
         problems = list(json_problems(job.params, "params")) if job.params else []
         given, files = generation_input(job, problems), _NO_FILES
-        needs = self._needs(model, given, job.params)
+        needs = self._needs(model, given, job.params) if job.input or job.params else _NO_NEEDS
         region = self._region_of(model, "model", job.region, spread, problems, needs=needs)
-        problems += model_problems(self._config, tier, model, "model")
+        if tier is not None and self._config.tiers[tier].models:
+            problems += model_problems(self._config, tier, model, "model")
         if job.duration is not None or job.input or job.params:
             found = durations({"duration": job.duration, "input": job.input, "params": job.params})
             problems += duration_problems(self._config, tier, [model], found)
@@ -123,9 +125,8 @@ class Admission:
         spec: dict[str, Any] = {"model": model, "region": region, "input": given}
         if job.params or job.failover is not Failover.ANY:
             spec |= _options(job)
-        return AdmittedJob(
-            "generation", job.name, spec, 1, 1, model, labels_of(job.tags, job.metadata), files
-        )
+        labels = labels_of(job.tags, job.metadata) if job.tags or job.metadata else None
+        return AdmittedJob("generation", job.name, spec, 1, 1, model, labels, files)
 
     def _matrix(self, job: MatrixJob, tier: Tier | None) -> AdmittedJob:
         problems = list(json_problems(job.params, "params"))
@@ -159,7 +160,9 @@ class Admission:
                 field = f"{field}.id"
                 if choice.regions is not None:
                     wanted = self._known_regions(choice.regions, f"models[{number}].regions", problems)
-            serving = self._serving_of(model, field, problems)
+            serving = self._serving.get(model, ())
+            if not serving:
+                problems.append(self._unknown_model(model, field))
             problems += model_problems(self._config, tier, model, field)
             needs = self._needs(model, {}, job.params)
             chosen = targets.setdefault(model, [])
@@ -232,8 +235,9 @@ class Admission:
         needs: Needs,
     ) -> str | None:
         """The region of one execution; a problem is added when there is none."""
-        serving = self._serving_of(model, field, problems)
+        serving = self._serving.get(model, ())
         if not serving:
+            problems.append(self._unknown_model(model, field))
             return None
         if wanted is not None:
             named = [wanted]
@@ -267,13 +271,9 @@ class Admission:
             message = f"no backend of {model} in {', '.join(regions)} supports it"
             yield FieldProblem(field=field, message=message, code=UNSUPPORTED_PARAMETER)
 
-    def _serving_of(self, model: str, field: str, problems: list[FieldProblem]) -> tuple[str, ...]:
-        serving = self._serving.get(model, ())
-        if not serving:
-            known = ", ".join(self._serving)
-            message = f"there is no model {model!r}; known are {known}"
-            problems.append(FieldProblem(field=field, message=message, code="unknown_model"))
-        return serving
+    def _unknown_model(self, model: str, field: str) -> FieldProblem:
+        message = f"there is no model {model!r}; known are {', '.join(self._serving)}"
+        return FieldProblem(field=field, message=message, code="unknown_model")
 
     def _known_regions(
         self, names: Sequence[str], field: str, problems: list[FieldProblem], *, single: bool = False

@@ -9,18 +9,17 @@ from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.submissions import Schedule
 
 
-def schedule_of(options: JobOptions) -> Schedule | None:
-    """None for a job that starts at once, or is refused."""
+def schedule_of(options: JobOptions, now: datetime) -> Schedule | None:
+    """None for a job that starts at once, or is refused.
+
+    Raises unless times are in the future, and the job starts before it expires.
+    """
     may_wait = options.on_limit is OnLimit.WAIT
     if options.not_before is None and options.expires_at is None and not may_wait:
         return None
-    return Schedule(options.not_before, options.expires_at, may_wait)
-
-
-def check_schedule(options: JobOptions, now: datetime) -> None:
-    """Raises unless times are in the future, and the job starts before it expires."""
     if problems := list(_problems(options, now)):
         raise InvalidFieldsError(problems)
+    return Schedule(options.not_before, options.expires_at, may_wait)
 
 
 def _problems(options: JobOptions, now: datetime) -> Iterator[FieldProblem]:

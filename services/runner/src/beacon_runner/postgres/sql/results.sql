@@ -110,10 +110,10 @@ WITH changed AS (
         CASE WHEN k.state <> 'failed' THEN coalesce(k.load_s, 0) ELSE 0 END,
         CASE WHEN k.state <> 'failed' THEN coalesce(k.run_s, 0) ELSE 0 END,
         coalesce(k.tokens_in, 0), coalesce(k.tokens_out, 0), coalesce(k.output_bytes, 0), k.state = 'failed',
-        tags_of(c.labels)
+        CASE WHEN c.labels IS NULL THEN '{}' ELSE tags_of(c.labels) END
     FROM kept k
-    JOIN changed c ON c.id = k.job_id
-    WHERE k.state IN ('completed', 'failed', 'cancelled') AND k.backend IS NOT NULL
+    FULL JOIN changed c ON c.id = k.job_id -- never as nested loops, which are quadratic: no row count is known here
+    WHERE coalesce(k.state IN ('completed', 'failed', 'cancelled') AND k.backend IS NOT NULL, false)
 ), queued AS (
     INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch, not_before)
     SELECT
