@@ -170,7 +170,9 @@ class InferenceView(ResponseModel):
     )
     usage: dict[str, int] | None = Field(default=None, description="Tokens, where the backend counts them")
     files: list[OutputFile] = Field(default_factory=list, description="The files that `output` refers to")
-    remote: RemoteRun | None = Field(default=None, description="As soon as the backend has named its run")
+    remote: RemoteRun | None = Field(
+        default=None, description="As soon as the backend has named its run, until that is over"
+    )
     progress: RunProgress | None = Field(default=None, description="What the backend last reported")
     failure: Failure | None = None
     position: int | None = None
@@ -178,13 +180,6 @@ class InferenceView(ResponseModel):
     waiting_for: str | None = None
     timing: Timing = Timing()
     tries: list[InferenceAttemptView] = Field(default_factory=list)
-
-
-def remote_after(known: RemoteRun | None, view: InferenceView) -> RemoteRun | None:
-    """The run that may go on at a backend after this view of its inference: not one that has failed."""
-    if view.remote is None and view.state is InferenceState.BACKOFF:
-        return None
-    return view.remote or known
 
 
 class InferenceBatch(RequestModel):

@@ -18,7 +18,6 @@ from beacon_contracts.inference import (
     InferenceState,
     InferenceView,
     RemoteRun,
-    remote_after,
 )
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
@@ -104,7 +103,7 @@ class RouterClient:
         def observe(view: InferenceView | None) -> None:
             nonlocal remote
             if view is not None:
-                remote = remote_after(remote, view)
+                remote = view.remote
             on_state(view)
 
         if again:

@@ -14,7 +14,6 @@ from beacon_contracts.inference import (
     InferenceView,
     RemoteRun,
     RunProgress,
-    remote_after,
 )
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.json_limits import stored_form
@@ -169,7 +168,7 @@ class JobRun:
         """How to find it at its backend, and its progress."""
         ordinal = pending.execution.ordinal
         known, waiting = self._remotes.get(ordinal), self._updates.get(ordinal)
-        remote = remote_after(known, view)
+        remote = view.remote
         progress = None if waiting is None else waiting.progress
         if not view.state.on_gpu:
             progress = self._progress[ordinal] = None
