@@ -1,12 +1,22 @@
 """What every file store does."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 import aiohttp
 import pytest
 
-from beacon_files import FileStore, FileStoreError, FileTooLargeError, ObjectNotFoundError, open_store
+from beacon_files import (
+    FileStore,
+    FileStoreError,
+    FileTooLargeError,
+    FileUnavailableError,
+    ObjectNotFoundError,
+    object_store,
+    open_store,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 BIG = bytes(range(256)) * 49_152  # 12 MiB: several parts in every store
@@ -87,12 +97,52 @@ async def test_a_signed_url_works_without_credentials(store: FileStore) -> None:
         assert await response.read() == PNG
 
 
-async def test_an_unavailable_store_is_reported(store_url: str) -> None:
+@pytest.mark.parametrize("data", [b"x", BIG[:1_000_000], BIG], ids=["one request", "one part", "parts"])
+async def test_an_unavailable_store_is_reported(store_url: str, data: bytes) -> None:
     store = open_store(store_url)
     if store_url.startswith("s3:"):
         store = open_store("s3://missing-bucket/beacon")
     else:
         await store.put("uploads", chunks_of(b"a file where the folder should be"), max_bytes=NO_LIMIT)
     with pytest.raises(FileStoreError) as raised:
-        await store.put("uploads/a", chunks_of(b"x"), max_bytes=NO_LIMIT)
+        await store.put("uploads/a", chunks_of(data), max_bytes=NO_LIMIT)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("size", [1_000, 1_000_000, 12_000_000])
+async def test_errors_of_the_bytes_pass_unchanged(store: FileStore, size: int) -> None:
+    async def lost() -> AsyncIterator[bytes]:
+        yield BIG[:size]
+        raise ConnectionResetError("the sender is gone")
+
+    with pytest.raises(ConnectionResetError):
+        await store.put("uploads/a", lost(), max_bytes=NO_LIMIT)
+    assert await names(store, "uploads") == []
+
+
+@pytest.mark.parametrize("size", [1_000, 1_000_000, 12_000_000])
+async def test_a_store_that_does_not_answer_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer):
+            while await reader.read(65_536):
+                pass
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    monkeypatch.setattr(object_store, "READ_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(object_store, "RETRY_TIMEOUT_S", 0.2)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    for name, value in {
+        "ACCESS_KEY_ID": "a",
+        "SECRET_ACCESS_KEY": "b",
+        "REGION": "c",
+        "ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    async with server:
+        store = open_store("s3://bucket")
+        with pytest.raises(FileUnavailableError):
+            await store.put("a", chunks_of(BIG[:size]), max_bytes=NO_LIMIT)
+        with pytest.raises(FileUnavailableError):
+            await read(store, "a")

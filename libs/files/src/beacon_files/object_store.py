@@ -2,13 +2,14 @@
 
 import asyncio
 import hashlib
+import os
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 import obstore
@@ -21,11 +22,17 @@ from beacon_files.store import ObjectInfo, StoredObject
 
 if TYPE_CHECKING:
     from obstore import GetOptions
+    from obstore.store import ClientConfig
 
 PIECE_BYTES = 262_144  # given to the driver at once; a part of a local file
 REMOTE_PART_BYTES = 5_242_880  # the smallest part that S3 accepts, but for the last one
 READ_BYTES = 262_144
 LIST_BATCH = 1_000
+READ_TIMEOUT_S = 30.0
+"""Without a byte from an object store. A whole transfer has no limit: a slow reader may take hours."""
+RETRY_TIMEOUT_S = 60.0
+_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
+_CONNECTION = ("allow_http", "allow_invalid_certificates", "proxy_url", "root_certificate")
 _STAGED = re.compile(r"#\d+$")
 """How the local store of obstore names a file until it is complete; `list` omits these."""
 
@@ -39,7 +46,21 @@ def open_store(url: str) -> "ObjectFileStore":
         path = Path(url.removeprefix("file://")).absolute()
         open_it = partial(LocalStore, path, mkdir=True, automatic_cleanup=True)
         return ObjectFileStore(open_it, PIECE_BYTES, path)
-    return ObjectFileStore(partial(from_url, url), REMOTE_PART_BYTES)
+    return ObjectFileStore(partial(_open_remote, url), REMOTE_PART_BYTES)
+
+
+def _open_remote(url: str) -> ObjectStore:
+    options: ClientConfig = {
+        "timeout": timedelta(days=1),
+        "read_timeout": timedelta(seconds=READ_TIMEOUT_S),
+    }
+    # Options that are given replace those that the driver reads from the environment.
+    variables = [(name, prefix + name.upper()) for prefix in _VARIABLES for name in _CONNECTION]
+    given = {name: os.environ[variable] for name, variable in variables if os.environ.get(variable)}
+    options |= cast("ClientConfig", given)
+    return from_url(
+        url, client_options=options, retry_config={"retry_timeout": timedelta(seconds=RETRY_TIMEOUT_S)}
+    )
 
 
 class ObjectFileStore:
@@ -66,19 +87,26 @@ class ObjectFileStore:
     async def put(self, name: str, chunks: AsyncIterable[bytes], *, max_bytes: int) -> StoredObject:
         """Two parts in memory at most; an error, also of `chunks`, leaves nothing behind."""
         measured = _Measured(chunks, max_bytes)
-        pieces = measured.pieces()
         with _store_errors():
-            first = await anext(pieces, b"")
-            if len(first) < PIECE_BYTES:
-                await obstore.put_async(self._store, name, first, use_multipart=False)
-                return measured.result()
-            async with obstore.open_writer_async(
-                self._store, name, buffer_size=self._part_bytes, max_concurrency=1
-            ) as writer:
-                await writer.write(first)
-                async for piece in pieces:
-                    await writer.write(piece)
+            try:
+                await self._write(name, measured.pieces())
+            except OSError as error:
+                if error is measured.error:
+                    raise
+                raise FileUnavailableError(_first_line(error)) from error  # the driver's writer raises these
         return measured.result()
+
+    async def _write(self, name: str, pieces: AsyncIterator[bytes]) -> None:
+        first = await anext(pieces, b"")
+        if len(first) < PIECE_BYTES:
+            await obstore.put_async(self._store, name, first, use_multipart=False)
+            return
+        async with obstore.open_writer_async(
+            self._store, name, buffer_size=self._part_bytes, max_concurrency=1
+        ) as writer:
+            await writer.write(first)
+            async for piece in pieces:
+                await writer.write(piece)
 
     async def get(self, name: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         with _store_errors():
@@ -142,11 +170,13 @@ class _Measured:
         self._size = 0
         self._hash = hashlib.sha256()
         self._head = b""
+        self.error: OSError | None = None
+        """What the caller's chunks raised."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Pieces of equal size: each has a price, whatever its size. The last one may be shorter."""
         buffer = bytearray()
-        async for chunk in self._chunks:
+        async for chunk in self._given():
             self._size += len(chunk)
             if self._size > self._max_bytes:
                 raise FileTooLargeError(self._max_bytes)
@@ -158,6 +188,14 @@ class _Measured:
                 del buffer[:PIECE_BYTES]
         if buffer:
             yield bytes(buffer)
+
+    async def _given(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._chunks:
+                yield chunk
+        except OSError as error:
+            self.error = error
+            raise
 
     def result(self) -> StoredObject:
         return StoredObject(self._size, self._hash.hexdigest(), content_type_of(self._head))
