@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from benchmarks.files.report import COPY, KINDS, Measured, Round, write_report
+from benchmarks.harness.memory import memory_of, restart_peak
 from benchmarks.router.processes import TOKEN, Server, free_port, serving
 
 SIZE = 40_000_000
@@ -82,7 +83,7 @@ async def _running(folder: Path, size: int) -> AsyncIterator[System]:
 
 async def _measure_round(system: System, number: int, size: int) -> Round:
     """With a router of its own, whose memory before the first transfer is that of all."""
-    idle = _memory_of(system.router.pid, "VmRSS")
+    idle = memory_of(system.router.pid, "VmRSS")
     measured: Round = {COPY: {1: Measured(await asyncio.to_thread(_copy, system))}}
     for count in (1, TOGETHER):
         for kind in KINDS:
@@ -116,7 +117,7 @@ def _copy(system: System) -> float:
 async def _measure(system: System, kind: str, count: int, idle: int, size: int) -> Measured:
     """This many inferences at once; the highest memory of the router above that when idle, for each."""
     pid = system.router.pid
-    _restart_peak(pid)
+    restart_peak(pid)
     timeout = aiohttp.ClientTimeout(total=600)
     connector = aiohttp.TCPConnector(limit=0)
     headers = {"authorization": f"Bearer {TOKEN}"}
@@ -125,7 +126,7 @@ async def _measure(system: System, kind: str, count: int, idle: int, size: int) 
         calls = [_infer(session, system.router.url, kind, f"{kind}-{count}-{i}", size) for i in range(count)]
         objects = await asyncio.gather(*calls)
         seconds = time.perf_counter() - started
-    peak = _memory_of(pid, "VmHWM")
+    peak = memory_of(pid, "VmHWM")
     for location in objects:
         (system.folder / "files" / location).unlink()
     return Measured(seconds, max(0, peak - idle) / count)
@@ -141,18 +142,6 @@ async def _infer(session: aiohttp.ClientSession, url: str, model: str, request_i
         raise RuntimeError(f"{request_id}: {response.status} {answer}")
     location: str = files[0]["object"]
     return location
-
-
-def _restart_peak(pid: int) -> None:
-    """VmHWM counts from here."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
-
-
-def _memory_of(pid: int, field: str) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"no {field} of process {pid}")
 
 
 if __name__ == "__main__":
