@@ -1,7 +1,7 @@
 """A DispatchService on a manual clock, with backends whose results the test decides."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
 from beacon_contracts.failures import FailureStage
@@ -208,6 +208,7 @@ async def dispatch_harness(
     retention_s: float = 600.0,
     breaker_failures: int = 5,
     stop_grace_s: float = 0.01,
+    scale_to_zero: Collection[str] = (),
 ) -> AsyncIterator[DispatchHarness]:
     clock = ManualClock()
     where = given or topology()
@@ -215,7 +216,7 @@ async def dispatch_harness(
     budgets = {model.name: ModelBudget(LOAD_S, RUN_S) for model in where.models}
     rules = DispatchRules(
         runs=RunRules(BackoffPolicy(attempts, 60.0), RunTimeouts(budgets), READER_S),
-        breakers=BreakerRules(breaker_failures, 15.0),
+        breakers=BreakerRules(breaker_failures, 15.0, scale_to_zero=frozenset(scale_to_zero)),
         queue_size=queue_size,
         store=StoreLimits(held_bytes, retention_s),
         stop_grace_s=stop_grace_s,

@@ -129,6 +129,11 @@ class BackendConfig(Section):
     run_timeout_s: PositiveSeconds | None = Field(
         default=None, description="Longest run on this backend; the run timeout of the model applies too"
     )
+    scale_to_zero: bool = Field(
+        default=False,
+        description="It has no running instance while it has no work: a refused connection, an unknown host "
+        "name, 502 and 503 mean that it starts, and its work waits for that. Health checks leave it alone",
+    )
     capabilities: list[Capability] | None = Field(
         default=None, description="Of chat requests; default: all of dialect openai, else none"
     )

@@ -6,10 +6,12 @@ from beacon_contracts.inference import EtaView
 from beacon_contracts.model import ResponseModel
 from beacon_contracts.tiers import Tier
 
+STARTING = "starting"
+
 
 class BreakerStatus(ResponseModel):
     state: str
-    """closed, open or half_open."""
+    """closed, open, half_open, or starting: it is scaled to zero, and its work waits for an instance."""
     failures_in_a_row: int = 0
     probe_in_s: float | None = None
     health_check: str = "unknown"

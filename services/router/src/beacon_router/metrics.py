@@ -1,18 +1,20 @@
 """Prometheus metrics of the router: events of runs, and gauges of the state at each scrape."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from beacon_contracts.router_status import STARTING
 from beacon_router.scheduling import Health, Snapshot
 from beacon_router.service.inference import Inference, Run
 from beacon_router.service.outcome import RunOutcome
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _HEALTH = {Health.CLOSED: 0, Health.HALF_OPEN: 1, Health.OPEN: 2}
+_STARTING = 3
 
 
 class RouterMetrics:
@@ -87,12 +89,13 @@ class StateCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         snapshot = self._snapshot()
         yield from _region_gauges(snapshot)
-        yield from _backend_gauges(snapshot)
+        unavailable = self._causes()
+        yield from _backend_gauges(snapshot, unavailable)
         yield from _limit_gauges(snapshot)
         causes = GaugeMetricFamily(
             "beacon_router_backend_unavailable", "1 with the cause", labels=("backend", "cause")
         )
-        for backend, cause in self._causes().items():
+        for backend, cause in unavailable.items():
             causes.add_metric((backend, cause), 1)
         yield causes
         for name, value in self._gauges().items():
@@ -115,15 +118,18 @@ def _region_gauges(snapshot: Snapshot) -> Iterator[Metric]:
     yield running
 
 
-def _backend_gauges(snapshot: Snapshot) -> Iterator[Metric]:
+def _backend_gauges(snapshot: Snapshot, causes: Mapping[str, str]) -> Iterator[Metric]:
     slots = GaugeMetricFamily("beacon_router_slots", "Slots of a backend", labels=("backend",))
     busy = GaugeMetricFamily("beacon_router_slots_busy", "Slots in use", labels=("backend",))
-    breaker = GaugeMetricFamily("beacon_router_breaker", "0 closed, 1 half open, 2 open", labels=("backend",))
+    breaker = GaugeMetricFamily(
+        "beacon_router_breaker", "0 closed, 1 half open, 2 open, 3 starting", labels=("backend",)
+    )
     for region in snapshot.regions:
         for backend in region.backends:
             slots.add_metric((backend.name,), backend.slots)
             busy.add_metric((backend.name,), backend.busy)
-            breaker.add_metric((backend.name,), _HEALTH[backend.health])
+            starting = causes.get(backend.name) == STARTING
+            breaker.add_metric((backend.name,), _STARTING if starting else _HEALTH[backend.health])
     yield from (slots, busy, breaker)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry
 
 from beacon_config import BeaconConfig
-from beacon_config.limits import RouterConfig
 from beacon_files import open_store
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
@@ -69,7 +68,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     dispatch = DispatchService(
         topology,
         scheduler,
-        dispatch_rules(config.router, run_timeouts_of(config)),
+        dispatch_rules(config, run_timeouts_of(config)),
         backends=build_backends(
             config.backends,
             client,
@@ -88,7 +87,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     )
     registry.register(_state_collector(dispatch))
     checks = HealthChecks(
-        {name: health_url(backend) for name, backend in config.backends.items()},
+        {name: health_url(backend) for name, backend in config.backends.items() if not backend.scale_to_zero},
         client,
         transports=transports,
         report=lambda name, cause: dispatch.breakers.checked(name, up=cause is None, cause=cause),
@@ -126,12 +125,16 @@ def _events(
     )
 
 
-def dispatch_rules(router: RouterConfig, timeouts: RunTimeouts) -> DispatchRules:
+def dispatch_rules(config: BeaconConfig, timeouts: RunTimeouts) -> DispatchRules:
+    router = config.router
+    scale_to_zero = frozenset(name for name, backend in config.backends.items() if backend.scale_to_zero)
     return DispatchRules(
         runs=RunRules(
             BackoffPolicy(router.attempts, router.backoff_max_s), timeouts, router.reader_timeout_s
         ),
-        breakers=BreakerRules(router.breaker_failures, router.breaker_open_s, router.rest_max_s),
+        breakers=BreakerRules(
+            router.breaker_failures, router.breaker_open_s, router.rest_max_s, scale_to_zero
+        ),
         queue_size=router.queue_size,
         store=StoreLimits(router.held_bytes, router.result_retention_s),
         stop_grace_s=router.stop_grace_s,

@@ -19,7 +19,7 @@ from beacon_config import ConfigError, load_config
 from beacon_contracts.accounts import Me
 from beacon_contracts.credentials import Credentials
 from beacon_contracts.model import ResponseModel
-from beacon_contracts.router_status import QueueStatus
+from beacon_contracts.router_status import STARTING, QueueStatus
 from beacon_lifecycle.clock import Clock
 
 TIMEOUT_S = 5.0
@@ -161,7 +161,7 @@ def _router_findings(url: str, queues: QueueStatus) -> list[Finding]:
         f"{backend.name} ({health})"
         for region in queues.regions.values()
         for backend in region.backends
-        if (health := backend_health(backend.breaker)) != HEALTHY
+        if (health := backend_health(backend.breaker)) not in (HEALTHY, STARTING)
     ]
     if not unusable:
         return [router, Finding("backends", Verdict.OK, "all healthy")]

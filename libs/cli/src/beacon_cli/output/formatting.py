@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_contracts.router_status import BreakerStatus
+from beacon_contracts.router_status import STARTING, BreakerStatus
 
 STATE_STYLE = {
     JobState.SCHEDULED: "cyan",
@@ -63,6 +63,8 @@ def backend_health(breaker: BreakerStatus) -> str:
     """`healthy`, or why the backend receives no requests."""
     if breaker.state == "open":
         return f"unavailable: {breaker.cause or 'circuit breaker open'}"
+    if breaker.state == STARTING:
+        return STARTING
     if breaker.state == "half_open":
         return (
             f"unavailable: being probed ({breaker.cause})" if breaker.cause else "unavailable: being probed"

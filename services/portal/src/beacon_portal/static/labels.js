@@ -19,6 +19,7 @@ const STATES = {
   open: ["bad", "✕", "Open"],
   half_open: ["warn", "◐", "Probing"],
   closed: ["ok", "✓", "Healthy"],
+  starting: ["wait", "◔", "Starting"],
   paused: ["warn", "❚", "Paused"],
   delivered: ["ok", "✓", "Delivered"],
   enabled: ["ok", "✓", "Enabled"],

@@ -67,6 +67,11 @@ def request_forbidden() -> BackendError:
     )
 
 
+def means_no_instance(error: BackendError) -> bool:
+    """Of a backend that is scaled to zero: no server is there yet, only its proxy or nothing."""
+    return error.code in ("backend_unreachable", "dns_failed") or error.status in (502, 503)
+
+
 def error_object(body: bytes) -> dict[str, Any] | None:
     """The error of an OpenAI-compatible response: `{"error": {…}}`, or with the same fields at the top."""
     if len(body) > MAX_ERROR_OBJECT_BYTES:

@@ -1,6 +1,6 @@
 """Renders an inference as `InferenceView`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -57,7 +57,7 @@ class InferencePresenter:
     def _state(self, run: Run, now: float) -> InferenceState:
         """A cold run is warming for as long as its model is expected to load; what waits at its provider is
         queued."""
-        if run.waiting:
+        if run.waiting or run.probes_start:
             return InferenceState.QUEUED
         warming = run.cold and now - run.started_at <= self._load_s.get(run.inference.spec.model, 0.0)
         return InferenceState.WARMING if warming else InferenceState.RUNNING
@@ -71,6 +71,9 @@ class InferencePresenter:
                 "eta": None,
                 "waiting_for": f"the next attempt, in {wait_s:.1f} s",
             }
+        if inference.run is not None and inference.run.probes_start:
+            start = inference.run.start
+            return _NOT_QUEUED | {"waiting_for": _starting((start.backend,), start.region)}
         if inference.run is not None and inference.run.waiting:
             return _NOT_QUEUED | {"waiting_for": f"a worker of the backend {inference.backend}"}
         if inference.state is not InferenceState.QUEUED:
@@ -84,8 +87,14 @@ class InferencePresenter:
         }
 
     def _sentence(self, why: Why) -> str:
+        if why.backends and all(map(self._breakers.is_starting, why.backends)):
+            return _starting(why.backends, why.region)
         causes = self._breakers.causes(why.backends) if why.holdup is Holdup.BREAKER_OPEN else ""
         return f"{why} ({causes})" if causes else str(why)
+
+
+def _starting(backends: Sequence[str], region: str) -> str:
+    return f"starting: {', '.join(backends)} in {region} has no running instance yet"
 
 
 def timing_document(inference: Inference, now: float) -> dict[str, float]:

@@ -79,6 +79,7 @@ class StatusReader:
         )
 
     def _region(self, region: RegionSnapshot, now: float) -> RegionStatus:
+        backends = [self._backend(backend) for backend in region.backends]
         return RegionStatus(
             region=region.name,
             concurrency=region.concurrency,
@@ -103,8 +104,8 @@ class StatusReader:
             },
             slots=sum(backend.slots for backend in region.backends),
             busy=sum(backend.busy for backend in region.backends),
-            healthy=any(backend.health is not Health.OPEN for backend in region.backends),
-            backends=[self._backend(backend) for backend in region.backends],
+            healthy=any(backend.breaker.state != Health.OPEN for backend in backends),
+            backends=backends,
         )
 
     def _backend(self, backend: BackendSnapshot) -> BackendStatus:

@@ -64,7 +64,9 @@ class InferenceAdmission:
             raise MemoryFullError("the memory for inputs is full", self._drain_s(now, spec))
 
     def _check_breakers(self, backends: tuple[str, ...]) -> None:
-        if all(self._breakers.health(name) is Health.OPEN for name in backends):
+        if all(self._breakers.health(name) is Health.OPEN for name in backends) and not any(
+            map(self._breakers.is_starting, backends)
+        ):
             wait_s = min(self._breakers.retry_in(name) for name in backends)
             raise BackendsDownError(
                 f"no backend is available ({self._breakers.causes(backends)})", _bounded(wait_s)

@@ -1,13 +1,16 @@
 """One circuit breaker per backend, combined with health checks; the scheduler is informed of each change."""
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import structlog
 
+from beacon_contracts.router_status import STARTING
 from beacon_lifecycle import BreakerState, CircuitBreaker, Clock
 from beacon_router.backends import BackendError, BackendFault
+from beacon_router.backends.errors import means_no_instance
 from beacon_router.scheduling import Health, Scheduler
 from beacon_router.service.timers import Timers
 
@@ -15,6 +18,8 @@ log = structlog.get_logger(__name__)
 
 # A shorter Retry-After is covered by the backoff between attempts.
 MIN_PAUSE_S = 2.0
+# Between two probes of a backend that starts.
+MAX_START_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,8 @@ class BreakerRules:
     failures: int
     open_s: float
     max_pause_s: float = 300.0
+    scale_to_zero: frozenset[str] = frozenset()
+    """Backends without an instance while they have no work."""
 
 
 @dataclass(slots=True)
@@ -33,6 +40,10 @@ class _BackendHealth:
     probe_at: float | None = None
     paused_until: float | None = None
     """The backend asked for a pause by Retry-After."""
+    starts: int = 0
+    """Runs in a row that found no instance of it; 0 while it is not known to start."""
+    start_probe_at: float | None = None
+    """It gets no run until then."""
     failure: BackendFault | None = None
     """Of the last failed run, until one succeeds."""
     check_failure: BackendFault | None = None
@@ -40,15 +51,17 @@ class _BackendHealth:
 
     @property
     def health(self) -> Health:
-        if self.down or self.paused_until is not None:
+        if self.down or self.paused_until is not None or self.start_probe_at is not None:
             return Health.OPEN
-        return Health(self.breaker.state)
+        return Health.HALF_OPEN if self.starts else Health(self.breaker.state)
 
     @property
     def cause(self) -> BackendFault | None:
         """Why it takes no work now, or only a probe."""
         if self.health is Health.CLOSED:
             return None
+        if self.starts:
+            return _START
         if self.down:
             return self.check_failure or _CHECK_FAILED
         if self.paused_until is not None:
@@ -57,10 +70,12 @@ class _BackendHealth:
 
     @property
     def available_at(self) -> float | None:
-        return max((at for at in (self.breaker.retry_at, self.paused_until) if at is not None), default=None)
+        moments = (self.breaker.retry_at, self.paused_until, self.start_probe_at)
+        return max((at for at in moments if at is not None), default=None)
 
 
 _CHECK_FAILED = BackendFault("health_check_failed", "its health checks fail")
+_START = BackendFault(STARTING, "it is starting: it has no running instance while it has no work")
 _PAUSED = BackendFault("paused", "it asked for a pause (Retry-After)")
 
 
@@ -82,6 +97,7 @@ class Breakers:
             for name in backends
         }
         self._max_pause_s = rules.max_pause_s
+        self._scale_to_zero = rules.scale_to_zero
         self._scheduler = scheduler
         self._clock = clock
         self._timers = timers
@@ -93,11 +109,23 @@ class Breakers:
         state = self._backends[backend]
         state.breaker.record_success()
         state.failure = None
+        state.starts = 0
         self._report(backend)
+
+    def has_no_instance(self, backend: str, error: BackendError) -> bool:
+        """Whether the run failed because the backend is scaled to zero and has to start."""
+        return backend in self._scale_to_zero and means_no_instance(error)
+
+    def is_starting(self, backend: str) -> bool:
+        return self._backends[backend].starts > 0
 
     def failed(self, backend: str, error: BackendError) -> None:
         """A failed attempt; a client error (4xx) is not a failure of the backend."""
         state = self._backends[backend]
+        if self.has_no_instance(backend, error):
+            self._begin_start(backend, state)
+            return
+        state.starts = 0
         if error.counts_as_failure:
             state.breaker.record_failure(self._clock.now(), fatal=error.fault is not None)
             count = state.breaker.failures
@@ -130,7 +158,7 @@ class Breakers:
         state = self._backends[backend]
         available_at = state.available_at
         return {
-            "state": state.health.value,
+            "state": STARTING if state.starts else state.health.value,
             "failures_in_a_row": state.breaker.failures,
             "health_check": "down" if state.down else "up",
             "cause": None if state.cause is None else state.cause.message,
@@ -159,7 +187,9 @@ class Breakers:
         health = state.health
         if health is state.reported:
             return False
-        log.warning(
+        level = logging.INFO if state.starts else logging.WARNING
+        log.log(
+            level,
             "backend_health_changed",
             backend=backend,
             before=state.reported.value,
@@ -193,6 +223,23 @@ class Breakers:
         if state.breaker.closed:
             state.breaker.half_open()
         self._report_and_dispatch(backend)
+
+    def _begin_start(self, backend: str, state: _BackendHealth) -> None:
+        """Its work waits; after a pause that grows, one run shows whether it is there."""
+        if state.start_probe_at is not None:
+            return  # of several runs that found no instance, the first one counts
+        state.starts += 1
+        self._scheduler.model_lost(backend)
+        probe_at = self._clock.now() + min(2.0 ** (state.starts - 1), MAX_START_PAUSE_S)
+        state.start_probe_at = probe_at
+        self._timers.at(probe_at, lambda: self._probe_start(backend, probe_at))
+        self._report(backend)
+
+    def _probe_start(self, backend: str, planned_at: float) -> None:
+        state = self._backends[backend]
+        if state.start_probe_at == planned_at:
+            state.start_probe_at = None
+            self._report_and_dispatch(backend)
 
     def _plan_probe(self, backend: str, state: _BackendHealth) -> None:
         moment = state.breaker.retry_at

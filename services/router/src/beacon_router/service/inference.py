@@ -73,6 +73,8 @@ class Run:
     monitor: "RunMonitor"
     waiting: bool = False
     """It waits in the queue of its provider, or starts there."""
+    probes_start: bool = False
+    """Its backend starts: most probably no instance receives it yet."""
     timeout: Timer | None = None
     reader_timeout: Timer | None = None
     """Set while the backend waits for a client that does not read its stream."""
@@ -120,7 +122,7 @@ class Inference:
 
     @property
     def on_gpu(self) -> bool:
-        return self.run is not None and not self.run.waiting
+        return self.run is not None and not (self.run.waiting or self.run.probes_start)
 
     def notify_observers(self) -> None:
         for observer in tuple(self.observers):

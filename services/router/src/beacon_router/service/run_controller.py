@@ -184,6 +184,7 @@ class RunController:
             limit_s, timers=self._timers, clock=self._clock, time_out=self._time_out, expire=self._expire_run
         )
         run = Run(inference, start, len(inference.attempts) + 1, now, cold, monitor)
+        run.probes_start = self._breakers.is_starting(start.backend)
         monitor.begin(run)
         if spec.sink is not None:
             spec.sink.on_stall(partial(self._reader_stalled, run))
@@ -271,7 +272,8 @@ class RunController:
             inference.usage, inference.files = result.usage, result.files
             self._end(inference, InferenceState.COMPLETED, None)
             return
-        if result.fault is not None and not self.draining:
+        no_instance = self._breakers.has_no_instance(run.start.backend, result)
+        if (result.fault is not None or no_instance) and not self.draining:
             self._wait_for_another_backend(run, result, now)
             return
         if result.code == RUN_UNKNOWN and run.monitor.run_id is not None and not self.draining:
@@ -292,17 +294,18 @@ class RunController:
             inference.notify_observers()
 
     def _wait_for_another_backend(self, run: Run, error: BackendError, now: float) -> None:
-        """The backend can serve no request: its breaker is open, and no attempt is charged."""
+        """The backend can serve no request: its breaker is open or it starts, and no attempt is charged."""
         inference = run.inference
         inference.attempts = inference.attempts[:-1]
         inference.state = InferenceState.QUEUED
-        log.warning(
-            "backend_faulty",
-            backend=run.start.backend,
-            inference=inference.id,
-            code=error.code,
-            cause=error.message,
-        )
+        if not self._breakers.is_starting(run.start.backend):
+            log.warning(
+                "backend_faulty",
+                backend=run.start.backend,
+                inference=inference.id,
+                code=error.code,
+                cause=error.message,
+            )
         self._scheduler.retry(now, _request_of(inference), run.start.region)
         inference.notify_observers()
 

@@ -61,9 +61,9 @@ class RunMonitor:
 
     def running(self) -> None:
         run = self._current()
-        if run is None or not run.waiting:
+        if run is None or not (run.waiting or run.probes_start):
             return
-        run.waiting = False
+        run.waiting = run.probes_start = False
         run.started_at = self._clock.now()
         if run.timeout is not None:
             run.timeout.cancel()
@@ -73,6 +73,7 @@ class RunMonitor:
     def progressed(self, progress: RunProgress) -> None:
         run = self._current()
         if run is not None and run.inference.progress != progress:
+            run.probes_start = False
             run.inference.progress = progress
             run.inference.notify_observers()
 

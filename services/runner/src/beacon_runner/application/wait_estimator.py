@@ -64,6 +64,8 @@ class _Snapshot:
             return WaitEstimate(position, reason=f"class {job_class} is paused")
         if not self.routers:
             return WaitEstimate(position, reason=NO_ROUTER)
+        if best is None and any(router.starts(target) for router in self.routers):
+            return WaitEstimate(position, reason=f"the backends of {target.model} are starting")
         if best is None:
             return WaitEstimate(position, reason=f"no backend can run {target.model} in {target.region} now")
         return best

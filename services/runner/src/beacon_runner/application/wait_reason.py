@@ -6,6 +6,7 @@ from datetime import datetime
 
 from beacon_contracts.ids import JobId, UserId, encode_job_id
 from beacon_contracts.jobs import JobState
+from beacon_contracts.router_status import STARTING
 from beacon_contracts.wait_reason import ExecutionWait, WhyView
 from beacon_lifecycle import Clock
 from beacon_runner.application.jobs import JobService
@@ -81,7 +82,9 @@ class WaitReasonService:
 def _unavailable(model: str, routers: Sequence[RouterStatus]) -> list[str]:
     """The backends of the model that take no work, each with its cause."""
     found = [
-        f"backend {backend.name} in {region.region} is not available: {backend.breaker.cause}"
+        f"backend {backend.name} in {region.region} is starting"
+        if backend.breaker.state == STARTING
+        else f"backend {backend.name} in {region.region} is not available: {backend.breaker.cause}"
         for router in routers
         if router.queues is not None
         for region in router.queues.regions.values()

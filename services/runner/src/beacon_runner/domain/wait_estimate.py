@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-from beacon_contracts.router_status import QueueStatus, UserForecast
+from beacon_contracts.router_status import STARTING, QueueStatus, UserForecast
 from beacon_contracts.tiers import Tier
 
 
@@ -74,6 +74,15 @@ class RouterForecast:
             if target.model in regions[name].forecast:
                 best = sooner(best, self._in_region(name, target, here))
         return best
+
+    def starts(self, target: EstimateTarget) -> bool:
+        """Whether a backend that could run it is starting."""
+        return any(
+            backend.breaker.state == STARTING and target.model in backend.models
+            for name, region in self._queues.regions.items()
+            if target.movable or name == target.region
+            for backend in region.backends
+        )
 
     def _in_region(self, name: str, target: EstimateTarget, here: QueueAhead) -> WaitEstimate:
         region = self._queues.regions[name]
