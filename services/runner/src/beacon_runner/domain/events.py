@@ -7,7 +7,7 @@ from typing import Any, assert_never
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import encode_execution_id
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.plan import ended, step_name
+from beacon_runner.domain.plan import ENDED, step_name
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
     Dead,
@@ -59,7 +59,7 @@ def _execution_events(job: ClaimedJob, report: ExecutionReport, step: str | None
         if step is not None:
             drafts.append(EventDraft(EventType.STEP_START, _step(job, step), at))
         drafts.append(EventDraft(EventType.EXECUTION_START, data, at))
-    if not ended(report.state):
+    if report.state not in ENDED:
         return drafts
     if report.backend is not None:
         data = data | {"actual_region": report.actual_region, "backend": report.backend}

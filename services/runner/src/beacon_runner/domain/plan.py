@@ -1,9 +1,10 @@
 """Which executions a stage consists of: a pure function of the job's spec, the same on every delivery."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
 
 from beacon_config.features import INPUT
 from beacon_contracts.failures import Failure, FailureStage
@@ -15,6 +16,8 @@ from beacon_runner.domain.stage_result import ClaimedJob, PlannedExecution, Reco
 from beacon_runner.domain.template import MissingReferenceError, render
 
 GENERATION_ITEM = "generation"
+_NO_FILES: Mapping[FileId, str] = MappingProxyType({})
+_PLAIN = frozenset({str, int, float, bool, type(None)})  # values that name no file
 
 
 class PlanError(Exception):
@@ -54,7 +57,7 @@ def stage_plan(
     """Everything that runs in the stage, in the order of the ordinals."""
     if "steps" in spec:
         return (_step_execution(spec, stage, context),)
-    failover = _failover(spec)
+    failover = Failover(spec.get("failover") or Failover.ANY)
     params = spec.get("params", {})
     if "questions" in spec:
         prompts = {question["id"]: question["prompt"] for question in spec["questions"]}
@@ -75,32 +78,28 @@ def stage_plan(
     )
 
 
-def files_of_stage(job: ClaimedJob) -> Collection[FileId]:
-    """The files that the inputs of the job's stage name. Prompts of a matrix name none."""
+def files_of_stage(job: ClaimedJob) -> Mapping[FileId, str]:
+    """The files that the inputs of the job's stage name, with the texts. Prompts of a matrix name none."""
     if "steps" in job.spec:
         with suppress(PlanError):  # the stage cannot run, and needs no files
             return files_in(_step_execution(job.spec, job.stage, job.context).input)
     elif "model" in job.spec:
-        return files_in(job.spec["input"])
-    return ()
+        given = job.spec["input"]
+        if "file" in given or not _PLAIN.issuperset(map(type, given.values())):
+            return files_in(given)
+    return _NO_FILES
 
 
-def files_checked(job: ClaimedJob, plan: tuple[PlannedExecution, ...]) -> tuple[PlannedExecution, ...]:
-    """The plan itself; raises `PlanError` if an input names a file that the job cannot use."""
-    if "questions" in job.spec:
-        return plan
-    for execution in plan:
-        for text in files_in(execution.input).values():
-            if text not in job.files:
-                failure = Failure(
-                    code="missing_file",
-                    stage=FailureStage.ADMISSION,
-                    retryable=False,
-                    message=f"{text} does not exist, or is neither an input nor an output of this job",
-                    item=execution.item,
-                )
-                raise PlanError(failure)
-    return plan
+def refuse_file(job: ClaimedJob, text: str) -> NoReturn:
+    """The stage names a file that the job cannot use."""
+    failure = Failure(
+        code="missing_file",
+        stage=FailureStage.ADMISSION,
+        retryable=False,
+        message=f"{text} does not exist, or is neither an input nor an output of this job",
+        item=step_name(job.spec, job.stage) or GENERATION_ITEM,
+    )
+    raise PlanError(failure)
 
 
 def execution_keys(spec: Mapping[str, Any]) -> Iterator[ExecutionKey]:
@@ -137,25 +136,17 @@ def pending_executions(
         known = recorded.get(execution.ordinal)
         if known is None:
             pending.append(PendingExecution(execution, 1))
-        elif not ended(known.state):
+        elif known.state not in ENDED:
             pending.append(PendingExecution(execution, known.attempt, remote=known.remote))
     return pending
 
 
-def ended(state: ExecutionState) -> bool:
-    return state in _ENDED
-
-
-_ENDED = frozenset({ExecutionState.COMPLETED, ExecutionState.FAILED, ExecutionState.CANCELLED})
+ENDED = frozenset({ExecutionState.COMPLETED, ExecutionState.FAILED, ExecutionState.CANCELLED})
 
 
 def step_name(spec: Mapping[str, Any], stage: int) -> str | None:
     """The name of a pipeline's step; other jobs have none."""
     return str(spec["steps"][stage]["name"]) if "steps" in spec else None
-
-
-def _failover(spec: Mapping[str, Any]) -> Failover:
-    return Failover(spec.get("failover") or Failover.ANY)
 
 
 def _matrix_keys(spec: Mapping[str, Any]) -> Iterator[ExecutionKey]:
@@ -186,7 +177,7 @@ def _step_execution(spec: Mapping[str, Any], stage: int, context: Mapping[str, A
         step["name"],
         step["model"],
         step["region"],
-        _failover(spec),
+        Failover(spec.get("failover") or Failover.ANY),
         filled,
         spec.get("params", {}),
     )

@@ -57,7 +57,7 @@ class ClaimedJob(NamedTuple):
 
     `state` is `processing` if an execution of this stage and attempt has started before this claim.
     `deliveries` counts claims in a row without progress, this one included. `files`, by id: those that the
-    inputs of its stage name.
+    inputs of its stage name, unless one of them is `unusable_file`.
     """
 
     id: JobId
@@ -77,6 +77,7 @@ class ClaimedJob(NamedTuple):
     deferred: Deferred | None = None
     recorded_executions: tuple[RecordedExecution, ...] = ()
     files: Mapping[str, InputFile] = MappingProxyType({})
+    unusable_file: str | None = None
     state: JobState = JobState.QUEUED
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.plan import ended, step_name
+from beacon_runner.domain.plan import ENDED, step_name
 from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff, allowed_attempts
 from beacon_runner.domain.stage_result import (
     ClaimedJob,
@@ -104,7 +104,7 @@ def _outcomes(
     open_ordinals = [
         execution.ordinal
         for execution in plan
-        if execution.ordinal not in newest or not ended(newest[execution.ordinal].state)
+        if execution.ordinal not in newest or newest[execution.ordinal].state not in ENDED
     ]
     if open_ordinals:
         raise UnfinishedStageError(f"executions {open_ordinals[:10]} of stage {job.stage} have not ended")

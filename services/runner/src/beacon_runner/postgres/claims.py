@@ -4,13 +4,14 @@ Each claim increments the job's fence, and a report with an older fence is not a
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import orjson
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.files import InputFile, OutputFile
-from beacon_contracts.ids import FILE, JobId, encode_id
+from beacon_contracts.ids import FILE, FileId, JobId, encode_id
 from beacon_contracts.inference import RemoteRun
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.files import signed_path
@@ -53,9 +54,10 @@ class PostgresClaims:
             await self._uncount_deliveries()
         lanes = {message.job: message.lane for message in messages if is_numbered(message.lane)}
         generations = {message.job: message.generation for message in messages if message.generation != 1}
-        values = ids([message.job for message in messages]), _by_job(generations), _by_job(lanes), worker
+        jobs = ids([message.job for message in messages])
+        values = _by_job(generations) if generations else None, _by_job(lanes) if lanes else None
         try:
-            rows = await retried(self._database.fetch, _SQL["claim"], *values)
+            rows = await retried(self._database.fetch, _SQL["claim"], jobs, *values, worker)
             return await self._with_files([_claimed(row) for row in rows])
         except BaseException:
             self._unanswered += messages
@@ -66,7 +68,7 @@ class PostgresClaims:
 
         At most one report per job.
         """
-        ordered = sorted(reports, key=lambda report: report.claimed.id.int)  # one lock order: fewer deadlocks
+        ordered = sorted(reports, key=attrgetter("claimed.id.int"))  # one lock order: fewer deadlocks
         values = record_params(ordered)
         retries = [report.claimed.id for report in ordered if isinstance(report.verdict, RetryLater)]
         refunds = [
@@ -98,16 +100,19 @@ class PostgresClaims:
 
     async def _with_files(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
         """With the files that their inputs name; one query if any does."""
-        named = [(job.id, file) for job in jobs for file in files_of_stage(job)]
+        named = {job.id: files for job in jobs if (files := files_of_stage(job))}
         if not named:
             return jobs
-        used_by, files = zip(*named, strict=True)
-        rows = await retried(self._database.fetch, _FILES["files_of_jobs"], list(used_by), list(files))
+        pairs = [(job, file) for job, files in named.items() for file in files]
+        used_by, wanted = zip(*pairs, strict=True)
+        rows = await retried(self._database.fetch, _FILES["files_of_jobs"], list(used_by), list(wanted))
         found: dict[JobId, dict[str, InputFile]] = {}
         for row in rows:
             one = self._input_file(row)
             found.setdefault(row["used_by"], {})[one.id] = one
-        return [job._replace(files=found[job.id]) if job.id in found else job for job in jobs]
+        return [
+            _with_named(job, named[job.id], found.get(job.id, {})) if job.id in named else job for job in jobs
+        ]
 
     def _input_file(self, row: Any) -> InputFile:
         file, url = file_record(row), None
@@ -137,6 +142,11 @@ class PostgresClaims:
             raise
 
 
+def _with_named(job: ClaimedJob, named: Mapping[FileId, str], found: Mapping[str, InputFile]) -> ClaimedJob:
+    unusable = next((text for text in named.values() if text not in found), None)
+    return job._replace(files=found, unusable_file=unusable)
+
+
 def _outputs(
     reports: Sequence[StageReport], applied: Collection[JobId]
 ) -> list[tuple[ClaimedJob, int, OutputFile]]:
@@ -151,7 +161,6 @@ def _outputs(
 
 
 def _by_job(values: Mapping[JobId, int | str]) -> str:
-    """A JSON object, empty in most claims."""
     return orjson.dumps({str(job): value for job, value in values.items()}).decode()
 
 

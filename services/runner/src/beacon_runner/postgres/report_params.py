@@ -31,13 +31,17 @@ def record_params(reports: Sequence[StageReport]) -> tuple[Any, ...]:
     """An object, a context and events per job; an object, an output and a response per execution."""
     events = [events_of(report) for report in reports]
     runs = [(report.claimed, run) for report in reports for run in report.executions]
-    outputs = [_output(run) for _, run in runs]
+    contexts = [getattr(report.verdict, "context", None) for report in reports]  # None: unchanged
+    outputs = [
+        orjson.dumps(run.output).decode() if run.stored is None and run.output is not None else run.stored
+        for _, run in runs
+    ]
     return (
         orjson.dumps(
             [_job_row(report, len(drafts)) for report, drafts in zip(reports, events, strict=True)],
             default=str,
         ),
-        [_context(report) for report in reports],
+        [orjson.dumps(context).decode() if context else None for context in contexts],
         orjson.dumps(
             [_execution_row(job, run, output) for (job, run), output in zip(runs, outputs, strict=True)],
             default=str,
@@ -83,7 +87,12 @@ def _update_row(job: ClaimedJob, update: RunUpdate, number: int) -> dict[str, An
 
 
 def encode_events(drafts: Sequence[EventDraft]) -> bytes:
-    return orjson.dumps([_event(draft) for draft in drafts])
+    return orjson.dumps(
+        [
+            {"type": draft.type, "data": draft.data} | ({} if draft.at is None else {"at": draft.at})
+            for draft in drafts
+        ]
+    )
 
 
 def _job_row(report: StageReport, event_count: int) -> dict[str, Any]:
@@ -141,18 +150,6 @@ def _verdict_columns(report: StageReport) -> dict[str, Any]:
     return columns
 
 
-def _context(report: StageReport) -> str | None:
-    """None when the verdict does not change it."""
-    context = getattr(report.verdict, "context", None)
-    return orjson.dumps(context).decode() if context else None
-
-
-def _output(run: ExecutionReport) -> str | None:
-    if run.stored is not None or run.output is None:
-        return run.stored
-    return orjson.dumps(run.output).decode()
-
-
 def _execution_row(job: ClaimedJob, run: ExecutionReport, output: str | None) -> dict[str, Any]:
     planned, timing = run.execution, run.timing
     row = {
@@ -177,13 +174,6 @@ def _execution_row(job: ClaimedJob, run: ExecutionReport, output: str | None) ->
     if run.usage:
         row["tokens_in"], row["tokens_out"] = tokens_of(run.usage)
     return row
-
-
-def _event(draft: EventDraft) -> dict[str, Any]:
-    document: dict[str, Any] = {"type": draft.type, "data": draft.data}
-    if draft.at is not None:
-        document["at"] = draft.at
-    return document
 
 
 def _document(failure: Failure) -> dict[str, Any]:

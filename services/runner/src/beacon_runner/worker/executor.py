@@ -130,7 +130,7 @@ def request_of(
     job: ClaimedJob, pending: PendingExecution, timeout_s: float, chat_models: Container[str]
 ) -> InferenceRequest:
     execution = pending.execution
-    chat = execution.model in chat_models
+    prompt_only = not execution.params and execution.input.keys() == {"prompt"}
     return InferenceRequest(
         request_id=encode_execution_id(job.id, job.stage, execution.ordinal),
         model=execution.model,
@@ -148,6 +148,8 @@ def request_of(
         timeout_s=timeout_s,
         front=job.front,
         remote=pending.remote,
-        needs=list(execution_needs(execution.input, execution.params)) if chat else [],
+        needs=[]
+        if prompt_only or execution.model not in chat_models
+        else list(execution_needs(execution.input, execution.params)),
         meta=StepMeta(job_id=encode_job_id(job.id), step_index=job.stage, attempt=pending.attempt),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 from beacon_contracts.ids import JobId
@@ -43,13 +43,14 @@ class InFlight:
     @property
     def room(self) -> int:
         """How many jobs a claim may take now. It is a part of what is free: all may be of one lane."""
-        largest_jobs = int(min(self._free_bytes / self.max_job_bytes, self.max_jobs))
-        return max(0, min(_share(self._free_jobs, 2 * LANE_SHARE), _share(largest_jobs, 2)))
+        free_jobs = self.max_jobs - len(self._jobs)
+        largest_jobs = int(min((self.max_bytes - self._bytes) / self.max_job_bytes, self.max_jobs))
+        return max(0, min(ceil(free_jobs / (2 * LANE_SHARE)), ceil(largest_jobs / 2)))
 
     def full_lanes(self) -> list[str]:
         """The lanes that may not occupy more now."""
-        jobs = max(1, min(self.lane_jobs, self._free_jobs // LANE_SHARE))
-        size = max(1, self._free_bytes / LANE_SHARE)
+        jobs = max(1, min(self.lane_jobs, (self.max_jobs - len(self._jobs)) // LANE_SHARE))
+        size = max(1, (self.max_bytes - self._bytes) / LANE_SHARE)
         if len(self._jobs) < jobs and self._bytes < size:
             return []
         return [name for name, lane in self._lanes.items() if lane.jobs >= jobs or lane.bytes >= size]
@@ -79,15 +80,3 @@ class InFlight:
     @property
     def bytes(self) -> int:
         return self._bytes
-
-    @property
-    def _free_jobs(self) -> int:
-        return self.max_jobs - len(self._jobs)
-
-    @property
-    def _free_bytes(self) -> float:
-        return self.max_bytes - self._bytes
-
-
-def _share(free: int, parts: int) -> int:
-    return (free + parts - 1) // parts

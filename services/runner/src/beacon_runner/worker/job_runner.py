@@ -14,7 +14,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import PendingExecution
 from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.stage_result import ClaimedJob, Returned
+from beacon_runner.domain.stage_result import Returned
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.worker.executor import Executor, Handle
 from beacon_runner.worker.in_flight import InFlight
@@ -38,10 +38,12 @@ class ActiveRun:
     unsent: set[int] = field(default_factory=set)
     starting: bool = False
 
-    def release_slot(self) -> None:
-        free, self.free_slot = self.free_slot, None
-        if free is not None:
-            free()
+    def release_slot(self, *, ended: bool = False) -> None:
+        """If routers have accepted what was started, or the run has ended."""
+        if ended or not (self.unsent or self.starting or self.keep_slot):
+            free, self.free_slot = self.free_slot, None
+            if free is not None:
+                free()
 
 
 class JobRunner:
@@ -78,9 +80,9 @@ class JobRunner:
         The slot is free when a router has accepted what was started; with `keep_slot`, when the job is
         recorded.
         """
-        older = self.release(run.job.id)
+        older = self.release(run.job.id) if run.job.id in self._active else None
         self._active[run.job.id] = active = ActiveRun(run, free_slot, keep_slot)
-        self._in_flight.add(run.job.id, run.message.lane, _input_bytes(run.job))
+        self._in_flight.add(run.job.id, run.message.lane, len(str(run.job.spec)) + len(str(run.job.context)))
         self._empty.clear()
         self._advance(active)
         return older
@@ -90,10 +92,11 @@ class JobRunner:
         active = self._active.pop(job, None)
         if active is None:
             return None
-        self._cancel_handles(active)
+        if active.handles:
+            self._cancel_handles(active)
         active.run.released = True
         self._reports.discard(active.run)
-        active.release_slot()
+        active.release_slot(ended=True)
         self._in_flight.remove(job)
         if not self._active:
             self._empty.set()
@@ -134,7 +137,7 @@ class JobRunner:
         while (pending := run.start_next(self._parallelism)) is not None:
             self._start(active, pending)
         active.starting = False
-        self._release_slot_if_sent(active)
+        active.release_slot()
         if run.verdict is None and run.is_settled:
             run.verdict = run.decide(self._policy(), self._random.random())
         if run.verdict is not None or run.has_results:
@@ -157,17 +160,13 @@ class JobRunner:
     def _observe(self, active: ActiveRun, pending: PendingExecution, view: InferenceView | None) -> None:
         """A router has the execution; with a view, its run has started or reports, or it waits again."""
         active.unsent.discard(pending.execution.ordinal)
-        self._release_slot_if_sent(active)
+        active.release_slot()
         if not active.run.released:
             active.run.observe(pending, view, self._clock.unix())
             if active.run.names_new_run:
                 self._reports.add(active.run)
             else:
                 self._reports.add_later(active.run)
-
-    def _release_slot_if_sent(self, active: ActiveRun) -> None:
-        if not (active.unsent or active.starting or active.keep_slot):
-            active.release_slot()
 
     def _finish(self, active: ActiveRun, pending: PendingExecution, outcome: Outcome) -> None:
         active.handles.pop(pending.execution.ordinal, None)
@@ -182,7 +181,3 @@ class JobRunner:
         for handle in active.handles.values():
             handle.cancel()
         active.handles.clear()
-
-
-def _input_bytes(job: ClaimedJob) -> int:
-    return len(str(job.spec)) + len(str(job.context))

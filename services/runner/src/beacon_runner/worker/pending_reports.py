@@ -47,13 +47,25 @@ class PendingReports:
 
         A run that is being written is left for later: its reports keep their order.
         """
-        while not (taken := self._next()):
+        while True:
+            taken: list[JobRun] = []
+            executions = 0
+            for run in self._waiting:
+                if run in self._writing:
+                    continue
+                taken.append(run)
+                executions += run.unrecorded
+                if len(taken) >= MAX_JOBS or executions >= MAX_EXECUTIONS:
+                    break
+            if taken:
+                for run in taken:
+                    del self._waiting[run]
+                self._writing.update(taken)
+                return taken
             if not self._waiting and not self._writing:
                 self._idle.set()
             self._changed.clear()
             await self._changed.wait()
-        self._writing.update(taken)
-        return taken
 
     def written(self, runs: Sequence[JobRun]) -> None:
         self._writing.difference_update(runs)
@@ -62,20 +74,6 @@ class PendingReports:
     async def wait_idle(self) -> None:
         """Wait until everything that was added is written."""
         await self._idle.wait()
-
-    def _next(self) -> list[JobRun]:
-        taken: list[JobRun] = []
-        executions = 0
-        for run in self._waiting:
-            if run in self._writing:
-                continue
-            taken.append(run)
-            executions += run.unrecorded
-            if len(taken) >= MAX_JOBS or executions >= MAX_EXECUTIONS:
-                break
-        for run in taken:
-            del self._waiting[run]
-        return taken
 
     def _add_due(self) -> None:
         loop = asyncio.get_running_loop()

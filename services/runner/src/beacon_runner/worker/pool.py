@@ -75,26 +75,25 @@ class Pool:
             return RunResult(0)
         async with given.claiming:
             limit = min(self._free, given.batch, given.in_flight.room)
-            return await self._claim(limit) if limit else RunResult(0)
-
-    async def _claim(self, limit: int) -> RunResult:
-        given, full_lanes = self._dependencies, self._dependencies.in_flight.full_lanes()
-        self.may_have_work = False
-        asked_at = given.clock.now()
-        messages = await given.queue.claim(self.classes, limit, given.worker, full_lanes)
-        more = len(messages) == limit
-        if more or full_lanes:
-            self.may_have_work = True
-        if not messages:
-            return RunResult(0)
-        if given.clock.now() - asked_at > given.lease_s / 2:
-            # The process was stalled: the leases may have expired, and claiming would take the jobs from
-            # another worker.
-            log.warning("claim_too_late", count=len(messages))
-            await given.queue.nack(messages, given.worker)
-            return RunResult(0)
-        await self._claim_and_start(messages)
-        return RunResult(len(messages), more=more and self._free > 0)
+            if not limit:
+                return RunResult(0)
+            full_lanes = given.in_flight.full_lanes()
+            self.may_have_work = False
+            asked_at = given.clock.now()
+            messages = await given.queue.claim(self.classes, limit, given.worker, full_lanes)
+            more = len(messages) == limit
+            if more or full_lanes:
+                self.may_have_work = True
+            if not messages:
+                return RunResult(0)
+            if given.clock.now() - asked_at > given.lease_s / 2:
+                # The process was stalled: the leases may have expired, and claiming would take the jobs from
+                # another worker.
+                log.warning("claim_too_late", count=len(messages))
+                await given.queue.nack(messages, given.worker)
+                return RunResult(0)
+            await self._claim_and_start(messages)
+            return RunResult(len(messages), more=more and self._free > 0)
 
     async def _claim_and_start(self, messages: Sequence[Message]) -> None:
         given = self._dependencies

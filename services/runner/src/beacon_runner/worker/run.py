@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
@@ -22,8 +21,8 @@ from beacon_runner.domain.plan import (
     PendingExecution,
     PlanError,
     execution_keys,
-    files_checked,
     pending_executions,
+    refuse_file,
     stage_plan,
 )
 from beacon_runner.domain.retry_policy import RetryPolicy
@@ -66,7 +65,10 @@ STATE_OF_RESULT = {
 def build_run(message: Message, job: ClaimedJob, now: float, *, max_deliveries: int) -> "JobRun":
     """Never raises: a job that cannot start must end, or it would be delivered again and again."""
     try:
-        run = JobRun(message, job, files_checked(job, stage_plan(job.spec, job.stage, job.context)))
+        plan = stage_plan(job.spec, job.stage, job.context)
+        if job.unusable_file is not None:
+            refuse_file(job, job.unusable_file)
+        run = JobRun(message, job, plan)
     except PlanError as error:
         run = JobRun(message, job, _plan_without_input(job))
         run.fail_all(_permanent(run, error.failure), now)
@@ -116,15 +118,15 @@ class JobRun:
         self._not_accepted: list[NotAccepted] = []
         self._cancelled = False
         """An execution was cancelled at the router while others had not started."""
+        self._starts_more = True
+        """Nothing was cancelled, and routers accept what is sent."""
+        self.has_results = False
+        """Whether more is unrecorded than that executions wait or run."""
 
     @property
     def is_settled(self) -> bool:
         """Nothing runs, and nothing more starts in this delivery."""
-        return not self._running and not self._starts_more
-
-    @property
-    def _starts_more(self) -> bool:
-        return bool(self._left) and not self._not_accepted and not self._cancelled
+        return not self._running and not (self._left and self._starts_more)
 
     @property
     def some_completed(self) -> bool:
@@ -136,14 +138,9 @@ class JobRun:
     def unrecorded(self) -> int:
         return len(self._unrecorded) + len(self._updates)
 
-    @property
-    def has_results(self) -> bool:
-        """Whether more is unrecorded than that executions wait or run."""
-        return any(one.state not in UNFINISHED for one in self._unrecorded.values())
-
     def start_next(self, parallelism: int) -> PendingExecution | None:
         """The next execution to start, if one is left and fewer than `parallelism` run."""
-        if not self._starts_more or len(self._running) >= parallelism:
+        if not (self._left and self._starts_more) or len(self._running) >= parallelism:
             return None
         pending = self._left.pop()
         pending = pending._replace(following=len(self._left) // parallelism)
@@ -188,18 +185,21 @@ class JobRun:
         if isinstance(outcome, NotAccepted):
             self._left.append(pending)
             self._not_accepted.append(outcome)
+            self._starts_more = False
             if recorded in UNFINISHED or ordinal in self._updates:
                 self._unrecorded[ordinal] = ExecutionReport(
                     pending.execution, ExecutionState.PENDING, pending.attempt
                 )
+                self.has_results = True
             return
         self._updates.pop(ordinal, None)
         report = _result(pending, outcome, at, start_reported=recorded is ExecutionState.RUNNING)
         self._results.append(report)
         self._unrecorded[ordinal] = report
+        self.has_results = True
         if self._left and report.state is ExecutionState.CANCELLED:
             # Probably the whole job was cancelled: the result of this record shows it before more is started.
-            self._cancelled = True
+            self._cancelled, self._starts_more = True, False
 
     def fail_all(self, verdict: Dead, at: float) -> None:
         """End the job without running what is left: it fails for the same reason."""
@@ -236,7 +236,8 @@ class JobRun:
         self._recorded_states.update((one.execution.ordinal, one.state) for one in executions)
         self._shows_progress |= bool(executions)
         self._recorded += executions
-        self._unrecorded, self._updates, self.names_new_run = {}, {}, False
+        self._unrecorded, self._updates = {}, {}
+        self.names_new_run = self.has_results = False
         return report
 
 
@@ -265,7 +266,7 @@ def _progress(
         pending.attempt,
         actual_region=view.actual_region,
         backend=view.backend,
-        started_at=_started_at(view, at),
+        started_at=at - view.timing.load_s - view.timing.run_s,
         start_reported=start_reported,
     )
 
@@ -276,8 +277,10 @@ def _result(
     if isinstance(outcome, Failure):
         return _failed(pending, outcome, at, start_reported=start_reported)
     ran = outcome.backend is not None or outcome.state is InferenceState.COMPLETED
-    started_at = _started_at(outcome, at) if ran else None
-    stored, response = _stored(outcome.output), _stored(outcome.response)
+    # When its last run got onto a GPU, by this process's clock.
+    started_at = at - outcome.timing.load_s - outcome.timing.run_s if ran else None
+    stored = None if outcome.output is None else stored_form(outcome.output)
+    response = None if outcome.response is None else stored_form(outcome.response)
     for form in (stored, response):
         if isinstance(form, Failure):
             failed = _failed(pending, form, at, start_reported=start_reported)
@@ -312,15 +315,6 @@ def _failed(
         finished_at=at,
         start_reported=start_reported,
     )
-
-
-def _stored(value: Any) -> str | Failure | None:
-    return None if value is None else stored_form(value)
-
-
-def _started_at(view: InferenceView, at: float) -> float:
-    """When its last run got onto a GPU, by this process's clock."""
-    return at - view.timing.load_s - view.timing.run_s
 
 
 def _with_item(failure: Failure, pending: PendingExecution) -> Failure:
