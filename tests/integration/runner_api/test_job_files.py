@@ -260,32 +260,17 @@ async def test_files_are_deleted_with_their_job(api: ApiHarness, anna: Caller) -
     assert await used(anna) == 0
 
 
-async def test_a_job_whose_input_was_deleted_meanwhile_fails_clearly(api: ApiHarness, anna: Caller) -> None:
-    file = await upload(anna)
-    job_id = await anna.submit(naming(file["id"]))
-    (claimed,) = await api.claim()
-    await api.store.run(claimed, "never")
-    assert (await anna.http.delete(f"/api/v1/files/{file['id']}")).status_code == 200
-    execution = (await anna.job(job_id))["executions"][0]["id"]
-    claimed = claimed._replace(files={})
-    run = begun(claimed)
-    (report,) = run.take_report().executions
-    assert execution.endswith(".0.0")
-    assert report.failure is not None
-    assert (report.failure.code, report.failure.retryable) == ("missing_file", False)
+REDRAW = [
+    {"name": "draw", "model": "flux", "input": {"prompt": "{{ input.prompt }}"}},
+    {"name": "edit", "model": "flux", "input": {"image": "{{ draw }}", "hint": "{{ input.hint }}"}},
+]
+PIPELINE = CONFIG.model_copy(update={"features": {"redraw": FeatureConfig.model_validate({"steps": REDRAW})}})
 
 
 async def test_a_step_gets_the_output_of_an_earlier_step_by_reference(
     database_url: str, redis_url: str
 ) -> None:
-    steps = [
-        {"name": "draw", "model": "flux", "input": {"prompt": "{{ input.prompt }}"}},
-        {"name": "edit", "model": "flux", "input": {"image": "{{ draw }}", "hint": "{{ input.hint }}"}},
-    ]
-    config = CONFIG.model_copy(
-        update={"features": {"redraw": FeatureConfig.model_validate({"steps": steps})}}
-    )
-    async with api_harness(database_url, redis_url, config) as api:
+    async with api_harness(database_url, redis_url, PIPELINE) as api:
         anna = await api.user()
         hint = await upload(anna)
         given = {"prompt": "a city", "hint": {"file": hint["id"]}}
@@ -298,6 +283,25 @@ async def test_a_step_gets_the_output_of_an_earlier_step_by_reference(
         request = request_of_job(claimed)
         assert request["input"] == {"image": output_reference(image), "hint": {"file": hint["id"]}}
         assert {one["id"] for one in request["files"]} == {image.id, hint["id"]}
+
+
+async def test_a_step_whose_input_names_a_file_that_does_not_exist_fails_clearly(
+    database_url: str, redis_url: str
+) -> None:
+    async with api_harness(database_url, redis_url, PIPELINE) as api:
+        anna = await api.user()
+        await anna.submit(
+            {"kind": "pipeline", "feature": "redraw", "input": {"prompt": "a city", "hint": "bright"}}
+        )
+        (claimed,) = await api.claim()
+        report = report_with(claimed, await made(api))
+        (run,) = report.executions
+        await api.store.claims.record([report._replace(executions=(run._replace(files=()),))])
+        (claimed,) = await api.claim()
+        (failed,) = begun(claimed).take_report().executions
+        failure = failed.failure
+        assert failure is not None
+        assert (failure.code, failure.retryable, failure.item) == ("missing_file", False, "edit")
 
 
 async def test_full_storage_refuses_uploads_and_jobs_but_no_output(database_url: str, redis_url: str) -> None:

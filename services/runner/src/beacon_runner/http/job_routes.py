@@ -107,7 +107,7 @@ def submission_routes(
         openapi_extra={"requestBody": SUBMIT_BODY, "parameters": [IDEMPOTENCY_HEADER, PREFER_HEADER]},
     )
     async def submit_job(request: Request) -> Response:
-        wait_s = preferred_wait_s(request)
+        wait_s = preferred_wait_s(request) if "prefer" in request.headers else None
         submission = job_submission.validate_json(await request.body())
         key = _idempotency_key(request)
         principal = principal_of(request)

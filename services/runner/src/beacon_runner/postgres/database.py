@@ -107,7 +107,10 @@ class Database:
         turns of the event loop, which would delay the response.
         """
         try:
-            connection = await self._take()
+            connection = self._idle.pop() if self._idle else await self._pool_connection()
+            if not _is_reusable(connection):
+                await self._release(connection)
+                connection = await self._pool_connection()
             try:
                 yield connection
             except BaseException:
@@ -122,12 +125,7 @@ class Database:
                 self._disk_full = str(error), asyncio.get_running_loop().time()
             raise unavailable(error) from error
 
-    async def _take(self) -> "Connection":
-        while self._idle:
-            connection = self._idle.pop()
-            if _is_reusable(connection):
-                return connection
-            await self._release(connection)
+    async def _pool_connection(self) -> "Connection":
         self._waiting += 1
         try:
             # The pool's own timeout would start a task for every connection taken.

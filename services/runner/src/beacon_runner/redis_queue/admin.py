@@ -11,10 +11,9 @@ from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.messages import Message
 from beacon_runner.ports.queue_admin import LaneCount, LaneLoad, QueuePlace, QueueStats, Upcoming
 from beacon_runner.redis_queue import scripts
-from beacon_runner.redis_queue.errors import redis_errors
 from beacon_runner.redis_queue.keys import WAKE_CHANNEL, Layout
 from beacon_runner.redis_queue.position import PositionReply, queue_place
-from beacon_runner.redis_queue.scripts import Operation
+from beacon_runner.redis_queue.scripts import Operation, redis_errors
 
 MAX_LISTED_LANES = 100
 

@@ -9,10 +9,9 @@ from redis import Redis, RedisCluster
 from beacon_redis import RedisAddress
 from beacon_runner.domain.messages import Message
 from beacon_runner.ports.leases import Renewal
-from beacon_runner.redis_queue.errors import redis_errors
 from beacon_runner.redis_queue.keys import Layout
 from beacon_runner.redis_queue.redis_queue import MAX_SCRIPT_MESSAGES, pack_args, payload_of
-from beacon_runner.redis_queue.scripts import Operation, run_blocking
+from beacon_runner.redis_queue.scripts import Operation, redis_errors, run_blocking
 
 
 class RedisLeaseRenewal:

@@ -12,10 +12,9 @@ from beacon_runner.domain.classes import better
 from beacon_runner.domain.messages import Message, OutboxEntry, Topic
 from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.redis_queue import scripts
-from beacon_runner.redis_queue.errors import redis_errors
 from beacon_runner.redis_queue.keys import Layout
 from beacon_runner.redis_queue.repair import QueueRepair
-from beacon_runner.redis_queue.scripts import Operation
+from beacon_runner.redis_queue.scripts import Operation, redis_errors
 
 T = TypeVar("T")
 

@@ -1,9 +1,12 @@
 """The operations of the queue: one Lua file each, run by its hash."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from importlib.resources import files
 
-from beacon_redis import LuaScripts
+from beacon_redis import REDIS_ERRORS, LuaScripts
+from beacon_runner.domain.errors import QueueUnavailableError
 
 _SCRIPTS = LuaScripts(files(__package__) / "lua")
 
@@ -32,3 +35,12 @@ class Operation(StrEnum):
     RENEW_REQUESTS = "renew_requests"
     RELEASE_REQUESTS = "release_requests"
     REQUEST_USE = "request_use"
+
+
+@contextmanager
+def redis_errors() -> Iterator[None]:
+    """Raises QueueUnavailableError when Redis did not execute a command, or its reply was lost."""
+    try:
+        yield
+    except REDIS_ERRORS as error:
+        raise QueueUnavailableError(str(error)) from error

@@ -8,7 +8,7 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
 from beacon_runner.ports.events import WebSocketToken
-from beacon_runner.redis_queue.errors import redis_errors
+from beacon_runner.redis_queue.scripts import redis_errors
 
 LIFETIME_S = 30
 

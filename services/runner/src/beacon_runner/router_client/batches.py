@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from contextvars import Context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import orjson
@@ -132,17 +132,18 @@ class RouterBatches:
                 on_piece=exchange.add,
                 timeout_s=self._timeout_s,
             )
-            if refusal is None:
-                exchange.fail(NoReply("the response has no answer to this request", sent=True))
-            else:
+            if refusal is not None:
                 self._refused(exchange, refusal)
+            elif exchange.waiting:
+                exchange.fail(NoReply("the response has no answer to this request", sent=True))
         except RouterExchangeError as error:
             exchange.fail(NoReply(str(error), error.sent))
         except Exception as error:
             log.exception("router_exchange_failed", url=self._url)
             exchange.fail(NoReply(repr(error), sent=True))
         finally:
-            exchange.fail(NoReply("the client is closing", sent=True))
+            if exchange.waiting:
+                exchange.fail(NoReply("the client is closing", sent=True))
             self._exchanges.discard(exchange)
             self._sent(exchange)
 
@@ -170,15 +171,14 @@ class RouterBatches:
             exchange.answer_all(answer_to_all(refusal))
 
 
+@dataclass(eq=False)
 class _Exchange:
     """One request and the lines of its response."""
 
-    task: asyncio.Task[None]
-
-    def __init__(self, entries: dict[str, BatchEntry]) -> None:
-        self.waiting = entries
-        self.accepted = False
-        self._line: list[bytes] = []
+    waiting: dict[str, BatchEntry]
+    accepted: bool = False
+    _line: list[bytes] = field(default_factory=list)
+    task: asyncio.Task[None] = field(init=False)
 
     def body(self) -> bytes:
         requests = [entry.body for entry in self.waiting.values() if entry.body is not None]

@@ -28,7 +28,7 @@ from beacon_runner.ports.router import CancelResult, OnState, RouterRefused, Rou
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES, RouterBatches
 from beacon_runner.router_client.cancel_replies import combine_cancel_replies
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
-from beacon_runner.router_client.replies import FinishedReply, PendingReply, RouterReply, parse_reply
+from beacon_runner.router_client.replies import FinishedReply, PendingReply, parse_reply
 from beacon_runner.router_client.router_call import NoReply, RouterCall
 from beacon_runner.router_client.stream import MEDIA_TYPE, InferenceStreams
 from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
@@ -112,7 +112,12 @@ class RouterClient:
             endpoint = call.choose_router(self._endpoints, self._clock.now())
             sent_at = self._clock.now()
             body = None if call.accepted else _encode(request, remote)
-            reply = await self._send_or_poll(endpoint, request, body, observe)
+            endpoint.in_flight += 1
+            try:
+                answer = await self._runs[endpoint].ask(request.request_id, body, observe)
+            finally:
+                endpoint.in_flight -= 1
+            reply = answer if isinstance(answer, NoReply) else parse_reply(answer, request)
             now = self._clock.now()
             pause_s = call.apply(endpoint, reply, now=now, took_s=now - sent_at)
             if isinstance(reply, FinishedReply):
@@ -228,20 +233,6 @@ class RouterClient:
         if isinstance(answer, NoReply) and answer.sent:
             answer = await self._lookups[router].ask(request.request_id, None)
         return answer
-
-    async def _send_or_poll(
-        self,
-        endpoint: RouterEndpoint,
-        request: InferenceRequest,
-        body: bytes | None,
-        on_state: OnState,
-    ) -> RouterReply | NoReply:
-        endpoint.in_flight += 1
-        try:
-            answer = await self._runs[endpoint].ask(request.request_id, body, on_state)
-        finally:
-            endpoint.in_flight -= 1
-        return answer if isinstance(answer, NoReply) else parse_reply(answer, request)
 
     def _batches(self, *, wait_s: int, timeout_s: float) -> dict[RouterEndpoint, RouterBatches]:
         headers = {**self._headers, "accept": NDJSON, "prefer": f"wait={wait_s}"}

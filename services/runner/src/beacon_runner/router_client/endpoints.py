@@ -68,7 +68,7 @@ class RouterEndpoints:
     ) -> RouterEndpoint | None:
         """The least busy healthy one, else the one whose backoff ends first; equal ones round-robin."""
         self._next += 1
-        candidates = [endpoint for endpoint in self.serving(region) if endpoint not in without]
+        candidates = [one for one in self.all if one not in without and one.serves(region)]
         if len(candidates) < 2:
             return candidates[0] if candidates else None
         shift = self._next % len(candidates)

@@ -106,21 +106,15 @@ class RouterTransport:
         *,
         idle_s: float | None = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        if self._session is None:  # created at the first use: it belongs to the running event loop
+            connector = aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=DNS_CACHE_S
+            )
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s, sock_read=idle_s)
-        return self._opened().request(
+        return self._session.request(
             method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False, timeout=timeout
         )
-
-    def _opened(self) -> aiohttp.ClientSession:
-        """The session is created at the first use: it belongs to the running event loop."""
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=DNS_CACHE_S
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
 
 
 @contextmanager

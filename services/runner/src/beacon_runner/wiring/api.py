@@ -55,8 +55,7 @@ from beacon_runner.http.usage_routes import usage_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
 from beacon_runner.http.webhook_routes import webhook_routes
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
-from beacon_runner.maintenance.inline_publisher import InlinePublisher
-from beacon_runner.maintenance.publisher import OutboxPublisher
+from beacon_runner.maintenance.publisher import InlinePublisher, OutboxPublisher
 from beacon_runner.migrations import head
 from beacon_runner.ports.configuration import RouterConfigs
 from beacon_runner.ports.events import WebSocketTokenStore
