@@ -7,6 +7,8 @@ from functools import partial
 from hashlib import sha256
 from uuid import UUID
 
+import orjson
+
 from beacon_contracts.files import output_object_name
 from beacon_contracts.ids import (
     FILE,
@@ -28,6 +30,7 @@ async def settle(system: System) -> None:
     while live := await _live_jobs(system):
         await until(partial(_fewer_live, system, live), f"one of {live} live jobs ends")
     await until(lambda: _redis_is_empty(system), "Redis holds no message and no counter")
+    await until(lambda: _webhooks_are_sent(system), "all webhooks were delivered")
 
 
 async def check(system: System, load: Load) -> None:
@@ -44,6 +47,20 @@ async def check(system: System, load: Load) -> None:
     await _runs_match_results(system, states)
     await _limits_were_kept(system)
     await _files_match_outputs(system)
+    _each_end_was_sent(system, load, states)
+
+
+def _each_end_was_sent(system: System, load: Load, states: Mapping[UUID, str]) -> None:
+    """The receiver got the end of each job, perhaps several times, but with one id."""
+    sent = {
+        (decode_job_id(event["data"]["job_id"]), event["type"], one.id)
+        for one in system.receiver.received
+        if one.path == f"/{load.name}"
+        for event in [orjson.loads(one.body)]
+    }
+    assert sorted((job, kind) for job, kind, _ in sent) == sorted(
+        (job, f"job.{state}") for job, state in states.items()
+    ), "an end was not sent, or with two ids"
 
 
 async def _files_match_outputs(system: System) -> None:
@@ -137,6 +154,11 @@ async def _live_jobs(system: System) -> int:
 
 async def _fewer_live(system: System, than: int) -> bool:
     return await _live_jobs(system) < than
+
+
+async def _webhooks_are_sent(system: System) -> bool:
+    (row,) = await system.rows("SELECT count(*) AS n FROM webhook_deliveries WHERE due_at IS NOT NULL")
+    return int(row["n"]) == 0
 
 
 async def _redis_is_empty(system: System) -> bool:

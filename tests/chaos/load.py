@@ -20,6 +20,7 @@ UNDER_WAY = (httpx.TransportError,)
 class Load:
     url: str
     admin_key: str
+    webhook_url: str
     seed: int
     name: str = field(default_factory=lambda: f"chaos-{uuid4().hex[:12]}")
     accepted: list[str] = field(default_factory=list)
@@ -27,13 +28,16 @@ class Load:
     keys: list[str] = field(default_factory=list)
 
     async def enroll(self) -> None:
-        """Users of a tier without limits."""
+        """Users of a tier without limits; each has a webhook for all ends of jobs."""
         async with self._http() as http:
             for number in range(USERS):
                 new = {"name": f"{self.name}-{number}", "tier": "admin"}
                 headers = {"Authorization": f"Bearer {self.admin_key}"}
                 made = await http.post("/admin/users", json=new, headers=headers)
                 self.keys.append(made.raise_for_status().json()["key"])
+                webhook = {"url": f"{self.webhook_url}/{self.name}"}
+                own = {"Authorization": f"Bearer {self.keys[-1]}"}
+                (await http.post("/api/v1/webhooks", json=webhook, headers=own)).raise_for_status()
 
     async def submit(self, count: int) -> None:
         """Submit all, a few concurrently; returns when each has been accepted."""

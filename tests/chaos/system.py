@@ -22,6 +22,7 @@ from beacon_lifecycle import SystemClock
 from tests.fixtures.gpusim import read_ledger_file
 from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK, changed_config
 from tests.fixtures.tcp_proxy import TcpProxy
+from tests.fixtures.webhook_receiver import WebhookReceiver, webhook_receiver
 
 ROLES = {"api": "api", "relay": "relay", "worker-1": "worker", "worker-2": "worker"}
 ROUTERS = ("router", "router-2")
@@ -43,8 +44,9 @@ SHORT_DELAYS = {
 
 
 class System:
-    def __init__(self, stack: Stack, ledger: Path) -> None:
+    def __init__(self, stack: Stack, ledger: Path, receiver: WebhookReceiver) -> None:
         self._stack = stack
+        self.receiver = receiver
         self._ledger = ledger
         self.processes: dict[str, ServiceProcess | EmbeddedServer] = {
             **stack.processes,
@@ -172,8 +174,8 @@ async def running_system(home: Path) -> AsyncIterator[System]:
     settings = StackSettings.from_environment(
         {**kept, **ANY_FREE, "BEACON_CONFIG": str(config), "GPUSIM_LEDGER_FILE": str(ledger)}
     )
-    async with Stack(Home.at(home), settings) as stack:
-        system = System(stack, ledger)
+    async with webhook_receiver() as receiver, Stack(Home.at(home), settings) as stack:
+        system = System(stack, ledger, receiver)
         try:
             await system.spread()
             yield system

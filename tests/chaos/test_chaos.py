@@ -32,7 +32,7 @@ async def survive(
     system: System, faults: list[Fault], *, jobs: int, seed: int, within_s: float = 1.5
 ) -> None:
     system.begin()
-    load = Load(system.api_url, system.admin_key, seed)
+    load = Load(system.api_url, system.admin_key, system.receiver.url, seed)
     await load.enroll()
     async with asyncio.TaskGroup() as group:
         group.create_task(load.submit(jobs))
