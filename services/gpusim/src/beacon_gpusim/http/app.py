@@ -15,6 +15,8 @@ from beacon_gpusim.http.media_routes import media_route
 from beacon_gpusim.http.proxy_timeout import ProxyTimeout
 from beacon_gpusim.http.public_routes import public_routes
 from beacon_gpusim.metrics import GpuCollector
+from beacon_gpusim.providers.remote_runs import RemoteRuns
+from beacon_gpusim.providers.routes import provider_routes
 from beacon_lifecycle import TaskSet
 from beacon_telemetry import metrics_route, new_registry
 
@@ -42,15 +44,20 @@ class SimulatorApp:
         for path, dialect in dialects.items():
             endpoint = CallEndpoint(dialect, engine, proxy_timeout, rules, self._tasks)
             self._app.router.routes.append(Route(path, endpoint))
+        self._runs = RemoteRuns(engine)
+        self._app.router.routes.extend(provider_routes(self._runs, region, rules.body_bytes))
         registry = new_registry()
         registry.register(GpuCollector(lambda: engine.gpu))
         self._app.router.routes.append(metrics_route(registry))
         self._app.include_router(public_routes(engine))
         self._app.router.routes.append(media_route())
-        self._app.include_router(control_routes(engine, proxy_timeout, access=control, fresh_gpu=fresh_gpu))
+        self._app.include_router(
+            control_routes(engine, proxy_timeout, self._runs, access=control, fresh_gpu=fresh_gpu)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
 
     async def close(self) -> None:
         await self._tasks.close()
+        await self._runs.close()

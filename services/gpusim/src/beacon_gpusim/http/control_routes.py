@@ -10,6 +10,7 @@ from beacon_gpusim.core.gpu import Gpu
 from beacon_gpusim.engine import SimulationEngine
 from beacon_gpusim.http.proxy_timeout import ProxyTimeout
 from beacon_gpusim.http.public_routes import state_of
+from beacon_gpusim.providers.remote_runs import RemoteRuns
 from beacon_gpusim.specs import FaultSpec, ProxySpec, SimulatedModelSpec, SlotsSpec
 
 ControlAccess = Literal["loopback", "any", "off"]
@@ -19,6 +20,7 @@ _LOOPBACK = ("127.", "::1", "::ffff:127.")
 def control_routes(
     engine: SimulationEngine,
     proxy_timeout: ProxyTimeout,
+    runs: RemoteRuns,
     *,
     access: ControlAccess,
     fresh_gpu: Callable[[], Gpu],
@@ -29,7 +31,7 @@ def control_routes(
         router.include_router(_ledger(engine))
         router.include_router(_limits_and_durations(engine, proxy_timeout))
         router.include_router(_faults(engine))
-        router.include_router(_reset(engine, proxy_timeout, fresh_gpu))
+        router.include_router(_reset(engine, proxy_timeout, runs, fresh_gpu))
     return router
 
 
@@ -119,12 +121,15 @@ def _faults(engine: SimulationEngine) -> APIRouter:
     return router
 
 
-def _reset(engine: SimulationEngine, proxy_timeout: ProxyTimeout, fresh_gpu: Callable[[], Gpu]) -> APIRouter:
+def _reset(
+    engine: SimulationEngine, proxy_timeout: ProxyTimeout, runs: RemoteRuns, fresh_gpu: Callable[[], Gpu]
+) -> APIRouter:
     router = APIRouter()
 
     @router.post("/reset")
     async def reset() -> dict[str, Any]:
         """Restore the initial settings: no loaded models, no faults, no calls."""
+        runs.forget()
         engine.replace(fresh_gpu())
         proxy_timeout.reset()
         return state_of(engine.gpu)

@@ -39,6 +39,8 @@ FIRST_POLL_S, MAX_POLL_S, POLL_GROWTH = 0.5, 5.0, 1.4
 MAX_RETRY_AFTER_S = 60.0
 POLL_PATIENCE_S = 60.0
 """How long polls may fail before the attempt fails."""
+UNREADABLE_POLLS = 3
+"""How many answers in a row may be unreadable before the attempt fails."""
 UNKNOWN_POLLS = 3
 """A run that was submitted just now may be unknown for so many polls."""
 _NOT_SENT = frozenset({"backend_unreachable", "tls_failed", "dns_failed"})
@@ -243,6 +245,7 @@ class _Polls:
         self._running_since: float | None = None
         self._delay_s = FIRST_POLL_S
         self._failing_since: float | None = None
+        self._unreadable = 0
         self._retry_after_s: float | None = None
 
     def running(self, *, running: bool) -> None:
@@ -257,13 +260,15 @@ class _Polls:
 
     def succeeded(self) -> None:
         self._failing_since = self._retry_after_s = None
+        self._unreadable = 0
 
     def failed(self, error: BackendError) -> bool:
         """True: they have failed for too long."""
         now = self._clock.now()
         self._failing_since = self._failing_since if self._failing_since is not None else now
         self._retry_after_s = error.retry_after_s
-        return now - self._failing_since >= POLL_PATIENCE_S
+        self._unreadable += error.code == "bad_payload"
+        return self._unreadable == UNREADABLE_POLLS or now - self._failing_since >= POLL_PATIENCE_S
 
     def next_delay_s(self, status: RemoteStatus | None) -> float:
         asked_s = self._retry_after_s if status is None else status.retry_after_s

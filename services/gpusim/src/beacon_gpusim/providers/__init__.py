@@ -1,0 +1,1 @@
+"""Providers that accept a run first and are asked for its result later."""

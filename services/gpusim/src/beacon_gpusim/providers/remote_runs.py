@@ -1,0 +1,125 @@
+"""Runs that go on without a connection. Those without a free slot wait in the queue of the provider."""
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import uuid4
+
+from beacon_gpusim.core.calls import CallOutcome
+from beacon_gpusim.core.faults import Fault, FaultKind
+from beacon_gpusim.core.outputs import Prompt
+from beacon_gpusim.engine import CallHandle, SimulationEngine
+from beacon_lifecycle import TaskSet
+
+MAX_RUNS = 10_000  # the oldest are forgotten first
+
+
+class RunPhase(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(slots=True, eq=False)
+class RemoteRun:
+    id: str
+    api: str
+    prompt: Prompt
+    handle: CallHandle | None = None
+    """None while it waits."""
+    cancelled: bool = False
+
+    @property
+    def fault(self) -> Fault | None:
+        return None if self.handle is None else self.handle.call.fault
+
+    @property
+    def empty(self) -> bool:
+        return self.fault is not None and self.fault.kind is FaultKind.EMPTY
+
+    def phase(self, now: float) -> RunPhase:
+        if self.cancelled:
+            return RunPhase.CANCELLED
+        call = None if self.handle is None else self.handle.call
+        if call is None:
+            return RunPhase.QUEUED
+        match call.outcome:
+            case None:
+                started = call.started is not None and call.started <= now
+                return RunPhase.RUNNING if started else RunPhase.QUEUED
+            case CallOutcome.COMPLETED:
+                return RunPhase.COMPLETED
+            case CallOutcome.ABORTED:
+                return RunPhase.CANCELLED
+            case _:
+                return RunPhase.FAILED
+
+    def share_done(self, now: float) -> float:
+        """From 0 to 1; of a run without an end, as if it took ten seconds."""
+        call = None if self.handle is None else self.handle.call
+        if call is None or call.started is None:
+            return 0.0
+        run_s = call.run_s if 0.0 < call.run_s < 1e9 else 10.0
+        return min(0.99, max(0.0, (now - call.started) / run_s))
+
+
+class RemoteRuns:
+    def __init__(self, engine: SimulationEngine) -> None:
+        self._engine = engine
+        self._tasks = TaskSet("gpusim.remote_runs")
+        self._runs: OrderedDict[str, RemoteRun] = OrderedDict()
+        self._waiting: deque[RemoteRun] = deque()
+
+    @property
+    def engine(self) -> SimulationEngine:
+        return self._engine
+
+    @property
+    def waiting(self) -> list[RemoteRun]:
+        return list(self._waiting)
+
+    def submit(self, api: str, prompt: Prompt, run_id: str | None = None) -> RemoteRun:
+        """Accept a run; its id is its request id in the ledger."""
+        run = RemoteRun(run_id or uuid4().hex, api, prompt)
+        self._runs[run.id] = run
+        if len(self._runs) > MAX_RUNS:
+            self._runs.popitem(last=False)
+        self._waiting.append(run)
+        self._start_waiting()
+        return run
+
+    def get(self, run_id: str) -> RemoteRun | None:
+        return self._runs.get(run_id)
+
+    def cancel(self, run: RemoteRun) -> bool:
+        """False: it has ended already."""
+        if run.handle is None:
+            run.cancelled = True
+            self._waiting.remove(run)
+            return True
+        if run.handle.call.outcome is not None:
+            return False
+        self._engine.abort(run.handle)
+        return True
+
+    def forget(self) -> None:
+        """All of them, as after a restart of the provider."""
+        self._runs.clear()
+        self._waiting.clear()
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    def _start_waiting(self) -> None:
+        gpu = self._engine.gpu
+        while self._waiting and len(gpu.held) < gpu.slots:
+            run = self._waiting.popleft()
+            run.handle = self._engine.submit(run.id, run.api, run.prompt.model)
+            if run.handle.done is not None:
+                self._tasks.spawn(f"run {run.id}", self._wait_and_start_next(run.handle))
+
+    async def _wait_and_start_next(self, handle: CallHandle) -> None:
+        await handle.wait_done()
+        self._start_waiting()
