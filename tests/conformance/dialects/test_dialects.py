@@ -169,7 +169,7 @@ async def test_a_run_that_hangs_is_timed_out_and_ended(router: Router, gpu: Gpus
 
 
 async def test_the_death_of_a_router_repeats_no_run_that_has_an_id(gpu: Gpusim) -> None:
-    await gpu.set_slots(len(CASES))
+    await gpu.set_slots(len(CASES), loaded_models=len(CASES))
     await gpu.hold()
     config = config_of(CASES, gpu.url)
     ids = {case: new_id(case) for case in CASES}

@@ -24,7 +24,7 @@ async def begun(router: Router, case: Case) -> tuple[str, RemoteRun]:
 
 
 async def test_a_router_that_stops_leaves_its_runs(gpu: Gpusim) -> None:
-    await gpu.set_slots(len(REMOTE))
+    await gpu.set_slots(len(REMOTE), loaded_models=len(REMOTE))
     await gpu.hold()
     config = config_of(REMOTE, gpu.url)
     async with start_router(config) as first:
@@ -107,7 +107,7 @@ async def test_what_waits_at_its_provider_is_queued_and_not_timed_out(
 
 
 async def test_a_run_of_an_unknown_inference_is_cancelled_by_its_id(router: Router, gpu: Gpusim) -> None:
-    await gpu.set_slots(len(REMOTE))
+    await gpu.set_slots(len(REMOTE), loaded_models=len(REMOTE))
     await gpu.hold()
     async with start_router(config_of(REMOTE, gpu.url)) as first:
         remotes = [(await begun(first, case)) for case in REMOTE]
