@@ -5,14 +5,14 @@ from typing import Any, Protocol
 
 from beacon_gpusim.core.outputs import Prompt
 from beacon_gpusim.dialects.parsed_call import json_object, object_field, prompt_of, text_field
-from beacon_gpusim.providers.remote_runs import RemoteRun, RunPhase
+from beacon_gpusim.providers.simulated_runs import RunPhase, SimulatedRun
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
     """`output` is set once the run has completed, `share` while it is running."""
 
-    run: RemoteRun
+    run: SimulatedRun
     phase: RunPhase
     share: float
     output: Any
@@ -136,7 +136,7 @@ class Fal:
                 return 200, {"status": "COMPLETED", **failure}
 
 
-class SpawnedModal:
+class SimulatedSpawn:
     name = "spawn"
     submit_path = "/spawn"
     status_path = "/spawn/{run_id}"
@@ -163,4 +163,4 @@ class SpawnedModal:
                 return 200, {"success": False, "error": "the model has failed"}
 
 
-APIS: tuple[ProviderApi, ...] = (Replicate(), RunPod(), SpawnedModal(), Fal())
+APIS: tuple[ProviderApi, ...] = (Replicate(), RunPod(), SimulatedSpawn(), Fal())
