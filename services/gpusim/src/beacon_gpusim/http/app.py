@@ -16,7 +16,7 @@ from beacon_gpusim.http.proxy_timeout import ProxyTimeout
 from beacon_gpusim.http.public_routes import public_routes
 from beacon_gpusim.metrics import GpuCollector
 from beacon_gpusim.providers.routes import provider_routes
-from beacon_gpusim.providers.simulated_runs import SimulatedRuns
+from beacon_gpusim.providers.runs import ProviderRuns
 from beacon_lifecycle import TaskSet
 from beacon_telemetry import metrics_route, new_registry
 
@@ -44,7 +44,7 @@ class SimulatorApp:
         for path, dialect in dialects.items():
             endpoint = CallEndpoint(dialect, engine, proxy_timeout, rules, self._tasks)
             self._app.router.routes.append(Route(path, endpoint))
-        self._runs = SimulatedRuns(engine)
+        self._runs = ProviderRuns(engine)
         self._app.router.routes.extend(provider_routes(self._runs, region, rules.body_bytes))
         registry = new_registry()
         registry.register(GpuCollector(lambda: engine.gpu))

@@ -10,7 +10,7 @@ from beacon_gpusim.core.gpu import Gpu
 from beacon_gpusim.engine import SimulationEngine
 from beacon_gpusim.http.proxy_timeout import ProxyTimeout
 from beacon_gpusim.http.public_routes import state_of
-from beacon_gpusim.providers.simulated_runs import SimulatedRuns
+from beacon_gpusim.providers.runs import ProviderRuns
 from beacon_gpusim.specs import FaultSpec, ProxySpec, SimulatedModelSpec, SlotsSpec
 
 ControlAccess = Literal["loopback", "any", "off"]
@@ -20,7 +20,7 @@ _LOOPBACK = ("127.", "::1", "::ffff:127.")
 def control_routes(
     engine: SimulationEngine,
     proxy_timeout: ProxyTimeout,
-    runs: SimulatedRuns,
+    runs: ProviderRuns,
     *,
     access: ControlAccess,
     fresh_gpu: Callable[[], Gpu],
@@ -122,7 +122,7 @@ def _faults(engine: SimulationEngine) -> APIRouter:
 
 
 def _reset(
-    engine: SimulationEngine, proxy_timeout: ProxyTimeout, runs: SimulatedRuns, fresh_gpu: Callable[[], Gpu]
+    engine: SimulationEngine, proxy_timeout: ProxyTimeout, runs: ProviderRuns, fresh_gpu: Callable[[], Gpu]
 ) -> APIRouter:
     router = APIRouter()
 

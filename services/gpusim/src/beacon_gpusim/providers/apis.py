@@ -5,14 +5,14 @@ from typing import Any, Protocol
 
 from beacon_gpusim.core.outputs import Prompt
 from beacon_gpusim.dialects.parsed_call import json_object, object_field, prompt_of, text_field
-from beacon_gpusim.providers.simulated_runs import RunPhase, SimulatedRun
+from beacon_gpusim.providers.runs import ProviderRun, RunPhase
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
     """`output` is set once the run has completed, `share` while it is running."""
 
-    run: SimulatedRun
+    run: ProviderRun
     phase: RunPhase
     share: float
     output: Any

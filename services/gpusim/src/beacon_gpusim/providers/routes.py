@@ -18,10 +18,10 @@ from beacon_gpusim.http.broken_connections import reset_connection
 from beacon_gpusim.http.exchange import JSON, HttpExchange
 from beacon_gpusim.http.media_routes import media_address
 from beacon_gpusim.providers.apis import APIS, ProviderApi, RunState
-from beacon_gpusim.providers.simulated_runs import RunPhase, SimulatedRun, SimulatedRuns
+from beacon_gpusim.providers.runs import ProviderRun, ProviderRuns, RunPhase
 
 
-def provider_routes(runs: SimulatedRuns, region: str, body_bytes: int) -> list[BaseRoute]:
+def provider_routes(runs: ProviderRuns, region: str, body_bytes: int) -> list[BaseRoute]:
     routes: list[BaseRoute] = []
     for api in APIS:
         provider = _Provider(api, runs, region, body_bytes)
@@ -35,7 +35,7 @@ def provider_routes(runs: SimulatedRuns, region: str, body_bytes: int) -> list[B
 
 
 class _Provider:
-    def __init__(self, api: ProviderApi, runs: SimulatedRuns, region: str, body_bytes: int) -> None:
+    def __init__(self, api: ProviderApi, runs: ProviderRuns, region: str, body_bytes: int) -> None:
         self._api = api
         self._runs = runs
         self._region = region
@@ -86,14 +86,14 @@ class _Provider:
             ended = not self._runs.cancel(run)
             await exchange.respond(400 if ended else 200, orjson.dumps({"id": run.id}))
 
-    async def _known(self, exchange: HttpExchange) -> SimulatedRun | None:
+    async def _known(self, exchange: HttpExchange) -> ProviderRun | None:
         run = self._runs.get(exchange.request.path_params["run_id"])
         if run is None:
             await exchange.respond(404, orjson.dumps({"detail": "there is no such run"}))
         return run
 
     async def _answer(
-        self, exchange: HttpExchange, run: SimulatedRun | None, status: int, document: Any
+        self, exchange: HttpExchange, run: ProviderRun | None, status: int, document: Any
     ) -> None:
         """`run`: the answer has its output, with the fault of its call."""
         if status == 200:
@@ -104,7 +104,7 @@ class _Provider:
         else:
             await exchange.respond(status, orjson.dumps(document))
 
-    def _state(self, run: SimulatedRun, exchange: HttpExchange) -> RunState:
+    def _state(self, run: ProviderRun, exchange: HttpExchange) -> RunState:
         now = self._runs.engine.now()
         phase = run.phase(now)
         output = output_of(run, self._runs, exchange.request) if phase is RunPhase.COMPLETED else None
@@ -112,7 +112,7 @@ class _Provider:
         return RunState(run, phase, run.share_done(now), output, base_url)
 
 
-def output_of(run: SimulatedRun, runs: SimulatedRuns, request: Request) -> Any:
+def output_of(run: ProviderRun, runs: ProviderRuns, request: Request) -> Any:
     """Text, or the fields of a file as the model returns it."""
     spec = runs.engine.gpu.media.get(run.prompt.model)
     if spec is None:

@@ -23,7 +23,7 @@ class RunPhase(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class SimulatedRun:
+class ProviderRun:
     id: str
     api: str
     prompt: Prompt
@@ -65,24 +65,24 @@ class SimulatedRun:
         return min(0.99, max(0.0, (now - call.started) / run_s))
 
 
-class SimulatedRuns:
+class ProviderRuns:
     def __init__(self, engine: SimulationEngine) -> None:
         self._engine = engine
         self._tasks = TaskSet("gpusim.remote_runs")
-        self._runs: OrderedDict[str, SimulatedRun] = OrderedDict()
-        self._waiting: deque[SimulatedRun] = deque()
+        self._runs: OrderedDict[str, ProviderRun] = OrderedDict()
+        self._waiting: deque[ProviderRun] = deque()
 
     @property
     def engine(self) -> SimulationEngine:
         return self._engine
 
     @property
-    def waiting(self) -> list[SimulatedRun]:
+    def waiting(self) -> list[ProviderRun]:
         return list(self._waiting)
 
-    def submit(self, api: str, prompt: Prompt, run_id: str | None = None) -> SimulatedRun:
+    def submit(self, api: str, prompt: Prompt, run_id: str | None = None) -> ProviderRun:
         """Accept a run; its id is its request id in the ledger."""
-        run = SimulatedRun(run_id or uuid4().hex, api, prompt)
+        run = ProviderRun(run_id or uuid4().hex, api, prompt)
         self._runs[run.id] = run
         if len(self._runs) > MAX_RUNS:
             self._runs.popitem(last=False)
@@ -90,10 +90,10 @@ class SimulatedRuns:
         self._start_waiting()
         return run
 
-    def get(self, run_id: str) -> SimulatedRun | None:
+    def get(self, run_id: str) -> ProviderRun | None:
         return self._runs.get(run_id)
 
-    def cancel(self, run: SimulatedRun) -> bool:
+    def cancel(self, run: ProviderRun) -> bool:
         """False: it has ended already."""
         if run.handle is None:
             run.cancelled = True
