@@ -235,6 +235,7 @@ NOT_RECORDED = {
     "issue_websocket_token",
     "upload_file",
     "sign_file_url",
+    "sign_job_files_url",
     "create_chat_completion",
 }
 

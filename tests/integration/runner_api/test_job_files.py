@@ -343,8 +343,16 @@ async def test_the_files_of_a_job_are_one_archive(api: ApiHarness, anna: Caller,
     async with RunnerClient("http://runner", key, transport=api.transport) as client:
         size = await client.files.download_all(job_id, tmp_path / "files.zip")
     assert size == len(answer.content)
-    bert = await api.user("bert")
+    bert, anyone = await api.user("bert"), api.caller(None)
     await bert.get(f"/api/v1/jobs/{job_id}/files.zip", 404)
+    await bert.post(f"/api/v1/jobs/{job_id}/files.zip/url", None, 404)
+    signed = (await anna.post(f"/api/v1/jobs/{job_id}/files.zip/url"))["url"]
+    assert (await anyone.http.get(signed)).content == answer.content
+    other = await anna.submit(GENERATION)
+    for wrong in (signed.replace(job_id, other), signed.replace("expires=", "expires=1"), signed[:-3]):
+        assert (await anyone.http.get(wrong)).status_code == 404
+    await api.clock.advance(CONFIG.files.url_expires_s + 1)
+    assert (await anyone.http.get(signed)).status_code == 404
     await asyncio.to_thread(Path(api.files, first.object).unlink)
     lost = await anna.http.get(f"/api/v1/jobs/{job_id}/files.zip")
     assert (lost.status_code, lost.json()["code"]) == (503, "file_store_unavailable")

@@ -28,6 +28,7 @@ from beacon_runner.domain.files import (
     OutputPlace,
     Upload,
     display_name,
+    file_target,
     is_signed,
     object_name,
     signed_path,
@@ -163,18 +164,22 @@ class FileService:
                 record.object_name, expires_s=self._live.current.files.url_expires_s
             )
 
-    async def signed_path(self, record: FileRecord) -> tuple[str, datetime]:
-        """A path that works without a key, and until when."""
+    async def signed_path(self, target: str) -> tuple[str, datetime]:
+        """A path that works without a key, and until when. `target`: of a file or of an archive."""
         expires_unix = int(self._clock.wall().timestamp()) + self._live.current.files.url_expires_s
-        path = signed_path(await self._secret(), record.id, expires_unix)
+        path = signed_path(await self._secret(), target, expires_unix)
         return path, datetime.fromtimestamp(expires_unix, UTC)
 
     async def signed(self, file: FileId, expires_unix: int, signature: str) -> FileRecord:
-        """The file of a signed address; raises `UnknownFileError` if it has expired or is not ours."""
-        now_unix = self._clock.wall().timestamp()
-        if not is_signed(await self._secret(), file, expires_unix, signature, now_unix=now_unix):
-            raise UnknownFileError
+        """The file of a signed address."""
+        await self.check_signed(file_target(file), expires_unix, signature)
         return await self._records.get(file, None)
+
+    async def check_signed(self, target: str, expires_unix: int, signature: str) -> None:
+        """Raises `UnknownFileError` if the address has expired or is not ours."""
+        now_unix = self._clock.wall().timestamp()
+        if not is_signed(await self._secret(), target, expires_unix, signature, now_unix=now_unix):
+            raise UnknownFileError
 
     async def _secret(self) -> bytes:
         if self._url_secret is None:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from beacon_contracts.files import OUTPUTS, output_object_name
-from beacon_contracts.ids import FILE, FileId, JobId, UserId, encode_id
+from beacon_contracts.ids import FILE, FileId, JobId, UserId, encode_id, encode_job_id
 
 UPLOADS = "uploads"
 FOLDERS = (UPLOADS, OUTPUTS)
 SIGNED_PATH = "/files"
+ARCHIVE = ".zip"
 MAX_NAME_LENGTH = 200
 
 
@@ -79,18 +80,27 @@ def display_name(given: str) -> str:
     return printable[:MAX_NAME_LENGTH] or "file"
 
 
-def sign(secret: bytes, file: FileId, expires_unix: int) -> str:
-    """The signature of an address that works without a key until `expires_unix`."""
-    return hmac.new(secret, f"{file.hex}.{expires_unix}".encode(), hashlib.sha256).hexdigest()
+def file_target(file: FileId) -> str:
+    """The last part of the signed address of a file."""
+    return encode_id(FILE, file)
 
 
-def signed_path(secret: bytes, file: FileId, expires_unix: int) -> str:
-    """The path of a file that works without a key until `expires_unix`."""
-    signature = sign(secret, file, expires_unix)
-    return f"{SIGNED_PATH}/{encode_id(FILE, file)}?expires={expires_unix}&signature={signature}"
+def archive_target(job: JobId) -> str:
+    """The last part of the signed address of all files of a job."""
+    return f"{encode_job_id(job)}{ARCHIVE}"
 
 
-def is_signed(secret: bytes, file: FileId, expires_unix: int, signature: str, *, now_unix: float) -> bool:
-    """Whether the signature is right and the address has not expired."""
-    expected = sign(secret, file, expires_unix)
+def signed_path(secret: bytes, target: str, expires_unix: int) -> str:
+    """A path that works without a key until `expires_unix`."""
+    signature = _signature(secret, target, expires_unix)
+    return f"{SIGNED_PATH}/{target}?expires={expires_unix}&signature={signature}"
+
+
+def is_signed(secret: bytes, target: str, expires_unix: int, signature: str, *, now_unix: float) -> bool:
+    """Whether the signature of the target is right, and the address has not expired."""
+    expected = _signature(secret, target, expires_unix)
     return hmac.compare_digest(expected.encode(), signature.encode()) and now_unix < expires_unix
+
+
+def _signature(secret: bytes, target: str, expires_unix: int) -> str:
+    return hmac.new(secret, f"{target}.{expires_unix}".encode(), hashlib.sha256).hexdigest()

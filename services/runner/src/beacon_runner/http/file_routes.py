@@ -13,7 +13,8 @@ from beacon_contracts.ids import FILE, FileId, decode_id, decode_job_id, encode_
 from beacon_http.replies import view_response
 from beacon_runner.application.files import FileService, joined
 from beacon_runner.application.jobs import JobService
-from beacon_runner.domain.files import SIGNED_PATH, FileRecord
+from beacon_runner.domain.files import ARCHIVE, SIGNED_PATH, FileRecord, archive_target, file_target
+from beacon_runner.domain.jobs import JobRecord
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.byte_ranges import read_range
 from beacon_runner.http.cursors import Cursor, JobPath, PageSize, read_file_cursor
@@ -27,10 +28,15 @@ Redirect = Annotated[
     bool, Query(description="false: the bytes are sent from here, for pages that may not load other origins")
 ]
 FilePath = Annotated[str, Path(examples=["file_01k9x7p4f8q2r6s0t3v5w7y9za"], max_length=80)]
+Expires = Annotated[int, Query(ge=0, le=2**53)]
+Signature = Annotated[str, Query(max_length=200)]
 _BYTES = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"content": _BYTES, "description": "The bytes"},
     206: {"content": _BYTES, "description": "A range of them"},
+}
+_ARCHIVE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/zip": _BYTES["*/*"]}, "description": "The archive"}
 }
 _UPLOAD_BODY = {
     "requestBody": {
@@ -55,7 +61,7 @@ _UPLOAD_BODY = {
 
 
 def file_routes(files: FileService, jobs: JobService, keys: ApiKeyCache) -> list[APIRouter]:
-    return [_owner_routes(files, keys), _archive_routes(files, jobs, keys), _signed_routes(files)]
+    return [_owner_routes(files, keys), _archive_routes(files, jobs, keys), _signed_routes(files, jobs)]
 
 
 def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
@@ -106,7 +112,7 @@ def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
     async def sign_file_url(request: Request, file_id: FilePath) -> Response:
         """A path of this file that works without a key for a few minutes, for browsers and backends."""
         record = await files.get(_file_id(file_id), principal_of(request).owner)
-        path, expires_at = await files.signed_path(record)
+        path, expires_at = await files.signed_path(file_target(record.id))
         return view_response(FileUrl(url=path, expires_at=expires_at))
 
     @routes.delete("/{file_id}", responses={200: {"model": FileView}, **problems(401, 403, 404, 409, 503)})
@@ -125,24 +131,39 @@ def _archive_routes(files: FileService, jobs: JobService, keys: ApiKeyCache) -> 
     @routes.get(
         "/{job_id}/files.zip",
         response_class=Response,
-        responses={
-            200: {"content": {"application/zip": _BYTES["*/*"]}, "description": "The archive"},
-            **problems(401, 403, 404, 503),
-        },
+        responses={**_ARCHIVE, **problems(401, 403, 404, 503)},
     )
     async def get_job_files(request: Request, job_id: JobPath) -> Response:
         """All files that the job has made so far as one ZIP, streamed."""
         job = await jobs.get(decode_job_id(job_id), principal_of(request).owner)
-        pieces = files.archive(files.outputs_of(job))
-        first = await anext(pieces, b"")  # before the response begins: an unavailable store is a 503
-        headers = {"content-disposition": f'attachment; filename="{job_id}.zip"', "cache-control": "no-store"}
-        return StreamingResponse(joined(first, pieces), 200, headers, media_type="application/zip")
+        return await _archive(files, job)
+
+    @routes.post(
+        "/{job_id}/files.zip/url", responses={200: {"model": FileUrl}, **problems(401, 403, 404, 503)}
+    )
+    async def sign_job_files_url(request: Request, job_id: JobPath) -> Response:
+        """A path of that ZIP that works without a key for a few minutes, for browsers."""
+        job = await jobs.get(decode_job_id(job_id), principal_of(request).owner)
+        path, expires_at = await files.signed_path(archive_target(job.id))
+        return view_response(FileUrl(url=path, expires_at=expires_at))
 
     return routes
 
 
-def _signed_routes(files: FileService) -> APIRouter:
+def _signed_routes(files: FileService, jobs: JobService) -> APIRouter:
     routes = APIRouter(prefix=SIGNED_PATH, tags=["files"], route_class=StrictRoute)
+
+    @routes.get(
+        "/{job_id}" + ARCHIVE,
+        response_class=Response,
+        responses={**_ARCHIVE, **problems(404, 422, 503)},
+        openapi_extra=NO_KEY,
+    )
+    async def get_signed_job_files(job_id: JobPath, expires: Expires, signature: Signature) -> Response:
+        """All files of a job as one ZIP by a signed address."""
+        job = decode_job_id(job_id)
+        await files.check_signed(archive_target(job), expires, signature)
+        return await _archive(files, await jobs.get(job, None))
 
     @routes.get(
         "/{file_id}",
@@ -153,8 +174,8 @@ def _signed_routes(files: FileService) -> APIRouter:
     async def get_signed_file(
         request: Request,
         file_id: FilePath,
-        expires: Annotated[int, Query(ge=0, le=2**53)],
-        signature: Annotated[str, Query(max_length=200)],
+        expires: Expires,
+        signature: Signature,
         *,
         redirect: Redirect = True,
     ) -> Response:
@@ -209,6 +230,14 @@ async def _content(files: FileService, record: FileRecord, request: Request, *, 
         headers,
         media_type=record.content_type,
     )
+
+
+async def _archive(files: FileService, job: JobRecord) -> Response:
+    pieces = files.archive(files.outputs_of(job))
+    first = await anext(pieces, b"")  # before the response begins: an unavailable store is a 503
+    name = archive_target(job.id)
+    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    return StreamingResponse(joined(first, pieces), 200, headers, media_type="application/zip")
 
 
 def _file_id(text: str) -> FileId:

@@ -14,7 +14,7 @@ from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.ids import FILE, FileId, JobId, encode_id
 from beacon_contracts.inference import RemoteRun
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.files import signed_path
+from beacon_runner.domain.files import file_target, signed_path
 from beacon_runner.domain.lanes import is_numbered
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.plan import files_of_stage
@@ -117,9 +117,8 @@ class PostgresClaims:
     def _input_file(self, row: Any) -> InputFile:
         file, url = file_record(row), None
         if self._public_url is not None:
-            url = self._public_url + signed_path(
-                row["secret"], file.id, row["now_unix"] + INPUT_URL_EXPIRES_S
-            )
+            expires_unix = row["now_unix"] + INPUT_URL_EXPIRES_S
+            url = self._public_url + signed_path(row["secret"], file_target(file.id), expires_unix)
         return InputFile(
             id=encode_id(FILE, file.id),
             object=file.object_name,

@@ -42,9 +42,8 @@ export class Files {
   }
 
   /** An address that works without the key for a few minutes. */
-  async signedUrl(id, signal) {
-    const { url } = await this.#api.post(path`api/v1/files/${id}/url`, undefined, { signal });
-    return new URL(url.replace(/^\//, ""), BASE).href;
+  signedUrl(id, signal) {
+    return this.#signed(path`api/v1/files/${id}/url`, signal);
   }
 
   /** Save a file; the browser shows the transfer. */
@@ -52,10 +51,9 @@ export class Files {
     saveAs(await this.signedUrl(id), "");
   }
 
-  /** Save all outputs of a job as one ZIP file. */
-  async downloadAll(job, signal) {
-    const response = await this.#api.open(path`api/v1/jobs/${job}/files.zip`, { signal });
-    saveBlob(await response.blob(), `${job}.zip`);
+  /** Save all outputs of a job as one ZIP file; the browser streams it to the disk. */
+  async downloadAll(job) {
+    saveAs(await this.#signed(path`api/v1/jobs/${job}/files.zip/url`), "");
   }
 
   delete(id) {
@@ -81,6 +79,11 @@ export class Files {
       signal?.addEventListener("abort", () => request.abort());
       request.send(file);
     });
+  }
+
+  async #signed(address, signal) {
+    const { url } = await this.#api.post(address, undefined, { signal });
+    return new URL(url.replace(/^\//, ""), BASE).href;
   }
 }
 

@@ -54,7 +54,7 @@ function jobPage(context, view) {
   const actions = jobActions(context, state, act);
   const waiting = waitingPanel(context, state, { refresh: () => feed.refresh(), changed: () => refresh() });
   const body = view.kind === "matrix" ? matrixBody(state, executionActions) : stepsBody(state, executionActions);
-  const saving = outputsPanel(files, state, { notice, signal });
+  const saving = outputsPanel(files, state, notice);
   let lastStatus = view.status;
 
   async function act(work, message) {
@@ -194,9 +194,9 @@ function imagesOf(state) {
 }
 
 /** The outputs that are files, as one download. */
-function outputsPanel(files, state, { notice, signal }) {
+function outputsPanel(files, state, notice) {
   const text = el("span", {});
-  const save = actionButton("Download all as ZIP", () => files.downloadAll(state.view.job_id, signal).catch((error) => notice.showError(error)));
+  const save = actionButton("Download all as ZIP", () => files.downloadAll(state.view.job_id).catch((error) => notice.showError(error)));
   const node = el("section", { class: "panel head-row", "aria-label": "Files", hidden: true }, text, save);
   const update = () => {
     const executions = [...state.executions.values()];
