@@ -271,9 +271,11 @@ def test_all_errors_are_reported_together(copy: Copy) -> None:
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
+        ('http = { path = "/{modle}" }', "backends.us-1.http.path: has {modle}; only {model} and"),
+        ('http = { path = "v1" }', "backends.us-1.http.path: 'v1' is not a path: it begins with /"),
+        ('proxy = "socks5://a:1"', "backends.us-1.proxy: is neither an address that begins with http"),
         ('http = { output = "a[" }', "backends.us-1.http.output: is not a JMESPath expression: "),
         ('http = { request = { a = { b = "x(" } } }', "backends.us-1.http.request: a.b is not a JMESPath"),
-        ('http = { path = "run" }', "backends.us-1.http.path: is not"),
         ('http = { ouput = "a" }', "backends.us-1.http.ouput: is not a known key (misspelled?)"),
         ("http = {}", "backends.us-1: has http, but its dialect is modal"),
         ('headers = { "a b" = "x" }', "backends.us-1.headers: 'a b' is not the name of a header"),

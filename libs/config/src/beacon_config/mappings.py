@@ -1,5 +1,6 @@
 """How backends without a dialect of their own are called: requests and answers by JMESPath expressions."""
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 import jmespath
@@ -45,7 +46,17 @@ Expression = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidato
 
 
 RequestMapping = Annotated[dict[str, Any], AfterValidator(_request_mapping)]
-_PATH = r"^/[^?#\s]*$"
+
+
+def _path(text: str) -> str:
+    if not re.fullmatch(r"/[^?#\s]*", text):
+        raise ValueError(f"{text!r} is not a path: it begins with / and has no ?, # or space")
+    if unknown := set(re.findall(r"\{.*?\}", text)) - {"{model}", "{request_id}"}:
+        raise ValueError(f"has {min(unknown)}; only {{model}} and {{request_id}} are replaced")
+    return text
+
+
+CallPath = Annotated[str, AfterValidator(_path)]
 
 
 class HttpMapping(Section):
@@ -54,7 +65,7 @@ class HttpMapping(Section):
     method: Literal["POST", "PUT", "PATCH", "GET"] = Field(
         default="POST", description="With GET, the request is sent as the query of the URL"
     )
-    path: Annotated[str, Field(pattern=_PATH)] | None = Field(
+    path: CallPath | None = Field(
         default=None, description="Appended to the url; may contain {model} and {request_id}"
     )
     request: RequestMapping | None = Field(
@@ -81,7 +92,7 @@ Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Fie
 class PollingMapping(Section):
     """How the dialect `async` submits a run, asks for its state and cancels it. Expressions are JMESPath."""
 
-    submit_path: Annotated[str, Field(pattern=_PATH)] | None = Field(
+    submit_path: CallPath | None = Field(
         default=None, description="Appended to the url for a `POST`; may contain {model} and {request_id}"
     )
     request: RequestMapping | None = Field(

@@ -56,6 +56,12 @@ def _env_or_text(value: str) -> str:
     return value
 
 
+def _proxy(value: str) -> str:
+    if not value.startswith((ENV, "http://", "https://")):
+        raise ValueError("is neither an address that begins with http:// or https:// nor env:NAME")
+    return value
+
+
 def _header_names(headers: dict[str, str]) -> dict[str, str]:
     for name in headers:
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name):
@@ -122,7 +128,7 @@ class BackendConfig(Section):
     ca: Path | None = Field(
         default=None, description="A PEM file with the authorities that sign its certificate"
     )
-    proxy: Secret | None = Field(
+    proxy: Annotated[Secret, AfterValidator(_proxy)] | None = Field(
         default=None, description="Address of an HTTP proxy, or `env:NAME` of a variable with it"
     )
     connect_timeout_s: PositiveSeconds = Field(default=10.0, description="For a connection")
