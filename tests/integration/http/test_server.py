@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from beacon_http.server import HttpServer
 from tests.fixtures.waiting import patience, until
@@ -33,7 +33,7 @@ class GatedApp:
 
 @asynccontextmanager
 async def running(
-    app: GatedApp, folder: Path, stop_grace_s: float, on_grace_over: Callable[[], None] = lambda: None
+    app: ASGIApp, folder: Path, stop_grace_s: float, on_grace_over: Callable[[], None] = lambda: None
 ) -> AsyncIterator[tuple[HttpServer, str]]:
     ready = folder / "ready"
     server = HttpServer(
@@ -48,7 +48,8 @@ async def running(
     try:
         yield server, ready.read_text(encoding="utf-8")
     finally:
-        app.gate.set()
+        if isinstance(app, GatedApp):
+            app.gate.set()
         await server.stop()
 
 
@@ -95,3 +96,32 @@ async def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         second = HttpServer(GatedApp(), host="127.0.0.1", port=port)
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
             await second.start()
+
+
+async def test_what_is_sent_without_a_pause_arrives_in_one_piece(tmp_path: Path) -> None:
+    app = GatedApp()
+    app.gate.set()
+    async with running(app, tmp_path, 1) as (_, url), wire_to(url) as wire:
+        await wire.send(GET)
+        piece = await wire.reader.read(65_536)
+    assert piece.startswith(b"HTTP/1.1 200")
+    assert piece.endswith(b"\r\n\r\nabcd")
+
+
+async def test_a_response_does_not_run_ahead_of_its_reader(tmp_path: Path) -> None:
+    """A body that is made without a pause is held back by the connection, not collected in memory."""
+    part, parts, sent = b"x" * 65_536, 1_000, 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal sent
+        await send(HEAD | {"headers": [(b"content-length", b"%d" % (len(part) * parts))]})
+        for number in range(parts):
+            await send({"type": "http.response.body", "body": part, "more_body": number < parts - 1})
+            sent += 1
+
+    async with running(app, tmp_path, 1) as (_, url), wire_to(url) as wire:
+        await wire.send(GET)
+        await until(lambda: sent, "the response begins")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert sent < parts

@@ -227,8 +227,9 @@ async def test_a_run_that_an_operator_cancels_is_not_retried(
 
 async def test_a_broken_stream_ends_with_an_error(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="truncated", next=1)
-
+    await gpu.set_models({"chat": {"load": 0, "run": 0.5}})
     stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
+    await gpu.set_models({"chat": {"load": 0, "run": 0}})
 
     with pytest.raises(openai.APIError) as broken:
         [chunk async for chunk in stream]

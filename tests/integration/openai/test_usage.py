@@ -11,6 +11,7 @@ USAGE_RECORDS = "SELECT model, region, tokens_in, tokens_out, failed FROM usage_
 
 
 async def recorded(api: ChatApi) -> list[tuple[str, str, int, int, bool]]:
+    await api.harness.interactive_usage.flush()
     rows = await api.harness.store.database.fetch(USAGE_RECORDS)
     return [tuple(row) for row in rows]
 

@@ -25,6 +25,7 @@ from beacon_http.server import DEFAULT_LIMITS, HttpServer, ServerLimits
 from beacon_lifecycle import ManualClock, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.application.configuration import ConfigService
+from beacon_runner.application.interactive_usage import UsageRecorder
 from beacon_runner.domain.encoded_request import EncodedRequest
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.stage_result import ClaimedJob
@@ -119,6 +120,7 @@ class ApiHarness:
     files: str
     live: LiveConfig
     configurations: PostgresConfigRevisions
+    interactive_usage: UsageRecorder
     address: str | None = None  # where callers find it over a network
     clients: list[httpx.AsyncClient] = field(default_factory=list)
 
@@ -288,6 +290,7 @@ async def api_harness(
             files,
             live,
             configurations,
+            parts.interactive_usage,
         )
     finally:
         await watchers.stop()

@@ -19,7 +19,7 @@ async def use(api: ApiHarness, caller: Caller, model: str, count: int = 1) -> No
     user = UserId(decode_id(USER, (await caller.get("/api/v1/me"))["user_id"]))
     run = InteractiveUsage(user, KeyId(new_uuid()), model, "US", 1.0, 0.5, 2.0, 7, 9, failed=False)
     for _ in range(count):
-        await PostgresUsage(api.store.database).add_interactive(run)
+        await PostgresUsage(api.store.database).add_interactive([run])
 
 
 async def test_users_see_their_own_use_and_operators_all(

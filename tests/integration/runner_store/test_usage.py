@@ -36,8 +36,8 @@ async def sums(store: PostgresUsage, user: UserId | None, *groups: UsageGroup) -
 async def test_the_sums_are_the_same_before_and_after_the_roll_up(harness: StoreHarness) -> None:
     store = PostgresUsage(harness.database)
     for model in ("flux", "flux", "sdxl"):
-        await store.add_interactive(a_run(model=model))
-    await store.add_interactive(a_run(OTHER))
+        await store.add_interactive([a_run(model=model)])
+    await store.add_interactive([a_run(OTHER)])
     before = await sums(store, USER, UsageGroup.MODEL)
     assert [(one.model, one.runs, one.run_s, one.tokens_in) for one in before] == [
         ("flux", 2, 6.0, 20),
@@ -54,7 +54,7 @@ async def test_the_sums_are_the_same_before_and_after_the_roll_up(harness: Store
 async def test_concurrent_roll_ups_count_each_record_once(harness: StoreHarness) -> None:
     store = PostgresUsage(harness.database)
     for _ in range(40):
-        await store.add_interactive(a_run())
+        await store.add_interactive([a_run()])
     await asyncio.gather(*(loop(store, 15).run_once() for _ in range(4)))
     await loop(store).run_once()
     (total,) = await sums(store, USER)
@@ -63,7 +63,7 @@ async def test_concurrent_roll_ups_count_each_record_once(harness: StoreHarness)
 
 async def test_a_roll_up_that_fails_changes_nothing(harness: StoreHarness) -> None:
     store = PostgresUsage(harness.database)
-    await store.add_interactive(a_run())
+    await store.add_interactive([a_run()])
     async with harness.database.transaction() as connection:
         await connection.execute("LOCK TABLE usage_hourly IN SHARE MODE")
         running = asyncio.create_task(store.roll_up(10))

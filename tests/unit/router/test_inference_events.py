@@ -1,11 +1,13 @@
 """The event stream of an inference whose response has begun."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from starlette.types import Message
 
+from beacon_http.connections import CONNECTION
 from beacon_router.http import inference_events
 from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_events import InferenceEvents
@@ -49,8 +51,9 @@ async def test_a_silent_response_keeps_its_connection_alive(monkeypatch: pytest.
         if sum(piece.startswith(b":") for piece in sent) >= 2:
             comments.set()
 
+    scope = {CONNECTION: SimpleNamespace(lost=False, on_lost=None)}
     await sink.write(b"data: one\n\n")
-    response = asyncio.ensure_future(InferenceEvents(inference, dispatch, answers)({}, receive, send))
+    response = asyncio.ensure_future(InferenceEvents(inference, dispatch, answers)(scope, receive, send))
     async with asyncio.timeout(PATIENCE_S):
         await comments.wait()
         await sink.write(b"data: two\n\n")

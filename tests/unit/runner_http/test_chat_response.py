@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from starlette.types import Message
 
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView
+from beacon_http.connections import CONNECTION
 from beacon_lifecycle import ManualClock
 from beacon_runner.application.interactive import InteractiveRun
 from beacon_runner.domain.limits.request_quota import RequestQuota, RequestUse, admitted
@@ -39,7 +41,8 @@ async def streamed(events: Sequence[InteractiveEvent]) -> bytes:
         body.append(message.get("body", b""))
 
     response = ChatResponse(run(), ManualClock(datetime.now(UTC)), stream=True, include_usage=False)
-    await response({"type": "http", "path": "/v1/chat/completions"}, receive, send)
+    connection = SimpleNamespace(lost=False, on_lost=None)
+    await response({"path": "/v1/chat/completions", CONNECTION: connection}, receive, send)
     return b"".join(body)
 
 

@@ -7,10 +7,11 @@ Connections without a request are closed by uvicorn's keep-alive timeout.
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 CONNECTION = "beacon.connection"
 """In the scope of a request: its TrackedConnection."""
+MAX_BATCH_BYTES = 65_536
 ClientAddress = tuple[str, int]
 CreateProtocol = Callable[[], asyncio.Protocol]
 
@@ -61,6 +62,40 @@ class ConnectionLimit:
         return True
 
 
+class BatchedWrites:
+    """A transport that sends what is written in one turn of the event loop by one system call.
+
+    uvicorn writes head, body and end of a response one by one. Above `MAX_BATCH_BYTES` nothing is held back,
+    so that the transport's flow control applies.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > MAX_BATCH_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def _flush(self) -> None:
+        pieces, self._pieces, self._size = self._pieces, [], 0
+        if pieces and not self._transport.is_closing():
+            self._transport.writelines(pieces)
+
+
 class TrackedConnection(asyncio.Protocol):
     """One connection. It is aborted when the head of a request is not complete in time."""
 
@@ -102,7 +137,7 @@ class TrackedConnection(asyncio.Protocol):
         self.client = (host, port)
         if not self._limit.add(self):
             self.transport.abort()
-        self._protocol.connection_made(transport)
+        self._protocol.connection_made(cast("asyncio.Transport", BatchedWrites(self.transport, self._loop)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_timer.cancel()

@@ -5,26 +5,25 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from starlette.types import Scope
+
+from beacon_http.connections import CONNECTION, TrackedConnection
 
 
 @asynccontextmanager
-async def ended_on_disconnect(receive: Receive) -> AsyncGenerator[None]:
+async def ended_on_disconnect(scope: Scope) -> AsyncGenerator[None]:
     """For a request whose body was read: the block is cancelled and ends with ClientDisconnect."""
-    scope = asyncio.timeout(None)
-    watcher = asyncio.ensure_future(_end(scope, receive))
+    connection: TrackedConnection | None = scope.get(CONNECTION)
+    if connection is None or connection.lost:
+        raise ClientDisconnect
+    timeout = asyncio.timeout(None)
     try:
-        async with scope:
+        async with timeout:
+            connection.on_lost = lambda: timeout.reschedule(0.0)
             yield
     except TimeoutError:
-        if scope.expired():
+        if timeout.expired():
             raise ClientDisconnect from None
         raise
     finally:
-        watcher.cancel()
-
-
-async def _end(scope: asyncio.Timeout, receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.reschedule(0.0)
+        connection.on_lost = None

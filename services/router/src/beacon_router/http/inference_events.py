@@ -8,8 +8,8 @@ All streams send their states at the same moments, so that one forecast serves a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -37,71 +37,72 @@ class InferenceEvents(Response):
         super().__init__(media_type=MEDIA_TYPE, headers={"cache-control": "no-store"})
         del self.headers["content-length"]
         self._inference = inference
-        self._sink = inference.spec.sink
         self._dispatch = dispatch
         self._answers = answers
+        self._send: Send
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        self._send = send
         try:
             with suppress(ClientDisconnect):
-                async with ended_on_disconnect(receive), aclosing(self._events()) as events:
+                async with ended_on_disconnect(scope):
                     await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                    async for event in events:
-                        await send({"type": "http.response.body", "body": event, "more_body": True})
-                    end = self._view(b"end")
-                    await send({"type": "http.response.body", "body": end, "more_body": False})
+                    await self._write(self._view(b"state"))
+                    sink = self._inference.spec.sink
+                    await (self._wait() if sink is None else self._pass_on(sink))
+                    await self._write(self._view(b"end"), more=False)
         finally:
             if not self._inference.done:
                 self._dispatch.cancel(self._inference.id)
 
-    async def _events(self) -> AsyncGenerator[bytes]:
-        """All but the end."""
-        inference, sink = self._inference, self._sink
-        yield self._view(b"state")
-        while not self._responds:
-            await self._change()
-            if not self._responds:
-                yield self._view(b"state")
-        if sink is not None:
-            while (piece := await self._next_piece(sink)) is not None:
-                yield _data(piece) if piece else KEEP_ALIVE
-        elif inference.response is not None:
-            yield _data(inference.response)
+    async def _wait(self) -> None:
+        """Until the inference has ended, with its state now and then; then its complete response."""
+        inference, loop = self._inference, asyncio.get_running_loop()
+        while not inference.done:
+            await self._dispatch.waiter(inference, next_state_at(loop.time()) - loop.time())
+            if not inference.done:
+                await self._write(self._view(b"state"))
+        if inference.response is not None:
+            await self._write(_data(inference.response))
 
-    @property
-    def _responds(self) -> bool:
-        """It has ended, or its stream has begun."""
-        return self._inference.done or (self._sink is not None and self._sink.begun)
+    async def _pass_on(self, sink: StreamSink) -> None:
+        """What the backend sends, and states until it begins."""
+        with _Alarm(sink.wake):
+            while (piece := await sink.read()) is not None:
+                if piece:
+                    await self._write(_data(piece))
+                else:
+                    await self._write(KEEP_ALIVE if sink.begun else self._view(b"state"))
 
-    async def _change(self) -> None:
-        """Until it responds or the next state is due."""
-        if self._sink is None:
-            loop = asyncio.get_running_loop()
-            await self._dispatch.waiter(self._inference, next_state_at(loop.time()) - loop.time())
-            return
-        await _readable(self._sink)
-
-    async def _next_piece(self, sink: StreamSink) -> bytes | None:
-        """Empty while the backend sends nothing; None at the end."""
-        return await sink.read() if await _readable(sink) else b""
+    async def _write(self, piece: bytes, *, more: bool = True) -> None:
+        await self._send({"type": "http.response.body", "body": piece, "more_body": more})
 
     def _view(self, event: bytes) -> bytes:
         return b"event: %s\ndata: %s\n\n" % (event, self._answers.render(self._inference, response=False))
 
 
+class _Alarm:
+    """Calls back whenever a state is due: one timer for many waits."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle
+
+    def __enter__(self) -> None:
+        self._timer = self._loop.call_at(next_state_at(self._loop.time()), self._ring)
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _ring(self) -> None:
+        self._callback()
+        self.__enter__()
+
+
 def next_state_at(now: float) -> float:
     """A multiple of the interval: the same for all streams."""
     return (now // STATE_EVERY_S + 1) * STATE_EVERY_S
-
-
-async def _readable(sink: StreamSink) -> bool:
-    """Whether there is something to read before the next event is due."""
-    try:
-        async with asyncio.timeout_at(next_state_at(asyncio.get_running_loop().time())):
-            await sink.readable()
-    except TimeoutError:
-        return False
-    return True
 
 
 def _data(piece: bytes) -> bytes:

@@ -45,19 +45,19 @@ class StreamSink:
         self._on_stall = lambda _: None
         self._readable.set()
 
-    async def readable(self) -> None:
-        """Until there is something to read, or the end."""
-        while not (self._pieces or self._ended):
-            self._readable.clear()
-            await self._readable.wait()
+    def wake(self) -> None:
+        """Let a waiting `read` return without data."""
+        self._readable.set()
 
     async def read(self) -> bytes | None:
-        """All that was written since the last read; None at the end."""
-        await self.readable()
+        """All that was written since the last read; empty after `wake`; None at the end."""
+        if not (self._pieces or self._ended):
+            self._readable.clear()
+            await self._readable.wait()
         if not self._pieces:
-            return None
+            return None if self._ended else b""
         pieces, self._pieces, self._bytes = self._pieces, [], 0
         if not self._writable.is_set():
             self._writable.set()
             self._on_stall(False)
-        return b"".join(pieces)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -9,7 +9,7 @@ from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_contracts.ids import USER, encode_id
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_lifecycle import Clock
-from beacon_runner.application.interactive_usage import RunMeter, record_usage
+from beacon_runner.application.interactive_usage import RunMeter, UsageRecorder
 from beacon_runner.application.request_memory import ReservedMemory
 from beacon_runner.domain.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError, unsupported
 from beacon_runner.domain.encoded_request import EncodedRequest, encode_request
@@ -18,7 +18,6 @@ from beacon_runner.domain.limits.tier_rules import request_problems
 from beacon_runner.domain.users import Principal
 from beacon_runner.ports.interactive import InteractiveEvent, InteractivePort
 from beacon_runner.ports.request_limits import RequestLimits
-from beacon_runner.ports.usage import UsageStore
 
 
 class RequestRefusedError(Exception):
@@ -45,7 +44,7 @@ class InteractiveService:
         live: LiveConfig,
         router: InteractivePort,
         limits: RequestLimits,
-        usage: UsageStore,
+        usage: UsageRecorder,
         clock: Clock,
     ) -> None:
         self._live = live
@@ -114,8 +113,8 @@ class InteractiveService:
                 async with aclosing(meter.read(self._router.stream(request))) as events:
                     yield InteractiveRun(request.head.request_id, admission, events)
             finally:
+                self._usage.add(meter.usage(principal))
                 await self._limits.release(admission)
-                await record_usage(self._usage, meter.usage(principal))
         finally:
             memory.release()
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import structlog
 
 from beacon_contracts.inference import InferenceState, InferenceView
-from beacon_lifecycle import Clock
+from beacon_lifecycle import Clock, RunResult
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.domain.usage import InteractiveUsage, tokens_of
 from beacon_runner.domain.users import Principal
@@ -15,6 +15,8 @@ from beacon_runner.ports.usage import UsageStore
 
 log = structlog.get_logger(__name__)
 
+FLUSH_EVERY_S = 1.0
+MAX_KEPT_RUNS = 10_000
 _ON_A_GPU = (InferenceState.WARMING, InferenceState.RUNNING)
 
 
@@ -64,10 +66,30 @@ class RunMeter:
         )
 
 
-async def record_usage(store: UsageStore, used: InteractiveUsage | None) -> None:
-    if used is None:
-        return
-    try:
-        await store.add_interactive(used)
-    except StoreUnavailableError as error:  # the request has succeeded
-        log.warning("usage_not_recorded", model=used.model, run_s=used.run_s, error=str(error))
+class UsageRecorder:
+    """Writes the usage of requests in batches: a process that is killed loses that of a moment."""
+
+    def __init__(self, store: UsageStore) -> None:
+        self._store = store
+        self._runs: list[InteractiveUsage] = []
+
+    def add(self, used: InteractiveUsage | None) -> None:
+        if used is not None:
+            self._runs.append(used)
+
+    async def flush(self) -> RunResult:
+        """On an error the newest runs are kept for the next call."""
+        runs, self._runs = self._runs, []
+        if runs:
+            try:
+                await self._store.add_interactive(runs)
+            except BaseException:
+                self._runs = [*runs, *self._runs][-MAX_KEPT_RUNS:]
+                raise
+        return RunResult(len(runs))
+
+    async def close(self) -> None:
+        try:
+            await self.flush()
+        except StoreUnavailableError as error:
+            log.warning("usage_not_recorded", runs=len(self._runs), error=str(error))

@@ -11,8 +11,8 @@ class UsageStore(Protocol):
         """Grouped and ordered as the query says; exact, whether rolled up or not."""
         ...
 
-    async def add_interactive(self, usage: InteractiveUsage) -> None:
-        """Record a run of `/v1`."""
+    async def add_interactive(self, runs: Sequence[InteractiveUsage]) -> None:
+        """Record runs of `/v1`, all or none."""
         ...
 
 

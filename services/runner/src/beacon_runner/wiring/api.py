@@ -17,6 +17,7 @@ from beacon_runner.application.configuration import ConfigService
 from beacon_runner.application.events import JobEventService
 from beacon_runner.application.files import FileService
 from beacon_runner.application.interactive import InteractiveService
+from beacon_runner.application.interactive_usage import FLUSH_EVERY_S, UsageRecorder
 from beacon_runner.application.jobs import CommandRules, JobService
 from beacon_runner.application.operations import OperationService
 from beacon_runner.application.position_events import PositionEvents
@@ -136,7 +137,8 @@ class ApiParts:
         keys = ApiKeyCache(users.principal, clock, live)
         live.on_change.append(keys.clear)  # tiers may have changed
         rules = Derived(live, command_rules)
-        self.usage = PostgresUsage(database)
+        usage = PostgresUsage(database)
+        self.interactive_usage = UsageRecorder(usage)
         self.submissions = PostgresSubmissions(database, clock, config.limits.queue_size, publish)
         self.estimator = WaitEstimator(queue, router, live, clock)
         positions = PositionService(self.estimator, router, queries, clock)
@@ -191,7 +193,7 @@ class ApiParts:
             [
                 # Interactive requests come first: they wait for their token, and routes are tried in order.
                 openai_routes(
-                    InteractiveService(live, router, request_limits, self.usage, clock),
+                    InteractiveService(live, router, request_limits, self.interactive_usage, clock),
                     keys,
                     clock,
                     ChatBodies(RequestMemory(limits.openai_held_bytes), limits.openai_body_bytes),
@@ -214,7 +216,7 @@ class ApiParts:
                 backend_routes(configuration, router, keys),
                 model_routes(configuration, keys),
                 *ledger_routes(credit, users, keys),
-                *usage_routes(self.usage, keys, clock),
+                *usage_routes(usage, keys, clock),
                 key_routes(users, keys),
                 user_routes(live, users, credit, keys, notify_outbox),
                 health_routes(ReadinessCheck(queries.version, head(), queue.ping), registry),
@@ -229,7 +231,7 @@ class ApiParts:
     async def close(self) -> None:
         """Accepted submissions are written before the connections close."""
         await self.submissions.close()
-        await self.usage.close()
+        await self.interactive_usage.close()
         await self.estimator.close()
         await self.public_queue.close()
         if self.priorities is not None:
@@ -294,6 +296,7 @@ def build_api(
         *_limit_services(stream_limits, clock),
         inline_publisher,
         Resource("api-parts", close_it=parts.close),
+        Loop("interactive-usage", parts.interactive_usage.flush, interval_s=FLUSH_EVERY_S, clock=clock),
         server,
         watchers,  # stopped first: streams end before the server
     ]

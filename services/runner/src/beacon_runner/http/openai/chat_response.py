@@ -53,10 +53,10 @@ class ChatResponse(Response):
         """A part of the backend's own stream was sent."""
         self._last = b""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         self._send = send
         try:
-            async with self._opened as self._run, ended_on_disconnect(receive):
+            async with self._opened as self._run, ended_on_disconnect(scope):
                 await (self._stream() if self._streams else self._complete())
         except ClientDisconnect:
             if not self._started:
