@@ -17,6 +17,7 @@ class Case:
     path: str
     remote: bool = False
     reports: frozenset[str] = frozenset()
+    workflow: Mapping[str, Any] | None = None
 
     @property
     def region(self) -> str:
@@ -47,6 +48,12 @@ _POLLED = {
     "output": "output",
     "progress": "progress",
     "message": "message",
+}
+_GRAPH = {
+    "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "comfyui-m.safetensors"}},
+    "6": {"class_type": "CLIPTextEncode", "inputs": {"text": "", "clip": ["4", 1]}},
+    "3": {"class_type": "KSampler", "inputs": {"seed": 7, "model": ["4", 0], "positive": ["6", 0]}},
+    "9": {"class_type": "SaveImage", "inputs": {"images": ["3", 0]}},
 }
 _PERCENT, _MESSAGE = "percent", "message"
 CASES = (
@@ -87,6 +94,15 @@ CASES = (
         remote=True,
         reports=frozenset({_PERCENT, _MESSAGE}),
     ),
+    Case(
+        "comfyui",
+        "comfyui-m",
+        {"dialect": "comfyui"},
+        "/comfyui",
+        remote=True,
+        reports=frozenset({_PERCENT, _MESSAGE, "preview"}),
+        workflow={"graph": _GRAPH, "inputs": {"prompt": "6.text"}, "outputs": ["9"]},
+    ),
 )
 REMOTE = tuple(case for case in CASES if case.remote)
 
@@ -103,6 +119,9 @@ def config_of(cases: tuple[Case, ...], gpu_url: str, **router: Any) -> str:
     }
     return router_config(
         {case.name: case.backend(gpu_url) for case in cases},
-        models={case.model: budget for case in cases},
+        models={
+            case.model: budget | ({} if case.workflow is None else {"workflow": case.workflow})
+            for case in cases
+        },
         **limits | router,
     )

@@ -40,7 +40,7 @@ def read_document(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"is not valid TOML: {error}") from error
     _resolve_files(data, path.parent)
-    _read_schemas(data, path)
+    _read_json_files(data, path)
     return data
 
 
@@ -64,21 +64,26 @@ def _resolve_files(data: dict[str, Any], folder: Path) -> None:
             backend["ca"] = str(folder / backend["ca"])
 
 
-def _read_schemas(data: dict[str, Any], path: Path) -> None:
-    """A schema may be in a file of its own; its path is relative to the configuration file."""
+def _read_json_files(data: dict[str, Any], path: Path) -> None:
+    """Schemas and workflows may be in files of their own; a path is relative to the configuration file."""
     models = data.get("models")
     for name, model in models.items() if isinstance(models, dict) else ():
-        if isinstance(model, dict) and isinstance(model.get("input_schema"), str):
-            source = path.parent / model["input_schema"]
-            try:
-                model["input_schema"] = json.loads(source.read_text(encoding="utf-8"))
-            except OSError as error:
-                reason = f"{source} cannot be read: {error.strerror}"
-            except (ValueError, RecursionError) as error:
-                reason = f"{source} is not JSON: {error}"
-            else:
-                continue
-            raise ConfigError(f"models.{name}.input_schema: {reason}")
+        if isinstance(model, dict):
+            _read_json_file(model, "input_schema", f"models.{name}", path)
+            if isinstance(model.get("workflow"), dict):
+                _read_json_file(model["workflow"], "graph", f"models.{name}.workflow", path)
+
+
+def _read_json_file(table: dict[str, Any], key: str, section: str, path: Path) -> None:
+    if not isinstance(table.get(key), str):
+        return
+    source = path.parent / table[key]
+    try:
+        table[key] = json.loads(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{section}.{key}: {source} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{section}.{key}: {source} is not JSON: {error}") from error
 
 
 def _override_backend_urls(

@@ -125,6 +125,8 @@ class BeaconConfig(Section):
             for model in backend.models:
                 if model not in self.models:
                     yield f"backend {name} serves model {model!r}, which is not in [models]"
+                elif backend.dialect is Dialect.COMFYUI and self.models[model].workflow is None:
+                    yield f"backend {name} has dialect comfyui, but models.{model} has no workflow"
         served = {model for backend in self.backends.values() for model in backend.models}
         for model in sorted(self.models.keys() - served):
             yield f"model {model!r} is in [models], but no backend serves it"

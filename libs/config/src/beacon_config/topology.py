@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, HttpUrl, model_validator
 from beacon_config.input_schema import InputSchema
 from beacon_config.mappings import POLLING_PRESETS, HttpMapping, PollingMapping
 from beacon_config.section import Count, PositiveSeconds, Seconds, Section
+from beacon_config.workflows import WorkflowConfig
 from beacon_contracts.capabilities import Capability
 from beacon_contracts.model import Name
 
@@ -23,6 +24,7 @@ class Dialect(StrEnum):
     EXECUTE = "execute"
     HTTP = "http"
     ASYNC = "async"
+    COMFYUI = "comfyui"
 
 
 class FileInput(StrEnum):
@@ -263,6 +265,9 @@ class ModelConfig(Section):
     input_schema: InputSchema | None = Field(
         default=None,
         description="JSON Schema (2020-12) that inputs must satisfy: a table, or the path of a JSON file",
+    )
+    workflow: WorkflowConfig | None = Field(
+        default=None, description="What backends of the dialect `comfyui` run as this model"
     )
     size: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="The field of params or input that gives the size of a request"

@@ -92,6 +92,7 @@ async def build(settings: GpusimSettings) -> Supervisor:
         host=settings.host,
         port=settings.port,
         stop_grace_s=settings.stop_grace_s,
+        websockets=True,
         on_grace_over=engine.abort_all,
         ready_file=settings.ready_file,
     )

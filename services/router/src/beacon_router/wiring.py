@@ -71,6 +71,7 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
         dispatch_rules(config, run_timeouts_of(config)),
         backends=build_backends(
             config.backends,
+            {name: model.workflow for name, model in config.models.items() if model.workflow is not None},
             client,
             clock,
             environ,

@@ -15,6 +15,7 @@ from beacon_gpusim.http.media_routes import media_route
 from beacon_gpusim.http.proxy_timeout import ProxyTimeout
 from beacon_gpusim.http.public_routes import public_routes
 from beacon_gpusim.metrics import GpuCollector
+from beacon_gpusim.providers.comfyui import comfyui_routes
 from beacon_gpusim.providers.routes import provider_routes
 from beacon_gpusim.providers.runs import ProviderRuns
 from beacon_lifecycle import TaskSet
@@ -46,6 +47,7 @@ class SimulatorApp:
             self._app.router.routes.append(Route(path, endpoint))
         self._runs = ProviderRuns(engine)
         self._app.router.routes.extend(provider_routes(self._runs, region, rules.body_bytes))
+        self._app.router.routes.extend(comfyui_routes(self._runs, region, rules.body_bytes))
         registry = new_registry()
         registry.register(GpuCollector(lambda: engine.gpu))
         self._app.router.routes.append(metrics_route(registry))

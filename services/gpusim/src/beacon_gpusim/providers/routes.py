@@ -25,12 +25,12 @@ def provider_routes(runs: ProviderRuns, region: str, body_bytes: int) -> list[Ba
     routes: list[BaseRoute] = []
     for api in APIS:
         provider = _Provider(api, runs, region, body_bytes)
-        routes.append(Route(api.status_path, _Endpoint(provider.status), methods=["GET"]))
+        routes.append(Route(api.status_path, Endpoint(provider.status), methods=["GET"]))
         if api.result_path is not None:
-            routes.append(Route(api.result_path, _Endpoint(provider.result), methods=["GET"]))
+            routes.append(Route(api.result_path, Endpoint(provider.result), methods=["GET"]))
         method, path = api.cancel
-        routes.append(Route(path, _Endpoint(provider.cancel), methods=[method]))
-        routes.append(Route(api.submit_path, _Endpoint(provider.submit), methods=["POST"]))
+        routes.append(Route(path, Endpoint(provider.cancel), methods=[method]))
+        routes.append(Route(api.submit_path, Endpoint(provider.submit), methods=["POST"]))
     return routes
 
 
@@ -122,7 +122,7 @@ def output_of(run: ProviderRun, runs: ProviderRuns, request: Request) -> Any:
     return emptied(fields) if run.empty else fields
 
 
-class _Endpoint:
+class Endpoint:
     """An ASGI endpoint, so that answers can break off in the middle."""
 
     def __init__(self, handler: Callable[[HttpExchange], Awaitable[None]]) -> None:

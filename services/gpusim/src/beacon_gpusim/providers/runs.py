@@ -76,10 +76,6 @@ class ProviderRuns:
     def engine(self) -> SimulationEngine:
         return self._engine
 
-    @property
-    def waiting(self) -> list[ProviderRun]:
-        return list(self._waiting)
-
     def submit(self, api: str, prompt: Prompt, run_id: str | None = None) -> ProviderRun:
         """Accept a run; its id is its request id in the ledger."""
         run = ProviderRun(run_id or uuid4().hex, api, prompt)
@@ -92,6 +88,13 @@ class ProviderRuns:
 
     def get(self, run_id: str) -> ProviderRun | None:
         return self._runs.get(run_id)
+
+    def all(self) -> list[ProviderRun]:
+        return list(self._runs.values())
+
+    def drop(self, run: ProviderRun) -> None:
+        """It was not accepted."""
+        del self._runs[run.id]
 
     def cancel(self, run: ProviderRun) -> bool:
         """False: it has ended already."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from ssl import SSLContext, create_default_context
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from beacon_router.backends.types import BackendError, ResponseReader, WireReque
 CONNECT_TIMEOUT_S = 10.0
 # Shorter than the keep-alive of common servers (uvicorn: 5 s), so that they rarely close a connection in use.
 KEEP_ALIVE_S = 3.0
+WEBSOCKET_HEARTBEAT_S = 30.0
 MAX_HEADER_BYTES = 16_384  # of one header field; aiohttp bounds their number
 READ_BUFFER_BYTES = 65_536
 # Modal redirects after at most 150 s each time; run timeouts end real runs long before this.
@@ -92,6 +94,19 @@ class BackendClient:
             raise _proxy_error(error) from error
         except (aiohttp.ClientError, OSError) as error:
             raise connection_lost(error) from error
+
+    def websocket(
+        self, url: URL, headers: Mapping[str, str], transport: BackendTransport = DIRECT, *, max_bytes: int
+    ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+        """`max_bytes`: of one message. Raises errors of aiohttp."""
+        return self._session.ws_connect(
+            url,
+            headers=headers,
+            ssl=transport.ssl,
+            proxy=transport.proxy,
+            max_msg_size=max_bytes,
+            heartbeat=WEBSOCKET_HEARTBEAT_S,
+        )
 
     async def _send_once(
         self,

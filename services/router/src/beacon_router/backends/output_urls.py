@@ -83,7 +83,7 @@ class OutputUrls:
                 self._request(url),
                 transport._replace(proxy=self._transport.proxy),
                 max_bytes=MAX_ERROR_BYTES,
-                reader=_FileReader(files, url.name),
+                reader=FileReader(files, url.name),
                 follow=follow,
             )
         except BackendError as error:
@@ -99,7 +99,9 @@ class OutputUrls:
         return WireRequest("GET", url, self._headers if same_origin(url, self._origin) else {})
 
 
-class _FileReader:
+class FileReader:
+    """Keeps an answer as a file, whatever it is."""
+
     def __init__(self, files: OutputFiles, name: str) -> None:
         self._files = files
         self._name = name

@@ -27,6 +27,8 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~:=/-]{0,399}")
 
 
 class PollingApi:
+    watch = None
+
     def __init__(
         self,
         url: URL,

@@ -9,9 +9,11 @@ from yarl import URL
 
 from beacon_config.mappings import HttpMapping
 from beacon_config.topology import ENV, BackendConfig, Dialect, missing_variables
+from beacon_config.workflows import WorkflowConfig
 from beacon_files import FileStore
 from beacon_lifecycle import Clock
 from beacon_router.backends.client import BackendClient, BackendTransport
+from beacon_router.backends.comfyui import ComfyApi
 from beacon_router.backends.execute import ExecuteDialect
 from beacon_router.backends.http_backend import DialectAdapter, HttpBackend
 from beacon_router.backends.http_mapping import HttpDialect
@@ -19,7 +21,7 @@ from beacon_router.backends.modal import ModalDialect, spawned_modal
 from beacon_router.backends.openai import OpenAiDialect
 from beacon_router.backends.output_urls import OutputUrls
 from beacon_router.backends.polling import PollingApi
-from beacon_router.backends.remote_backend import RemoteBackend
+from beacon_router.backends.remote_backend import RemoteApi, RemoteBackend
 from beacon_router.backends.types import Backend
 from beacon_router.backends.wire import AccessCheck, BackendWire, FileRules
 
@@ -44,6 +46,7 @@ def check_backends(configs: Mapping[str, BackendConfig], environ: Mapping[str, s
 
 def build_backends(
     configs: Mapping[str, BackendConfig],
+    workflows: Mapping[str, WorkflowConfig],
     client: BackendClient,
     clock: Clock,
     environ: Mapping[str, str],
@@ -65,15 +68,24 @@ def build_backends(
             transport=transport,
             max_response_bytes=max_response_bytes,
         )
-        backends[name] = backend_of(config, url, headers, wire, clock)
+        backends[name] = backend_of(config, url, headers, workflows, wire=wire, clock=clock)
     return backends
 
 
 def backend_of(
-    config: BackendConfig, url: URL, headers: Mapping[str, str], wire: BackendWire, clock: Clock
+    config: BackendConfig,
+    url: URL,
+    headers: Mapping[str, str],
+    workflows: Mapping[str, WorkflowConfig],
+    *,
+    wire: BackendWire,
+    clock: Clock,
 ) -> Backend:
     """Of a dialect that answers with the result, or of one that submits and polls."""
-    if config.dialect is Dialect.ASYNC:
+    api: RemoteApi
+    if config.dialect is Dialect.COMFYUI:
+        api = ComfyApi(url, headers, workflows, wire, clock)
+    elif config.dialect is Dialect.ASYNC:
         api = PollingApi(url, headers, config.polled_by, wire, model_names=config.model_names)
     elif config.spawn:
         api = spawned_modal(url, headers, wire)

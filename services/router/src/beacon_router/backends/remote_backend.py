@@ -5,8 +5,8 @@ that submitted it. ADR 20 has the rules.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -63,11 +63,20 @@ class RemoteStatus(NamedTuple):
     retry_after_s: float | None = None
 
 
+Watch = Callable[[BackendCall, str, Callable[[RunProgress], None], asyncio.Event], Awaitable[None]]
+"""Of a call and its run: what to do with progress, and what to set when a poll is worth it."""
+
+
 class RemoteApi(Protocol):
     """The API of one provider. All methods raise BackendError."""
 
     repeatable: bool
     """A repeated submission of the same attempt starts no second run."""
+
+    @property
+    def watch(self) -> Watch | None:
+        """Reports changes of a run between the polls, until cancelled."""
+        ...
 
     async def submit(self, call: BackendCall, attempt: int) -> str:
         """The id of the new run."""
@@ -114,7 +123,8 @@ class RemoteBackend:
         run_id = observer.run_id or await self._submit(call, attempt, observer)
         outputs = self._new_outputs()
         try:
-            await self._follow(run_id, observer)
+            async with self._watched(call, run_id, observer) as changed:
+                await self._follow(run_id, observer, changed)
             return await self._collect(call, run_id, outputs)
         except asyncio.CancelledError:
             await outputs.discard()
@@ -157,14 +167,29 @@ class RemoteBackend:
                 run_timeout(SUBMIT_TIMEOUT_S) if self._api.repeatable else submission_unanswered()
             ) from error
         except BackendError as error:
-            if self._api.repeatable or not _is_ambiguous(error):
+            if self._api.repeatable or not is_ambiguous(error):
                 raise
             log.warning("submission_unanswered", request=call.id, reason=str(error))
             raise submission_unanswered() from error
         observer.named(run_id)
         return run_id
 
-    async def _follow(self, run_id: str, observer: RunObserver) -> None:
+    @asynccontextmanager
+    async def _watched(
+        self, call: BackendCall, run_id: str, observer: RunObserver
+    ) -> AsyncIterator[asyncio.Event]:
+        changed = asyncio.Event()
+        if self._api.watch is None:
+            yield changed
+            return
+        watching = asyncio.ensure_future(self._api.watch(call, run_id, observer.progressed, changed))
+        try:
+            yield changed
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _follow(self, run_id: str, observer: RunObserver, changed: asyncio.Event) -> None:
         """Until the run has completed; any other end raises."""
         polls = _Polls(self._clock)
         unknown_left = 0 if observer.run_id else UNKNOWN_POLLS
@@ -180,7 +205,20 @@ class RemoteBackend:
             if self._run_timeout_s is not None and polls.ran_s() > self._run_timeout_s:
                 await self._try_cancel(run_id)
                 raise run_timeout(self._run_timeout_s)
-            await self._clock.sleep(polls.next_delay_s(status))
+            await self._pause(polls.next_delay_s(status), changed)
+
+    async def _pause(self, seconds: float, changed: asyncio.Event) -> None:
+        """Less if the run has changed."""
+        if self._api.watch is None:
+            await self._clock.sleep(seconds)
+            return
+        waits = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(changed.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            changed.clear()
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _status(self, run_id: str, polls: "_Polls") -> RemoteStatus | None:
         """None: the poll failed, and is repeated. One lost poll says nothing about the run."""
@@ -276,7 +314,7 @@ class _Polls:
         return max(delay_s, min(asked_s or 0.0, MAX_RETRY_AFTER_S))
 
 
-def _is_ambiguous(error: BackendError) -> bool:
+def is_ambiguous(error: BackendError) -> bool:
     """The provider may have accepted the submission."""
     if error.code in _NOT_SENT:
         return False

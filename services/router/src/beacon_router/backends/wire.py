@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+import aiohttp
 import orjson
 from yarl import URL
 
@@ -74,8 +76,8 @@ class BackendWire:
     def wall(self) -> datetime:
         return self._clock.wall()
 
-    def inputs(self, form: FormChoice) -> InputFiles:
-        return InputFiles(self._files.store, self._files.inputs, form)
+    def inputs(self, form: FormChoice, mode: FileInput | None = None) -> InputFiles:
+        return InputFiles(self._files.store, mode or self._files.inputs, form)
 
     def outputs(self) -> OutputFiles:
         return OutputFiles(self._files.store, self._files.max_bytes)
@@ -95,6 +97,11 @@ class BackendWire:
         if not 200 <= response.status < 300:
             raise (inputs and inputs.error) or self._status_error(request, response)
         return response
+
+    def websocket(
+        self, url: URL, headers: Mapping[str, str], max_bytes: int
+    ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+        return self._client.websocket(url, headers, self._transport, max_bytes=max_bytes)
 
     async def with_files(self, result: BackendResult, outputs: OutputFiles) -> BackendResult:
         """The result with references in place of long base64 texts, of URLs and of a large output."""

@@ -1,0 +1,68 @@
+"""Workflows of ComfyUI, which the dialect `comfyui` runs as models."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from beacon_config.section import Section
+
+MAX_NODES = 5_000
+
+
+def _graph(graph: dict[str, Any]) -> dict[str, Any]:
+    """Nodes by their ids, as ComfyUI's `/prompt` takes them."""
+    reason = _unusable(graph)
+    if reason is not None:
+        raise ValueError(reason)
+    return graph
+
+
+def _unusable(graph: dict[str, Any]) -> str | None:
+    if isinstance(graph.get("nodes"), list):
+        return "is a workflow of the editor: export it with `Export (API)`"
+    if not graph or len(graph) > MAX_NODES:
+        return f"has {len(graph)} nodes; 1 to {MAX_NODES} are allowed"
+    for name, node in graph.items():
+        if not isinstance(node, dict) or not isinstance(node.get("class_type"), str):
+            return f"node {name!r} has no class_type: it is not a workflow in the API format"
+        if not isinstance(node.get("inputs", {}), dict):
+            return f"the inputs of node {name!r} are not a table"
+    return None
+
+
+class WorkflowConfig(Section):
+    """A workflow of ComfyUI: what it runs, and where each field of the input is set in it."""
+
+    graph: Annotated[dict[str, Any], AfterValidator(_graph)] = Field(
+        description="The workflow in the API format: the path of a JSON file, or a table"
+    )
+    inputs: dict[str, Annotated[str, Field(pattern=r"^[^.\s]+\.[^\s]+$")]] = Field(
+        default_factory=dict,
+        description="For each field of an input or of params the `node.field` that it sets. A field of the "
+        "input that is not named here is refused",
+    )
+    outputs: list[str] = Field(
+        default_factory=list, description="The nodes whose files are the output; default: all that save files"
+    )
+
+    @model_validator(mode="after")
+    def _check_nodes(self) -> Self:
+        errors = [*self._input_errors(), *self._output_errors()]
+        if errors:
+            raise ValueError("\n".join(errors))
+        return self
+
+    def _input_errors(self) -> Iterator[str]:
+        for name, target in self.inputs.items():
+            node, _, field = target.partition(".")
+            if node not in self.graph:
+                yield f"inputs.{name} sets {target!r}, but the workflow has no node {node!r}"
+            elif field not in self.graph[node].get("inputs", {}):
+                kind = self.graph[node]["class_type"]
+                yield f"inputs.{name} sets {target!r}, but node {node!r} ({kind}) has no input {field!r}"
+
+    def _output_errors(self) -> Iterator[str]:
+        for node in self.outputs:
+            if node not in self.graph:
+                yield f"outputs names {node!r}, but the workflow has no such node"

@@ -1,0 +1,185 @@
+"""ComfyUI: inputs by node and field, uploads, several instances as one queue, an old version of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse, Response
+
+from beacon_contracts.files import InputFile
+from beacon_contracts.inference import InferenceState
+from beacon_files import open_store
+from tests.fixtures.app_server import app_server
+from tests.fixtures.gpusim import Gpusim, start_gpusim
+from tests.fixtures.router import Router, router_config, start_router
+
+GRAPH = {
+    "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "sdxl.safetensors"}},
+    "6": {"class_type": "CLIPTextEncode", "inputs": {"text": "", "clip": ["4", 1]}},
+    "10": {"class_type": "LoadImage", "inputs": {"image": ""}},
+    "3": {"class_type": "KSampler", "inputs": {"seed": 7, "model": ["4", 0]}},
+    "9": {"class_type": "SaveImage", "inputs": {"images": ["3", 0]}},
+}
+INPUTS = {"prompt": "6.text", "image": "10.image", "seed": "3.seed"}
+
+
+def workflow(graph: dict[str, Any], inputs: dict[str, str]) -> dict[str, Any]:
+    used = {target.partition(".")[0] for target in inputs.values()}
+    kept = {name: node for name, node in graph.items() if name in used or name in ("3", "4", "9")}
+    return {"workflow": {"graph": kept, "inputs": inputs}, "expected_load_s": 0.0, "expected_run_s": 0.1}
+
+
+def config_of(urls: list[str], inputs: dict[str, str]) -> str:
+    backends = {
+        f"comfy-{number}": {"region": "LOCAL", "dialect": "comfyui", "url": url, "models": ["sdxl"]}
+        for number, url in enumerate(urls, start=1)
+    }
+    return router_config(backends, models={"sdxl": workflow(GRAPH, inputs)}, attempts=1)
+
+
+@pytest.fixture
+async def gpu() -> AsyncIterator[Gpusim]:
+    async with start_gpusim(region="LOCAL", slots=2, time_scale=0) as running:
+        yield running
+
+
+async def test_an_uploaded_image_and_the_fields_of_an_input_reach_their_nodes(
+    gpu: Gpusim, tmp_path: Path
+) -> None:
+    async with start_router(
+        config_of([f"{gpu.url}/comfyui"], INPUTS), BEACON_FILES_URL=str(tmp_path)
+    ) as router:
+        photo = b"\x89PNG\r\n\x1a\n" + b"photo" * 100
+        view = await router.infer(
+            "r-1",
+            model="sdxl",
+            region="LOCAL",
+            given={"prompt": "with a hat", "image": {"file": "file_01k9x7p4f8q2r6s0t3v5w7y9za"}},
+            params={"seed": 11},
+            files=[await stored(tmp_path, photo)],
+        )
+
+    assert view.state is InferenceState.COMPLETED
+    assert view.output["images"][0]["content_type"] == "image/png"
+    assert [file.content_type for file in view.files] == ["image/png"]
+
+
+async def stored(folder: Path, content: bytes) -> dict[str, Any]:
+    """A file that an input names."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield content
+
+    store = open_store(str(folder))
+    await store.put("inputs/photo", chunks(), max_bytes=100_000)
+    file = InputFile(
+        id="file_01k9x7p4f8q2r6s0t3v5w7y9za",
+        object="inputs/photo",
+        name="photo.png",
+        content_type="image/png",
+        bytes=len(content),
+    )
+    return file.model_dump()
+
+
+async def test_a_field_that_no_node_has_is_refused_before_anything_runs(gpu: Gpusim) -> None:
+    async with start_router(config_of([f"{gpu.url}/comfyui"], {"prompt": "6.text"})) as router:
+        view = await router.infer("r-1", model="sdxl", region="LOCAL", given={"prompt": "x", "style": "oil"})
+
+    assert view.failure is not None
+    assert view.failure.code == "unusable_input"
+    assert "'style'" in view.failure.message
+    assert "prompt" in view.failure.message
+    assert await gpu.ledger() == []
+
+
+async def test_several_instances_are_one_queue(gpu: Gpusim) -> None:
+    async with start_gpusim(region="LOCAL", slots=1, time_scale=0) as other:
+        urls = [f"{gpu.url}/comfyui", f"{other.url}/comfyui"]
+        async with start_router(config_of(urls, {"prompt": "6.text"})) as router:
+            await gpu.hold()
+            await other.hold()
+            for number in range(3):
+                await begin(router, f"r-{number}")
+            await gpu.wait_running(1)
+            await other.wait_running(1)
+            waiting = [await router.look(f"r-{number}") for number in range(3)]
+            assert [view.position for view in waiting if view.position is not None] == [1]
+            await gpu.release()
+            await other.release()
+            views = [await router.look(f"r-{number}", "wait=60") for number in range(3)]
+
+    assert {view.state for view in views} == {InferenceState.COMPLETED}
+    assert {view.backend for view in views} == {"comfy-1", "comfy-2"}
+
+
+async def begin(router: Router, request_id: str) -> None:
+    answer = await router.ask(request_id, model="sdxl", region="LOCAL", prefer="respond-async")
+    assert answer.status_code == 202, answer.text
+
+
+def comfyui_that(*, chooses_ids: bool, loses_answer: bool) -> tuple[FastAPI, list[Any]]:
+    """ComfyUI without a WebSocket: the run has ended at the first poll, with an image and a text."""
+    app = FastAPI()
+    prompts: list[Any] = []
+
+    @app.post("/prompt")
+    async def prompt(request: Request) -> Response:
+        body = await request.json()
+        prompts.append(body)
+        if loses_answer:
+            return Response(status_code=504)
+        return JSONResponse({"prompt_id": "its-own" if chooses_ids else body["prompt_id"]})
+
+    @app.get("/history/{prompt_id}")
+    async def history(prompt_id: str) -> Any:
+        known = "its-own" if chooses_ids else (prompts[-1]["prompt_id"] if prompts else None)
+        if prompt_id != known:
+            return {}
+        image = {"filename": "a b.png", "subfolder": "x", "type": "output"}
+        preview = {"filename": "p.png", "subfolder": "", "type": "temp"}
+        nodes = {"9": {"images": [image, preview]}, "12": {"text": ["a caption"]}}
+        return {prompt_id: {"outputs": nodes, "status": {"status_str": "success", "messages": []}}}
+
+    @app.get("/queue")
+    async def queue() -> Any:
+        return {"queue_running": [], "queue_pending": []}
+
+    @app.get("/view")
+    async def view(filename: str, subfolder: str, type: str) -> Response:  # noqa: A002
+        assert (filename, subfolder, type) == ("a b.png", "x", "output")
+        return Response(b"\x89PNG\r\n\x1a\nimage", media_type="image/png")
+
+    return app, prompts
+
+
+@pytest.mark.parametrize("chooses_ids", [True, False], ids=["an old ComfyUI", "a new one"])
+async def test_files_texts_and_ids_of_a_run(chooses_ids: bool) -> None:
+    app, prompts = comfyui_that(chooses_ids=chooses_ids, loses_answer=False)
+    async with (
+        app_server(app) as url,
+        start_router(config_of([url], {"prompt": "6.text"})) as router,
+    ):
+        view = await router.infer("r-1", model="sdxl", region="LOCAL", given={"prompt": "a cat"})
+
+    assert prompts[0]["prompt"]["6"]["inputs"] == {"text": "a cat", "clip": ["4", 1]}
+    assert len(view.output["images"]) == 1
+    assert [file.name for file in view.files] == ["a b.png"]
+    assert view.output["text"] == ["a caption"]
+    assert view.remote is not None
+    client = prompts[0]["client_id"]
+    assert view.remote.run_id == (f"its-own/{client}" if chooses_ids else client)
+
+
+async def test_a_run_whose_submission_was_not_answered_is_found_by_its_id() -> None:
+    app, prompts = comfyui_that(chooses_ids=False, loses_answer=True)
+    async with (
+        app_server(app) as url,
+        start_router(config_of([url], {"prompt": "6.text"})) as router,
+    ):
+        view = await router.infer("r-1", model="sdxl", region="LOCAL", given={"prompt": "a cat"})
+
+    assert view.state is InferenceState.COMPLETED
+    assert len(prompts) == 1
