@@ -1,0 +1,119 @@
+"""Backends that submit and poll, and workflows: what is refused when the configuration is loaded, and how."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beacon_config.loader import ConfigError, load_config
+from beacon_config.mappings import POLLING_PRESETS
+
+BACKEND = """
+[backends.gpu]
+dialect = "{dialect}"
+url = "http://127.0.0.1:1"
+models = ["m"]
+{keys}
+"""
+GRAPH = {"6": {"class_type": "CLIPTextEncode", "inputs": {"text": ""}}}
+
+
+def load(folder: Path, dialect: str, keys: str = "", more: str = "") -> Any:
+    path = folder / "beacon.toml"
+    path.write_text(BACKEND.format(dialect=dialect, keys=keys) + more, encoding="utf-8")
+    return load_config(path, {})
+
+
+def errors(folder: Path, dialect: str, keys: str = "", more: str = "") -> list[str]:
+    with pytest.raises(ConfigError) as refused:
+        load(folder, dialect, keys, more)
+    return [line.split(": ", 1)[1] for line in str(refused.value).splitlines()]
+
+
+@pytest.mark.parametrize("preset", list(POLLING_PRESETS))
+def test_a_preset_is_enough(tmp_path: Path, preset: str) -> None:
+    config = load(tmp_path, "async", f'preset = "{preset}"')
+    assert config.backends["gpu"].polled_by is POLLING_PRESETS[preset]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "keys", "expected"),
+    [
+        ("async", 'preset = "modal"', "backends.gpu.preset: should be 'replicate', 'runpod' or 'fal', not"),
+        ("async", "", "backends.gpu: needs one of preset (replicate, runpod, fal) and [polling]"),
+        ("modal", 'preset = "fal"', "backends.gpu: has preset, but its dialect is modal"),
+        ("openai", "spawn = true", "backends.gpu: has spawn, but its dialect is openai"),
+        (
+            "async",
+            'polling = { status_path = "/runs" }',
+            "backends.gpu.polling: status_path '/runs' does not contain {id}",
+        ),
+        (
+            "async",
+            'polling = { status_path = "/{id}", running = ["x"], failed = ["x"] }',
+            "backends.gpu.polling: has the word 'x' for two states",
+        ),
+        (
+            "async",
+            'polling = { status_path = "/{id}", state = "a[" }',
+            "backends.gpu.polling.state: is not a JMESPath expression: ",
+        ),
+        (
+            "async",
+            'preset = "fal"\nmodel_names = { other = "x" }',
+            "backends.gpu: has model_names.other, which is not one of its models",
+        ),
+    ],
+)
+def test_an_unusable_provider_is_named_by_its_key(
+    tmp_path: Path, dialect: str, keys: str, expected: str
+) -> None:
+    found = errors(tmp_path, dialect, keys)
+    assert any(line.startswith(expected) for line in found), found
+
+
+def test_a_workflow_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "flow.json").write_text(json.dumps(GRAPH), encoding="utf-8")
+    more = '[models.m.workflow]\ngraph = "flow.json"\ninputs = { prompt = "6.text" }\n'
+
+    config = load(tmp_path, "comfyui", more=more)
+
+    assert config.models["m"].workflow.graph == GRAPH
+
+
+@pytest.mark.parametrize(
+    ("graph", "keys", "expected"),
+    [
+        (GRAPH, 'inputs = { prompt = "7.text" }', "sets '7.text', but the workflow has no node '7'"),
+        (
+            GRAPH,
+            'inputs = { prompt = "6.txt" }',
+            "sets '6.txt', but node '6' (CLIPTextEncode) has no input 'txt'",
+        ),
+        (GRAPH, 'outputs = ["9"]', "outputs names '9', but the workflow has no such node"),
+        ({"nodes": [], "links": []}, "", "is a workflow of the editor: export it with `Export (API)`"),
+        ({"6": {"inputs": {}}}, "", "node '6' has no class_type"),
+        ([], "", "should be a table"),
+    ],
+)
+def test_an_unusable_workflow_is_named_by_its_key(
+    tmp_path: Path, graph: object, keys: str, expected: str
+) -> None:
+    (tmp_path / "flow.json").write_text(json.dumps(graph), encoding="utf-8")
+
+    found = errors(tmp_path, "comfyui", more=f'[models.m.workflow]\ngraph = "flow.json"\n{keys}\n')
+
+    assert any(line.startswith("models.m.workflow") and expected in line for line in found), found
+
+
+def test_a_missing_workflow_file_is_named(tmp_path: Path) -> None:
+    (line,) = errors(tmp_path, "comfyui", more='[models.m.workflow]\ngraph = "flow.json"\n')
+    assert line.startswith("models.m.workflow.graph: ")
+    assert "flow.json cannot be read" in line
+
+
+def test_comfyui_without_a_workflow_is_refused(tmp_path: Path) -> None:
+    assert errors(tmp_path, "comfyui", more="[models.m]\n") == [
+        "backend gpu has dialect comfyui, but models.m has no workflow"
+    ]
