@@ -70,7 +70,7 @@ def backend_at(
         transport=transport,
         max_response_bytes=max_response_bytes,
     )
-    assert name is not Dialect.ASYNC
+    assert name not in (Dialect.ASYNC, Dialect.COMFYUI)
     return HttpBackend(
         adapter_of(name, URL(url + PATHS[name]), {}, mapping), wire, run_timeout_s=run_timeout_s
     )

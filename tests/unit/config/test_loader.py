@@ -124,8 +124,8 @@ def test_region_names_are_case_insensitive_and_have_aliases() -> None:
             'dialect = "modal"',
             'dialect = "modl"',
             (
-                "backends.us-1.dialect: should be 'modal', 'openai', 'execute', 'http', 'async' or 'comfyui', "
-                "not 'modl'"
+                "backends.us-1.dialect: should be 'modal', 'openai', 'execute', 'http', "
+                "'async' or 'comfyui', not 'modl'"
             ),
         ),
         ("slots = 4", "slot = 4", "backends.us-1.slot: is not a known key (misspelled?)"),
