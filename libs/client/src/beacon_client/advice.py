@@ -8,7 +8,7 @@ _BY_STATUS = {
     401: "Set BEACON_API_KEY to a valid key; `beacon up` prints two of them when it starts.",
     402: "The account has too little credit; an administrator adds it with `beacon users credit`.",
     403: "This key lacks the scope for it; use an administrator's key.",
-    404: "Check the id; this key cannot read jobs of other users.",
+    404: "Check the id; this key cannot read what belongs to other users.",
     409: "The job's state has changed, or the idempotency key was used for another body.",
     413: "Make it smaller, or split it into several jobs.",
     422: "Correct the named fields; `beacon models` and `beacon regions` list the valid values.",
