@@ -11,11 +11,12 @@ from typing import Any
 import yaml
 
 from infra.compose_check import compose_errors
-from infra.kubernetes_check import kubernetes_errors
+from infra.kubernetes_check import kubernetes_errors, scaling_errors
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = ROOT / "docker-compose.yml"
 MANIFESTS = ROOT / "infra" / "kubernetes"
+GPU_SCALING = MANIFESTS / "gpu" / "scaling.yaml"
 SECRETS = (
     "POSTGRES_PASSWORD",
     "REDIS_PASSWORD",
@@ -29,6 +30,7 @@ def main() -> int:
     errors = [
         *(f"docker-compose.yml: {error}" for error in compose_errors(_load(COMPOSE)[0], ROOT)),
         *(f"infra/kubernetes: {error}" for error in kubernetes_errors(manifests())),
+        *(f"{GPU_SCALING.relative_to(ROOT)}: {error}" for error in gpu_scaling_errors()),
         *_resource_errors(),
         *_composed_errors(),
     ]
@@ -39,6 +41,10 @@ def main() -> int:
 
 def manifests() -> list[dict[str, Any]]:
     return [manifest for path in sorted(MANIFESTS.glob("*.yaml")) for manifest in _load(path)]
+
+
+def gpu_scaling_errors() -> Iterator[str]:
+    yield from scaling_errors(_load(GPU_SCALING), manifests())
 
 
 def _load(path: Path) -> list[dict[str, Any]]:

@@ -2,11 +2,18 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import BaseModel
+
+from beacon_contracts.demand import GpuDemand
 
 NAME = "app.kubernetes.io/name"
 CONFIG = "beacon-config"
 SERVING = {"Deployment", "StatefulSet"}
 SCALED = {"ScaledObject", "HorizontalPodAutoscaler"}
+DEMAND_PATH = "/admin/demand"
+DEMAND_QUERY = {"model", "region", "target_wait_s"}
 FILES_ROLES = {"api", "relay", "beacon_router"}
 
 
@@ -26,6 +33,49 @@ def kubernetes_errors(manifests: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{where}: its target has a fixed number of replicas"
         if (selected := _selected_name(kind, manifest)) and selected not in serving:
             yield f"{where}: selects {selected}, which does not exist"
+
+
+def scaling_errors(example: list[dict[str, Any]], manifests: list[dict[str, Any]]) -> Iterator[str]:
+    """Of a GPU deployment that KEDA scales by the demand that Beacon answers."""
+    named = {(m["kind"], m["metadata"]["name"]): m for m in example}
+    services = {m["metadata"]["name"] for m in manifests if m["kind"] == "Service"}
+    for (kind, name), manifest in named.items():
+        where = f"{kind} {name}"
+        if kind == "Deployment":
+            errors = _pod_security_errors(manifest["spec"]["template"]["spec"])
+            yield from (f"{where}: {error}" for error in errors)
+        if kind != "ScaledObject":
+            continue
+        target = named.get(("Deployment", manifest["spec"]["scaleTargetRef"]["name"]))
+        if target is None or "replicas" in target["spec"]:
+            yield f"{where}: its target is missing or has a fixed number of replicas"
+        for trigger in manifest["spec"]["triggers"]:
+            if ("TriggerAuthentication", trigger["authenticationRef"]["name"]) not in named:
+                yield f"{where}: its authentication does not exist"
+            yield from (f"{where}: {error}" for error in _demand_errors(trigger["metadata"], services))
+
+
+def _demand_errors(metadata: dict[str, str], services: set[str]) -> Iterator[str]:
+    url = urlsplit(metadata["url"])
+    if (url.hostname or "").split(".")[0] not in services or url.path != DEMAND_PATH:
+        yield f"{metadata['url']} is not the demand at a Service of Beacon"
+    if unknown := parse_qs(url.query).keys() - DEMAND_QUERY:
+        yield f"{DEMAND_PATH} has no parameter {min(unknown)}"
+    model: Any = GpuDemand
+    for field in metadata["valueLocation"].split("."):
+        known = model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
+        if field not in known:
+            yield f"the demand has no {metadata['valueLocation']}"
+            return
+        model = known[field].annotation
+
+
+def _pod_security_errors(pod: dict[str, Any]) -> Iterator[str]:
+    if not pod.get("securityContext", {}).get("runAsNonRoot"):
+        yield "its pods may run as root"
+    for container in pod["containers"]:
+        errors = _container_errors("Deployment", container)
+        yield from (f"container {container['name']}: {error}" for error in errors)
 
 
 def _secret_errors(named: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:

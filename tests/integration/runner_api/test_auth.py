@@ -62,6 +62,17 @@ async def test_admin_routes_check_the_scope_before_the_request(api: ApiHarness, 
         assert (answer.status_code, answer.json()["code"]) == (403, "missing_scope"), (method, path)
 
 
+async def test_a_service_key_reads_the_demand_only(api: ApiHarness) -> None:
+    """The key that autoscalers have; requests to routes that it may use fail at their parameters."""
+    service = await api.user("svc", "free", Scope.SERVICE)
+    allowed = set()
+    for method, path in await operations_with_key(api):
+        answer = await service.http.request(method, path, content=b"{")
+        if answer.status_code != 403:
+            allowed.add((method, path.split("?")[0]))
+    assert allowed == {("GET", "/admin/demand")}
+
+
 async def test_both_headers_work(api: ApiHarness) -> None:
     anna = await api.user()
     key = anna.http.headers["authorization"].removeprefix("Bearer ")

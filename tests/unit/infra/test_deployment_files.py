@@ -11,9 +11,9 @@ import yaml
 
 from beacon_config import load_config
 from beacon_config.topology import backend_url_variable
-from infra.check import COMPOSE, ROOT, SECRETS, main, manifests
+from infra.check import COMPOSE, GPU_SCALING, ROOT, SECRETS, main, manifests
 from infra.compose_check import compose_errors
-from infra.kubernetes_check import kubernetes_errors
+from infra.kubernetes_check import kubernetes_errors, scaling_errors
 
 
 @pytest.fixture
@@ -162,6 +162,52 @@ def test_an_error_in_a_manifest_is_named(spoil: Any, complaint: str) -> None:
     loaded = manifests()
     spoil(next(m for m in loaded if m["kind"] == "Deployment" and m["metadata"]["name"] == "api"))
     assert complaint in list(kubernetes_errors(loaded))
+
+
+def _wrong_host(trigger: dict[str, Any]) -> None:
+    trigger["metadata"]["url"] = "http://apis.beacon/admin/demand"
+
+
+def _wrong_parameter(trigger: dict[str, Any]) -> None:
+    trigger["metadata"]["url"] += "&modle=flux"
+
+
+def _wrong_field(trigger: dict[str, Any]) -> None:
+    trigger["metadata"]["valueLocation"] = "total.seconds"
+
+
+def _wrong_key(trigger: dict[str, Any]) -> None:
+    trigger["authenticationRef"]["name"] = "other"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (_wrong_host, "http://apis.beacon/admin/demand is not the demand at a Service of Beacon"),
+        (_wrong_parameter, "/admin/demand has no parameter modle"),
+        (_wrong_field, "the demand has no total.seconds"),
+        (_wrong_key, "its authentication does not exist"),
+    ],
+)
+def test_an_error_in_the_example_of_scaling_is_named(spoil: Any, complaint: str) -> None:
+    example = list(yaml.safe_load_all(GPU_SCALING.read_text(encoding="utf-8")))
+    (scaled,) = (m for m in example if m["kind"] == "ScaledObject")
+    spoil(scaled["spec"]["triggers"][0])
+    assert f"ScaledObject gpu-flux: {complaint}" in list(scaling_errors(example, manifests()))
+
+
+def test_the_backend_of_the_example_of_scaling_is_valid(tmp_path: Path) -> None:
+    """It is in the comment at the beginning."""
+    text = GPU_SCALING.read_text(encoding="utf-8")
+    lines = [line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   ")]
+    file = tmp_path / "beacon.toml"
+    file.write_text("\n".join(lines[next(n for n, line in enumerate(lines) if line[0] == "[") :]))
+    (backend,) = load_config(file, {}).backends.values()
+    assert backend.scale_to_zero
+    (scaled,) = (m for m in yaml.safe_load_all(text) if m["kind"] == "ScaledObject")
+    assert scaled["spec"]["minReplicaCount"] == 0
+    query = f"model={backend.models[0]}&region={backend.region}"
+    assert scaled["spec"]["triggers"][0]["metadata"]["url"].endswith(query)
 
 
 def test_the_manifests_run_every_role() -> None:

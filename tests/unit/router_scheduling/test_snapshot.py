@@ -77,3 +77,25 @@ def test_a_user_who_waits_for_an_open_breaker_has_no_forecast() -> None:
     (region,) = scheduler.snapshot(0.0).regions
 
     assert region.by_user[0] == {"anna": {}}
+
+
+def test_work_is_counted_once_by_model_and_with_measured_durations() -> None:
+    regions = (RegionSpec("US"), RegionSpec("EU"))
+    both = tuple(BackendSpec(name.lower(), name, frozenset({"m"}), slots=2) for name in ("US", "EU"))
+    scheduler = Scheduler(Topology(regions, both, (ModelSpec("m", 3.0, 10.0),)))
+    for number in range(4):
+        scheduler.submit(0, Request(RequestId(f"r{number}"), "m", "US", 0, pinned=True))
+    scheduler.next(0)  # two run, both with the load
+    scheduler.retry(0, Request(RequestId("moves"), "m", "EU", 0), "EU")
+    scheduler.submit(0, Request(RequestId("asks"), "m", "EU", 0))
+
+    us, eu = (region.work["m"] for region in scheduler.snapshot(0).regions)
+
+    assert (us.waiting, us.running, us.slots) == (2, 2, 2)
+    assert us.ahead_s == 2 * 10.0 + 2 * 13.0
+    assert (eu.waiting, eu.running, eu.ahead_s) == (2, 0, 20.0)
+    scheduler.finished(20, RequestId("r0"), Outcome.COMPLETED, load_s=3, run_s=20)
+    (us, _) = (region.work["m"] for region in scheduler.snapshot(20).regions)
+    assert us.run_s > 10.0
+    scheduler.set_health("us", Health.OPEN)
+    assert scheduler.snapshot(20).regions[0].work["m"].slots == 0

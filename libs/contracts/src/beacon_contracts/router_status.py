@@ -54,6 +54,20 @@ class ModelForecast(ResponseModel):
     pace_s: float
 
 
+class ModelWork(ResponseModel):
+    """The requests for a model that wait in a region or run there."""
+
+    waiting: int
+    running: int
+    ahead_s: float
+    """The GPU seconds that they are expected to take, without loads."""
+    run_s: float
+    """The seconds of one run, as measured."""
+    load_s: float
+    slots: int
+    """Of the backends that serve the model and take work."""
+
+
 class UserForecast(ResponseModel):
     """A user's waiting requests, what one more would wait, and the seconds between their starts."""
 
@@ -79,6 +93,8 @@ class RegionStatus(ResponseModel):
     estimated_wait: dict[str, EtaView] = Field(default_factory=dict)
     forecast: dict[str, ModelForecast] = Field(default_factory=dict)
     """Only of models that a backend can run now."""
+    work: dict[str, ModelWork] = Field(default_factory=dict)
+    """By model. What failed elsewhere and may run anywhere is counted where it failed."""
     slots: int
     busy: int
     healthy: bool

@@ -57,6 +57,20 @@ class LoopMetrics:
         self.jobs_in_flight = gauge("jobs_in_flight", "Jobs of this process, also those that wait at routers")
         self.in_flight_bytes = gauge("in_flight_bytes", "Inputs of the jobs of this process")
         self.heartbeat_failures = counter("heartbeat_failures", "Failed heartbeats")
+        self.demand_waiting = gauge("demand_waiting", "Executions and requests that wait", "model", "region")
+        self.demand_gpu_seconds = gauge(
+            "demand_gpu_seconds", "GPU seconds that waiting and running work will take", "model", "region"
+        )
+        self.demand_slots = gauge(
+            "demand_slots_needed", "Slots that would do the work in 60 s", "model", "region"
+        )
+        self.demand_wait = gauge(
+            "demand_wait_seconds",
+            "Estimated wait of a new request; NaN if nothing can run it",
+            "model",
+            "region",
+            "quantile",
+        )
         self.gpu_runs = counter("gpu_runs", "Runs on GPUs", "model", "region", "outcome")
         self.gpu_seconds = counter("gpu_seconds", "Loading and running", "model", "region")
         self.tokens = counter("tokens", "Tokens that backends report", "model", "region", "direction")

@@ -7,6 +7,7 @@ from beacon_contracts.router_status import (
     BreakerStatus,
     LimitStatus,
     ModelForecast,
+    ModelWork,
     QueueStatus,
     RegionStatus,
     RunningInference,
@@ -95,6 +96,17 @@ class StatusReader:
             estimated_wait={
                 model: EtaView(p50_s=eta.p50_s, p90_s=eta.p90_s)
                 for model, eta in region.estimated_wait.items()
+            },
+            work={
+                model: ModelWork(
+                    waiting=work.waiting,
+                    running=work.running,
+                    ahead_s=work.ahead_s,
+                    run_s=work.run_s,
+                    load_s=work.load_s,
+                    slots=work.slots,
+                )
+                for model, work in region.work.items()
             },
             forecast={
                 model: ModelForecast(

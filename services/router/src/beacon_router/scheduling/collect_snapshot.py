@@ -1,10 +1,11 @@
 """Counts the scheduler's state for a snapshot."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from beacon_router.scheduling.backend_state import BackendState, RegionState, RunningRequest
 from beacon_router.scheduling.cluster_state import ClusterState
-from beacon_router.scheduling.decisions import Outcome
+from beacon_router.scheduling.decisions import Health, Outcome
+from beacon_router.scheduling.durations import Durations
 from beacon_router.scheduling.forecast.estimator import Estimator
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
@@ -14,6 +15,7 @@ from beacon_router.scheduling.snapshot import (
     RegionSnapshot,
     RunSnapshot,
     Snapshot,
+    WorkSnapshot,
 )
 
 MAX_USERS = 1_000
@@ -26,7 +28,9 @@ def collect_snapshot(
     waiting = queues.queues()
     return Snapshot(
         global_retry=sum(queue.size for queue in waiting if queue.kind is QueueKind.GLOBAL_RETRY),
-        regions=tuple(_region(now, region, waiting, estimator) for region in state.regions.values()),
+        regions=tuple(
+            _region(now, region, waiting, estimator, state.durations) for region in state.regions.values()
+        ),
         limits=tuple(
             LimitSnapshot(limit.name, limit.cap, limit.held, limit.used) for limit in state.limits.values()
         ),
@@ -38,10 +42,10 @@ def _region(
     region: RegionState,
     waiting: list[RequestQueue],
     estimator: Estimator,
+    durations: Durations,
 ) -> RegionSnapshot:
-    queues = [
-        queue for queue in waiting if queue.kind is not QueueKind.GLOBAL_RETRY and queue.region == region.name
-    ]
+    here = [queue for queue in waiting if queue.region == region.name]
+    queues = [queue for queue in here if queue.kind is not QueueKind.GLOBAL_RETRY]
     by_kind: Counter[QueueKind] = Counter()
     by_model: Counter[str] = Counter()
     for queue in queues:
@@ -62,6 +66,7 @@ def _region(
         failed=region.outcomes[Outcome.FAILED],
         cancelled=region.outcomes[Outcome.CANCELLED],
         by_model=dict(by_model),
+        work=_work(now, backends, here, runs, durations),
         by_rank=_by_rank(queues, estimator.tiers),
         estimated_wait={
             model: eta for model in models if (eta := estimator.of_new(now, model, region.name, lowest))
@@ -72,6 +77,40 @@ def _region(
         by_user=tuple(estimator.of_users(now, region.name, MAX_USERS)),
         backends=tuple(_backend(backend) for backend in backends),
     )
+
+
+def _work(
+    now: float,
+    backends: list[BackendState],
+    queues: list[RequestQueue],
+    runs: list[RunningRequest],
+    durations: Durations,
+) -> dict[str, WorkSnapshot]:
+    waiting: Counter[str] = Counter()
+    running: Counter[str] = Counter()
+    left_s: dict[str, float] = defaultdict(float)
+    for queue in queues:
+        waiting[queue.model] += queue.size
+    for run in runs:
+        running[run.request.model] += 1
+        left_s[run.request.model] += run.likely_end(now) - now
+    found = {}
+    for model in sorted({model for backend in backends for model in backend.spec.models} | waiting.keys()):
+        serving = [backend for backend in backends if model in backend.spec.models]
+        run_s = _mean([backend.runs_s.of(model) for backend in serving] or [durations.runs.of(model)])
+        found[model] = WorkSnapshot(
+            waiting=waiting[model],
+            running=running[model],
+            ahead_s=waiting[model] * run_s + left_s[model],
+            run_s=run_s,
+            load_s=_mean([backend.loads_s.of(model) for backend in serving] or [durations.loads.of(model)]),
+            slots=sum(backend.slots for backend in serving if backend.health is not Health.OPEN),
+        )
+    return found
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _by_rank(queues: list[RequestQueue], tiers: int) -> tuple[int, ...]:

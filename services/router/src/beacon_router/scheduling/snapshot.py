@@ -51,6 +51,21 @@ class UserForecastSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkSnapshot:
+    """The requests for a model that wait in a region, also those that failed there, or that run there."""
+
+    waiting: int
+    running: int
+    ahead_s: float
+    """The GPU seconds that they are expected to take, without loads."""
+    run_s: float
+    """The expected seconds of one run."""
+    load_s: float
+    slots: int
+    """Of the backends that serve the model and take work."""
+
+
+@dataclass(frozen=True, slots=True)
 class RegionSnapshot:
     name: str
     concurrency: int
@@ -67,6 +82,8 @@ class RegionSnapshot:
     by_rank: tuple[int, ...]
     estimated_wait: dict[str, Eta]
     """Of a new request of the lowest tier, per model that a backend of the region can run now."""
+    work: dict[str, WorkSnapshot]
+    """Per model that a backend of the region serves, or that is asked for there."""
     forecasts: dict[str, ForecastSnapshot]
     """Per model that a backend of the region can run now."""
     by_user: tuple[dict[str, dict[str, UserForecastSnapshot]], ...]

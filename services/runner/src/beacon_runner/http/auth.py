@@ -51,20 +51,20 @@ class ApiKeyCache:
             MAX_CACHED_KEYS, WRONG_KEYS_WINDOW_S, timer=clock.now
         )
 
-    async def require(self, scope: AsgiScope, needed: Scope) -> Principal:
-        """The request's principal; 401 without a valid key, 403 when the key lacks the scope."""
+    async def require(self, scope: AsgiScope, *accepted: Scope) -> Principal:
+        """The request's principal; 401 without a valid key, 403 when the key has none of the scopes."""
         key_hash = key_hash_of(scope)
         address = scope["client"][0] if scope.get("client") else ""
         if len(self._wrong.get(address, ())) >= MAX_WRONG_KEYS and key_hash not in self._seen:
             detail = f"this address has sent {MAX_WRONG_KEYS} wrong keys; wait before you try another"
             raise HttpProblemError(429, "too_many_wrong_keys", detail, retry_after_s=WRONG_KEYS_WINDOW_S)
         try:
-            return await self.require_key(key_hash, needed)
+            return await self.require_key(key_hash, *accepted)
         except UnknownKeyError:
             self._wrong.setdefault(address, set()).add(key_hash)
             raise
 
-    async def require_key(self, key_hash: bytes, needed: Scope) -> Principal:
+    async def require_key(self, key_hash: bytes, *accepted: Scope) -> Principal:
         try:
             principal = self._principals[key_hash]
         except KeyError:
@@ -75,7 +75,8 @@ class ApiKeyCache:
             self._principals[key_hash] = principal
         if principal is None:
             raise UnknownKeyError
-        if needed not in principal.scopes:
+        if principal.scopes.isdisjoint(accepted):
+            needed = " or ".join(accepted)
             raise HttpProblemError(403, "missing_scope", f"this needs a key with the scope {needed}")
         return principal
 
@@ -89,15 +90,18 @@ class UnknownKeyError(HttpProblemError):
         super().__init__(401, "unknown_key", "this key is unknown, expired or revoked", headers=_CHALLENGE)
 
 
-def require_scope(keys: ApiKeyCache, needed: Scope) -> type[StrictRoute]:
-    """For `APIRouter(route_class=...)`. The key is checked before path, query and body are read."""
+def require_scope(keys: ApiKeyCache, *accepted: Scope) -> type[StrictRoute]:
+    """For `APIRouter(route_class=...)`: a key with one of these scopes.
+
+    It is checked before path, query and body are read.
+    """
 
     class AuthenticatedRoute(StrictRoute):
         def get_route_handler(self) -> Handler:
             handle = APIRoute.get_route_handler(self)
 
             async def check_key(request: Request) -> Response:
-                request.state.principal = await keys.require(request.scope, needed)
+                request.state.principal = await keys.require(request.scope, *accepted)
                 if request.scope["query_string"]:
                     self.check_query(request)
                 return await handle(request)

@@ -14,6 +14,7 @@ from beacon_lifecycle import Clock, Loop, Service
 from beacon_portal import portal_routes
 from beacon_redis import RedisAddress
 from beacon_runner.application.configuration import ConfigService
+from beacon_runner.application.demand import DemandService
 from beacon_runner.application.events import JobEventService
 from beacon_runner.application.files import FileService
 from beacon_runner.application.interactive import InteractiveService
@@ -41,6 +42,7 @@ from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.backend_routes import backend_routes, model_routes
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
 from beacon_runner.http.config_routes import config_routes
+from beacon_runner.http.demand_routes import demand_routes
 from beacon_runner.http.events.routes import event_routes, socket_routes
 from beacon_runner.http.events.user_streams import UserStreams
 from beacon_runner.http.export_routes import export_routes
@@ -70,6 +72,7 @@ from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.credit import PostgresCredit
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.dead_letters import PostgresDeadLetters
+from beacon_runner.postgres.demand import PostgresDemand
 from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.postgres.job_commands import PostgresJobCommands
 from beacon_runner.postgres.job_queries import PostgresJobQueries
@@ -158,6 +161,7 @@ class ApiParts:
             webhooks=webhooks,
         )
         self.public_queue = PublicQueueService(live, queue, queries, router, clock)
+        self.demand = DemandService(PostgresDemand(database), router, live, clock)
         file_records = PostgresFiles(database)
         files = FileService(file_records, file_store, live, clock)
         catalogue = Catalogue(
@@ -212,6 +216,7 @@ class ApiParts:
                 operation_routes(bulk, keys),
                 user_deletion_routes(bulk, keys),
                 audit_routes(audit, keys),
+                demand_routes(self.demand, keys),
                 config_routes(configuration, router, keys),
                 backend_routes(configuration, router, keys),
                 model_routes(configuration, keys),
@@ -234,6 +239,7 @@ class ApiParts:
         await self.interactive_usage.close()
         await self.estimator.close()
         await self.public_queue.close()
+        await self.demand.close()
         if self.priorities is not None:
             await self.priorities.close()
 

@@ -17,7 +17,7 @@ from beacon_runner.domain.classes import promotions
 from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.file_cleanup import FileCleanup
-from beacon_runner.maintenance.metrics_collector import MetricsCollector, QueueAgeCollector
+from beacon_runner.maintenance.metrics_collector import DemandCollector, MetricsCollector, QueueAgeCollector
 from beacon_runner.maintenance.operations import OperationRunner
 from beacon_runner.maintenance.promoter import Promoter
 from beacon_runner.maintenance.publisher import OutboxPublisher
@@ -187,6 +187,7 @@ def build_relay(
     store: RelayStore,
     cancels: CancelNotifier | None = None,
     files: FileCleanup | None = None,
+    demand: DemandCollector | None = None,
 ) -> list[Service]:
     """All maintenance loops and the wake-up subscription of the publisher."""
     config, queue, metrics, clock = transport.config, transport.queue, transport.metrics, transport.clock
@@ -232,6 +233,7 @@ def build_relay(
         *([] if files is None else [loop("file-cleanup", files.run_once, config.retention.check_every_s)]),
         loop("metrics", MetricsCollector(store.outbox, transport.queue_admin, metrics).run_once, 5.0),
         loop("queue-ages", QueueAgeCollector(store.live, metrics).run_once, 15.0),
+        *([] if demand is None else [loop("demand", demand.run_once, 15.0)]),
     ]
 
 

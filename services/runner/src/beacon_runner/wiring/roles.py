@@ -10,9 +10,11 @@ from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.file_cleanup import FileCleanup
+from beacon_runner.maintenance.metrics_collector import DemandCollector
 from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
 from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.demand import PostgresDemand
 from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.router_client import RouterClient
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES
@@ -68,10 +70,11 @@ def _relay(
     store = RelayStore.on(database)
     files = FileCleanup(PostgresFiles(database), open_store(settings.files_url), transport.clock)
     router = _router_client(settings, transport)
+    demand = DemandCollector(PostgresDemand(database), router, transport.live, transport.metrics)
     return [
         Resource("relay-database", open_it=database.open, close_it=database.close),
         Resource("relay-router-client", close_it=router.aclose),
-        *build_relay(transport, store, CancelNotifier(cancels, router), files),
+        *build_relay(transport, store, CancelNotifier(cancels, router), files, demand),
         *build_webhooks(settings, transport, database, registry),
         configuration.push_loop(router, transport.clock),
     ]
