@@ -31,6 +31,9 @@ class Forgetful:
     def watch(self, name: str, callback: Callable[[LimitEvent], None]) -> None:
         self._limiter.watch(name, callback)
 
+    def unwatch(self, name: str, callback: Callable[[LimitEvent], None]) -> None:
+        self._limiter.unwatch(name, callback)
+
     async def acquire(self, limit: SharedLimit, tokens: Sequence[Token]) -> TokenStatus:
         return self._answer(await self._limiter.acquire(limit, tokens))
 

@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from beacon_config import LiveConfig, parse_document
 from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
 from beacon_router.backends import BackendError
@@ -21,10 +22,13 @@ REFUSED = BackendError(
 NO_NAME = backend_fault("dns_failed", "its host name cannot be resolved")
 
 
+LIVE = LiveConfig(
+    parse_document({"backends": {"us": {"dialect": "modal", "url": "http://us", "models": ["m"]}}}, {})
+)
+
+
 def shown(harness: DispatchHarness, request: str) -> Any:
-    presenter = InferencePresenter(
-        harness.service.scheduler, harness.service.breakers, harness.clock, {"m": 0.0}
-    )
+    presenter = InferencePresenter(harness.service.scheduler, harness.service.breakers, harness.clock, LIVE)
     return orjson.loads(presenter.render(harness.get(request)))
 
 

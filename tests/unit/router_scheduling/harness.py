@@ -195,6 +195,15 @@ class SchedulerHarness:
         for state in self._states():
             state.model_lost(backend, model)
 
+    def adopt(self, topology: Topology) -> None:
+        unserved = set(self.scheduler.adopt(topology, self.checker.state.policy))
+        self.topology = topology
+        for state in self._states():
+            assert state.adopts(topology) == unserved
+        self.checker.adopted()
+        if self.reference is not None:
+            self.reference.adopted()
+
     def next(self) -> list[Decision]:
         """Decide, check the invariants, and compare with the reference model."""
         decisions = self.scheduler.next(self.now)
@@ -235,7 +244,10 @@ class SchedulerHarness:
     def _can_serve(self, request: RequestId) -> bool:
         wanted = self.checker.state.waiting[request].request
         return any(
-            wanted.model in spec.models and (not wanted.pinned or spec.region == wanted.region)
+            wanted.model in spec.models
+            and spec.slots
+            and not spec.drain
+            and (not wanted.pinned or spec.region == wanted.region)
             for spec in self.topology.backends
         )
 

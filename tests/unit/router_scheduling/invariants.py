@@ -68,6 +68,13 @@ class InvariantChecker:
         self._jumps: Counter[SetKey] = Counter()
         self._passed: dict[tuple[str, int], Counter[SetKey]] = defaultdict(Counter)
 
+    def adopted(self) -> None:
+        """The state has another topology: what is counted of backend sets that are gone is forgotten."""
+        left = {machine.backend_set for machine in self.state.machines.values()}
+        for counts in (self._bypass_run, self._jumps, *self._passed.values()):
+            for key in counts.keys() - left:
+                del counts[key]
+
     def decided(self, now: float, decisions: Sequence[Decision], *, waiting: int, running: int) -> None:
         """The answer of `next`, and how many requests the scheduler says wait and run after it."""
         for decision in decisions:
@@ -123,8 +130,8 @@ class InvariantChecker:
         state, spec, model = self.state, machine.spec, waiting.request.model
         if machine.health is Health.OPEN or (machine.health is Health.HALF_OPEN and machine.probe):
             raise Violation(Rule.BREAKER, f"{spec.name} is {machine.health} and admits no more work")
-        if len(machine.runs) >= spec.slots:
-            raise Violation(Rule.SLOTS, f"{spec.name} has {spec.slots}, all busy")
+        if len(machine.runs) >= machine.slots:
+            raise Violation(Rule.SLOTS, f"{spec.name} has {machine.slots}, all busy")
         if len(state.runs_in(spec.region)) >= state.concurrency[spec.region]:
             raise Violation(Rule.CONCURRENCY, f"{spec.region} runs as many as it may")
         for limit in state.limits_of(spec.name, model):

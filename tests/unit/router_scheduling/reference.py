@@ -58,6 +58,18 @@ class Reference:
             for machine in self.state.machines.values()
         }
 
+    def adopted(self) -> None:
+        """The state has another topology."""
+        self.freed = []
+        weights = [tier.weight for tier in self._policy.tiers]
+        self._sets = {
+            key: self._sets.get(key) or SetCounters(StrideScheduler(weights))
+            for key in dict.fromkeys(machine.backend_set for machine in self.state.machines.values())
+        }
+        self._served = Counter(
+            {key: served for key, served in self._served.items() if key[0] in self.state.caps}
+        )
+
     def next(self, now: float) -> list[Decision]:
         decisions: list[Decision] = []
         for waiting in list(self.state.waiting.values()):
@@ -184,12 +196,9 @@ class Reference:
         machine = self._place(model, question.free)
         holders = self.state.holders(machine.spec.region, model)
         warm = [holder for holder in holders if holder.health is Health.CLOSED]
+        full = [holder for holder in warm if holder.slots and len(holder.runs) >= holder.slots]
         free_at = min(
-            (
-                min(run.ends for run in holder.runs.values())
-                for holder in warm
-                if len(holder.runs) >= holder.spec.slots
-            ),
+            (sorted(run.ends for run in one.runs.values())[len(one.runs) - one.slots] for one in full),
             default=inf,
         )
         if model in machine.loaded or free_at == inf or policy.warm_wait_max_loads == 0.0:

@@ -4,8 +4,9 @@ It shares nothing with the scheduler but the types of facts and decisions, and t
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from math import inf
 
 from beacon_router.scheduling import (
     BackendSpec,
@@ -75,8 +76,12 @@ class Machine:
         return (self.spec.region, self.spec.models)
 
     @property
+    def slots(self) -> int:
+        return 0 if self.spec.drain else self.spec.slots
+
+    @property
     def has_slot(self) -> bool:
-        if self.health is Health.OPEN or len(self.runs) >= self.spec.slots:
+        if self.health is Health.OPEN or len(self.runs) >= self.slots:
             return False
         return self.health is Health.CLOSED or self.probe is None
 
@@ -90,12 +95,7 @@ class ReferenceState:
         self.held = dict(self.caps)
         self.durations = Durations(topology.models)
         self.machines = {spec.name: self._machine(spec) for spec in topology.backends}
-        self.concurrency = {
-            region.name: sum(spec.slots for spec in topology.backends if spec.region == region.name)
-            if region.concurrency is None
-            else region.concurrency
-            for region in topology.regions
-        }
+        self.concurrency = _concurrency(topology)
         self.waiting: dict[RequestId, Waiting] = {}
         self.running: dict[RequestId, Running] = {}
         self.times: dict[tuple[str, int, str], float] = {}
@@ -107,6 +107,40 @@ class ReferenceState:
         """Region and model of every request."""
         for machine in self.machines.values():
             self._line_up(machine)
+
+    def adopts(self, topology: Topology) -> set[RequestId]:
+        """Backends that are gone keep their runs. Returns the waiting requests that no backend serves."""
+        gone = [one for one in self.machines.values() if one.runs]
+        specs = {spec.name: spec for spec in topology.backends}
+        for machine in gone:
+            specs.setdefault(machine.spec.name, replace(machine.spec, drain=True, leaving=True))
+        self.topology = replace(topology, backends=tuple(specs.values()))
+        self.models = {model.name: model for model in topology.models}
+        self.caps = self.topology.limits
+        self.held = dict(self.caps)
+        self.concurrency = _concurrency(topology)
+        self.durations = Durations(topology.models, self.durations)
+        before, self.machines = self.machines, {}
+        for name, spec in specs.items():
+            machine = self.machines[name] = before.get(name) or self._machine(spec)
+            machine.spec = spec
+            machine.loads_s = machine.loads_s.on(self.durations.loads)
+            machine.runs_s = machine.runs_s.on(self.durations.runs)
+            machine.loaded = machine.loaded[-spec.loaded_models :]
+            self._line_up(machine)
+        unserved = {one.request.id for one in self.waiting.values() if not self._serves(one.request)}
+        for request in unserved:
+            self.leaves(request)
+        return unserved
+
+    def _serves(self, request: Request) -> bool:
+        left = [machine.spec for machine in self.machines.values() if not machine.spec.leaving]
+        if request.region not in {spec.region for spec in left}:
+            return False
+        return any(
+            request.model in spec.models and (not request.pinned or spec.region == request.region)
+            for spec in left
+        )
 
     # Facts
 
@@ -226,7 +260,10 @@ class ReferenceState:
 
     def healthy(self, region: str, model: str) -> bool:
         return any(
-            machine.health is Health.CLOSED and machine.spec.region == region and model in machine.spec.models
+            machine.health is Health.CLOSED
+            and machine.slots > 0
+            and machine.spec.region == region
+            and model in machine.spec.models
             for machine in self.machines.values()
         )
 
@@ -359,3 +396,9 @@ class ReferenceState:
     def _touch(machine: Machine, model: str) -> None:
         machine.loaded = [held for held in machine.loaded if held != model] + [model]
         machine.loaded = machine.loaded[-machine.spec.loaded_models :]
+
+
+def _concurrency(topology: Topology) -> dict[str, float]:
+    return {
+        region.name: inf if region.concurrency is None else region.concurrency for region in topology.regions
+    }

@@ -107,8 +107,8 @@ class ConfiguredBackend(ResponseModel):
     simulated: bool
     busy: int = Field(description="Requests that it runs now, of all routers")
     state: str = Field(
-        description="`closed` takes requests; `half_open` and `open` as its breaker; `drained`, `draining`; "
-        "`unknown` while no router has it"
+        description="`closed` takes requests; `half_open`, `open` and `starting` as its breaker; `drained`, "
+        "`draining`; `unknown` while no router has it"
     )
     cause: str | None = Field(default=None, description="Why it takes no requests")
 

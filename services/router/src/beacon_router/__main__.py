@@ -9,9 +9,10 @@ import sys
 
 from pydantic import ValidationError
 
-from beacon_config import ConfigError, load_config
+from beacon_config import ConfigError
 from beacon_lifecycle import run_process, tune_gc
-from beacon_router.backends import BackendKeyError, check_backends
+from beacon_router.backends import BackendKeyError
+from beacon_router.configuration import first_config
 from beacon_router.settings import Settings
 from beacon_router.wiring import build
 from beacon_telemetry import configure_logging
@@ -22,14 +23,13 @@ _YOUNG = 5_000  # pauses of 2 to 6 ms; with 1,000 they are shorter, but cost 4 %
 def main() -> int:
     try:
         settings = Settings()
-        config = load_config(settings.config, os.environ)
-        check_backends(config.backends, os.environ)
+        live = first_config(settings.config, settings.state_file, os.environ)
     except (ValidationError, ConfigError, BackendKeyError) as error:
         sys.stderr.write(f"the router cannot start: {error}\n")
         return 2
     configure_logging("router", settings.log_format, settings.log_level)
     tune_gc(young=_YOUNG)
-    return run_process(lambda: build(settings, config, os.environ))
+    return run_process(lambda: build(settings, live, os.environ))
 
 
 if __name__ == "__main__":

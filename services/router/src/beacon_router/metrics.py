@@ -1,12 +1,13 @@
 """Prometheus metrics of the router: events of runs, and gauges of the state at each scrape."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from beacon_config import Derived, LiveConfig
 from beacon_contracts.router_status import STARTING
 from beacon_router.scheduling import Health, Snapshot
 from beacon_router.service.inference import Inference, Run
@@ -20,8 +21,8 @@ _STARTING = 3
 class RouterMetrics:
     """Label values are names of the configuration, so the lookups are cached without a limit."""
 
-    def __init__(self, registry: CollectorRegistry, tiers: Sequence[str]) -> None:
-        self._tiers = tiers
+    def __init__(self, registry: CollectorRegistry, live: LiveConfig) -> None:
+        self._tiers = Derived(live, lambda config: tuple(config.tiers))
         starts = Counter(
             "beacon_router_starts",
             "Runs started, by the rule that chose them",
@@ -61,7 +62,7 @@ class RouterMetrics:
         start = run.start
         self._starts(start.region, start.backend, start.reason, "yes" if start.moved else "no").inc()
         waited_s = max(0.0, run.started_at - run.inference.waiting_since)
-        self._wait_s(start.region, self._tiers[run.inference.spec.rank]).observe(waited_s)
+        self._wait_s(start.region, self._tiers()[run.inference.spec.rank]).observe(waited_s)
 
     def run_ended(self, run: Run, outcome: RunOutcome) -> None:
         start, model, attempt = run.start, run.inference.spec.model, outcome.attempt

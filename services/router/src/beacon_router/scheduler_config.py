@@ -14,6 +14,8 @@ from beacon_router.scheduling import (
     TierRule,
     Topology,
 )
+from beacon_router.service.backoff import BackoffPolicy
+from beacon_router.service.run_controller import RunRules
 from beacon_router.service.timeouts import ModelBudget, RunTimeouts
 
 
@@ -30,6 +32,7 @@ def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
                 loaded_models=backend.loaded_models,
                 group=backend.group,
                 capabilities=backend.able,
+                drain=backend.drain,
                 shared=replicas and backend.slots < _cap_of(config, backend),
             )
             for name, backend in config.backends.items()
@@ -40,7 +43,7 @@ def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
                 expected_load_s=model.expected_load_s,
                 expected_run_s=model.expected_run_s,
                 exclusive=model.exclusive,
-                limit=model.limit,
+                limit=0 if model.paused else model.limit,
             )
             for name, model in config.models.items()
         ),
@@ -61,6 +64,16 @@ def policy_of(config: BeaconConfig) -> Policy:
         warm_wait_max_loads=config.router.warm_wait_max_loads,
         fairness=Fairness(config.router.fairness),
     )
+
+
+def scaled_to_zero(config: BeaconConfig) -> frozenset[str]:
+    return frozenset(name for name, backend in config.backends.items() if backend.scale_to_zero)
+
+
+def run_rules_of(config: BeaconConfig) -> RunRules:
+    router = config.router
+    backoff = BackoffPolicy(router.attempts, router.backoff_max_s)
+    return RunRules(backoff, run_timeouts_of(config), router.reader_timeout_s)
 
 
 def run_timeouts_of(config: BeaconConfig) -> RunTimeouts:

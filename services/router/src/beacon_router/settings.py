@@ -23,6 +23,13 @@ class Settings(BaseSettings):
         ),
     ] = None
     service_token: Annotated[SecretStr, Field(min_length=8, validation_alias="BEACON_SERVICE_TOKEN")]
+    state_file: Annotated[
+        Path | None,
+        Field(
+            validation_alias="BEACON_ROUTER_STATE_FILE",
+            description="The last revision of the configuration is kept here, and applies after a restart",
+        ),
+    ] = None
     redis_url: Annotated[str | None, Field(validation_alias="REDIS_URL")] = None
     redis_cluster: Annotated[bool, Field(validation_alias="REDIS_CLUSTER")] = False
     files_url: Annotated[

@@ -5,17 +5,20 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, LiveConfig
 from beacon_files import open_store
 from beacon_http.request_body import BodyLimits
 from beacon_http.server import HttpServer, ServerLimits
-from beacon_lifecycle import Clock, Loop, Service, Supervisor, SystemClock, WakeEvent
+from beacon_lifecycle import Clock, Loop, ReloadOnSignal, Service, Supervisor, SystemClock, WakeEvent
 from beacon_redis import RedisAddress
-from beacon_router.backends import BackendClient, build_backends, health_url, transport_of
+from beacon_router.backend_pool import BackendPool, Build
+from beacon_router.backends import BackendClient, build_backends
+from beacon_router.configuration import RouterConfiguration
 from beacon_router.http.app import create_app
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.batch_handler import BatchHandler
 from beacon_router.http.bodies import BodyReader
+from beacon_router.http.config_routes import config_routes
 from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_parser import InferenceParser
@@ -24,18 +27,15 @@ from beacon_router.http.status import StatusReader
 from beacon_router.http.status_routes import health_routes, status_routes
 from beacon_router.limits import RedisLimiter
 from beacon_router.metrics import RouterMetrics, StateCollector
-from beacon_router.scheduler_config import policy_of, run_timeouts_of, topology_of
-from beacon_router.scheduling import Scheduler, Topology
-from beacon_router.service.backoff import BackoffPolicy
+from beacon_router.scheduler_config import policy_of, run_rules_of, scaled_to_zero, topology_of
+from beacon_router.scheduling import Scheduler
 from beacon_router.service.breakers import BreakerRules
 from beacon_router.service.dispatch_service import DispatchRules, DispatchService
 from beacon_router.service.health import HealthChecks, RecheckOnTransportError, RecheckTimer
 from beacon_router.service.inference_store import StoreLimits
 from beacon_router.service.region_choice import RegionChoice
-from beacon_router.service.run_controller import RunRules
 from beacon_router.service.run_events import RunEvents
 from beacon_router.service.shared_capacity import SharedCapacity
-from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.settings import Settings
 from beacon_telemetry import HttpMetrics, new_registry
 
@@ -43,11 +43,11 @@ MAX_RESPONSE_BYTES = 33_554_432  # of a backend, without files
 STOP_MARGIN_S = 10.0
 
 
-async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, str]) -> Supervisor:
-    clock = SystemClock()
+async def build(settings: Settings, live: LiveConfig, environ: Mapping[str, str]) -> Supervisor:
+    clock, config = SystemClock(), live.current
     registry = new_registry()
     client = BackendClient()
-    transports = {name: transport_of(name, backend, environ) for name, backend in config.backends.items()}
+    pool = BackendPool(config, environ, _backends_of(settings, config, client, clock, environ))
     topology = topology_of(config, replicas=settings.redis_url is not None)
     scheduler = Scheduler(topology, policy_of(config))
     ready = asyncio.Event()
@@ -68,42 +68,60 @@ async def build(settings: Settings, config: BeaconConfig, environ: Mapping[str, 
     dispatch = DispatchService(
         topology,
         scheduler,
-        dispatch_rules(config, run_timeouts_of(config)),
-        backends=build_backends(
-            config.backends,
-            {name: model.workflow for name, model in config.models.items() if model.workflow is not None},
-            client,
-            clock,
-            environ,
-            transports=transports,
-            store=open_store(settings.files_url),
-            max_file_bytes=config.files.max_bytes,
-            max_response_bytes=MAX_RESPONSE_BYTES,
-        ),
+        dispatch_rules(config),
+        backends=pool.backends,
         clock=clock,
-        events=_events(
-            RouterMetrics(registry, tuple(config.tiers)), RecheckOnTransportError(recheck.set), capacity
-        ),
+        events=_events(RouterMetrics(registry, live), RecheckOnTransportError(recheck.set), capacity),
         ready=ready,
     )
     registry.register(_state_collector(dispatch))
     checks = HealthChecks(
-        {name: health_url(backend) for name, backend in config.backends.items() if not backend.scale_to_zero},
+        pool.health_urls,
         client,
-        transports=transports,
+        transports=pool.transports,
         report=lambda name, cause: dispatch.breakers.checked(name, up=cause is None, cause=cause),
         recheck=RecheckTimer(dispatch.timers, recheck.set).plan,
+    )
+    configuration = RouterConfiguration(
+        live,
+        dispatch,
+        pool,
+        checks,
+        clock,
+        capacity=capacity,
+        recheck=recheck.set,
+        environ=environ,
+        file=settings.config,
+        state_file=settings.state_file,
     )
     # Stopped from the last to the first: running work ends while the server still answers.
     services: list[Service] = [
         client,
         *([limiter] if limiter else []),
-        *(capacity.services if capacity else []),
-        _server(settings, config, dispatch, topology, registry=registry),
+        *([capacity] if capacity else []),
+        _server(settings, live, dispatch, configuration, registry=registry),
         Loop("health", checks.run_once, interval_s=config.router.health_every_s, clock=clock, wakeup=recheck),
         dispatch,
+        ReloadOnSignal(configuration.reload),
     ]
     return Supervisor(services, stop_timeout_s=config.router.stop_grace_s + STOP_MARGIN_S)
+
+
+def _backends_of(
+    settings: Settings, config: BeaconConfig, client: BackendClient, clock: Clock, environ: Mapping[str, str]
+) -> Build:
+    store, max_file_bytes = open_store(settings.files_url), config.files.max_bytes
+    return lambda configs, workflows, transports: build_backends(
+        configs,
+        workflows,
+        client,
+        clock,
+        environ,
+        transports=transports,
+        store=store,
+        max_file_bytes=max_file_bytes,
+        max_response_bytes=MAX_RESPONSE_BYTES,
+    )
 
 
 def _limiter(settings: Settings, config: BeaconConfig, clock: Clock) -> RedisLimiter | None:
@@ -126,15 +144,12 @@ def _events(
     )
 
 
-def dispatch_rules(config: BeaconConfig, timeouts: RunTimeouts) -> DispatchRules:
+def dispatch_rules(config: BeaconConfig) -> DispatchRules:
     router = config.router
-    scale_to_zero = frozenset(name for name, backend in config.backends.items() if backend.scale_to_zero)
     return DispatchRules(
-        runs=RunRules(
-            BackoffPolicy(router.attempts, router.backoff_max_s), timeouts, router.reader_timeout_s
-        ),
+        runs=run_rules_of(config),
         breakers=BreakerRules(
-            router.breaker_failures, router.breaker_open_s, router.rest_max_s, scale_to_zero
+            router.breaker_failures, router.breaker_open_s, router.rest_max_s, scaled_to_zero(config)
         ),
         queue_size=router.queue_size,
         store=StoreLimits(router.held_bytes, router.result_retention_s),
@@ -144,25 +159,25 @@ def dispatch_rules(config: BeaconConfig, timeouts: RunTimeouts) -> DispatchRules
 
 def _server(
     settings: Settings,
-    config: BeaconConfig,
+    live: LiveConfig,
     dispatch: DispatchService,
-    topology: Topology,
+    configuration: RouterConfiguration,
     *,
     registry: CollectorRegistry,
 ) -> HttpServer:
     auth = ServiceAuth(settings.service_token.get_secret_value())
-    router = config.router
-    nearest = RegionChoice(topology, dispatch.scheduler, dispatch.breakers, dispatch.clock)
-    load_s = {name: model.expected_load_s for name, model in config.models.items()}
-    parser = InferenceParser(config, dispatch.clock, nearest)
+    router = live.current.router
+    nearest = RegionChoice(dispatch.scheduler, dispatch.breakers, dispatch.clock)
+    parser = InferenceParser(live, dispatch.clock, nearest)
     answers = InferenceAnswers(
-        InferencePresenter(dispatch.scheduler, dispatch.breakers, dispatch.clock, load_s)
+        InferencePresenter(dispatch.scheduler, dispatch.breakers, dispatch.clock, live)
     )
     reader = BodyReader(dispatch.store, router.body_bytes)
     inference = InferenceHandler(dispatch, parser, answers, auth, reader)
     batches = BatchHandler(dispatch, parser, answers, auth, reader)
     others = [
-        status_routes(StatusReader(config, dispatch), auth),
+        status_routes(StatusReader(live, dispatch), auth),
+        config_routes(configuration.view, configuration.apply, auth),
         health_routes(registry, lambda: _unready(dispatch)),
     ]
     metrics = HttpMetrics(registry, "beacon_router")

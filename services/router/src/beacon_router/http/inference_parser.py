@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from beacon_config import BeaconConfig
+from beacon_config import Derived, LiveConfig
 from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_http.problems import HttpProblemError
 from beacon_lifecycle import Clock
@@ -17,12 +17,10 @@ from beacon_router.service.streams import StreamSink
 
 
 class InferenceParser:
-    def __init__(self, config: BeaconConfig, clock: Clock, nearest: RegionChoice) -> None:
+    def __init__(self, live: LiveConfig, clock: Clock, nearest: RegionChoice) -> None:
         self._nearest = nearest
-        self._regions = config.region_names
-        self._config = config
-        self._models = config.models
-        self._sizes = WorkSizes(config.models)
+        self._live = live
+        self._sizes = Derived(live, lambda config: WorkSizes(config.models))
         self._clock = clock
 
     def parse(self, body: bytes | bytearray, *, streams: bool = False) -> InferenceSpec:
@@ -31,8 +29,9 @@ class InferenceParser:
 
     def parse_document(self, document: Any, *, streams: bool = False) -> InferenceSpec:
         request = InferenceRequest.model_validate(document)
-        if request.model not in self._models:
-            known = ", ".join(self._models)
+        models = self._live.current.models
+        if request.model not in models:
+            known = ", ".join(models)
             raise HttpProblemError(422, "unknown_model", f"model: {request.model!r} is not one of {known}")
         given = json_text("input", request.input)
         if b'"file_' in given:
@@ -58,19 +57,21 @@ class InferenceParser:
             files=tuple(request.files),
             remote=request.remote,
             sink=StreamSink() if streams and request.stream else None,
-            work_size=self._sizes.of(request.model, request.params, request.input),
+            work_size=self._sizes().of(request.model, request.params, request.input),
         )
 
     def _rank(self, request: InferenceRequest) -> int:
-        return self._config.ranks[self._config.known_tier(request.tier)]
+        config = self._live.current
+        return config.ranks[config.known_tier(request.tier)]
 
     def _region(self, request: InferenceRequest) -> str:
         if request.region is None:
             needs = frozenset(request.needs)
             return self._nearest.shortest_wait(request.model, self._rank(request), needs)
-        region = self._regions.get(request.region.casefold())
+        regions = self._live.current.region_names
+        region = regions.get(request.region.casefold())
         if region is None:
-            known = ", ".join(sorted(set(self._regions.values())))
+            known = ", ".join(sorted(set(regions.values())))
             raise HttpProblemError(422, "unknown_region", f"region: {request.region!r} is not one of {known}")
         return region
 

@@ -1,10 +1,11 @@
 """Renders an inference as `InferenceView`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
+from beacon_config import LiveConfig
 from beacon_contracts.inference import InferenceState
 from beacon_lifecycle import Clock
 from beacon_router.scheduling import Holdup, Scheduler, Why
@@ -15,15 +16,13 @@ _NOT_QUEUED: dict[str, Any] = {"position": None, "eta": None, "waiting_for": Non
 
 
 class InferencePresenter:
-    """`load_s`: expected load time by model; a backend does not report when loading is done."""
+    """A backend does not report when loading is done: it is expected to take as long as configured."""
 
-    def __init__(
-        self, scheduler: Scheduler, breakers: Breakers, clock: Clock, load_s: Mapping[str, float]
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, breakers: Breakers, clock: Clock, live: LiveConfig) -> None:
         self._scheduler = scheduler
         self._breakers = breakers
         self._clock = clock
-        self._load_s = load_s
+        self._live = live
 
     def render(self, inference: Inference, *, response: bool = True) -> bytes:
         """`response` false: without the backend's complete response."""
@@ -59,7 +58,9 @@ class InferencePresenter:
         queued."""
         if run.waiting or run.probes_start:
             return InferenceState.QUEUED
-        warming = run.cold and now - run.started_at <= self._load_s.get(run.inference.spec.model, 0.0)
+        model = self._live.current.models.get(run.inference.spec.model)
+        load_s = 0.0 if model is None else model.expected_load_s
+        warming = run.cold and now - run.started_at <= load_s
         return InferenceState.WARMING if warming else InferenceState.RUNNING
 
     def _queue_fields(self, inference: Inference, now: float) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The router's status, from the scheduler's snapshot and the service's counters."""
 
-from beacon_config import BeaconConfig
+from beacon_config import BeaconConfig, LiveConfig
 from beacon_contracts.inference import EtaView
 from beacon_contracts.router_status import (
     BackendStatus,
@@ -27,13 +27,20 @@ from beacon_router.service.dispatch_service import DispatchService
 
 
 class StatusReader:
-    def __init__(self, config: BeaconConfig, dispatch: DispatchService) -> None:
-        self._config = config
-        self._tiers = tuple(config.tiers)
+    def __init__(self, live: LiveConfig, dispatch: DispatchService) -> None:
+        self._live = live
         self._dispatch = dispatch
         self._scheduler = dispatch.scheduler
         self._runs = dispatch.runs
         self._clock = dispatch.clock
+
+    @property
+    def _config(self) -> BeaconConfig:
+        return self._live.current
+
+    @property
+    def _tiers(self) -> tuple[str, ...]:
+        return tuple(self._live.current.tiers)
 
     def queues(self) -> QueueStatus:
         now = self._clock.now()
@@ -127,7 +134,7 @@ class StatusReader:
             group=backend.group,
             slots=backend.slots,
             busy=backend.busy,
-            models=self._config.backends[backend.name].models,
+            models=list(backend.models),
             loaded_models=list(backend.loaded),
             last_model=backend.last_model,
             batch=backend.batch,

@@ -76,7 +76,7 @@ class CapacityLease:
     @property
     def capacity(self) -> int:
         """Slots in which runs may start now; 0 after the lease has ended."""
-        return 0 if self._overdue else len(self._held)
+        return 0 if self._overdue else min(len(self._held), self.limit.cap)
 
     @property
     def ends_at(self) -> float:
@@ -104,6 +104,14 @@ class CapacityLease:
             if missing > 0 or (missing < 0 and (self._waiting or self._contended)):
                 self._wakeup.set()
 
+    def resize(self, cap: int) -> None:
+        """The cap has changed. Runs go on beyond a smaller one; the queue may advance under a larger one."""
+        if cap != self.limit.cap:
+            self.limit = SharedLimit(self.limit.name, cap)
+            self._reported = self.capacity
+            self._renew_requested = True
+            self._wakeup.set()
+
     def acquired(self) -> None:
         self._used += 1
 
@@ -129,6 +137,7 @@ class CapacityLease:
 
     async def stop(self) -> None:
         """Release all slots, so that other processes need not wait for the lease to end."""
+        self._limiter.unwatch(self.limit.name, self._on_event)
         await cancel_until_done(self._tasks)
         tokens = [*self._held, *self._waiting, *self._releasing]
         self._held.clear()

@@ -73,6 +73,10 @@ class SlotLimiter(Protocol):
         """Call `callback` for each event of the limit with this name."""
         ...
 
+    def unwatch(self, name: str, callback: Callable[[LimitEvent], None]) -> None:
+        """End it, unless another callback watches the limit by now."""
+        ...
+
 
 class LimiterUnavailableError(Exception):
     """The state of the limits cannot be reached now."""

@@ -23,7 +23,7 @@ _SCRIPTS = LuaScripts(files(__package__) / "lua")
 
 
 class RedisLimiter:
-    """A service: subscribed from `start` to `stop`. Call `watch` before `start`."""
+    """A service: subscribed from `start` to `stop`."""
 
     name = "limits"
 
@@ -46,6 +46,12 @@ class RedisLimiter:
     def watch(self, name: str, callback: Callable[[LimitEvent], None]) -> None:
         self._callbacks[name] = callback
         self._subscriber.add(self._channel(name), partial(_notify, callback))
+
+    def unwatch(self, name: str, callback: Callable[[LimitEvent], None]) -> None:
+        if self._callbacks.get(name) == callback:
+            del self._callbacks[name]
+            self._contacted.discard(name)
+            self._subscriber.remove(self._channel(name))
 
     async def start(self) -> None:
         """An unavailable server does not prevent the process from starting."""
@@ -77,10 +83,10 @@ class RedisLimiter:
 
     async def _connected(self) -> None:
         """Register each limit, so that a new one is not mistaken for one whose state was lost; then renew."""
-        for name in self._callbacks:
+        for name in list(self._callbacks):
             await self._send("renew", SharedLimit(name, 0), ["0"])
         self._subscribed.set()
-        for callback in self._callbacks.values():
+        for callback in list(self._callbacks.values()):
             callback(LimitEvent(LimitEventKind.RENEW))
 
     async def _send(self, operation: str, limit: SharedLimit, arguments: Sequence[str]) -> Any:

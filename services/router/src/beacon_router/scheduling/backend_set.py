@@ -140,6 +140,11 @@ class BackendSet:
         for model in [model for model, until in self.warm_waits.items() if until <= now]:
             self.recheck_warm_wait(model)
 
+    @property
+    def active(self) -> bool:
+        """A slot is free, or a run in progress is to be continued."""
+        return bool(self.free or self.bypass[QueueKind.ATTACH])
+
     def usable(self) -> list[BackendState]:
         """Backends that could start a run now, the one that has been idle longest first; those with a
         half-open breaker only if no other is free."""

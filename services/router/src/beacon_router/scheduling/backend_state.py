@@ -100,7 +100,7 @@ class BackendState:
     ) -> None:
         self.spec = spec
         self.name = spec.name
-        self.slots = spec.slots
+        self.slots = 0 if spec.drain else spec.slots
         self.backend_set = backend_set
         self.region = backend_set.region
         self.limits = limits
@@ -128,10 +128,14 @@ class BackendState:
 
     @property
     def free_at(self) -> float:
-        """When a slot is expected to be free; 0 when one is."""
-        if len(self.runs) < self.slots:
+        """When a slot is expected to be free; 0 when one is. With fewer slots than runs, several runs have to
+        end first."""
+        excess = len(self.runs) - self.slots
+        if excess < 0:
             return 0.0
-        return min((run.ends for run in self.runs.values()), default=inf)
+        if excess == 0:
+            return min((run.ends for run in self.runs.values()), default=inf)
+        return sorted(run.ends for run in self.runs.values())[excess] if self.slots else inf
 
     def loaded_at(self, model: str, now: float) -> float | None:
         """When a load is expected to end that a run of the model has to wait for; None: it begins now."""
@@ -167,8 +171,24 @@ class BackendState:
         if self.health is Health.HALF_OPEN:
             self.probe = run.request.id
         self.touch(run.request.model)
-        del self.backend_set.free[self]
+        self.backend_set.free.pop(self, None)
         self.refresh()  # behind those that have been idle for longer
+
+    @property
+    def continues(self) -> bool:
+        """A run that is in progress there may take a slot: also while it is drained."""
+        if not self.spec.drain:
+            return self.has_slot
+        return self.health is not Health.OPEN and len(self.runs) < self.spec.slots
+
+    def adopt(self, source: "BackendState") -> None:
+        """Continue with what is known of the backend, except its runs."""
+        self.health, self.probe, self.used_at = source.health, source.probe, source.used_at
+        self.loads_s = source.loads_s.on(self.loads_s.shared)
+        self.runs_s = source.runs_s.on(self.runs_s.shared)
+        for model in source.loaded[-self.spec.loaded_models :]:
+            self.loaded.append(model)
+            self.region.holders[model][self] = None
 
     def vacate(self, run: RunningRequest) -> None:
         del self.runs[run.request.id]
@@ -242,6 +262,11 @@ class RegionState:
     def full(self) -> bool:
         return self.limit is not None and self.limit.full
 
+    @property
+    def configured(self) -> bool:
+        """It has more than backends that were removed from the configuration."""
+        return any(not backend.spec.leaving for each in self.sets for backend in each.backends)
+
     def requested(self, model: str) -> None:
         """A request for the model has arrived."""
         self.recent.append(model)
@@ -266,9 +291,9 @@ class RegionState:
                     backend_set.recheck_warm_wait(model)
 
     def healthy_for(self, model: str, needs: frozenset[str]) -> bool:
-        """A backend with a closed breaker serves the model here and has the capabilities."""
+        """A backend with a closed breaker and slots serves the model here and has the capabilities."""
         return any(
-            backend.health is Health.CLOSED
+            backend.health is Health.CLOSED and backend.slots > 0
             for backend_set in self.sets
             if backend_set.serves(model, needs)
             for backend in backend_set.backends

@@ -22,10 +22,11 @@ from beacon_router.scheduling.topology import (
 
 
 class ClusterState:
-    def __init__(self, topology: Topology, policy: Policy) -> None:
+    def __init__(self, topology: Topology, policy: Policy, durations: Durations | None = None) -> None:
+        """`durations`: measured in an earlier topology."""
         self.topology = topology
         self.policy = policy
-        self.durations = Durations(topology.models)
+        self.durations = Durations(topology.models, durations)
         self.models = {model.name: model for model in topology.models}
         self.limits = _limits(topology)
         self.regions = {spec.name: self._region(spec) for spec in topology.regions}
@@ -49,6 +50,18 @@ class ClusterState:
     def sets(self, region: str, model: str, needs: frozenset[str] = frozenset()) -> list[BackendSet]:
         """The backend sets of a region that serve a model and have the capabilities."""
         return [each for each in self.regions[region].sets if each.serves(model, needs)]
+
+    def can_serve(self, request: Request) -> bool:
+        """A backend of the configuration serves it where it may run, now or when it is resumed."""
+        home = self.regions.get(request.region)
+        if home is None or not home.configured:
+            return False
+        return any(
+            not backend.spec.leaving
+            for region in ([home] if request.pinned else self.regions.values())
+            for backend_set in self.sets(region.name, request.model, request.needs)
+            for backend in backend_set.backends
+        )
 
     def shares_of(self, kind: QueueKind, region: str, rank: int) -> FairShares:
         """By which a queue orders its users; the order of all but the main queues is arrival."""

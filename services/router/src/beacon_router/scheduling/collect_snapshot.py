@@ -29,7 +29,9 @@ def collect_snapshot(
     return Snapshot(
         global_retry=sum(queue.size for queue in waiting if queue.kind is QueueKind.GLOBAL_RETRY),
         regions=tuple(
-            _region(now, region, waiting, estimator, state.durations) for region in state.regions.values()
+            _region(now, region, waiting, estimator, state.durations)
+            for region in state.regions.values()
+            if region.configured or any(backend.runs for each in region.sets for backend in each.backends)
         ),
         limits=tuple(
             LimitSnapshot(limit.name, limit.cap, limit.held, limit.used) for limit in state.limits.values()
@@ -51,8 +53,9 @@ def _region(
     for queue in queues:
         by_kind[queue.kind] += queue.size
         by_model[queue.model] += queue.size
-    backends = [backend for each in region.sets for backend in each.backends]
-    models = sorted({model for each in region.sets for model in each.models})
+    everywhere = [backend for each in region.sets for backend in each.backends]
+    backends = [backend for backend in everywhere if backend.runs or not backend.spec.leaving]
+    models = sorted({model for backend in backends for model in backend.spec.models})
     runs = sorted((run for backend in backends for run in backend.runs.values()), key=lambda run: run.started)
     lowest = estimator.tiers - 1
     return RegionSnapshot(
@@ -136,6 +139,7 @@ def _backend(backend: BackendState) -> BackendSnapshot:
         health=backend.health,
         slots=backend.slots,
         busy=len(backend.runs),
+        models=tuple(sorted(backend.spec.models)),
         loaded=tuple(backend.loaded),
         last_model=backend.loaded[-1] if backend.loaded else None,
         batch=backend.backend_set.batch,

@@ -106,6 +106,10 @@ class Holdup(StrEnum):
     RETRY_ELSEWHERE = "retry_elsewhere"
     """A slot is free where it failed; for some seconds it waits for one in another region."""
     BREAKER_OPEN = "breaker_open"
+    DRAINED = "drained"
+    """Its backends are drained or have no slots."""
+    PAUSED = "paused"
+    """Its model is paused."""
     NO_BACKEND = "no_backend"
     """No configured backend can serve it where it may run."""
 
@@ -140,6 +144,8 @@ _CAUSES = {
     Holdup.WARM_WAIT: "waits for {named} with its model loaded rather than for a load",
     Holdup.RETRY_ELSEWHERE: "waits for a slot in another region after it failed",
     Holdup.BREAKER_OPEN: "the breaker of {named} is open",
+    Holdup.DRAINED: "{named} starts nothing until it is resumed",
+    Holdup.PAUSED: "the model is paused",
     Holdup.NO_BACKEND: "no backend can serve it",
 }
 _CAPACITY = frozenset(

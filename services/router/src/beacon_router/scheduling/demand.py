@@ -35,6 +35,8 @@ def _startable(limit: Limit, queues: RequestQueues) -> int:
                 slots += max(0, backend.slots - len(backend.runs))
             else:
                 slots += max(0, tokens.held - len(backend.runs))
+        elif backend.spec.drain:  # for runs that are to be continued
+            slots += max(0, backend.spec.slots - len(backend.runs))
     sets = {backend.backend_set for backend in limit.backends}
     return min(slots, sum(_open(queue, each.region) for each in sets for queue in each.queues))
 

@@ -29,6 +29,13 @@ class Dispatcher:
         self._freed: dict[Limit, None] = {}
         """Limits of several regions of which a token was released since the last `next`."""
 
+    def on(self, state: ClusterState, queues: RequestQueues, calibration: Calibration) -> "Dispatcher":
+        """With the same runs on another state, in which anything may be able to start."""
+        dispatcher = Dispatcher(state, queues, calibration)
+        dispatcher.runs, dispatcher._dispatches = self.runs, self._dispatches
+        dispatcher.mark_regions_dirty(state.regions.values())
+        return dispatcher
+
     def mark_dirty(self, queue: RequestQueue) -> None:
         """The first request of the queue may have changed."""
         for backend_set in queue.sets:

@@ -33,6 +33,13 @@ class SharedDurations:
         self.averages = {model: Average(guess) for model, guess in guesses.items()}
         self.by_size = {model: SizeModel() for model in guesses}
 
+    def adopt(self, source: "SharedDurations") -> None:
+        """Continue with what was measured; where nothing was, the new guess applies."""
+        for model in self.averages.keys() & source.averages.keys():
+            if source.averages[model].seen > 1:
+                self.averages[model] = source.averages[model]
+            self.by_size[model] = source.by_size[model]
+
     def of(self, model: str) -> float:
         return self.averages[model].value
 
@@ -47,6 +54,15 @@ class BackendDurations:
         self._averages = shared.averages.copy()
         self._paces: dict[str, Average] = {}
         """By model with sizes: its seconds, as a share of what such a size takes on any backend."""
+
+    def on(self, shared: SharedDurations) -> "BackendDurations":
+        """The measurements of the same backend, on those of another topology."""
+        copy = BackendDurations(shared)
+        for model, average in self._averages.items():
+            if model in shared.averages and average is not self.shared.averages[model]:
+                copy._averages[model] = average
+        copy._paces = {model: pace for model, pace in self._paces.items() if model in shared.averages}
+        return copy
 
     def of(self, model: str) -> float:
         return self._averages[model].value
@@ -86,6 +102,9 @@ class Durations:
 
     __slots__ = ("loads", "runs")
 
-    def __init__(self, models: tuple[ModelSpec, ...]) -> None:
+    def __init__(self, models: tuple[ModelSpec, ...], before: "Durations | None" = None) -> None:
         self.runs = SharedDurations({model.name: model.expected_run_s for model in models})
         self.loads = SharedDurations({model.name: model.expected_load_s for model in models})
+        if before is not None:
+            self.runs.adopt(before.runs)
+            self.loads.adopt(before.loads)

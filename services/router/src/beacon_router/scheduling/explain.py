@@ -19,6 +19,8 @@ def explain(queued: QueuedRequest, ahead: int) -> Why:
     alive = [backend for backend in backends if backend.health is not Health.OPEN]
     if not alive:
         return Why(Holdup.BREAKER_OPEN, region, ahead, tuple(backend.name for backend in backends))
+    if not any(backend.slots or queue.backend for backend in alive):
+        return Why(Holdup.DRAINED, region, ahead, tuple(backend.name for backend in alive))
     return (
         _held_by_model(queue, region, ahead)
         or _held_by_region(queue.sets, region, ahead)
@@ -36,6 +38,8 @@ def _held_by_model(queue: RequestQueue, region: str, ahead: int) -> Why | None:
     limits = queue.sets[0].region.model_limits[queue.model]
     limit = [each for each in limits if each.full][-1]
     if limit.name == model_limit(queue.model):
+        if limit.cap == 0:
+            return Why(Holdup.PAUSED, region, ahead)
         return Why(Holdup.MODEL_LIMIT, region, ahead, limit=limit.name)
     return Why(Holdup.EXCLUSIVE, region, ahead)
 

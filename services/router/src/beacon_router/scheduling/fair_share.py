@@ -98,6 +98,24 @@ class FairShares:
         self._charge(user, seconds)
         self._count_down(self._running, user)
 
+    def adopt(self, source: "FairShares") -> None:
+        """Continue with the times of a tier in an earlier topology, after its requests have joined."""
+        self.floor = max(self.floor, source.floor)
+        for user, time in source.times.items():
+            self.times[user] = max(time, self.times.get(user, time))
+        for user, (_, _, _, oldest) in list(self.places.items()):
+            self._move(user, oldest)
+
+    def forget_if_idle(self) -> None:
+        """When no user is active, all are equal."""
+        if not self.waiting and not self._running:
+            self.times.clear()
+
+    def resumed(self, user: str) -> None:
+        """A run that was charged in an earlier topology goes on."""
+        self.times.setdefault(user, self.floor)
+        self._running[user] += 1
+
     def fork(self, forked: "Mapping[RequestQueue, RequestQueue]") -> "FairShares":
         """An independent copy for a forecast; `forked` has the copies of queues that take part."""
         copy = FairShares(by_user=self.by_user)
@@ -138,9 +156,8 @@ class FairShares:
         counts[user] -= 1
         if not counts[user]:
             del counts[user]
-            if not self.waiting and not self._running:
-                self.times.clear()
-            elif len(self.times) > self._max_times:
+            self.forget_if_idle()
+            if len(self.times) > self._max_times:
                 self._forget_idle()
 
     def _forget_idle(self) -> None:

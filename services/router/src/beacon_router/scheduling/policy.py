@@ -35,7 +35,7 @@ def choose_among(sets: Sequence[BackendSet], now: float) -> Choice | None:
     """The choice of the backend set that has gone longest without a dispatch, of those that have one."""
     for view in sets:
         view.wake_at = inf
-    for view in sorted([each for each in sets if each.queues and each.free], key=_served_at):
+    for view in sorted([each for each in sets if each.queues and each.active], key=_served_at):
         choice = choose(view, now)
         if choice is not None:
             return choice
@@ -49,7 +49,7 @@ def choose(view: BackendSet, now: float) -> Choice | None:
     """
     free = view.usable()
     if not free:
-        return None
+        return attach(Situation(view, now, free))  # a drained backend continues what is in progress there
     if view.warm_waits:
         view.end_warm_waits(now)
     situation = Situation(view, now, free)
@@ -129,8 +129,9 @@ class Situation:
 def attach(situation: Situation) -> Choice | None:
     """0. Attach: a request whose run is in progress at a backend already takes a slot of that backend."""
     view = situation.view
-    free = {backend.name: backend for backend in view.free if backend.short_of is None}
-    queues = [queue for queue in view.bypass[QueueKind.ATTACH] if queue.backend in free]
+    waiting = view.bypass[QueueKind.ATTACH]
+    free = {each.name: each for each in view.backends if each.continues and each.short_of is None}
+    queues = [queue for queue in waiting if queue.backend in free]
     first = _first(view, queues) if queues else None
     if first is None:
         return None

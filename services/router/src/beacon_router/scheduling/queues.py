@@ -48,6 +48,15 @@ class RequestQueues:
         front.push(queued)
         return front
 
+    def adopt(self, queued: QueuedRequest, region: str, avoided: frozenset[str]) -> None:
+        """A request that waited in an earlier topology; in the order of their numbers."""
+        request = queued.request
+        self.waiting[request.id] = queued
+        queued.queue = queue = self._queue(queued.queue.kind, region, request, avoided)
+        if request.start_by is not None:
+            self._add_deadline(request.start_by, queued)
+        queue.push(queued)
+
     def leave(self, queued: QueuedRequest) -> RequestQueue:
         """Remove a waiting request; returns the queue that it was in."""
         queued.queue.remove(queued)

@@ -1,7 +1,9 @@
 """Which inference runs next: facts in, decisions out. No clock, no I/O, no tasks."""
 
+from collections.abc import Sequence
 from math import inf
 
+from beacon_router.scheduling.adoption import carry_backends, carry_queues, carry_runs, with_leaving
 from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.collect_snapshot import collect_snapshot
 from beacon_router.scheduling.decisions import Decision, Eta, Health, Outcome, Request, RequestId, Why
@@ -36,9 +38,9 @@ class Scheduler:
     def __init__(self, topology: Topology, policy: Policy | None = None) -> None:
         self._state = ClusterState(topology, policy or Policy())
         self._queues = RequestQueues(self._state)
-        calibration = Calibration(len(self._state.policy.tiers))
-        self._estimator = Estimator(self._state, self._queues, calibration)
-        self._dispatcher = Dispatcher(self._state, self._queues, calibration)
+        self._calibration = Calibration(len(self._state.policy.tiers))
+        self._estimator = Estimator(self._state, self._queues, self._calibration)
+        self._dispatcher = Dispatcher(self._state, self._queues, self._calibration)
 
     # Requests
 
@@ -55,6 +57,8 @@ class Scheduler:
         if request.pinned:
             self._accept(now, request, QueueKind.REGION_RETRY, request.region)
         else:
+            if failed_in not in self._state.regions:  # it was removed meanwhile
+                failed_in = request.region
             avoided = self._state.avoided(request, failed_in, tried)
             self._accept(now, request, QueueKind.GLOBAL_RETRY, failed_in, avoided)
 
@@ -161,6 +165,39 @@ class Scheduler:
         """Whether there is such a backend, with the model."""
         found = self._state.backends.get(backend)
         return found is not None and model in found.spec.models
+
+    @property
+    def topology(self) -> Topology:
+        """With backends that are gone, as long as a run has not ended there."""
+        return self._state.topology
+
+    def can_serve(self, request: Request) -> bool:
+        """A backend of the configuration serves it where it may run, now or when it is resumed."""
+        return self._state.can_serve(request)
+
+    def adopt(
+        self, topology: Topology, policy: Policy, ranks: Sequence[int] | None = None
+    ) -> list[RequestId]:
+        """Go on with another topology and policy. Running requests end where they run, also on backends that
+        are gone; waiting ones keep their place. Returns those that no backend serves: they wait no longer.
+
+        `ranks`: the new rank of each old one; left out, they are the same. All of each limit is held, until
+        `set_capacity` says otherwise.
+        """
+        before, waiting, runs = self._state, self._queues, self._dispatcher.runs
+        known = with_leaving(topology, before, runs.values(), waiting)
+        state = ClusterState(known, policy, before.durations)
+        new_ranks = range(len(before.policy.tiers)) if ranks is None else ranks
+        queues = RequestQueues(state)
+        carry_backends(before, state)
+        unserved = carry_queues(before, state, waiting, queues, new_ranks)
+        carry_runs(runs.values(), before, state, new_ranks)
+        if list(new_ranks) != list(range(len(policy.tiers))):
+            self._calibration = Calibration(len(policy.tiers))
+        self._state, self._queues = state, queues
+        self._estimator = Estimator(state, queues, self._calibration)
+        self._dispatcher = self._dispatcher.on(state, queues, self._calibration)
+        return unserved
 
     # Decisions and questions
 

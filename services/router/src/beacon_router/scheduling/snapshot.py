@@ -14,6 +14,7 @@ class BackendSnapshot:
     health: Health
     slots: int
     busy: int
+    models: tuple[str, ...]
     loaded: tuple[str, ...]
     """Most recently used last."""
     last_model: str | None

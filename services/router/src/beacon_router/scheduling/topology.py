@@ -1,4 +1,4 @@
-"""Regions, backends, models and the settings of the policy. Built once, never changed."""
+"""Regions, backends, models and the settings of the policy. Never changed: a scheduler adopts another one."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,7 +46,9 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class BackendSpec:
-    """`shared`: other routers use its slots too, so that a run needs a token for one."""
+    """`shared`: other routers use its slots too, so that a run needs a token for one. `drain`: it starts
+    nothing, but runs that are in progress there are continued. `leaving`: it was removed from the
+    configuration, and has a run that was not ended yet."""
 
     name: str
     region: str
@@ -56,6 +58,8 @@ class BackendSpec:
     group: str | None = None
     shared: bool = False
     capabilities: frozenset[str] = frozenset()
+    drain: bool = False
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -92,10 +92,8 @@ class Breakers:
         timers: Timers,
         ready: asyncio.Event,
     ) -> None:
-        self._backends = {
-            name: _BackendHealth(CircuitBreaker(max_failures=rules.failures, open_s=rules.open_s))
-            for name in backends
-        }
+        self._rules = rules
+        self._backends = {name: self._closed() for name in backends}
         self._max_pause_s = rules.max_pause_s
         self._scale_to_zero = rules.scale_to_zero
         self._scheduler = scheduler
@@ -104,6 +102,25 @@ class Breakers:
         self._ready = ready
         self.not_closed: set[str] = set()
         """Backends whose health is not closed."""
+
+    def adopt(
+        self, backends: Iterable[str], replaced: Collection[str], scale_to_zero: frozenset[str]
+    ) -> None:
+        """Go on with these backends. New ones, and those that are another server now, begin closed."""
+        self._scale_to_zero = scale_to_zero
+        known = {name: state for name, state in self._backends.items() if name not in replaced}
+        self._backends = {name: known.get(name) or self._closed() for name in backends}
+        self.not_closed = {
+            name for name, state in self._backends.items() if state.health is not Health.CLOSED
+        }
+        for name in replaced:
+            if name in self._backends:
+                self._scheduler.set_health(name, Health.CLOSED)
+                self._scheduler.model_lost(name)
+
+    def _closed(self) -> _BackendHealth:
+        rules = self._rules
+        return _BackendHealth(CircuitBreaker(max_failures=rules.failures, open_s=rules.open_s))
 
     def succeeded(self, backend: str) -> None:
         state = self._backends[backend]
@@ -141,7 +158,9 @@ class Breakers:
 
     def checked(self, backend: str, *, up: bool, cause: BackendFault | None = None) -> None:
         """The result of a health check. A backend that is up again has lost its models and gets a probe."""
-        state = self._backends[backend]
+        state = self._backends.get(backend)
+        if state is None:  # it was removed during the check
+            return
         if state.down and up:
             self._scheduler.model_lost(backend)
             if state.breaker.state is BreakerState.OPEN:
@@ -216,8 +235,8 @@ class Breakers:
             self._timers.at(until, lambda: self._resume(backend))
 
     def _resume(self, backend: str) -> None:
-        state = self._backends[backend]
-        if state.paused_until is None or state.paused_until > self._clock.now():
+        state = self._backends.get(backend)
+        if state is None or state.paused_until is None or state.paused_until > self._clock.now():
             return  # the pause was extended
         state.paused_until = None
         if state.breaker.closed:
@@ -236,8 +255,8 @@ class Breakers:
         self._report(backend)
 
     def _probe_start(self, backend: str, planned_at: float) -> None:
-        state = self._backends[backend]
-        if state.start_probe_at == planned_at:
+        state = self._backends.get(backend)
+        if state is not None and state.start_probe_at == planned_at:
             state.start_probe_at = None
             self._report_and_dispatch(backend)
 
@@ -248,5 +267,6 @@ class Breakers:
             self._timers.at(moment, lambda: self._probe(backend))
 
     def _probe(self, backend: str) -> None:
-        self._backends[backend].breaker.half_open_if_due(self._clock.now())
-        self._report_and_dispatch(backend)
+        if backend in self._backends:
+            self._backends[backend].breaker.half_open_if_due(self._clock.now())
+            self._report_and_dispatch(backend)

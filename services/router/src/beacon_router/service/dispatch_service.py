@@ -1,14 +1,14 @@
 """The router's application service: accepts, joins, awaits and cancels inferences."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from beacon_contracts.inference import InferenceState, RemoteRun
 from beacon_lifecycle import Clock, TaskSet
 from beacon_router.backends import Backend
-from beacon_router.scheduling import RequestId, Scheduler, Topology
+from beacon_router.scheduling import Policy, RequestId, Scheduler, Topology
 from beacon_router.service.admission import InferenceAdmission
 from beacon_router.service.breakers import BreakerRules, Breakers
 from beacon_router.service.cancelled_fences import CancelledFences
@@ -83,15 +83,37 @@ class DispatchService:
             clock=clock,
             events=events,
         )
-        self._admission = InferenceAdmission(
-            rules.queue_size,
+        self._admission = self._admits(topology)
+        self._cancelled = CancelledFences(rules.store.retention_s)
+
+    def adopt(
+        self,
+        topology: Topology,
+        policy: Policy,
+        rules: RunRules,
+        *,
+        ranks: Sequence[int],
+        replaced: Collection[str],
+        scale_to_zero: frozenset[str],
+    ) -> None:
+        """Go on with another topology: nothing that runs is stopped, what waits keeps its place, and what no
+        backend serves any more fails. `ranks`: the new rank of each old tier; `replaced`: backends that are
+        another server now. `runs.dispatch_ready` must follow."""
+        unserved = self.scheduler.adopt(topology, policy, ranks)
+        names = [backend.name for backend in self.scheduler.topology.backends]
+        self.breakers.adopt(names, replaced, scale_to_zero)
+        self._admission = self._admits(topology)
+        self.runs.adopt(rules, ranks, unserved)
+
+    def _admits(self, topology: Topology) -> InferenceAdmission:
+        return InferenceAdmission(
+            self._rules.queue_size,
             topology,
-            scheduler=scheduler,
+            scheduler=self.scheduler,
             breakers=self.breakers,
             store=self.store,
             waiting=self.runs.waiting,
         )
-        self._cancelled = CancelledFences(rules.store.retention_s)
 
     def submit(self, spec: InferenceSpec) -> Inference:
         """Queue it, or join the inference with the same id. After a DispatchError nothing has changed."""

@@ -34,6 +34,11 @@ def start_by_passed() -> BackendError:
     return BackendError(START_BY_PASSED, FailureStage.QUEUE, True, message, False)
 
 
+def model_removed(model: str, region: str) -> BackendError:
+    message = f"no backend serves {model} in {region} any more"
+    return BackendError("model_removed", FailureStage.QUEUE, False, message, False)
+
+
 def stopped_waiting() -> BackendError:
     message = "the router stopped before the run started"
     return BackendError(ROUTER_STOPPING, FailureStage.QUEUE, True, message, False)

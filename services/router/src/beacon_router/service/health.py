@@ -41,6 +41,12 @@ class HealthChecks:
         self._failures = dict.fromkeys(urls, 0)
         self._causes: dict[str, BackendFault] = {}
 
+    def adopt(self, urls: Mapping[str, URL], transports: Mapping[str, BackendTransport]) -> None:
+        """Check these from now on."""
+        same = {name for name, url in urls.items() if self._urls.get(name) == url}
+        self._failures = {name: self._failures[name] if name in same else 0 for name in urls}
+        self._urls, self._transports = urls, transports
+
     async def run_once(self) -> RunResult:
         up = await asyncio.gather(*(self._check(name) for name in self._urls))
         if not all(up):
@@ -49,7 +55,10 @@ class HealthChecks:
         return RunResult(len(up), more=uncertain)
 
     async def _check(self, backend: str) -> bool:
-        self._failures[backend] = await self._consecutive_failures(backend)
+        failures = await self._consecutive_failures(backend)
+        if backend not in self._urls:  # it was removed during the check
+            return True
+        self._failures[backend] = failures
         up = self._failures[backend] < FAILURES_UNTIL_DOWN
         self._report(backend, None if up else self._causes[backend])
         return up
@@ -62,15 +71,15 @@ class HealthChecks:
         except BackendError as error:
             self._causes[backend] = error.fault or BackendFault(error.code, f"health check: {error.code}")
             certain = error.fault is not None or error.code == "backend_unreachable"
-            return FAILURES_UNTIL_DOWN if certain else self._failures[backend] + 1
+            return FAILURES_UNTIL_DOWN if certain else self._failures.get(backend, 0) + 1
         except TimeoutError:
             message = f"health check: no answer in {CHECK_TIMEOUT_S:g} s"
             self._causes[backend] = BackendFault("health_check_timeout", message)
-            return self._failures[backend] + 1
+            return self._failures.get(backend, 0) + 1
         if status < 500:
             return 0
         self._causes[backend] = BackendFault("health_check_failed", f"health check: answered {status}")
-        return self._failures[backend] + 1
+        return self._failures.get(backend, 0) + 1
 
 
 class RecheckTimer:

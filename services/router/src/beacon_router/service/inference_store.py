@@ -60,6 +60,10 @@ class InferenceStore:
             inference for inference in self._by_id.values() if not inference.done and inference.run is None
         ]
 
+    def live(self) -> list[Inference]:
+        """Accepted and not ended."""
+        return [inference for inference in self._by_id.values() if not inference.done]
+
     def has_room(self, size: int) -> bool:
         """Whether `size` more bytes fit; results are evicted to make room."""
         left = self._limits.bytes - self.payload_bytes - self.arriving_bytes - size

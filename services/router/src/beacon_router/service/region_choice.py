@@ -3,20 +3,20 @@
 from math import inf
 
 from beacon_lifecycle import Clock
-from beacon_router.scheduling import Health, Scheduler, Topology
+from beacon_router.scheduling import Health, Scheduler
 from beacon_router.service.breakers import Breakers
 
 
 class RegionChoice:
-    def __init__(self, topology: Topology, scheduler: Scheduler, breakers: Breakers, clock: Clock) -> None:
-        self._backends = topology.backends
+    def __init__(self, scheduler: Scheduler, breakers: Breakers, clock: Clock) -> None:
         self._scheduler = scheduler
         self._breakers = breakers
         self._clock = clock
 
     def shortest_wait(self, model: str, rank: int, needs: frozenset[str]) -> str:
         """Of the regions that can serve it, of those with a healthy backend if there are any."""
-        serving = [each for each in self._backends if model in each.models]
+        backends = self._scheduler.topology.backends
+        serving = [each for each in backends if model in each.models and not each.leaving]
         serving = [each for each in serving if needs <= each.capabilities] or serving
         up = [backend for backend in serving if self._breakers.health(backend.name) is not Health.OPEN]
         now = self._clock.now()

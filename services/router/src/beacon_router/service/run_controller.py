@@ -1,7 +1,7 @@
 """Performs the scheduler's decisions. Nothing polls: each step follows an event or a timer."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
@@ -21,6 +21,7 @@ from beacon_router.service.failures import (
     client_stopped_reading,
     client_too_slow,
     failure_of,
+    model_removed,
     start_by_passed,
     stopped_running,
     timed_out,
@@ -95,6 +96,18 @@ class RunController:
 
     # Commands
 
+    def adopt(self, rules: RunRules, ranks: Sequence[int], unserved: Iterable[RequestId]) -> None:
+        """Go on by these rules. `ranks`: the new rank of each old one; `unserved` no longer wait and have
+        failed. `dispatch_ready` must follow."""
+        self._rules = rules
+        for live in self._store.live():
+            live.spec = live.spec._replace(rank=ranks[live.spec.rank])
+        for request in unserved:
+            inference = self._store.get(request)
+            if inference is not None:
+                removed = model_removed(inference.spec.model, inference.spec.region)
+                self.terminate(inference, InferenceState.FAILED, removed)
+
     def enqueue(self, inference: Inference, now: float) -> None:
         """`dispatch_ready` must follow."""
         self._store.add(inference)
@@ -135,8 +148,9 @@ class RunController:
         inference.attempts = attempts
         inference.state = InferenceState.QUEUED
         inference.waiting_since = now
-        self._scheduler.requeue(now, _request_of(inference))
-        inference.notify_observers()
+        if self._is_served(inference):
+            self._scheduler.requeue(now, _request_of(inference))
+            inference.notify_observers()
 
     def dispatch_ready(self) -> None:
         """Start all that can run now, then notify the waiters of inferences that have ended."""
@@ -306,8 +320,9 @@ class RunController:
                 code=error.code,
                 cause=error.message,
             )
-        self._scheduler.retry(now, _request_of(inference), run.start.region)
-        inference.notify_observers()
+        if self._is_served(inference):
+            self._scheduler.retry(now, _request_of(inference), run.start.region)
+            inference.notify_observers()
 
     def _run_anew(self, run: Run, now: float) -> None:
         """The run that was to be continued is unknown at its provider: no attempt is charged."""
@@ -315,8 +330,19 @@ class RunController:
         inference.attempts = inference.attempts[:-1]
         inference.state = InferenceState.QUEUED
         log.warning("remote_run_lost", backend=run.start.backend, inference=inference.id)
-        self._scheduler.submit(now, _request_of(inference))
-        inference.notify_observers()
+        if self._is_served(inference):
+            self._scheduler.submit(now, _request_of(inference))
+            inference.notify_observers()
+
+    def _is_served(self, inference: Inference) -> bool:
+        """False: the configuration has no backend for it any more, and it has ended."""
+        remote, spec = inference.remote, inference.spec
+        if remote is not None and not self._scheduler.serves(remote.backend, spec.model):
+            forget_remote(inference)
+        if inference.remote is None and not self._scheduler.can_serve(_request_of(inference)):
+            self._end(inference, InferenceState.FAILED, model_removed(spec.model, spec.region))
+            return False
+        return True
 
     def _next_attempt_at(self, inference: Inference, error: BackendError, now: float) -> float | None:
         sink = inference.spec.sink
@@ -333,7 +359,9 @@ class RunController:
         self._leave_backoff(inference)
         inference.state = InferenceState.QUEUED
         tried = [attempt.region for attempt in inference.attempts]
-        self._scheduler.retry(self._clock.now(), _request_of(inference), tried[-1], frozenset(tried))
+        if self._is_served(inference):
+            now = self._clock.now()
+            self._scheduler.retry(now, _request_of(inference), tried[-1], frozenset(tried))
         self.dispatch_ready()
 
     def _leave_backoff(self, inference: Inference) -> None:

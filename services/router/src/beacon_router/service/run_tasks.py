@@ -1,6 +1,7 @@
 """One task per run: calls the backend and always reports how the call ended."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextvars import Context
 
@@ -28,7 +29,7 @@ class RunTasks:
         self._ended = ended
         self._tasks = TaskSet("runs")
         self._running: dict[Run, asyncio.Task[None]] = {}
-        self._closing: dict[str, set[asyncio.Task[None]]] = {name: set() for name in backends}
+        self._closing: defaultdict[str, set[asyncio.Task[None]]] = defaultdict(set)
         """Cancelled calls whose connections are not closed yet, by backend."""
 
     @property
@@ -57,9 +58,9 @@ class RunTasks:
 
     def cancel_remote(self, remote: RemoteRun) -> None:
         """Cancel a run at its provider that no task follows."""
-        control = self._backends[remote.backend].remote
-        if control is not None:
-            self._tasks.spawn(f"cancel {remote.run_id}", _cancel(control, remote), context=Context())
+        backend = self._backends.get(remote.backend)
+        if backend is not None and backend.remote is not None:
+            self._tasks.spawn(f"cancel {remote.run_id}", _cancel(backend.remote, remote), context=Context())
 
     async def drain(self, grace_s: float) -> list[Run]:
         """Wait for the runs to end; those that have not ended in time are returned."""

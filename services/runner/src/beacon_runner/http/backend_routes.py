@@ -33,7 +33,7 @@ NamedSettings = Annotated[
     dict[str, Any],
     Body(description="`name`, and keys of [backends.<name>]", examples=[{"name": "gpu-7", **_EXAMPLE}]),
 ]
-_WORST_FIRST = ("open", "half_open", "closed")
+_WORST_FIRST = ("open", "starting", "half_open", "closed")
 
 
 _CHANGES: dict[int | str, Any] = {

@@ -198,7 +198,7 @@ def can_run(backend_set: BackendSet, model: str) -> bool:
     return any(
         all(limit.held > 0 for limit in (*backend.limits, *needed)) or not backend_set.queues
         for backend in backend_set.backends
-        if backend.health is not Health.OPEN
+        if backend.health is not Health.OPEN and backend.slots > 0
     )
 
 

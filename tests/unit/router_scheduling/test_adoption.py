@@ -1,0 +1,224 @@
+"""Another topology while requests wait and run: none is lost, no limit is exceeded, the order is kept."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from beacon_router.scheduling import (
+    BackendSpec,
+    Fairness,
+    GroupSpec,
+    ModelSpec,
+    Outcome,
+    Policy,
+    RegionSpec,
+    Request,
+    RequestId,
+    Scheduler,
+    Start,
+    TierRule,
+    Topology,
+)
+from beacon_router.scheduling.topology import group_limit
+from tests.unit.router_scheduling.harness import SchedulerHarness, many_gpus, mixed_topology, small_policy
+from tests.unit.router_scheduling.random_scenarios import RandomScenario
+
+BASE = Topology(
+    regions=(RegionSpec("US"), RegionSpec("EU")),
+    backends=(BackendSpec("us", "US", frozenset("ab")), BackendSpec("eu", "EU", frozenset("a"))),
+    models=(ModelSpec("a"), ModelSpec("b")),
+)
+
+
+class ChangingScenario(RandomScenario):
+    """In which backends come, go and change, also to no slots, and caps change, also to zero."""
+
+    def __init__(self, harness: SchedulerHarness, seed: int) -> None:
+        super().__init__(harness, seed)
+        self._base = harness.topology
+        self._acts[self._change] = 2
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            act: Callable[[], None] = self._chance.choices(list(self._acts), list(self._acts.values()))[0]
+            act()
+            self._harness.next()
+        self._harness.adopt(self._base)
+        self._harness.drain()
+
+    def _change(self) -> None:
+        chance = self._chance
+        backends = [spec for spec in self._base.backends if chance.random() < 0.8] or self._base.backends[:1]
+        changed = tuple(
+            replace(spec, slots=chance.choice([0, 1, 2, spec.slots]), drain=chance.random() < 0.2)
+            for spec in backends
+        )
+        topology = replace(
+            self._base,
+            backends=changed,
+            groups=tuple(GroupSpec(group.name, chance.randint(0, 4)) for group in self._base.groups),
+            models=tuple(
+                replace(model, limit=0) if chance.random() < 0.1 else model for model in self._base.models
+            ),
+        )
+        self._harness.adopt(topology)
+        self._limits = sorted(topology.limits)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("topology", [mixed_topology(), many_gpus()], ids=["mixed", "many"])
+def test_random_changes_match_the_reference(topology: Topology, seed: int) -> None:
+    policy = (small_policy(), small_policy(0.0))[seed % 2]
+    ChangingScenario(SchedulerHarness(topology, policy, compare=True), seed).run(240)
+
+
+def request(name: str, model: str = "a", region: str = "US", **more: Any) -> Request:
+    return Request(RequestId(name), model, region, more.pop("rank", 0), **more)
+
+
+def started(scheduler: Scheduler, now: float = 0.0) -> list[tuple[str, str]]:
+    return [(each.id, each.backend) for each in scheduler.next(now) if isinstance(each, Start)]
+
+
+def changed(**backends: BackendSpec | None) -> Topology:
+    """Of the base topology; None: the backend is gone."""
+    specs = {spec.name: spec for spec in BASE.backends} | backends
+    left = tuple(spec for spec in specs.values() if spec is not None)
+    regions = {spec.region for spec in left}
+    models = frozenset[str]().union(*(spec.models for spec in left))
+    return Topology(
+        regions=tuple(region for region in BASE.regions if region.name in regions),
+        backends=left,
+        models=tuple(model for model in BASE.models if model.name in models),
+    )
+
+
+def test_a_drained_backend_ends_its_runs_and_starts_none() -> None:
+    scheduler = Scheduler(BASE)
+    for name in ("r1", "r2"):
+        scheduler.submit(0.0, request(name, "b"))
+    assert started(scheduler) == [("r1", "us")]
+    scheduler.adopt(changed(us=replace(BASE.backends[0], drain=True)), Policy())
+    scheduler.finished(1.0, RequestId("r1"), Outcome.COMPLETED)
+    assert started(scheduler, 1.0) == []
+    assert str(scheduler.why(1.0, RequestId("r2"))) == "us starts nothing until it is resumed in US"
+    scheduler.adopt(BASE, Policy())
+    assert started(scheduler, 2.0) == [("r2", "us")]
+
+
+def test_a_removed_backend_is_there_until_its_last_run_ends() -> None:
+    scheduler = Scheduler(BASE)
+    scheduler.submit(0.0, request("r1"))
+    assert started(scheduler) == [("r1", "us")]
+    assert scheduler.adopt(changed(us=None), Policy()) == []
+    backends = [one for region in scheduler.snapshot(1.0).regions for one in region.backends]
+    assert {(one.name, one.busy) for one in backends} == {("us", 1), ("eu", 0)}
+    scheduler.finished(1.0, RequestId("r1"), Outcome.COMPLETED)
+    assert [region.name for region in scheduler.snapshot(1.0).regions] == ["EU"]
+
+
+def test_requests_that_no_backend_serves_are_returned() -> None:
+    scheduler = Scheduler(BASE)
+    scheduler.submit(0.0, request("running"))
+    started(scheduler)
+    scheduler.submit(0.0, request("model", "b"))
+    scheduler.submit(0.0, request("region"))
+    assert set(scheduler.adopt(changed(us=None), Policy())) == {"model", "region"}
+    assert scheduler.waiting() == 0
+
+
+def test_a_movable_request_goes_where_its_model_is_left() -> None:
+    topology = replace(BASE, backends=(*BASE.backends, BackendSpec("us-2", "US", frozenset("b"))))
+    scheduler = Scheduler(topology)
+    for name in ("first", "moves"):
+        scheduler.submit(0.0, request(name))
+    scheduler.submit(0.0, request("pinned", pinned=True))
+    assert started(scheduler) == [("first", "us")]
+    without = replace(topology, backends=topology.backends[1:])
+    assert scheduler.adopt(without, Policy()) == ["pinned"]
+    assert started(scheduler, 1.0) == [("moves", "eu")]
+
+
+def test_a_smaller_cap_lets_runs_end_before_others_start() -> None:
+    spec = BackendSpec("us", "US", frozenset("a"), slots=3, group="g")
+
+    def capped(cap: int) -> Topology:
+        return Topology((RegionSpec("US"),), (spec,), (ModelSpec("a"),), (GroupSpec("g", cap),))
+
+    scheduler = Scheduler(capped(3))
+    for name in ("r1", "r2", "r3", "r4"):
+        scheduler.submit(0.0, request(name))
+    assert len(started(scheduler)) == 3
+    scheduler.adopt(capped(1), Policy())
+    for count, name in enumerate(("r1", "r2"), start=1):
+        scheduler.finished(float(count), RequestId(name), Outcome.COMPLETED)
+        assert started(scheduler, float(count)) == []
+    assert scheduler.demand()[group_limit("g")] == 1
+    scheduler.finished(3.0, RequestId("r3"), Outcome.COMPLETED)
+    assert started(scheduler, 3.0) == [("r4", "us")]
+
+
+def test_tiers_that_move_take_their_requests_along() -> None:
+    scheduler = Scheduler(BASE, Policy(tiers=(TierRule(30.0, 2), TierRule(60.0, 1))))
+    scheduler.submit(0.0, request("busy", "b"))
+    started(scheduler)
+    scheduler.submit(0.0, request("second", "b", rank=1))
+    scheduler.submit(0.0, request("first", "b", rank=0))
+    scheduler.adopt(BASE, Policy(tiers=(TierRule(30.0, 2), TierRule(60.0, 1))), [1, 0])
+    scheduler.finished(1.0, RequestId("busy"), Outcome.COMPLETED)
+    assert started(scheduler, 1.0) == [("second", "us")]
+
+
+def test_the_requests_of_a_removed_tier_keep_their_order() -> None:
+    scheduler = Scheduler(BASE, Policy(tiers=(TierRule(30.0, 2), TierRule(60.0, 1))))
+    scheduler.submit(0.0, request("busy", "b"))
+    started(scheduler)
+    for number in range(6):
+        scheduler.submit(0.0, request(f"r{number}", "b", rank=number % 2, user="u"))
+    scheduler.adopt(BASE, Policy(tiers=(TierRule(30.0, 2),)), [0, 0])
+    order = []
+    ended = "busy"
+    while scheduler.running():
+        scheduler.finished(1.0, RequestId(ended), Outcome.COMPLETED)
+        for name, _ in started(scheduler, 1.0):
+            order.append(name)
+            ended = name
+    assert order == [f"r{number}" for number in range(6)]
+
+
+def test_users_keep_the_gpu_time_that_they_have_had() -> None:
+    scheduler = Scheduler(BASE)
+    scheduler.submit(0.0, request("a1", "b", user="anna"))
+    started(scheduler)
+    scheduler.submit(0.0, request("a2", "b", user="anna"))
+    scheduler.submit(0.0, request("b1", "b", user="bert"))
+    scheduler.adopt(changed(us=replace(BASE.backends[0], slots=2)), Policy())
+    assert started(scheduler, 1.0) == [("b1", "us")]
+
+
+def test_another_fairness_keeps_running_requests() -> None:
+    scheduler = Scheduler(BASE)
+    scheduler.submit(0.0, request("a1", "b", user="anna"))
+    started(scheduler)
+    scheduler.submit(0.0, request("a2", "b", user="anna"))
+    for fairness in (Fairness.FIFO, Fairness.FAIR):
+        scheduler.adopt(BASE, Policy(fairness=fairness))
+    scheduler.finished(1.0, RequestId("a1"), Outcome.COMPLETED)
+    assert started(scheduler, 1.0) == [("a2", "us")]
+
+
+def test_a_run_in_progress_is_continued_on_a_drained_backend() -> None:
+    scheduler = Scheduler(changed(us=replace(BASE.backends[0], drain=True)))
+    scheduler.submit(0.0, request("waits", "b"))
+    scheduler.submit(0.0, request("continued", "b", backend="us"))
+    assert started(scheduler) == [("continued", "us")]
+
+
+def test_a_paused_model_waits_with_its_reason() -> None:
+    scheduler = Scheduler(replace(BASE, models=(ModelSpec("a"), ModelSpec("b", limit=0))))
+    scheduler.submit(0.0, request("r1", "b"))
+    assert started(scheduler) == []
+    assert str(scheduler.why(0.0, RequestId("r1"))) == "the model is paused in US"
+    assert scheduler.eta(0.0, RequestId("r1")) is None
