@@ -94,11 +94,11 @@ class Stage:
     async def relay(self, name: str) -> Process:
         return await self._runner(name, "relay")
 
-    async def router(self) -> str:
+    async def router(self, name: str = "router", port: int = 0) -> str:
         """Its address."""
-        ready = self.folder / "router.url"
-        started = {"BEACON_ROUTER_PORT": "0", "BEACON_ROUTER_READY_FILE": str(ready)}
-        return await self._serves(self.start("router", "beacon_router", **started), ready)
+        ready = self.folder / f"{name}.url"
+        started = {"BEACON_ROUTER_PORT": str(port), "BEACON_ROUTER_READY_FILE": str(ready)}
+        return await self._serves(self.start(name, "beacon_router", **started), ready)
 
     async def _runner(self, name: str, role: str) -> Process:
         ready = self.folder / f"{name}.url"

@@ -1,15 +1,19 @@
-"""Workers that die while a backend runs their work: the next one continues the run. The router is a stub."""
+"""Workers and routers that die while a provider runs their work: the run is continued, not repeated."""
 
 import signal
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beacon_contracts.ids import encode_execution_id
+from beacon_contracts.events import EventType
+from beacon_contracts.ids import JobId, encode_execution_id
+from beacon_runner.postgres.job_queries import PostgresJobQueries
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import LoopHarness
-from tests.integration.runner_loops.processes import Stage, stage
+from tests.integration.runner_loops.processes import Process, Stage, stage
 from tests.integration.runner_router_client.router_stub import RouterStub, router_stub
 
 REMOTE = {"backend": "us-1", "run_id": "pred-17"}
@@ -54,3 +58,112 @@ async def test_the_next_worker_continues_the_run_at_the_backend(
     await router.finish(execution)
     assert await harness.ended(job) == ["completed"]
     assert [one["remote"] for one in await harness.executions(job)] == [None]
+
+
+@dataclass
+class Provider:
+    """A scene whose flux runs at a provider, with a router that can be killed and started again."""
+
+    scene: Stage
+    port: int
+    routers: int = 0
+
+    async def start_router(self) -> Process:
+        self.routers += 1
+        await self.scene.router(f"router-of-provider-{self.routers}", self.port)
+        return self.scene.processes[-1]
+
+    async def named(self, harness: LoopHarness, job: JobId) -> Any:
+        """The run at the provider, when it is recorded."""
+
+        async def recorded() -> Any:
+            found = [one["remote"] for one in await harness.executions(job)]
+            return found and found[0]
+
+        return await until(recorded, "the run at the provider is recorded")
+
+    async def outcomes(self) -> list[str | None]:
+        return [call["outcome"] for call in await self.scene.gpu.ledger()]
+
+
+@pytest.fixture
+async def provider(
+    database_url: str, redis_url: str, tmp_path: Path, unused_tcp_port: int
+) -> AsyncIterator[Provider]:
+    async with stage(database_url, redis_url, tmp_path) as scene:
+        modal = 'dialect = "modal"\nurl = "http://127.0.0.1:8201/modal"'
+        scene.change_config(modal, modal.replace("8201/modal", "8201/spawn") + "\nspawn = true")
+        scene.environment["BEACON_BACKEND_US_1_URL"] = f"{scene.gpu.url}/spawn"
+        scene.environment["BEACON_ROUTER_URLS"] = f"http://127.0.0.1:{unused_tcp_port}"
+        await scene.relay("relay")
+        await scene.gpu.hold()
+        yield Provider(scene, unused_tcp_port)
+
+
+@pytest.mark.parametrize("killed", ["worker", "router", "both"])
+async def test_a_run_at_a_provider_is_not_repeated(
+    harness: LoopHarness, provider: Provider, killed: str
+) -> None:
+    scene, router = provider.scene, await provider.start_router()
+    worker = await scene.worker("first")
+    (job,) = await harness.submit()
+    remote = await provider.named(harness, job)
+    if killed in ("worker", "both"):
+        worker.send(signal.SIGKILL)
+        await worker.exited()
+    if killed in ("router", "both"):
+        router.send(signal.SIGKILL)
+        await router.exited()
+        await provider.start_router()
+    if killed in ("worker", "both"):
+        await scene.worker("second")
+    await scene.gpu.release()
+    assert await harness.ended(job) == ["completed"]
+    assert await provider.outcomes() == ["completed"], f"the only run is {remote}"
+    assert [one["remote"] for one in await harness.executions(job)] == [None]
+
+
+async def test_a_cancel_ends_a_run_that_no_router_knows(harness: LoopHarness, provider: Provider) -> None:
+    """The routers have lost it, and no worker has asked for it again."""
+    scene, router = provider.scene, await provider.start_router()
+    worker = await scene.worker("first")
+    (job,) = await harness.submit()
+    await provider.named(harness, job)
+    for process in (worker, router):
+        process.send(signal.SIGKILL)
+        await process.exited()
+    await provider.start_router()
+    await harness.cancel(job)
+
+    async def ended() -> bool:
+        return await provider.outcomes() == ["aborted"]
+
+    await until(ended, "the run at the provider is cancelled")
+
+    async def settled() -> bool:
+        return not await harness.database.fetch("SELECT FROM router_cancels")
+
+    await until(settled, "the cancel is confirmed")
+    assert [one["remote"] for one in await harness.executions(job)] == [None]
+
+
+async def test_progress_of_a_provider_reaches_the_events_of_the_job(
+    harness: LoopHarness, provider: Provider
+) -> None:
+    scene = provider.scene
+    await provider.start_router()
+    await scene.worker("worker")
+    (job,) = await harness.submit()
+
+    async def reported() -> Any:
+        queries = PostgresJobQueries(harness.database)
+        record = await queries.job(job)
+        assert record is not None
+        events = await queries.events(record, 0, 100)
+        return [event for event in events if event.type is EventType.EXECUTION_PROGRESS]
+
+    (event,) = await until(reported, "progress is recorded")
+    assert event.data["message"]
+    assert (event.data["item"], event.data["model"], event.data["region"]) == ("generation", "flux", "US")
+    await scene.gpu.release()
+    assert await harness.ended(job) == ["completed"]

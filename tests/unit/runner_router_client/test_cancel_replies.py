@@ -41,3 +41,8 @@ def test_a_router_without_a_valid_reply_is_unanswered() -> None:
     lost = RouterExchangeError("the connection was lost", sent=True)
     said = combine_cancel_replies([lost, answer(503), answer(200, b"<html>"), answer(404), answer(409)])
     assert len(said.unanswered) == 3
+
+
+def test_a_run_that_was_cancelled_at_its_backend_is_answered() -> None:
+    said = combine_cancel_replies([answer(204), answer(404)])
+    assert (said.views, said.unanswered) == ((), ())

@@ -8,6 +8,7 @@ from beacon_contracts.inference import InferenceView
 from beacon_runner.ports.router import CancelResult
 from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError
 
+_CANCELLED_AT_BACKEND = 204
 _UNKNOWN_REQUEST = 404
 _LATER_FENCE = 409
 _CANCELLED_REMOTELY = 204
