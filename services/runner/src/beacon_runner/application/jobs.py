@@ -217,7 +217,7 @@ class JobService:
                     raise JobChangedError from None
                 raise
             if decision.run:
-                await self.commands.retry_execution(JobVersion.of(record, by), stage, ordinal, decision)
+                await self.commands.retry_execution(JobVersion.of(record, by), ordinal, decision)
                 if record.in_backoff:
                     await self._discard(record.message)  # of the attempt that starts now instead
             return decision

@@ -6,30 +6,17 @@ or until `GIVE_UP_S` has passed. A paid price is kept only if a router reports t
 
 import asyncio
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
 from beacon_contracts.ids import encode_execution_id, encode_job_id
-from beacon_contracts.inference import RemoteRun
 from beacon_lifecycle import RunResult
 from beacon_runner.ports.cancels import CancelledRun, CancelStore, RouterCancel
-from beacon_runner.ports.router import CancelResult
+from beacon_runner.ports.router import CancelPort
 
 log = structlog.get_logger(__name__)
 
 GIVE_UP_S = 300.0  # less than the time for which routers keep results
-
-
-class CancelPort(Protocol):
-    async def cancel(
-        self,
-        request_id: str,
-        region: str | None = None,
-        *,
-        fence: int | None = None,
-        remote: RemoteRun | None = None,
-    ) -> CancelResult: ...
 
 
 @dataclass(frozen=True, slots=True)

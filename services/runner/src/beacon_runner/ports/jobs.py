@@ -66,9 +66,9 @@ class JobCommands(Protocol):
 
     async def resume(self, version: JobVersion) -> None: ...
 
-    async def retry_execution(
-        self, version: JobVersion, stage: int, ordinal: int, decision: RetryDecision
-    ) -> None: ...
+    async def retry_execution(self, version: JobVersion, ordinal: int, decision: RetryDecision) -> None:
+        """An execution of the current stage."""
+        ...
 
     async def skip(self, version: JobVersion, decision: SkipDecision, payer: UserId) -> Payment:
         """Charge the payer and move the job to the front in one transaction."""

@@ -96,11 +96,7 @@ class InferencePort(Protocol):
         ...
 
 
-class RouterPort(Protocol):
-    """For the API: find, cancel, status."""
-
-    async def find(self, request_id: str, region: str | None = None) -> InferenceView | None: ...
-
+class CancelPort(Protocol):
     async def cancel(
         self,
         request_id: str,
@@ -109,6 +105,12 @@ class RouterPort(Protocol):
         fence: int | None = None,
         remote: RemoteRun | None = None,
     ) -> CancelResult: ...
+
+
+class RouterPort(CancelPort, Protocol):
+    """For the API: find, cancel, status."""
+
+    async def find(self, request_id: str, region: str | None = None) -> InferenceView | None: ...
 
     async def status(self) -> list[RouterStatus]:
         """The queues of every router; an unavailable one gives its reason."""

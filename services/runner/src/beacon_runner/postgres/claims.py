@@ -91,7 +91,7 @@ class PostgresClaims:
                 if running := [report for report in updated if report.claimed.id in applied]:
                     await connection.execute(_UPDATES["record"], *update_params(running))
                 if again := [job for job in retries if job in applied]:
-                    await connection.execute(_RESULTS["try_again"], again, False)
+                    await connection.execute(_RESULTS["try_again"], again, False, None)
                 if ended := [job for job in refunds if job in applied]:
                     await refund(connection, ended)
             return applied

@@ -73,7 +73,7 @@ class PostgresDeadLetters:
         async with self._database.transaction() as connection:
             rows = await connection.fetch(_SQL["lock_dead"], jobs)
             chosen = [row["id"] for row in rows if allows(JobTransition.REQUEUED, JobState(row["state"]))]
-            await connection.execute(_RESULTS["try_again"], chosen, True)
+            await connection.execute(_RESULTS["try_again"], chosen, True, None)
             attempts = [1] * len(chosen)
             rows = await connection.fetch(_COMMANDS["requeue"], chosen, attempts, encode_events([event]))
             await connection.execute(_RESULTS["recount"], chosen)

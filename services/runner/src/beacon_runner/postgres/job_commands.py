@@ -53,14 +53,12 @@ class PostgresJobCommands:
 
     async def resume(self, version: JobVersion) -> None:
         async with self._unchanged(version, AuditAction.JOB_RESUMED) as connection:
-            await connection.execute(_RESULTS["try_again"], [version.id], False)
+            await connection.execute(_RESULTS["try_again"], [version.id], False, None)
             await _requeue(connection, version.id, 1, "resumed")
 
-    async def retry_execution(
-        self, version: JobVersion, stage: int, ordinal: int, decision: RetryDecision
-    ) -> None:
+    async def retry_execution(self, version: JobVersion, ordinal: int, decision: RetryDecision) -> None:
         async with self._unchanged(version, AuditAction.EXECUTION_RETRIED) as connection:
-            await connection.execute(_SQL["retry_execution"], version.id, stage, ordinal)
+            await connection.execute(_RESULTS["try_again"], [version.id], False, ordinal)
             if decision.attempt is not None:
                 await _requeue(connection, version.id, decision.attempt, "retry")
             else:

@@ -154,7 +154,7 @@ async def _apply(connection: "Connection", action: OperationAction, jobs: Sequen
 async def _queue_again(connection: "Connection", jobs: Sequence[JobId], *, everything: bool) -> OperationStep:
     """`everything`: also executions whose failure is permanent, or that were cancelled."""
     chosen = [row["id"] for row in await connection.fetch(_SQL["lock_resumable"], jobs, everything)]
-    await connection.execute(_RESULTS["try_again"], chosen, everything)
+    await connection.execute(_RESULTS["try_again"], chosen, everything, None)
     events = encode_events([EventDraft(EventType.JOB_QUEUED, {"reason": "resumed"})])
     await connection.fetch(_COMMANDS["requeue"], chosen, [1] * len(chosen), events)
     await connection.execute(_RESULTS["recount"], chosen)

@@ -42,3 +42,15 @@ def _entry(row: Any) -> OutboxEntry:
     message = Message(JobId(job), generation, stage, attempt, JobClass(job_class), lane_of(lane, user))
     unchosen = batch_of(job) if batch and lane == UNCHOSEN else None  # only the choice of a lane asks for it
     return OutboxEntry(Topic(topic), message, due, front, unchosen, number)
+
+
+def message_of(row: Any) -> Message:
+    """The newest message of a job's row."""
+    return Message(
+        JobId(row["id"]),
+        row["generation"],
+        row["stage"],
+        row["attempt"],
+        JobClass(row["class"]),
+        lane_of(row["lane"], row["user_id"]),
+    )

@@ -6,10 +6,10 @@ from typing import Any
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.lanes import lane_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.outbox import message_of
 from beacon_runner.postgres.statements import statements
 
 _SQL = statements("reconcile")
@@ -55,15 +55,4 @@ def _place(live: LiveMessage) -> tuple[JobClass, datetime | None, JobId]:
 
 
 def _live(row: Any) -> LiveMessage:
-    return LiveMessage(_message(row), row["retry_at"], row["claimed"], row["front"], row["queued_at"])
-
-
-def _message(row: Any) -> Message:
-    return Message(
-        JobId(row["id"]),
-        row["generation"],
-        row["stage"],
-        row["attempt"],
-        JobClass(row["class"]),
-        lane_of(row["lane"], row["user_id"]),
-    )
+    return LiveMessage(message_of(row), row["retry_at"], row["claimed"], row["front"], row["queued_at"])

@@ -151,7 +151,12 @@ class PostgresSubmissions:
         if jobs:
             outbox_rows = dict(rows)
             self._on_commit([_entry(job, outbox_rows[job.id]) for job in jobs if job.id in outbox_rows])
-        return [Submitted(job.id, job.state, job.tier, job.job_class, True) for job in jobs]
+        return [
+            Submitted(
+                job.id, job.state if job.schedule else JobState.QUEUED, job.tier, job.job_class, created=True
+            )
+            for job in jobs
+        ]
 
     async def _earlier_batch(self, first: NewJob, size: int) -> Sequence[Known] | None:
         """The jobs of an earlier request with the same key; None when the key is free.

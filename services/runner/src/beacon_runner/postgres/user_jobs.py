@@ -1,17 +1,16 @@
 """Live jobs that end or stop with others: of a user who is disabled, expired, or cancelled in bulk."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
-from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.lanes import lane_of
 from beacon_runner.domain.messages import Message
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.postgres.credit import refund
+from beacon_runner.postgres.outbox import message_of
 from beacon_runner.postgres.report_params import encode_events
 from beacon_runner.postgres.statements import statements
 
@@ -37,19 +36,8 @@ async def end_jobs(
     """End those of the jobs that are live; their messages, which Redis may still have."""
     rows = await connection.fetch(_SQL["end_jobs"], jobs, state, encode_events([event]))
     await refund(connection, [row["id"] for row in rows if row["refund"]])
-    return [_message(row) for row in rows]
+    return [message_of(row) for row in rows]
 
 
 async def release_jobs(connection: "Connection", user: UserId) -> None:
     await connection.execute(_SQL["release"], user)
-
-
-def _message(row: Any) -> Message:
-    return Message(
-        JobId(row["id"]),
-        row["generation"],
-        row["stage"],
-        row["attempt"],
-        JobClass(row["class"]),
-        lane_of(row["lane"], row["user_id"]),
-    )

@@ -143,7 +143,8 @@ class JobRun:
         if not (self._left and self._starts_more) or len(self._running) >= parallelism:
             return None
         pending = self._left.pop()
-        pending = pending._replace(following=len(self._left) // parallelism)
+        if following := len(self._left) // parallelism:
+            pending = pending._replace(following=following)
         self._running.add(pending.execution.ordinal)
         return pending
 

@@ -148,15 +148,20 @@ SELECT id FROM changed;
 
 -- name: try_again
 -- Keep the failed attempts of the current stages as history and make their executions pending: the retryable ones and
--- those that an expiry cancelled, or with $2 all failed and cancelled ones.
+-- those that an expiry cancelled, or with $2 all failed and cancelled ones. With $3 only the execution of this ordinal,
+-- which counts as a retry by the user; one that is pending already keeps its attempt number.
 WITH again AS (
     SELECT e.*
     FROM unnest($1::uuid[]) AS chosen (id)
     JOIN jobs j ON j.id = chosen.id
     JOIN executions e ON e.job_id = j.id AND e.stage = j.stage
     WHERE
-        e.state = 'failed' AND ($2 OR (e.failure ->> 'retryable')::boolean)
-        OR e.state = 'cancelled' AND ($2 OR j.state = 'expired')
+        e.ordinal = coalesce($3::integer, e.ordinal)
+        AND (
+            e.state = 'failed' AND ($2 OR (e.failure ->> 'retryable')::boolean)
+            OR e.state = 'cancelled' AND ($2 OR j.state = 'expired')
+            OR e.state = 'pending' AND $3 IS NOT NULL
+        )
 ), kept AS (
     INSERT INTO attempts (
         job_id, stage, ordinal, attempt, state, actual_region, backend, failure, started_at, finished_at,
@@ -166,12 +171,14 @@ WITH again AS (
         job_id, stage, ordinal, attempt, state, actual_region, backend, failure, started_at, finished_at,
         queued_s, load_s, run_s
     FROM again
+    WHERE state <> 'pending'
     ON CONFLICT DO NOTHING
 )
 UPDATE executions e
 SET
     state = 'pending',
-    attempt = e.attempt + 1,
+    attempt = e.attempt + CASE WHEN a.state = 'pending' THEN 0 ELSE 1 END,
+    retries = e.retries + CASE WHEN $3 IS NULL THEN 0 ELSE 1 END,
     actual_region = NULL,
     backend = NULL,
     failure = NULL,
