@@ -49,6 +49,8 @@ INVALID: list[tuple[str, dict[str, Any]]] = [
     ("tools", {"tools": "f"}),
     ("stream", {"stream": 1}),
     ("duration", {"duration": 100_000}),
+    ("params.duration", {"params": {"duration": 100_000}}),
+    ("input.duration", {"input": {"duration": 100_000}}),
     ("model", {"model": "flux"}),
 ]
 

@@ -17,6 +17,8 @@ class Connection:
         self.number = number
         self.reader = reader
         self.writer = writer
+        self.body = b""
+        """Of the last request."""
 
     async def request(self) -> str | None:
         """The first line of the next request, its body read; None: the client has disconnected."""
@@ -25,7 +27,7 @@ class Connection:
         except asyncio.IncompleteReadError:
             return None
         if "content-length: " in head:
-            await self.reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+            self.body = await self.reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
         return head.split("\r\n")[0]
 
     async def send(self, data: bytes) -> None:

@@ -73,6 +73,21 @@ async def test_a_client_that_leaves_the_queue_is_forgotten(router: Router, gpu: 
     await asyncio.gather(*running)
 
 
+async def test_streams_count_in_the_positions_of_others(router: Router, gpu: Gpusim) -> None:
+    await gpu.hold()
+    running = [asyncio.ensure_future(router.infer(f"busy-{number}", model="chat")) for number in range(2)]
+    await gpu.wait_running(2)
+    body = {**CHAT, "request_id": "s-ahead"}
+    async with router.http.stream("POST", "/inference", json=body, headers=EVENTS) as answer:
+        await anext(answer.aiter_bytes())
+        behind = (await router.ask("behind", model="chat", prefer="respond-async")).json()
+    assert behind["position"] == 2
+    assert behind["waiting_for"]
+    await router.cancel("behind")
+    await gpu.release()
+    await asyncio.gather(*running)
+
+
 async def test_an_id_that_is_in_use_is_refused(router: Router) -> None:
     await router.infer("s-4")
     answer = await router.http.post("/inference", json={**CHAT, "request_id": "s-4"}, headers=EVENTS)
