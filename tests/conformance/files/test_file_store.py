@@ -2,8 +2,11 @@
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -146,3 +149,27 @@ async def test_a_store_that_does_not_answer_is_unavailable(
             await store.put("a", chunks_of(BIG[:size]), max_bytes=NO_LIMIT)
         with pytest.raises(FileUnavailableError):
             await read(store, "a")
+
+
+async def test_parts_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from beacon_files import open_store\n"
+        "async def chunks():\n"
+        "    yield bytes(2_000_000)\n"
+        "    print('written', flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(open_store(sys.argv[1]).put('uploads/a', chunks(), max_bytes=1 << 40))\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"written\n"
+    process.kill()
+    await process.wait()
+    store = open_store(str(tmp_path))
+    assert await names(store, "uploads") == []
+    assert await store.remove_incomplete("uploads", datetime.now(UTC) - timedelta(days=1)) == 0
+    assert await store.remove_incomplete("uploads", datetime.now(UTC) + timedelta(days=1)) == 1
+    assert list((tmp_path / "uploads").iterdir()) == []
