@@ -23,7 +23,7 @@ from tests.fixtures.waiting import PATIENCE_S, until
 pytestmark = pytest.mark.stack
 
 PARTS = {"runner", "router", "gpusim-us", "gpusim-eu", "gpusim-asia", "postgres", "redis"}
-KEYS = {"runner_url", "router_url", "portal_url", "user_key", "admin_key", "service_token"}
+KEYS = {"runner_url", "router_url", "portal_url", "user_key", "admin_key", "service_token", "config_path"}
 
 
 @pytest.fixture
@@ -234,6 +234,21 @@ async def test_an_interrupt_while_starting_stops_in_order(home: Path) -> None:
         assert await up.stop(signal.SIGINT) == 0
         await until_gone(pids)
         assert "Traceback" not in await up.output()
+
+
+async def test_a_changed_configuration_applies_at_the_next_start(home: Path, tmp_path: Path) -> None:
+    own = tmp_path / "beacon.toml"
+    for model in ("first", "second"):
+        own.write_text(
+            f'[backends.gpu]\ndialect = "openai"\nurl = "http://127.0.0.1:9/v1"\nmodels = ["{model}"]\n',
+            encoding="utf-8",
+        )
+        async with started(home, BEACON_CONFIG=str(own)) as up:
+            await up.ready()
+            async with httpx.AsyncClient(base_url=up.credentials["runner_url"], timeout=PATIENCE_S) as http:
+                answer = await http.get("/api/v1/models", headers=bearer(up.credentials["user_key"]))
+            assert [one["id"] for one in answer.json()["models"]] == [model]
+            assert await up.stop() == 0
 
 
 async def test_an_invalid_configuration_is_named(home: Path, tmp_path: Path) -> None:

@@ -61,10 +61,16 @@ def make_plan(
         "BEACON_SERVICE_TOKEN": secrets.service_token,
     }
     stores = {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
-    keys = {"BEACON_BOOTSTRAP_USER_KEY": secrets.user_key, "BEACON_BOOTSTRAP_ADMIN_KEY": secrets.admin_key}
+    bootstrap = {
+        "BEACON_BOOTSTRAP_USER_KEY": secrets.user_key,
+        "BEACON_BOOTSTRAP_ADMIN_KEY": secrets.admin_key,
+        "BEACON_BOOTSTRAP_APPLY_CONFIG": "1",  # the file may have changed since the last start
+    }
     return Plan(
         migrate=ProcessSpec("migrate", "beacon_runner", {**shared, **stores}, ("migrate",)),
-        bootstrap=ProcessSpec("bootstrap", "beacon_runner", {**shared, **stores, **keys}, ("bootstrap",)),
+        bootstrap=ProcessSpec(
+            "bootstrap", "beacon_runner", {**shared, **stores, **bootstrap}, ("bootstrap",)
+        ),
         gpusims=tuple(
             _gpusim(region, backends, ports.gpusim[region], settings)
             for region, backends in simulated.items()
