@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from beacon_cli import app
+from beacon_runner.http.openapi import DEMAND_EXAMPLE
 from tests.integration.client.documents import ACCEPTED, AT, execution, job, summary
 from tests.integration.client.runner_stub import RunnerStub, cut, event, problem, raw, stream
 
@@ -305,6 +306,18 @@ STATS = {
     "classes": [{"name": "low", "waiting": 12, "front": 0, "paused": True}],
     "lanes": [{"class": "low", "lane": "u1", "pending": 12, "running": 1}],
 }
+
+
+def test_the_demand_is_shown_with_the_administrators_key(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /admin/demand", DEMAND_EXAMPLE)
+    shown = ok(beacon("demand", "-m", "flux", "--region", "US", "--target-wait", "30")).stdout
+    (line,) = (line for line in shown.splitlines() if "flux" in line)
+    assert [part for part in line.split() if part.isdigit()][:2] == ["31", "2"]
+    assert "6 min 12 s" in line
+    (call,) = served.of("GET /admin/demand")
+    assert call.query == {"model": "flux", "region": "US", "target_wait_s": "30.0"}
+    assert call.headers["authorization"] == "Bearer admin-key"
+    assert json.loads(ok(beacon("demand", "--json")).stdout)["total"]["slots_needed"] == 7
 
 
 def test_queues_are_shown_paused_and_resumed_with_the_administrators_key(

@@ -166,6 +166,7 @@ def status(**breaker: str) -> dict[str, Any]:
     ("breaker", "code", "shown"),
     [
         ({"state": "closed", "health_check": "up"}, 0, "all healthy"),
+        ({"state": "starting"}, 0, "all healthy"),
         ({"state": "open"}, 1, "us-1 (unavailable: circuit breaker open)"),
         ({"state": "closed", "health_check": "down"}, 1, "us-1 (unavailable: health check failed)"),
     ],

@@ -307,7 +307,7 @@ async def test_why_reports_executions_at_the_router(api: ApiHarness, anna: Calle
     assert any("cap of group modal" in reason for reason in why["reasons"])
 
 
-def router_with_a_refused_key() -> RouterStatus:
+def router_with_a_refused_key(state: str = "open") -> RouterStatus:
     counts = dict.fromkeys(("main", "front", "retry", "completed", "failed", "cancelled", "slots", "busy"), 0)
     backends = [
         {
@@ -316,7 +316,7 @@ def router_with_a_refused_key() -> RouterStatus:
             "slots": 1,
             "busy": 0,
             "models": models,
-            "breaker": {"state": "open", "cause": "its key is refused"},
+            "breaker": {"state": state, "cause": "its key is refused"},
         }
         for name, models in (("us-1", ["flux"]), ("us-2", ["music"]))
     ]
@@ -336,8 +336,19 @@ async def test_why_reports_retries_and_final_states(api: ApiHarness, anna: Calle
     api.router.statuses = [router_with_a_refused_key()]
     reasons = (await anna.get(f"/api/v1/jobs/{job_id}/why"))["reasons"]
     assert reasons[1:] == ["backend us-1 in US is not available: its key is refused"]
+    api.router.statuses = [router_with_a_refused_key("starting")]
+    reasons = (await anna.get(f"/api/v1/jobs/{job_id}/why"))["reasons"]
+    assert reasons[1:] == ["backend us-1 in US is starting"]
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
     assert "cancelled" in (await anna.get(f"/api/v1/jobs/{job_id}/why"))["summary"]
+
+
+async def test_a_new_job_knows_that_its_backends_start(api: ApiHarness, anna: Caller) -> None:
+    api.router.statuses = [router_with_a_refused_key("starting")]
+    await api.clock.advance(1)
+    accepted = await anna.post("/api/v1/jobs", GENERATION, 202)
+    reason = "the backends of flux are starting"
+    assert (accepted["estimated_wait_s"], accepted["no_estimate_reason"]) == (None, reason)
 
 
 async def test_events_are_read_from_any_number(api: ApiHarness, anna: Caller) -> None:

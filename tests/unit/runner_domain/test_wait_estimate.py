@@ -48,6 +48,25 @@ def test_a_new_user_waits_as_the_router_forecasts() -> None:
     assert estimate(queues({"bulk": 500, "other": 1})) == WaitEstimate(3, 10.0)
 
 
+@pytest.mark.parametrize(
+    ("target", "starts"),
+    [
+        ({}, True),
+        ({"model": "other"}, False),
+        ({"region": "EU"}, True),
+        ({"region": "EU", "movable": False}, False),
+    ],
+)
+def test_backends_that_start_are_known(target: dict[str, object], starts: bool) -> None:
+    breaker = {"state": "starting"}
+    backend = {"name": "us-1", "region": "US", "slots": 1, "busy": 0, "models": ["m"], "breaker": breaker}
+    status = queues(forecast={}, backends=[backend])
+    assert estimate(status) is None
+    fields = {"model": "m", "region": "US", "tiers": ("free",), "user": "anna", **target}
+    wanted = EstimateTarget(**fields)  # type: ignore[arg-type]
+    assert RouterForecast(status).starts(wanted) is starts
+
+
 def test_own_waiting_requests_are_ahead_and_others_by_turns() -> None:
     """Two own ones, and three turns of the other user; the router forecasts the user's next request."""
     assert estimate(queues({"bulk": 500, "anna": 2})) == WaitEstimate(6, 20.0)

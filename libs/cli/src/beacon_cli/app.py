@@ -46,6 +46,7 @@ COMMANDS = {
     "regions": LazyCommand(f"{_CATALOGUE}:regions", _INFORMATION, "Show regions, queues and backends."),
     "prices": LazyCommand(f"{_CATALOGUE}:prices", _INFORMATION, "Show the price of priority."),
     "queues": LazyCommand("beacon_cli.commands.queue:queues", _ADMIN, "Show, pause and resume the queues."),
+    "demand": LazyCommand("beacon_cli.commands.demand:demand", _ADMIN, "Show the work for GPUs."),
     "dead": LazyCommand("beacon_cli.commands.dead:dead", _ADMIN, "List, requeue and purge dead letters."),
     "users": LazyCommand("beacon_cli.commands.user:users", _ADMIN, "Manage users, tiers and credit."),
     "keys": LazyCommand("beacon_cli.commands.user:keys", _ADMIN, "Manage the keys of users."),

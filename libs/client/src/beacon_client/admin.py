@@ -22,6 +22,7 @@ from beacon_contracts.accounts import (
 )
 from beacon_contracts.audit import AuditAction, AuditEntryView, AuditPage
 from beacon_contracts.bulk import OperationView
+from beacon_contracts.demand import GpuDemand
 from beacon_contracts.model import RequestModel
 from beacon_contracts.operations import (
     AffectedCount,
@@ -57,6 +58,13 @@ class AdminClient:
     ) -> UsageReport:
         """Runs, GPU seconds and tokens of all users, or of one."""
         return await fetch_usage(self._http, "/admin/usage", group_by, start, end, user=user)
+
+    async def demand(
+        self, *, models: Sequence[str] = (), regions: Sequence[str] = (), target_wait_s: float = 60.0
+    ) -> GpuDemand:
+        """The work for GPUs by model and region; also for keys with the scope `service`."""
+        wanted = {"model": list(models), "region": list(regions), "target_wait_s": target_wait_s}
+        return GpuDemand.model_validate_json(await self._http.get("/admin/demand", wanted))
 
     async def pause(self, job_class: JobClass) -> None:
         """Stop consumption of a class: its jobs are accepted and wait."""

@@ -73,6 +73,27 @@ PREFER_HEADER: dict[str, Any] = {
     "schema": {"type": "string"},
 }
 
+DEMAND_EXAMPLE: dict[str, Any] = {
+    "target_wait_s": 60.0,
+    "total": {"waiting": 31, "running": 2, "gpu_seconds": 371.5, "slots": 2, "slots_needed": 7},
+    "models": [
+        {
+            "model": "flux",
+            "region": "US",
+            "waiting": 31,
+            "running": 2,
+            "gpu_seconds": 371.5,
+            "slots": 2,
+            "slots_needed": 7,
+            "run_s": 11.6,
+            "load_s": 4.2,
+            "wait_p50_s": 168.0,
+            "wait_p90_s": 201.0,
+        }
+    ],
+    "unavailable_routers": [],
+}
+
 NO_KEY: dict[str, Any] = {"security": [{}]}  # for routes that need no key
 
 _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
