@@ -37,8 +37,8 @@ def _row(model: str, region: str, work: DemandTotals, waits: ModelDemand | None 
         work.waiting,
         work.running,
         seconds(work.gpu_seconds),
-        seconds(waits and waits.wait_p50_s),
-        seconds(waits and waits.wait_p90_s),
+        seconds(waits.wait_p50_s if waits else None),
+        seconds(waits.wait_p90_s if waits else None),
         work.slots,
         work.slots_needed,
     )
