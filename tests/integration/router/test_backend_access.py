@@ -48,7 +48,7 @@ def entry_of(url: str) -> dict[str, object]:
         "dialect": "modal",
         "url": f"{url}/run",
         "models": ["m"],
-        "headers.Modal-Key": "env:GPU_KEY",
+        "headers": {"Modal-Key": "env:GPU_KEY"},
     }
 
 
@@ -126,7 +126,7 @@ def test_headers_and_logins_come_from_the_environment() -> None:
                 "backends.gpu.api_key_env needs the environment variable TOKEN, which is not set"
             ),
         ),
-        ({"proxy": "not an address"}, "backends.gpu.proxy is not an address of the form http://host:port"),
+        ({"proxy": "http://"}, "backends.gpu.proxy is not an address of the form http://host:port"),
         ({"ca": "/missing.pem"}, "backends.gpu.ca: /missing.pem is not a readable PEM file"),
         ({"headers": {"X-Key": "a\nb"}}, "the value of backends.gpu.headers.X-Key has a character"),
     ],

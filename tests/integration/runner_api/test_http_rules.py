@@ -10,7 +10,15 @@ from beacon_runner.domain.errors import ApiKeyTakenError
 from beacon_runner.http.auth import MAX_WRONG_KEYS, WRONG_KEYS_WINDOW_S
 from tests.integration.runner_api.harness import GENERATION, ApiHarness
 
-NO_KEY = {"/healthz", "/readyz", "/queue-status", "/status", "/api/queue", "/files/{file_id}"}
+NO_KEY = {
+    "/healthz",
+    "/readyz",
+    "/queue-status",
+    "/status",
+    "/api/queue",
+    "/files/{file_id}",
+    "/files/{job_id}.zip",
+}
 
 
 async def test_operation_ids_are_the_names_of_client_methods(api: ApiHarness) -> None:

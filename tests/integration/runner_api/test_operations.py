@@ -163,7 +163,15 @@ async def test_an_oversized_body_is_refused_on_every_route(admin: Caller) -> Non
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
 
 
-OPEN = {"/healthz", "/readyz", "/queue-status", "/status", "/api/queue", "/files/{file_id}"}
+OPEN = {
+    "/healthz",
+    "/readyz",
+    "/queue-status",
+    "/status",
+    "/api/queue",
+    "/files/{file_id}",
+    "/files/{job_id}.zip",
+}
 
 
 async def test_the_document_describes_every_route_with_examples(api: ApiHarness) -> None:
