@@ -126,14 +126,14 @@ def test_headers_and_logins_come_from_the_environment() -> None:
                 "backends.gpu.api_key_env needs the environment variable TOKEN, which is not set"
             ),
         ),
-        ({"proxy": "http://"}, "backends.gpu.proxy is not an address of the form http://host:port"),
+        ({"proxy": "env:PROXY"}, "backends.gpu.proxy is not an address of the form http://host:port"),
         ({"ca": "/missing.pem"}, "backends.gpu.ca: /missing.pem is not a readable PEM file"),
         ({"headers": {"X-Key": "a\nb"}}, "the value of backends.gpu.headers.X-Key has a character"),
     ],
 )
 def test_unusable_credentials_are_named_by_their_key(settings: dict[str, object], message: str) -> None:
     with pytest.raises(BackendKeyError) as refused:
-        check_backends(one(**settings), {})
+        check_backends(one(**settings), {"PROXY": "not an address"})
     assert str(refused.value).startswith(message)
 
 

@@ -56,6 +56,16 @@ MATRIX = {
     "models": ["llama3.2-1b"],
     "regions": ["US", "EU"],
 }
+# The routes that are served without a key.
+WITHOUT_KEY = {
+    "/healthz",
+    "/readyz",
+    "/queue-status",
+    "/status",
+    "/api/queue",
+    "/files/{file_id}",
+    "/files/{job_id}.zip",
+}
 PIPELINE = {"kind": "pipeline", "feature": "text_only", "input": {"prompt": "a city"}}
 
 

@@ -8,17 +8,7 @@ import pytest
 from beacon_contracts.api_keys import new_api_key
 from beacon_runner.domain.errors import ApiKeyTakenError
 from beacon_runner.http.auth import MAX_WRONG_KEYS, WRONG_KEYS_WINDOW_S
-from tests.integration.runner_api.harness import GENERATION, ApiHarness
-
-NO_KEY = {
-    "/healthz",
-    "/readyz",
-    "/queue-status",
-    "/status",
-    "/api/queue",
-    "/files/{file_id}",
-    "/files/{job_id}.zip",
-}
+from tests.integration.runner_api.harness import GENERATION, WITHOUT_KEY, ApiHarness
 
 
 async def test_operation_ids_are_the_names_of_client_methods(api: ApiHarness) -> None:
@@ -34,7 +24,7 @@ async def test_operations_have_one_tag_and_no_undocumented_response(api: ApiHarn
     for path, operations in document["paths"].items():
         for operation in operations.values():
             assert len(operation["tags"]) == 1, path
-            assert (operation.get("security") == [{}]) is (path in NO_KEY), path
+            assert (operation.get("security") == [{}]) is (path in WITHOUT_KEY), path
             for status, response in operation["responses"].items():
                 if status == "204":  # it has no content
                     continue

@@ -61,6 +61,7 @@ class Stage:
     folder: Path
     environment: dict[str, str]
     gpu: Gpusim
+    has_revision: bool = False
     processes: list[Process] = field(default_factory=list)
 
     def start(self, name: str, *arguments: str, **environment: str) -> Process:
@@ -77,7 +78,8 @@ class Stage:
         return process
 
     def change_config(self, old: str, new: str) -> None:
-        """For processes that start from now on."""
+        """Before the first process of the runner, which stores the file as the first revision."""
+        assert not self.has_revision
         config = self.folder / "beacon.toml"
         text = config.read_text(encoding="utf-8")
         assert old in text
@@ -103,6 +105,7 @@ class Stage:
     async def _runner(self, name: str, role: str) -> Process:
         ready = self.folder / f"{name}.url"
         started = {"BEACON_RUNNER_PORT": "0", "BEACON_RUNNER_READY_FILE": str(ready)}
+        self.has_revision = True
         process = self.start(name, "beacon_runner", role, **started)
         await self._serves(process, ready)
         return process

@@ -19,7 +19,6 @@ from tests.integration.runner_loops.processes import Stage, stage
 @pytest.fixture
 async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
     async with stage(database_url, redis_url, tmp_path) as made:
-        await made.relay("relay")
         await made.gpu.hold()
         yield made
 
@@ -41,6 +40,7 @@ async def routers_know(harness: LoopHarness) -> None:
 
 
 async def test_a_cancel_reaches_the_router_after_the_api_died(harness: LoopHarness, scene: Stage) -> None:
+    await scene.relay("relay")
     await scene.worker("worker")
     (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
@@ -58,6 +58,7 @@ async def test_a_cancel_reaches_the_router_after_the_api_died(harness: LoopHarne
 async def test_a_cancel_reaches_the_router_after_api_and_worker_died(
     harness: LoopHarness, scene: Stage
 ) -> None:
+    await scene.relay("relay")
     worker = await scene.worker("worker")
     (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
@@ -73,6 +74,7 @@ async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
 ) -> None:
     """A deployment returns the job to the queue and leaves its run at the router; no worker joins it."""
     scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
+    await scene.relay("relay")
     worker = await scene.worker("worker")
     (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
@@ -86,6 +88,7 @@ async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
 async def test_no_execution_of_a_cancelled_job_is_started(harness: LoopHarness, scene: Stage) -> None:
     """Four run concurrently: a cancelled execution must not start another one."""
     scene.change_config("job_parallelism = 256 ", "job_parallelism = 4 ")
+    await scene.relay("relay")
     await scene.worker("worker")
     (job,) = await harness.submit(body=matrix(questions=50))
     await scene.gpu.wait_running(4)

@@ -15,7 +15,6 @@ from tests.integration.runner_loops.processes import Process, Stage, stage
 @pytest.fixture
 async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
     async with stage(database_url, redis_url, tmp_path) as made:
-        await made.relay("relay")
         yield made
 
 
@@ -43,6 +42,7 @@ async def test_a_job_whose_worker_was_killed_is_finished_by_another(
     harness: LoopHarness, scene: Stage
 ) -> None:
     """Incident 12: with late acknowledgement a crashed task met its own lock, and never ran again."""
+    await scene.relay("relay")
     await scene.gpu.hold()
     workers = await scene.worker("first"), await scene.worker("second")
     (job,) = await harness.submit()
@@ -58,6 +58,7 @@ async def test_a_job_whose_worker_was_killed_is_finished_by_another(
 async def test_a_worker_that_resumes_after_its_lease_changes_nothing(
     harness: LoopHarness, scene: Stage
 ) -> None:
+    await scene.relay("relay")
     await scene.gpu.hold()
     workers = await scene.worker("first"), await scene.worker("second")
     (job,) = await harness.submit()
@@ -79,6 +80,7 @@ async def test_a_worker_that_resumes_after_its_lease_changes_nothing(
 async def test_a_restart_of_workers_charges_no_attempt(harness: LoopHarness, scene: Stage) -> None:
     await scene.gpu.hold()
     scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
+    await scene.relay("relay")
     first = await scene.worker("first")
     (job,) = await harness.submit()
     await scene.gpu.wait_running(1)
@@ -92,7 +94,7 @@ async def test_a_restart_of_workers_charges_no_attempt(harness: LoopHarness, sce
 
 
 async def test_a_killed_relay_loses_nothing(harness: LoopHarness, scene: Stage) -> None:
-    relay, _ = scene.processes[-1], await scene.worker("worker")
+    relay, _ = await scene.relay("relay"), await scene.worker("worker")
     jobs = await harness.submit(50)
     relay.send(signal.SIGKILL)
     await relay.exited()
@@ -105,6 +107,7 @@ async def test_a_killed_relay_loses_nothing(harness: LoopHarness, scene: Stage) 
 
 
 async def test_jobs_complete_when_redis_is_emptied_under_load(harness: LoopHarness, scene: Stage) -> None:
+    await scene.relay("relay")
     await scene.gpu.hold()
     await scene.worker("one")
     jobs = await harness.submit(60)

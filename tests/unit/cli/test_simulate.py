@@ -38,10 +38,19 @@ def test_a_load_that_cannot_run_is_refused_with_the_reason(tmp_path: Path) -> No
     assert "load.csv, line 2: no backend serves the model 'dalle'" in result.stderr
 
 
-def test_a_wrong_configuration_is_refused_with_its_key(tmp_path: Path) -> None:
+def test_a_load_for_which_no_slot_is_open_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "beacon.toml"
     text = SHIPPED.read_text(encoding="utf-8")
     config.write_text(text.replace("cap = 10", "cap = 0"), encoding="utf-8")
+    result = runner.invoke(app, ["simulate", str(config), "--requests", "50"])
+    assert result.exit_code == 2
+    assert "requests never start, no slot is open to them" in result.stderr
+
+
+def test_a_wrong_configuration_is_refused_with_its_key(tmp_path: Path) -> None:
+    config = tmp_path / "beacon.toml"
+    text = SHIPPED.read_text(encoding="utf-8")
+    config.write_text(text.replace("cap = 10", "cap = -1"), encoding="utf-8")
     result = runner.invoke(app, ["simulate", str(config)])
     assert result.exit_code == 2
     assert "groups.modal.cap" in result.stderr

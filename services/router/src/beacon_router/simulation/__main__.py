@@ -33,6 +33,7 @@ def main() -> int:
                 options.requests, options.load, options.users, options.bursts, options.seed
             )
             arrivals = generate(topology, tiers, settings)
+        runs = LoadSimulation(topology, policy_of(config)).run(arrivals)
     except (ConfigError, LoadError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -42,7 +43,6 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"{error.filename}: {error.strerror}\n")
         return 2
-    runs = LoadSimulation(topology, policy_of(config)).run(arrivals)
     sys.stdout.write(summarise(topology, runs).model_dump_json())
     return 0
 

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from beacon_router.scheduling import Expired, Outcome, Policy, Request, RequestId, Scheduler, Start, Topology
-from beacon_router.simulation.load import Arrival
+from beacon_router.simulation.load import Arrival, LoadError
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class LoadSimulation:
         self._runs: list[SimulatedRun] = []
 
     def run(self, arrivals: Sequence[Arrival]) -> list[SimulatedRun]:
-        """All requests, in the order in which they started."""
+        """All requests, in the order in which they started. LoadError if some can never start."""
         for number, arrival in enumerate(arrivals, start=1):
             self._run_until(arrival.arrival_s)
             request = RequestId(f"r{number}")
@@ -62,7 +62,8 @@ class LoadSimulation:
             self._dispatch(arrival.arrival_s)
         self._run_until(inf)
         if self._waiting:
-            raise AssertionError(f"{len(self._waiting)} requests never started")
+            models = ", ".join(sorted({arrival.model for arrival in self._waiting.values()}))
+            raise LoadError(f"{len(self._waiting)} requests never start, no slot is open to them: {models}")
         return self._runs
 
     def _run_until(self, moment: float) -> None:
