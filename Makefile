@@ -103,7 +103,8 @@ llama: setup ## Install llama.cpp in its own environment, for the tests of the r
 
 clients: setup ## Install clients of OpenAI's API beside the project, for their tests
 	@test -x .venv-clients/bin/python || $(PY) -m venv .venv-clients
-	@$(PY) -m uv pip install -q --python .venv-clients/bin/python -r tests/fixtures/clients-requirements.txt
+	@. infra/registry.sh; pass_registry_to_uv $(PY); \
+		$(PY) -m uv pip install -q --python .venv-clients/bin/python -r tests/fixtures/clients-requirements.txt
 	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --no-package-lock \
 		--prefix .venv-clients/node openai; else echo "npm is missing: the Node client is not installed"; fi
 

@@ -54,26 +54,10 @@ install_workspace() {
         "$python" -m pip install -q --disable-pip-version-check --no-deps "$@"
 }
 
-# uv does not read pip's configuration: pass on the index and the certificate that are set for pip alone.
-pass_registry_to_uv() {
-    index=$(pip_setting index-url)
-    if [ -n "$index" ] && [ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}" ]; then
-        export UV_DEFAULT_INDEX="$index"
-    fi
-    certificate=$(pip_setting cert)
-    if [ -n "$certificate" ] && [ -z "${SSL_CERT_FILE:-}" ]; then
-        export SSL_CERT_FILE="$certificate"
-    fi
-}
-
-# Reads pip's files and variables; variables are listed first and have priority.
-pip_setting() {
-    "$python" -m pip config list 2>/dev/null | sed -nE "s/^(:env:|global)\.$1='(.*)'\$/\2/p" | head -n 1
-}
-
 mkdir -p "${HOME:?}"
 recent "$python" || make_venv
-pass_registry_to_uv
+. infra/registry.sh
+pass_registry_to_uv "$python"
 install_uv
 install_locked
 install_workspace "$@"
