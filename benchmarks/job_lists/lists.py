@@ -17,11 +17,12 @@ WARM_UP = 3
 
 
 class Page(NamedTuple):
-    """`found`: jobs on the page."""
+    """`found`: jobs on the page. `whole`: it is full or the last one; otherwise the search goes on."""
 
     name: str
     start: str
     found: int
+    whole: bool
     milliseconds: list[float]
 
 
@@ -32,6 +33,7 @@ def filters(user: UserId) -> dict[str, JobFilter]:
         "state completed": JobFilter(user, (JobState.COMPLETED,)),
         "state failed": JobFilter(user, (JobState.FAILED,)),
         "state queued": JobFilter(user, (JobState.QUEUED,)),
+        "state that no job has": JobFilter(user, (JobState.EXPIRED,)),
         "kind matrix": JobFilter(user, kind="matrix"),
         "model": JobFilter(user, model="model-3"),
         "tag of half of the jobs": JobFilter(user, tags=("common",)),
@@ -42,6 +44,8 @@ def filters(user: UserId) -> dict[str, JobFilter]:
         "name": JobFilter(user, name="run 12"),
         "time": JobFilter(user, created_before=week_ago),
         "tag, model and state": JobFilter(user, (JobState.COMPLETED,), model="model-7", tags=("common",)),
+        "tag of half, unknown model": JobFilter(user, model="unknown", tags=("common",)),
+        "state completed, unknown name": JobFilter(user, (JobState.COMPLETED,), name="unknown"),
         "operator: all users": JobFilter(),
         "operator: tag of one in 5,000": JobFilter(tags=("rare",)),
         "operator: state failed": JobFilter(states=(JobState.FAILED,)),
@@ -50,6 +54,13 @@ def filters(user: UserId) -> dict[str, JobFilter]:
         "operator: model": JobFilter(model="model-3"),
         "operator: model that no job has": JobFilter(model="unknown"),
         "operator: name": JobFilter(name="run 12"),
+        "operator: name of one job": JobFilter(name="run 120001"),
+        "operator: kind matrix": JobFilter(kind="matrix"),
+        "operator: kind that no job has": JobFilter(kind="pipeline"),
+        "operator: completed, unknown name": JobFilter(states=(JobState.COMPLETED,), name="unknown"),
+        "operator: completed, kind matrix, one model": JobFilter(
+            states=(JobState.COMPLETED,), kind="matrix", model="model-3"
+        ),
     }
 
 
@@ -70,9 +81,10 @@ def _starts() -> Iterator[tuple[str, JobId | None]]:
 async def _measure_page(  # noqa: PLR0917
     database: Database, name: str, wanted: JobFilter, start: str, after: JobId | None, rounds: int
 ) -> Page:
-    queries, times, found = PostgresJobQueries(database), [], 0
+    queries, times, found, whole = PostgresJobQueries(database), [], 0, True
     for _ in range(WARM_UP + rounds):
         began = time.perf_counter()
-        found = len(await queries.page(wanted, after=after, limit=PAGE))
+        page = await queries.page(wanted, after=after, limit=PAGE)
         times.append((time.perf_counter() - began) * 1000)
-    return Page(name, start, found, times[WARM_UP:])
+        found, whole = len(page.jobs), page.next is None or len(page.jobs) == PAGE
+    return Page(name, start, found, whole, times[WARM_UP:])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from beacon_runner.postgres.job_pages import MAX_EXAMINED, MAX_SORTED
 from benchmarks.harness.machine import facts_line, machine_facts
 from benchmarks.harness.process import ROOT
 from benchmarks.harness.statistics import Spread
@@ -18,7 +19,7 @@ def write_report(
 ) -> Path:
     introduction = Path(__file__).with_name("introduction.md").read_text(encoding="utf-8").strip()
     parts = [
-        introduction.format(jobs=jobs),
+        introduction.format(jobs=jobs, examined=MAX_EXAMINED, sorted=MAX_SORTED),
         markdown_table(["filter", "from", "jobs found", "ms", "slowest, ms"], [*map(_page, pages), _GOAL]),
         markdown_table(["export", "lines", "MB", "memory, MB"], [*map(_export, exports), _EXPORT_GOAL]),
         f"Measured in {how}; {facts_line(machine_facts())}. To repeat it: `make bench NAME=job_lists`.",
@@ -33,7 +34,8 @@ _EXPORT_GOAL = ["goal", "", "", "≤ 50"]
 
 def _page(page: Page) -> list[str]:
     slowest = f"{max(page.milliseconds):.1f}"
-    return [page.name, page.start, str(page.found), spread(Spread.of(page.milliseconds)), slowest]
+    found = f"{page.found}{'' if page.whole else ', more to search'}"
+    return [page.name, page.start, found, spread(Spread.of(page.milliseconds)), slowest]
 
 
 def _export(one: Export) -> list[str]:

@@ -275,7 +275,7 @@ async def test_me_shows_the_remaining_limits(api: ApiHarness) -> None:
 
 async def _age(api: ApiHarness, *, minutes: int) -> None:
     """Move the submission of all jobs into the past."""
-    for job in await api.store.queries.page(JobFilter(), limit=100):
+    for job in (await api.store.queries.page(JobFilter(), limit=100)).jobs:
         await api.store.database.execute(AGE_JOB, job.id, timedelta(minutes=minutes))
 
 

@@ -166,12 +166,12 @@ async def test_retention_deletes_finished_jobs_by_age(harness: StoreHarness) -> 
     assert (await retention.run_once()).count == 0
     await harness.database.execute(AGE_JOB, finished, timedelta(minutes=90))
     await harness.database.execute(AGE_JOB, alive, timedelta(days=90))
-    aged = (await harness.queries.page(JobFilter(USER, (JobState.PARTIAL,)), limit=1))[0].id
+    aged = (await harness.queries.page(JobFilter(USER, (JobState.PARTIAL,)), limit=1)).jobs[0].id
     assert (await retention.run_once()).count == 1
     assert await harness.events(aged) == ["JOB_QUEUED"]  # the job's own row
     await harness.database.execute(AGE_JOB, aged, timedelta(minutes=90))
     assert await retention.run_once() == RunResult(1)
-    left = await harness.queries.page(JobFilter(USER), limit=10)
+    left = (await harness.queries.page(JobFilter(USER), limit=10)).jobs
     assert [head.state for head in left] == [JobState.QUEUED]
 
 

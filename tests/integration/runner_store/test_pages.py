@@ -16,7 +16,7 @@ async def page(
     harness: StoreHarness, *states: JobState, after: JobId | None = None, limit: int = 10
 ) -> dict[JobId, JobState]:
     found = await harness.queries.page(JobFilter(USER, states), after=after, limit=limit)
-    return {head.id: head.state for head in found}
+    return {head.id: head.state for head in found.jobs}
 
 
 def change_after_first_statement(

@@ -130,10 +130,16 @@ async def test_rare_states_do_not_scan_a_long_history(harness: StoreHarness, his
     [
         ("page_by_kind", {"jobs_by_kind"}),
         ("page_by_model", {"jobs_by_model", "job_labels_pkey", "jobs_pkey"}),
-        ("page_by_name", {"jobs_by_name", "jobs_pkey", "jobs_live", "jobs_ended"}),
         ("page_by_label", {"job_labels_pkey", "jobs_pkey"}),
         ("page_of_all_by_label", {"job_labels_of_all", "jobs_pkey"}),
         ("page_of_all", {"jobs_pkey"}),
+        ("page_of_given", {"jobs_pkey"}),
+        ("some_by_name", {"jobs_by_name"}),
+        ("some_of_all_by_name", {"jobs_of_all_by_name"}),
+        ("some_of_all_by_outcome", {"jobs_by_outcome"}),
+        ("some_of_all_live", {"jobs_by_arrival"}),
+        ("some_of_all_by_kind", {"jobs_by_kind"}),
+        ("some_of_all_by_model", {"jobs_by_model", "job_labels_of_all"}),
     ],
 )
 async def test_a_filter_is_served_by_its_index_when_one_user_has_all_jobs(

@@ -108,7 +108,7 @@ async def test_a_failed_write_leaves_neither_jobs_nor_messages(harness: StoreHar
     with pytest.raises(asyncpg.UniqueViolationError):
         await harness.submissions.submit([new_job(), new_job(id=stored)])
     assert await harness.published() == []
-    jobs = await harness.queries.page(JobFilter(USER), limit=10)
+    jobs = (await harness.queries.page(JobFilter(USER), limit=10)).jobs
     assert [job.id for job in jobs] == [stored]
 
 

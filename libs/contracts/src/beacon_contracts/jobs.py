@@ -294,5 +294,9 @@ class SkipView(JobView):
 
 
 class JobPage(ResponseModel):
+    """Jobs, newest first. A page compares a bounded number of jobs with the filters."""
+
     jobs: list[JobSummary]
-    next_cursor: str | None = None
+    next_cursor: str | None = Field(
+        default=None, description="Null at the end of the search; a page with few jobs, or none, may have one"
+    )

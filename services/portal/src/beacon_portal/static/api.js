@@ -139,12 +139,14 @@ export async function fetchJob(api, id, signal) {
   return job;
 }
 
-/** The first pages of a list, joined, and the cursor of what follows them. */
+const MAX_EMPTY_PAGES = 5;
+
+/** The first pages of a list, joined, and the cursor of what follows them. A search may have empty pages. */
 export async function fetchPages(api, address, name, { pages, signal, ...wanted }) {
   const found = [];
   let cursor;
   let answer;
-  for (let page = 0; page < pages; page += 1) {
+  for (let page = 0; page < pages || (!found.length && page < MAX_EMPTY_PAGES); page += 1) {
     answer = await api.get(address + query({ ...wanted, cursor }), { signal });
     found.push(...answer[name]);
     cursor = answer.next_cursor;

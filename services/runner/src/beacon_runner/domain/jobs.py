@@ -43,6 +43,13 @@ class JobHead:
     expires_at: datetime | None = None
 
 
+class JobHeads(NamedTuple):
+    """A page of a list. `next`: the search goes on below this id, also if the page has few jobs, or none."""
+
+    jobs: Sequence[JobHead]
+    next: JobId | None
+
+
 @dataclass(frozen=True, slots=True)
 class JobRecord:
     """A job with all columns of its row.

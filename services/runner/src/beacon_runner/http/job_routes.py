@@ -257,10 +257,9 @@ def job_routes(jobs: JobService, reasons: WaitReasonService, keys: ApiKeyCache) 
             created_after=created_after,
             created_before=created_before,
         )
-        found = await jobs.queries.page(wanted, after=read_cursor(cursor), limit=limit + 1)
-        next_cursor = encode_job_id(found[limit - 1].id) if len(found) > limit else None
-        page = JobPage(jobs=[job_summary(head) for head in found[:limit]], next_cursor=next_cursor)
-        return view_response(page)
+        found = await jobs.queries.page(wanted, after=read_cursor(cursor), limit=limit)
+        next_cursor = None if found.next is None else encode_job_id(found.next)
+        return view_response(JobPage(jobs=list(map(job_summary, found.jobs)), next_cursor=next_cursor))
 
     @routes.get(
         "/api/v1/jobs/{job_id}", responses={200: {"model": JobView}, **problems(401, 403, 404, 422, 503)}

@@ -12,7 +12,7 @@ from beacon_runner.domain.jobs import (
     EventRecord,
     ExecutionPart,
     ExecutionRecord,
-    JobHead,
+    JobHeads,
     JobRecord,
     LiveCount,
     LiveJob,
@@ -42,8 +42,8 @@ class JobQueries(Protocol):
         """The earlier attempts of an execution."""
         ...
 
-    async def page(self, wanted: JobFilter, *, after: JobId | None = None, limit: int) -> Sequence[JobHead]:
-        """Newest first, with ids below `after`."""
+    async def page(self, wanted: JobFilter, *, after: JobId | None = None, limit: int) -> JobHeads:
+        """Newest first, with ids below `after`; bounded work, however many jobs there are."""
         ...
 
     async def events(self, job: JobRecord, after: int, limit: int) -> Sequence[EventRecord]:

@@ -21,6 +21,7 @@ from beacon_runner.domain.jobs import (
     ExecutionPlace,
     ExecutionRecord,
     JobHead,
+    JobHeads,
     JobRecord,
     LiveCount,
     LiveJob,
@@ -65,9 +66,9 @@ class PostgresJobQueries:
     async def attempts(self, job: JobId, stage: int, ordinal: int) -> list[AttemptRecord]:
         return [_attempt(row) for row in await self._database.fetch(_SQL["attempts"], job, stage, ordinal)]
 
-    async def page(self, wanted: JobFilter, *, after: JobId | None = None, limit: int) -> list[JobHead]:
-        """Newest first, with ids below `after`."""
-        return [_head(row) for row in await fetch_page(self._database, wanted, after, limit)]
+    async def page(self, wanted: JobFilter, *, after: JobId | None = None, limit: int) -> JobHeads:
+        found = await fetch_page(self._database, wanted, after, limit)
+        return JobHeads([_head(row) for row in found.rows], found.next)
 
     async def events(self, job: JobRecord, after: int, limit: int) -> list[EventRecord]:
         """Events with numbers above `after`, from at most `limit` rows."""

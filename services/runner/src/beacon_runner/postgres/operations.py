@@ -111,10 +111,9 @@ class PostgresOperations:
 
 
 async def _step(connection: "Connection", operation: JobOperation, below: JobId, limit: int) -> OperationStep:
-    jobs = await _next_jobs(connection, operation.selection, below, limit)
+    jobs, after = await _next_jobs(connection, operation.selection, below, limit)
     step = await _apply(connection, operation.action, jobs)
-    matched, finished = len(jobs), len(jobs) < limit
-    after = jobs[-1] if jobs else below
+    matched, finished = len(jobs), after is None
     if operation.action is OperationAction.DELETE_USER:
         matched = step.changed  # jobs that something may still run of are visited again
         user = operation.selection.owner
@@ -123,17 +122,22 @@ async def _step(connection: "Connection", operation: JobOperation, below: JobId,
             step = OperationStep(step.changed, deleted=step.deleted, waits=True)
         elif finished:
             await connection.execute(_SQL["erase_user"], user)
-    await connection.execute(_SQL["progress"], operation.id, after, matched, step.changed, finished)
+    await connection.execute(_SQL["progress"], operation.id, after or below, matched, step.changed, finished)
     return step
 
 
-async def _next_jobs(connection: "Connection", selection: Selection, below: JobId, limit: int) -> list[JobId]:
+async def _next_jobs(
+    connection: "Connection", selection: Selection, below: JobId, limit: int
+) -> tuple[list[JobId], JobId | None]:
+    """Some of the jobs, newest first, and the id below which the others are; None if there are none."""
     if selection.jobs is None:
-        return [JobId(row["id"]) for row in await fetch_page(connection, selection.filter, below, limit)]
+        page = await fetch_page(connection, selection.filter, below, limit)
+        return [JobId(row["id"]) for row in page.rows], page.next
     # Ids of other users, and of none, are not among the matched ones.
     left = sorted((job for job in set(selection.jobs) if job < below), reverse=True)
     rows = await connection.fetch(_SQL["given_jobs"], left, selection.owner)
-    return [JobId(row["id"]) for row in rows[:limit]]
+    jobs = [JobId(row["id"]) for row in rows[:limit]]
+    return jobs, jobs[-1] if len(rows) > limit else None
 
 
 async def _apply(connection: "Connection", action: OperationAction, jobs: Sequence[JobId]) -> OperationStep:

@@ -3,7 +3,7 @@
 import { fetchPages, path, query } from "../api.js";
 import { formatAge, formatDateTime, formatDuration, secondsSince } from "../clock.js";
 import { KeyedRows, button, el, select, setAttr, setText, table } from "../dom.js";
-import { badge, createNotice, emptyNote, pageHeader, progressBar, reportErrors } from "../components.js";
+import { badge, createNotice, pageHeader, progressBar, reportErrors } from "../components.js";
 import { currentRoute } from "../router.js";
 import { bulkActions } from "./bulk.js";
 import { poll } from "../follow.js";
@@ -28,9 +28,7 @@ export function jobsView({ api, search, session, signal }) {
   const more = button("Show older", () => { pages += 1; refreshNow(); }, { hidden: true, class: "quiet" });
   const list = table("Jobs", COLUMNS);
   const rows = new KeyedRows(list.body, (job) => jobRow(job, session.isAdmin));
-  const nothing = emptyNote("No jobs yet. ");
-  nothing.append(el("a", { href: "#/submit" }, "Submit one"));
-  nothing.hidden = true;
+  const nothing = el("p", { class: "empty", hidden: true });
   let pages = 1;
 
   const user = session.isAdmin ? search.get("user") : null;
@@ -46,6 +44,7 @@ export function jobsView({ api, search, session, signal }) {
     rows.show(found, (job) => job.job_id);
     setAttr(more, "hidden", !cursor);
     setAttr(nothing, "hidden", found.length > 0);
+    if (!found.length) nothing.replaceChildren(...noJobs(cursor, bulkFilter(filters())));
     setAttr(list.node, "hidden", found.length === 0);
   }
 
@@ -70,6 +69,11 @@ export function jobsView({ api, search, session, signal }) {
     pageHeader("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
     user && el("p", { class: "mono muted" }, `Jobs of ${user}`), filterBar, notice.node, result.node, nothing, list.node, el("div", { class: "actions" }, more));
   return { title: "Jobs", node };
+}
+
+function noJobs(cursor, filtered) {
+  if (cursor) return ["None of the newest jobs matches."];
+  return filtered ? ["No job matches."] : ["No jobs yet. ", el("a", { href: "#/submit" }, "Submit one")];
 }
 
 /** The filters as an operation takes them; null if every job would match. */

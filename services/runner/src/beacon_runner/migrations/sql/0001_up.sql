@@ -58,6 +58,7 @@ CREATE TABLE jobs (
             'scheduled', 'queued', 'processing', 'retrying', 'completed', 'partial', 'failed', 'cancelled', 'expired'
         )
     ),
+    outcome         text GENERATED ALWAYS AS (CASE WHEN finished_at IS NOT NULL THEN state END) STORED,
     kind            text NOT NULL,
     tier            text NOT NULL,
     class           text NOT NULL,
@@ -85,13 +86,15 @@ WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze
 
 CREATE INDEX jobs_live ON jobs (user_id, id) WHERE finished_at IS NULL;
 CREATE INDEX jobs_ended ON jobs (user_id, id) WHERE finished_at IS NOT NULL;
--- By columns that a claim does not change, unlike the state.
+-- By columns that a claim does not change, unlike the state; `outcome` is null while a job is live.
 CREATE INDEX jobs_not_completed ON jobs (user_id, id) WHERE finished_at IS NOT NULL AND failed + cancelled > 0;
 CREATE INDEX jobs_by_arrival ON jobs (class, queued_at, id) WHERE finished_at IS NULL;
 -- For the filters of the list of jobs. Most jobs are generations without a name.
-CREATE INDEX jobs_by_model ON jobs (user_id, model, id) WHERE model IS NOT NULL;
-CREATE INDEX jobs_by_kind ON jobs (user_id, kind, id) WHERE kind <> 'generation';
+CREATE INDEX jobs_by_model ON jobs (model, user_id, id) WHERE model IS NOT NULL;
+CREATE INDEX jobs_by_kind ON jobs (kind, user_id, id) WHERE kind <> 'generation';
 CREATE INDEX jobs_by_name ON jobs (user_id, lower(name) COLLATE "C", id) WHERE name <> '';
+CREATE INDEX jobs_of_all_by_name ON jobs (lower(name) COLLATE "C", id) WHERE name <> '';
+CREATE INDEX jobs_by_outcome ON jobs (outcome, id) WHERE outcome <> 'completed';
 CREATE INDEX jobs_to_expire ON jobs (expires_at) WHERE expires_at IS NOT NULL AND finished_at IS NULL;
 CREATE UNIQUE INDEX jobs_idempotency ON jobs (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 
