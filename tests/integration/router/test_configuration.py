@@ -4,6 +4,7 @@ import copy
 import signal
 import tomllib
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,11 @@ def file_of(gpu: GpusimProcess) -> str:
     )
 
 
-async def put(router: Router, revision: int, changed: dict[str, Any]) -> Any:
-    answer = await router.http.put("/config", json={"revision": revision, "document": changed})
+async def put(router: Router, revision: int, changed: dict[str, Any], *, second: int | None = None) -> Any:
+    """Stored one second after another; `second`: after how many instead."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=revision if second is None else second)
+    body = {"revision": revision, "created_at": moment.isoformat(), "document": changed}
+    answer = await router.http.put("/config", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -60,6 +64,14 @@ async def test_the_file_applies_until_a_revision_is_sent(gpu_process: GpusimProc
         older = document(gpu_process, only=backend("US", gpu_process.url))
         assert (await put(router, 2, older))["revision"] == 3
         assert set((await router.queues())["regions"]) == {"US", "EU"}
+
+
+async def test_revisions_of_a_restored_database_apply_by_their_time(gpu_process: GpusimProcess) -> None:
+    async with start_router(file_of(gpu_process)) as router:
+        await put(router, 9, document(gpu_process))
+        later = document(gpu_process, only=backend("ASIA", gpu_process.url))
+        assert (await put(router, 4, later, second=10))["revision"] == 4
+        assert set((await router.queues())["regions"]) == {"ASIA"}
 
 
 async def test_an_added_backend_serves_what_waits(gpu_process: GpusimProcess, gpu: Gpusim) -> None:
@@ -132,10 +144,11 @@ async def test_a_document_that_cannot_be_applied_changes_nothing(gpu_process: Gp
             changed = document(gpu_process)
             changed["backends"]["us-1"] |= wrong
             view = await put(router, 2, changed)
-            assert view["revision"] is None
+            assert (view["revision"], view["refused"]) == (None, 2)
             assert "us-1" in view["errors"][0]
         assert (await router.infer("still", region="US")).state is InferenceState.COMPLETED
-        assert (await put(router, 2, document(gpu_process)))["errors"] == []
+        applied = await put(router, 2, document(gpu_process))
+        assert (applied["errors"], applied["refused"]) == ([], None)
 
 
 async def test_addresses_of_the_environment_replace_those_of_revisions(gpu_process: GpusimProcess) -> None:

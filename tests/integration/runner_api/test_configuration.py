@@ -10,7 +10,7 @@ from beacon_contracts.configuration import RouterRevision
 from beacon_contracts.router_status import BackendStatus, BreakerStatus, QueueStatus, RegionStatus
 from beacon_runner.application.configuration import ConfigService
 from beacon_runner.ports.router import RouterStatus
-from beacon_runner.wiring.configuration import apply_file, seed
+from beacon_runner.wiring.configuration import apply_file, file_changed, seed
 from tests.integration.runner_api.harness import CONFIG_FILE, GENERATION, ApiHarness, Caller
 
 CONFIG = "/admin/config"
@@ -37,7 +37,8 @@ async def test_the_file_is_the_first_revision(api: ApiHarness, admin: Caller) ->
     view = answer.json()
     assert (view["revision"], view["actor"]["name"]) == (1, "system")
     assert list(view["document"]["tiers"]) == ["admin", "creator", "premium", "supporter", "free"]
-    assert view["routers"] == [{"url": "http://router", "revision": 1, "errors": []}]
+    (router,) = view["routers"]
+    assert (router["url"], router["revision"], router["errors"]) == ("http://router", 1, [])
 
 
 async def test_two_processes_that_start_together_make_one_first_revision(api: ApiHarness) -> None:
@@ -105,12 +106,22 @@ async def test_queued_work_is_stranded_only_with_force(admin: Caller, anna: Call
     refused = await admin.http.delete("/admin/backends/us-1")
     assert (refused.status_code, refused.json()["code"]) == (409, "work_stranded")
     assert refused.json()["stranded"] == [
-        {"model": "music", "region": "US", "executions": 1},
-        {"model": "sdxl", "region": "US", "executions": 1},
+        {"model": model, "region": "US", "executions": 1, "jobs": 0} for model in ("music", "sdxl")
     ]
     done = await admin.http.delete("/admin/backends/us-1", params={"force": True})
     assert (done.status_code, done.json()["applied"]) == (200, True)
     assert "music" not in (await admin.get(CONFIG))["document"]["models"]
+
+
+async def test_jobs_of_a_class_are_not_left_without_a_pool(admin: Caller, anna: Caller) -> None:
+    await anna.submit(GENERATION)
+    document = read_document(CONFIG_FILE)
+    for tier in document["tiers"].values():
+        tier["class"] = "low"
+    document["pools"] = {"low": {"slots": 5, "classes": ["low"]}}
+    refused = await put(admin, document, '"1"', 409)
+    assert refused["detail"].startswith("no pool would serve 1 unfinished jobs of class medium")
+    assert (await put(admin, document, '"1"', force=True))["applied"]
 
 
 async def test_work_that_can_move_is_not_stranded(admin: Caller, anna: Caller) -> None:
@@ -160,6 +171,25 @@ def router_status(backend: str, *, busy: int) -> RouterStatus:
     return RouterStatus("http://router", 0, queues)
 
 
+async def test_new_models_and_regions_come_and_go_with_their_backends(admin: Caller) -> None:
+    new = {**NEW, "region": "MARS", "models": ["flux", "rover"]}
+    change = await admin.post("/admin/backends", new)
+    assert [one["key"] for one in change["differences"]] == ["regions.MARS", "backends.us-2", "models.rover"]
+    moved = await admin.http.patch("/admin/backends/us-2", json={"region": "US", "models": ["flux"]})
+    assert [one["key"] for one in moved.json()["differences"]] == [
+        "regions.MARS",
+        "backends.us-2.region",
+        "backends.us-2.models",
+        "models.rover",
+    ]
+    wrong = await admin.http.patch("/admin/backends/us-2", json={"region": [1], "models": {"a": 1}})
+    assert wrong.status_code == 422
+    assert {one["field"] for one in wrong.json()["errors"]} >= {
+        "backends.us-2.region",
+        "backends.us-2.models",
+    }
+
+
 async def test_simulated_backends_come_from_the_file_of_make_up_only(admin: Caller) -> None:
     refused = await admin.post("/admin/backends", {**NEW, "simulated": True}, 422)
     assert refused["errors"][0]["field"] == "backends.us-2.simulated"
@@ -180,6 +210,12 @@ async def test_a_rollback_is_a_new_revision_in_the_history(admin: Caller) -> Non
     older = await admin.get(f"{CONFIG}/revisions", before=page["next_before"])
     assert [(one["revision"], one["actor"]["name"]) for one in older["revisions"]] == [(1, "system")]
     assert (await admin.post(f"{CONFIG}/rollback", {"revision": 9}, 404))["code"] == "unknown_revision"
+    drained = await admin.get(f"{CONFIG}/revisions/2")
+    assert (drained["comment"], drained["document"]["backends"]["us-1"]["drain"]) == (
+        "backend.drained us-1",
+        True,
+    )
+    assert (await admin.get(f"{CONFIG}/revisions/9", 404))["code"] == "unknown_revision"
 
 
 async def test_the_api_admits_by_the_newest_revision(api: ApiHarness, admin: Caller) -> None:
@@ -217,3 +253,18 @@ async def test_an_edited_file_is_applied_as_a_new_revision(
     assert not (await apply_file(service, edited, comment="SIGHUP")).applied
     await api.follow_config()
     assert api.live.current.groups["modal"].cap == 11
+
+
+async def test_a_file_that_did_not_change_leaves_live_changes(
+    api: ApiHarness, admin: Caller, tmp_path: Any
+) -> None:
+    assert not await file_changed(api.configurations, CONFIG_FILE)
+    await admin.post("/admin/backends/us-1/drain")
+    assert not await file_changed(api.configurations, CONFIG_FILE)
+    edited = tmp_path / "beacon.toml"
+    text = CONFIG_FILE.read_text(encoding="utf-8")
+    edited.write_text(text.replace("cap = 10", "cap = 11"), encoding="utf-8")
+    assert await file_changed(api.configurations, edited)
+    await apply_file(ConfigService(api.configurations), edited, comment="at the start")
+    assert not await file_changed(api.configurations, edited)
+    assert await file_changed(api.configurations, CONFIG_FILE)

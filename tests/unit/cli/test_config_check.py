@@ -64,6 +64,16 @@ def test_a_key_that_is_not_set_is_a_warning(tmp_path: Path) -> None:
     assert "warning" not in runner.invoke(app, ["config", "check", str(path)], env={"GPU_KEY": "x"}).stdout
 
 
+def test_a_secret_in_clear_text_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "beacon.toml"
+    text = SHIPPED.read_text(encoding="utf-8")
+    path.write_text(text.replace("slots = 6", 'slots = 6\nbasic_auth = "anna:secret"'), encoding="utf-8")
+    result = runner.invoke(app, ["config", "check", str(path)])
+    assert result.exit_code == 1
+    assert "backends.us-steps.basic_auth" in result.stderr
+    assert "anna:secret" not in result.output
+
+
 def test_help_lists_the_commands() -> None:
     result = runner.invoke(app, ["--help"])
     assert result.exit_code == 0

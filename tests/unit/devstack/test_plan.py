@@ -29,6 +29,7 @@ def plan_for(config: BeaconConfig, **environment: str) -> Plan:
         database_url="postgresql://db.test/b",
         redis_url="redis://r.test/0",
         files_url="/data/files",
+        router_state="/data/router-config.json",
     )
 
 

@@ -1,6 +1,7 @@
 """The configuration of a running process, which changes while it runs."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from beacon_config.root import BeaconConfig
@@ -11,16 +12,20 @@ T = TypeVar("T")
 class LiveConfig:
     """`current` is replaced as a whole; who needs it later keeps this object instead."""
 
-    def __init__(self, config: BeaconConfig, revision: int | None = None) -> None:
+    def __init__(
+        self, config: BeaconConfig, revision: int | None = None, created_at: datetime | None = None
+    ) -> None:
         self.current = config
         self.revision = revision
         """None: from a file."""
+        self.created_at = created_at
         self.on_change: list[Callable[[], None]] = []
         """Called after each change."""
 
-    def replace(self, config: BeaconConfig, revision: int | None) -> None:
-        self.current = config
-        self.revision = revision
+    def replace(
+        self, config: BeaconConfig, revision: int | None = None, created_at: datetime | None = None
+    ) -> None:
+        self.current, self.revision, self.created_at = config, revision, created_at
         for changed in self.on_change:
             changed()
 

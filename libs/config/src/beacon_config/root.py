@@ -80,7 +80,7 @@ class BeaconConfig(Section):
         backends = data.get("backends") if isinstance(data, dict) else None
         if not isinstance(backends, dict) or not all(isinstance(one, dict) for one in backends.values()):
             return data
-        regions = [one.get("region", DEFAULT_REGION) for one in backends.values()]
+        regions = _list_of([one.get("region", DEFAULT_REGION) for one in backends.values()])
         models = [model for one in backends.values() for model in _list_of(one.get("models"))]
         names = {"regions": regions, "models": models}
         derived: dict[str, Any] = {key: {name: {} for name in found} for key, found in names.items() if found}

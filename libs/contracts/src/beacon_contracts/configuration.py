@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from beacon_contracts.audit import AuditActor
 from beacon_contracts.model import RequestModel, ResponseModel, Text
@@ -12,9 +12,11 @@ Comment = Annotated[Text, Field(max_length=500)]
 
 
 class RouterConfigRequest(RequestModel):
-    """The runner sends it to a router with an older revision. A router ignores a lower one than its own."""
+    """The runner sends it to a router with an older revision. A router ignores an older one than its own:
+    numbers begin again when the database was restored from a backup, so that the time decides."""
 
     revision: int = Field(ge=1)
+    created_at: AwareDatetime
     document: dict[str, Any] = Field(description="The sections of beacon.toml; secrets only as `env:NAME`")
 
 
@@ -22,16 +24,21 @@ class RouterConfigView(ResponseModel):
     """What a router runs on. `revision` is null until it has received one: then its own file applies."""
 
     revision: int | None = None
+    created_at: datetime | None = None
     applied_at: datetime | None = None
+    refused: int | None = None
+    """A later revision that it could not apply; it goes on with the one before."""
     errors: list[str] = Field(default_factory=list)
-    """Why it could not apply the revision it was sent last; it goes on with the one before."""
+    """Why it was refused."""
 
 
 class RouterRevision(ResponseModel):
-    """What a router runs on, or why that is unknown."""
+    """What a router runs on, or why that is unknown. `refused`: a later revision that it could not apply."""
 
     url: str
     revision: int | None = None
+    created_at: datetime | None = None
+    refused: int | None = None
     errors: list[str] = Field(default_factory=list)
 
 
@@ -44,10 +51,15 @@ class ConfigRevisionView(ResponseModel):
     comment: str
 
 
-class ConfigView(ConfigRevisionView):
-    """The newest revision, and what the routers run on."""
+class ConfigDocumentView(ConfigRevisionView):
+    """A revision with its document."""
 
     document: dict[str, Any] = Field(description="The sections of beacon.toml; secrets only as `env:NAME`")
+
+
+class ConfigView(ConfigDocumentView):
+    """The newest revision, and what the routers run on."""
+
     routers: list[RouterRevision] = Field(default_factory=list)
 
 
@@ -67,11 +79,14 @@ class ConfigDifference(ResponseModel):
 
 
 class StrandedWork(ResponseModel):
-    """Executions that no backend could run any more. They would fail with `model_removed`."""
+    """Unfinished executions that no backend could run any more: they would fail with `model_removed`. Or
+    unfinished jobs of a class that no pool would serve: they would wait."""
 
-    model: str
-    region: str
-    executions: int
+    model: str | None = None
+    region: str | None = None
+    executions: int = 0
+    job_class: str | None = None
+    jobs: int = 0
 
 
 class ConfigChange(ResponseModel):

@@ -50,6 +50,7 @@ def make_plan(
     database_url: str,
     redis_url: str,
     files_url: str,
+    router_state: str,
 ) -> Plan:
     simulated = simulated_backends(config, settings.inherited)
     runner_url = f"http://{_reachable(settings.host)}:{ports.runner}"
@@ -83,6 +84,7 @@ def make_plan(
                 **_backend_urls(simulated, ports.gpusim),
                 "REDIS_URL": redis_url,
                 "BEACON_FILES_URL": files_url,
+                "BEACON_ROUTER_STATE_FILE": router_state,
                 "BEACON_ROUTER_HOST": settings.host,
                 "BEACON_ROUTER_PORT": str(ports.router),
             },

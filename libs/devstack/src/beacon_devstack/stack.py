@@ -149,6 +149,7 @@ class Stack:
             ports,
             database_url=self._servers.database_url,
             redis_url=self._servers.redis_url,
+            router_state=str(self.home.path / "router-config.json"),
             files_url=settings.inherited.get("BEACON_FILES_URL") or str(self.home.path / "files"),
         )
 

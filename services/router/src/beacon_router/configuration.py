@@ -62,21 +62,21 @@ class RouterConfiguration:
         self._environ = environ
         self._file = file
         self._state_file = state_file
-        self._view = RouterConfigView(revision=live.revision, applied_at=clock.wall())
+        self._view = self._applied()
 
     def view(self) -> RouterConfigView:
         return self._view
 
     def apply(self, request: RouterConfigRequest) -> RouterConfigView:
         """A revision that is older than the current one is ignored."""
-        if request.revision <= (self._live.revision or 0):
+        if self._live.created_at is not None and request.created_at <= self._live.created_at:
             return self._view
         try:
-            self._adopt(parse_document(request.document, self._environ), request.revision)
+            self._adopt(parse_document(request.document, self._environ), request)
         except (ConfigError, BackendKeyError) as error:
             errors = str(error).splitlines()
             log.error("config_not_applied", revision=request.revision, errors=errors)  # noqa: TRY400
-            self._view = self._view.model_copy(update={"errors": errors})
+            self._view = self._view.model_copy(update={"refused": request.revision, "errors": errors})
         else:
             self._save(request)
         return self._view
@@ -91,7 +91,8 @@ class RouterConfiguration:
         except (ConfigError, BackendKeyError) as error:
             log.error("config_not_applied", path=str(self._file), errors=str(error).splitlines())  # noqa: TRY400
 
-    def _adopt(self, config: BeaconConfig, revision: int | None) -> None:
+    def _adopt(self, config: BeaconConfig, request: RouterConfigRequest | None) -> None:
+        """`request`: where it is from; None: from the file."""
         before = self._live.current
         check_backends(config.backends, self._environ)
         self._pool.adopt(config, self._environ)
@@ -108,12 +109,21 @@ class RouterConfiguration:
         self._pool.keep_only({backend.name for backend in scheduled.backends})
         if self._capacity is not None:
             self._capacity.adopt(scheduled)
-        self._live.replace(config, revision)
+        if request is None:
+            self._live.replace(config)
+        else:
+            self._live.replace(config, request.revision, request.created_at)
         self._checks.adopt(self._pool.health_urls, self._pool.transports)
         self._recheck()
         self._dispatch.runs.dispatch_ready()
-        self._view = RouterConfigView(revision=revision, applied_at=self._clock.wall())
-        log.info("config_applied", revision=revision)
+        self._view = self._applied()
+        log.info("config_applied", revision=self._view.revision)
+
+    def _applied(self) -> RouterConfigView:
+        live = self._live
+        return RouterConfigView(
+            revision=live.revision, created_at=live.created_at, applied_at=self._clock.wall()
+        )
 
     def _save(self, request: RouterConfigRequest) -> None:
         """So that it applies after a restart too, when the runner does not answer."""
@@ -148,7 +158,7 @@ def _saved(state_file: Path, environ: Mapping[str, str]) -> LiveConfig:
     except (OSError, ValueError, ConfigError, BackendKeyError) as error:
         log.warning("saved_config_ignored", path=str(state_file), error=str(error))
         raise FileNotFoundError from error
-    return LiveConfig(config, request.revision)
+    return LiveConfig(config, request.revision, request.created_at)
 
 
 def _replaced(before: BeaconConfig, after: BeaconConfig) -> set[str]:

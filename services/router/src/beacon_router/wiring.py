@@ -74,7 +74,7 @@ async def build(settings: Settings, live: LiveConfig, environ: Mapping[str, str]
         events=_events(RouterMetrics(registry, live), RecheckOnTransportError(recheck.set), capacity),
         ready=ready,
     )
-    registry.register(_state_collector(dispatch))
+    registry.register(_state_collector(dispatch, live))
     checks = HealthChecks(
         pool.health_urls,
         client,
@@ -201,7 +201,7 @@ def _unready(dispatch: DispatchService) -> str | None:
     return "the router is stopping" if dispatch.stopping else None
 
 
-def _state_collector(dispatch: DispatchService) -> StateCollector:
+def _state_collector(dispatch: DispatchService, live: LiveConfig) -> StateCollector:
     def gauges() -> dict[str, float]:
         return {
             "backing_off": dispatch.runs.backing_off,
@@ -210,6 +210,7 @@ def _state_collector(dispatch: DispatchService) -> StateCollector:
             "result_bytes": dispatch.store.result_bytes,
             "results": dispatch.store.results,
             "results_evicted": dispatch.store.evicted,
+            "config_revision": live.revision or 0,
         }
 
     return StateCollector(

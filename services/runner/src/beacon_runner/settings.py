@@ -32,7 +32,7 @@ class BootstrapSettings(DatabaseSettings):
         bool,
         Field(
             validation_alias="BEACON_BOOTSTRAP_APPLY_CONFIG",
-            description="Apply the file as a new revision if it differs from the newest one",
+            description="Apply the file as a new revision if it has changed since it was last read",
         ),
     ] = False
 

@@ -12,8 +12,9 @@ from rich.markup import escape
 from beacon_cli.exits import Exit
 from beacon_cli.output.printing import AsJson, facts, print_error, print_json, print_result
 from beacon_cli.selection import wants_json
-from beacon_config import BeaconConfig, ConfigError, load_config
+from beacon_config import BeaconConfig, ConfigError, load_config, read_document
 from beacon_config.reference import Key, find, known_keys
+from beacon_config.secrets import literal_secrets
 from beacon_config.topology import missing_variables
 
 DEFAULT = Path("config/beacon.toml")
@@ -40,9 +41,13 @@ def check(
     chosen = path or DEFAULT
     try:
         loaded = load_config(chosen, os.environ)
+        literal = literal_secrets(read_document(chosen))
     except ConfigError as error:
         _refuse(chosen, str(error).splitlines())
         raise typer.Exit(Exit.FAILED) from error
+    if literal:
+        _refuse(chosen, [f"{chosen}: {key}: {reason}" for key, reason in literal])
+        raise typer.Exit(Exit.FAILED)
     warnings = list(_warnings(loaded))
     summary = _summary(chosen, loaded)
     print_result(

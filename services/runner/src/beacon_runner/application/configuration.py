@@ -18,6 +18,7 @@ from beacon_runner.domain.configuration import (
     ConfigRevision,
     StrandedWorkError,
     UnknownRevisionError,
+    classes_without_pool,
     models_with_fewer_regions,
     unserved_by,
 )
@@ -33,7 +34,7 @@ _SIMULATED = "simulated backends are started by `make up`, from its file; restar
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
-    """`force`: queued work that no backend could run any more fails. `dry_run`: only report the effect."""
+    """`force`: also if it strands unfinished work. `dry_run`: only report the effect."""
 
     by: Actor
     comment: str = ""
@@ -55,6 +56,12 @@ class ConfigService:
         if newest is None:
             raise UnknownRevisionError("no revision is stored yet")
         return newest
+
+    async def revision(self, number: int) -> ConfigRevision:
+        found = await self._store.revision(number)
+        if found is None:
+            raise UnknownRevisionError(f"there is no revision {number}")
+        return found
 
     async def page(self, before: int | None, limit: int) -> Sequence[ConfigEntry]:
         """Revisions, newest first."""
@@ -83,10 +90,8 @@ class ConfigService:
 
     async def roll_back(self, revision: int, request: ChangeRequest) -> ConfigChange:
         """An earlier document as a new revision."""
-        document = await self._store.document(revision)
-        if document is None:
-            raise UnknownRevisionError(f"there is no revision {revision}")
-        return await self.edit(lambda *_: dict(document), request)
+        document = dict((await self.revision(revision)).document)
+        return await self.edit(lambda *_: document, request)
 
     async def _replace(
         self, newest: ConfigRevision, document: Document, request: ChangeRequest
@@ -124,9 +129,14 @@ class ConfigService:
     async def _stranded(self, before: BeaconConfig, after: BeaconConfig) -> list[StrandedWork]:
         models = models_with_fewer_regions(before, after)
         found = await self._store.stranded(models, unserved_by(after)) if models else {}
+        classes = classes_without_pool(before, after)
+        jobs = await self._store.live_jobs(classes) if classes else {}
         return [
-            StrandedWork(model=model, region=region, executions=count)
-            for (model, region), count in sorted(found.items())
+            *(
+                StrandedWork(model=model, region=region, executions=count)
+                for (model, region), count in sorted(found.items())
+            ),
+            *(StrandedWork(job_class=name, jobs=count) for name, count in sorted(jobs.items())),
         ]
 
 

@@ -59,11 +59,16 @@ class BackendExistsError(Exception):
 
 
 class StrandedWorkError(Exception):
-    """No backend could run what is queued."""
+    """No backend could run what is unfinished, or no pool would serve its class."""
 
     def __init__(self, stranded: list[StrandedWork]) -> None:
-        parts = [f"{one.executions} queued executions of {one.model} in {one.region}" for one in stranded]
-        super().__init__(f"no backend would be left for {', '.join(parts)}; add ?force=true to let them fail")
+        parts = [
+            f"no backend would run {one.executions} unfinished executions of {one.model} in {one.region}"
+            if one.job_class is None
+            else f"no pool would serve {one.jobs} unfinished jobs of class {one.job_class}"
+            for one in stranded
+        ]
+        super().__init__(f"{'; '.join(parts)}; wait for their end, or force the change")
         self.stranded = stranded
 
 
@@ -81,6 +86,11 @@ def is_served(config: BeaconConfig, model: str, region: str, failover: Failover)
 def models_with_fewer_regions(before: BeaconConfig, after: BeaconConfig) -> frozenset[str]:
     """The models of which work may be left without a backend."""
     return frozenset(model for model, _ in _places(before) - _places(after))
+
+
+def classes_without_pool(before: BeaconConfig, after: BeaconConfig) -> frozenset[str]:
+    """Classes that a pool served before."""
+    return frozenset(_served_classes(before) - _served_classes(after))
 
 
 def unserved_by(config: BeaconConfig) -> Unserved:
@@ -106,3 +116,7 @@ def model_removed(model: str, region: str, item: str) -> Failure:
 
 def _places(config: BeaconConfig) -> set[tuple[str, str]]:
     return {(model, backend.region) for backend in config.backends.values() for model in backend.models}
+
+
+def _served_classes(config: BeaconConfig) -> set[str]:
+    return {job_class.value for pool in config.pools.values() for job_class in pool.served}

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header, Query
+from fastapi import APIRouter, Body, Header, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,6 +11,7 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.audit import AuditAction, AuditActor
 from beacon_contracts.configuration import (
     ConfigChange,
+    ConfigDocumentView,
     ConfigRevisionList,
     ConfigRevisionView,
     ConfigRollback,
@@ -27,9 +28,13 @@ from beacon_runner.http.openapi import problems
 from beacon_runner.ports.configuration import RouterConfigs
 
 IfMatch = Annotated[str | None, Header(max_length=100, description="The ETag of the revision that was read")]
-Force = Annotated[bool, Query(description="Queued work that no backend could run any more fails")]
+Force = Annotated[
+    bool,
+    Query(description="Also if unfinished work has no backend afterwards and fails, or no pool and waits"),
+]
 DryRun = Annotated[bool, Query(description="Only report the differences, and what would be stranded")]
 CommentText = Annotated[str, Query(max_length=500, pattern=r"^[^\x00]*$")]
+RevisionPath = Annotated[int, Path(ge=1, le=2_147_483_647)]
 Before = Annotated[int | None, Query(ge=1, le=2_147_483_647, description="Older revisions than this one")]
 Document = Annotated[
     dict[str, Any], Body(description="The sections of beacon.toml", examples=[{"backends": {}}])
@@ -78,6 +83,16 @@ def config_routes(service: ConfigService, routers: RouterConfigs, keys: ApiKeyCa
         next_before = found[limit - 1].revision if len(found) > limit else None
         views = [entry_view(entry) for entry in found[:limit]]
         return view_response(ConfigRevisionList(revisions=views, next_before=next_before))
+
+    @routes.get(
+        "/config/revisions/{revision}",
+        responses={200: {"model": ConfigDocumentView}, **problems(401, 403, 404, 422, 503)},
+    )
+    async def get_config_revision(revision: RevisionPath) -> Response:
+        """One revision with its document."""
+        found = await service.revision(revision)
+        document = dict(found.document)
+        return view_response(ConfigDocumentView(**entry_view(found.entry).model_dump(), document=document))
 
     @routes.post(
         "/config/rollback",

@@ -1,11 +1,13 @@
 """Sends the newest configuration to the routers that have an older one."""
 
-from dataclasses import dataclass, field
+import asyncio
+from dataclasses import dataclass
 
 import structlog
 
-from beacon_contracts.configuration import RouterConfigRequest
+from beacon_contracts.configuration import RouterConfigRequest, RouterRevision
 from beacon_lifecycle import RunResult
+from beacon_runner.domain.configuration import ConfigEntry
 from beacon_runner.ports.configuration import ConfigStore, RouterConfigs
 
 log = structlog.get_logger(__name__)
@@ -17,28 +19,30 @@ class ConfigPush:
 
     store: ConfigStore
     routers: RouterConfigs
-    _refused: dict[str, int] = field(default_factory=dict)
 
     async def run_once(self) -> RunResult:
-        number = await self.store.newest_number()
-        if number is None:
+        newest = await self.store.page(None, 1)
+        if not newest:
             return RunResult(0)
-        behind = [
-            router.url
-            for router in await self.routers.configs()
-            if (router.revision or 0) < number and (router.revision is not None or not router.errors)
-        ]
-        behind = [url for url in behind if self._refused.get(url) != number]
-        newest = await self.store.newest() if behind else None
-        if newest is None:
+        behind = [router.url for router in await self.routers.configs() if _is_behind(router, newest[0])]
+        found = await self.store.newest() if behind else None
+        if found is None:
             return RunResult(0)
-        request = RouterConfigRequest(revision=newest.entry.revision, document=dict(newest.document))
-        return RunResult(sum([await self._send(url, request) for url in behind]))
+        entry = found.entry
+        request = RouterConfigRequest(
+            revision=entry.revision, created_at=entry.created_at, document=dict(found.document)
+        )
+        return RunResult(sum(await asyncio.gather(*(self._send(url, request) for url in behind))))
 
     async def _send(self, url: str, request: RouterConfigRequest) -> bool:
         applied = await self.routers.configure(url, request)
         if applied.errors:
             log.warning("router_config_refused", router=url, revision=request.revision, errors=applied.errors)
-            if applied.revision is not None:
-                self._refused[url] = request.revision
         return applied.revision == request.revision
+
+
+def _is_behind(router: RouterRevision, newest: ConfigEntry) -> bool:
+    """Not one that does not answer, or has a later revision, from before the database was restored."""
+    if router.refused == newest.revision or (router.errors and router.revision is router.refused is None):
+        return False
+    return router.created_at is None or router.created_at < newest.created_at

@@ -17,7 +17,11 @@ class ConfigStore(Protocol):
 
     async def newest_number(self) -> int | None: ...
 
-    async def document(self, revision: int) -> Mapping[str, Any] | None: ...
+    async def revision(self, number: int) -> ConfigRevision | None: ...
+
+    async def newest_of_file(self) -> ConfigRevision | None:
+        """The last one that a process of Beacon has read from a file."""
+        ...
 
     async def page(self, before: int | None, limit: int) -> Sequence[ConfigEntry]:
         """Newest first, from the one before `before`."""
@@ -39,6 +43,10 @@ class ConfigStore(Protocol):
 
     async def stranded(self, models: Collection[str], unserved: Unserved) -> Counter[tuple[str, str]]:
         """Unfinished executions of live jobs with these models that are not served, by model and region."""
+        ...
+
+    async def live_jobs(self, classes: Collection[str]) -> Counter[str]:
+        """Live jobs by their class, of these classes."""
         ...
 
 

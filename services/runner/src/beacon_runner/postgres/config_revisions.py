@@ -23,16 +23,17 @@ class PostgresConfigRevisions:
         self._database = database
 
     async def newest(self) -> ConfigRevision | None:
-        row = await self._database.fetchrow(_SQL["newest"])
-        return None if row is None else ConfigRevision(_entry(row), row["document"])
+        return _revision(await self._database.fetchrow(_SQL["newest"]))
 
     async def newest_number(self) -> int | None:
         number: int | None = await self._database.fetchval(_SQL["newest_number"])
         return number
 
-    async def document(self, revision: int) -> Mapping[str, Any] | None:
-        document: Mapping[str, Any] | None = await self._database.fetchval(_SQL["document"], revision)
-        return document
+    async def revision(self, number: int) -> ConfigRevision | None:
+        return _revision(await self._database.fetchrow(_SQL["revision"], number))
+
+    async def newest_of_file(self) -> ConfigRevision | None:
+        return _revision(await self._database.fetchrow(_SQL["newest_of_file"]))
 
     async def page(self, before: int | None, limit: int) -> Sequence[ConfigEntry]:
         return [_entry(row) for row in await self._database.fetch(_SQL["page"], before, limit)]
@@ -66,6 +67,14 @@ class PostgresConfigRevisions:
             if len(rows) < _JOBS:
                 return found
             after = rows[-1]["id"]
+
+    async def live_jobs(self, classes: Collection[str]) -> Counter[str]:
+        rows = await self._database.fetch(_SQL["live_jobs"], list(classes))
+        return Counter({row["class"]: row["jobs"] for row in rows})
+
+
+def _revision(row: Any) -> ConfigRevision | None:
+    return None if row is None else ConfigRevision(_entry(row), row["document"])
 
 
 def _entry(row: Any) -> ConfigEntry:

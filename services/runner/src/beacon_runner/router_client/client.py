@@ -334,7 +334,7 @@ def _revision(url: str, answer: HttpAnswer | RouterExchangeError) -> RouterRevis
         view = RouterConfigView.model_validate_json(answer.body)
     except ValidationError:
         return RouterRevision(url=url, errors=["the response is not a configuration"])
-    return RouterRevision(url=url, revision=view.revision, errors=view.errors)
+    return RouterRevision(url=url, **view.model_dump(exclude={"applied_at"}))
 
 
 def _status(endpoint: RouterEndpoint, answer: HttpAnswer | RouterExchangeError) -> RouterStatus:

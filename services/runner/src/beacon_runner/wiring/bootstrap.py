@@ -16,7 +16,7 @@ from beacon_runner.postgres.config_revisions import PostgresConfigRevisions
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.settings import BootstrapSettings
-from beacon_runner.wiring.configuration import apply_file, seed
+from beacon_runner.wiring.configuration import apply_file, file_changed, seed
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +28,8 @@ async def bootstrap(settings: BootstrapSettings, environ: Mapping[str, str]) -> 
     """The generated keys by user: for users without a key for whom none was given.
 
     The operator is in the highest tier, the user in the one below it. The file becomes the first revision of
-    the configuration; with `apply_config` the newest one, whatever work it leaves without a backend.
+    the configuration; with `apply_config` a file that has changed becomes the newest one, whatever work it
+    leaves without a backend.
     """
     user_key, admin_key = settings.user_key, settings.admin_key
     tiers = list(load_config(settings.config_path, environ).tiers)
@@ -45,7 +46,7 @@ async def bootstrap(settings: BootstrapSettings, environ: Mapping[str, str]) -> 
 
 async def _configure(store: PostgresConfigRevisions, settings: BootstrapSettings) -> None:
     path = settings.config_path
-    if await seed(store, path) or not settings.apply_config:
+    if await seed(store, path) or not settings.apply_config or not await file_changed(store, path):
         return
     change = await apply_file(
         ConfigService(store), path, comment=f"{path.name} at the start", force=True, simulates=True

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import structlog
+from prometheus_client import CollectorRegistry, Gauge
 
 from beacon_config import ConfigError, LiveConfig, load_config, parse_document, read_document
+from beacon_config.differences import differences
 from beacon_config.secrets import literal_secrets
 from beacon_contracts.audit import AuditAction
 from beacon_contracts.configuration import ConfigChange
@@ -51,7 +53,7 @@ class ConfigFollower:
             self._refused = revision
             log.error("config_not_applied", revision=revision, error=str(error))  # noqa: TRY400
             return RunResult(0)
-        self._live.replace(config, revision)
+        self._live.replace(config, revision, newest.entry.created_at)
         log.info("config_applied", revision=revision)
         return RunResult(1)
 
@@ -81,8 +83,14 @@ class ProcessConfig:
             log.warning("config_from_file", path=str(self._path), error=str(error))
         return live
 
-    def services(self, live: LiveConfig, clock: Clock, *, reloads: bool) -> Sequence[Service]:
-        """`reloads`: after SIGHUP the file is applied as a new revision; otherwise SIGHUP does nothing."""
+    def services(self, live: LiveConfig, clock: Clock, registry: CollectorRegistry) -> Sequence[Service]:
+        """After SIGHUP the file is applied as a new revision, if it differs from the newest one."""
+        applied = Gauge(
+            "beacon_runner_config_revision",
+            "Revision of the configuration that applies; 0: the file",
+            registry=registry,
+        )
+        applied.set_function(lambda: live.revision or 0)
         loop = Loop(
             "config",
             ConfigFollower(self.store, live, self._environ).run_once,
@@ -95,7 +103,7 @@ class ProcessConfig:
             Resource("config-database", close_it=self.database.close),
             PostgresListener(self._url, CHANNEL, self.wakeup.set),
             loop,
-            *([ReloadOnSignal(self._reload)] if reloads else []),
+            ReloadOnSignal(self._reload),
         ]
 
     def push_loop(self, routers: RouterConfigs, clock: Clock) -> Loop:
@@ -117,6 +125,16 @@ class ProcessConfig:
             log.error("config_not_reloaded", path=str(self._path), error=str(error))  # noqa: TRY400
         else:
             log.info("config_reloaded", revision=change.revision, applied=change.applied)
+
+
+async def file_changed(store: ConfigStore, path: Path) -> bool:
+    """Whether the file differs from what was last read from a file: changes that were made since are kept."""
+    before = await store.newest_of_file()
+    after = load_config(path, {})
+    try:
+        return before is None or bool(differences(parse_document(before.document, {}), after))
+    except ConfigError:  # another version of Beacon stored it
+        return True
 
 
 REFUSALS = (ConfigError, InvalidFieldsError, StrandedWorkError, ConfigConflictError)

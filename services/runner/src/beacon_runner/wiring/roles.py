@@ -39,8 +39,7 @@ async def build(role: Role, settings: RunnerSettings, environ: Mapping[str, str]
     configuration = ProcessConfig(settings.database_url, settings.config_path, environ)
     live = await configuration.load()
     transport = _transport(settings, live, registry, clock)
-    relays = role in (Role.RELAY, Role.ALL)
-    services: list[Service] = [transport, *configuration.services(live, clock, reloads=relays)]
+    services: list[Service] = [transport, *configuration.services(live, clock, registry)]
     if role in (Role.RELAY, Role.ALL):
         services += _relay(settings, transport, configuration, registry)
     if role in (Role.WORKER, Role.ALL):
