@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -306,6 +307,139 @@ STATS = {
     "classes": [{"name": "low", "waiting": 12, "front": 0, "paused": True}],
     "lanes": [{"class": "low", "lane": "u1", "pending": 12, "running": 1}],
 }
+
+
+CHANGE = {
+    "revision": 8,
+    "applied": True,
+    "differences": [{"key": "backends.us-1.drain", "before": False, "after": True}],
+    "stranded": [],
+    "restart_needed": [],
+}
+REVISION = {"revision": 7, "created_at": AT, "actor": {"name": "ada"}, "comment": "half the cap"}
+
+
+def newest(revision: int, **router: Any) -> Any:
+    routers = [{"url": "http://router", "revision": revision, **router}]
+    return {**REVISION, "revision": revision, "document": DOCUMENT, "routers": routers}
+
+
+DOCUMENT = {"backends": {"gpu": {"dialect": "openai", "url": "http://gpu/v1", "models": ["m"], "slots": 2}}}
+
+
+def test_a_file_is_compared_and_applied_after_a_confirmation(
+    served: RunnerStub, beacon: Beacon, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        '[backends.gpu]\ndialect = "openai"\nurl = "http://gpu/v1"\nmodels = ["m"]\nslots = 2\n',
+        encoding="utf-8",
+    )
+    planned = CHANGE | {"revision": 7, "applied": False}
+    served.on("GET /admin/config", newest(7), newest(7), newest(7), newest(8))
+    served.on("PUT /admin/config", planned)
+    compared = beacon("config", "diff", str(file))
+    assert compared.exit_code == 1
+    assert "~ backends.us-1.drain false → true" in compared.stdout
+    assert "Give --yes" in beacon("config", "apply", str(file)).stderr
+    assert all(call.query == {"dry_run": "true"} for call in served.of("PUT /admin/config"))
+    served.answers["PUT /admin/config"].clear()
+    served.on("PUT /admin/config", planned, CHANGE)
+    applied = ok(beacon("config", "apply", str(file), "--yes", "-m", "why"))
+    assert "revision 8, applied by http://router" in applied.stdout
+    call = served.of("PUT /admin/config")[-1]
+    assert (call.query, call.headers["if-match"]) == ({"comment": "why"}, '"7"')
+    assert orjson.loads(call.body) == DOCUMENT
+    assert {call.headers["authorization"] for call in served.calls} == {"Bearer admin-key"}
+
+
+def test_an_invalid_file_is_not_sent(served: RunnerStub, beacon: Beacon, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    for text, said in (("[backends.gpu]\nslots = -1\n", "backends.gpu.slots"), ("[", "is not valid TOML")):
+        file.write_text(text, encoding="utf-8")
+        result = beacon("config", "apply", str(file), "--yes")
+        assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert served.calls == []
+
+
+def test_equal_configurations_and_conflicts_have_their_exit_codes(
+    served: RunnerStub, beacon: Beacon, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    served.on("GET /admin/config", newest(7))
+    same = CHANGE | {"revision": 7, "applied": False, "differences": []}
+    served.on("PUT /admin/config", same)
+    ok(beacon("config", "diff", str(file)))
+    assert "nothing changes" in ok(beacon("config", "apply", str(file))).stdout
+    stranded = [{"model": "m", "region": "US", "executions": 3}, {"job_class": "high", "jobs": 2}]
+    served.answers["PUT /admin/config"].clear()
+    served.on(
+        "PUT /admin/config",
+        CHANGE | {"applied": False, "stranded": stranded},
+        problem(412, "config_changed", "the newest revision is 9", revision=9),
+    )
+    changed = beacon("config", "apply", str(file), "--yes")
+    assert changed.exit_code == 7
+    assert "3 unfinished executions of m in US would fail" in changed.stderr
+    assert "2 unfinished jobs of class high would wait" in changed.stderr
+
+
+def test_a_router_that_refuses_a_revision_is_named(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /admin/config", newest(7, refused=8, errors=["KEY is not set"]))
+    served.on("POST /admin/backends/gpu%2F1/drain", CHANGE)
+    served.on("POST /admin/backends/gpu/1/drain", CHANGE)
+    refused = beacon("backends", "drain", "gpu/1")
+    assert refused.exit_code == 1
+    assert "http://router cannot apply revision 8 and goes on with 7: KEY is not set" in refused.stderr
+
+
+def test_revisions_are_listed_shown_and_rolled_back(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /admin/config", newest(8))
+    served.on("GET /admin/config/revisions", {"revisions": [REVISION], "next_before": None})
+    served.on("GET /admin/config/revisions/7", {**REVISION, "document": DOCUMENT})
+    served.on("POST /admin/config/rollback", CHANGE)
+    listed = ok(beacon("config", "history")).stdout
+    assert "half the cap" in listed
+    assert "http://router" in listed
+    assert tomllib.loads(ok(beacon("config", "show", "7")).stdout) == DOCUMENT
+    assert json.loads(ok(beacon("config", "show", "--json")).stdout)["revision"] == 8
+    ok(beacon("config", "rollback", "7", "--yes", "--force"))
+    calls = served.of("POST /admin/config/rollback")
+    assert [call.query for call in calls] == [{"dry_run": "true"}, {"force": "true"}]
+
+
+def test_backends_and_models_are_changed(served: RunnerStub, beacon: Beacon) -> None:
+    served.on("GET /admin/config", newest(8))
+    for route in (
+        "POST /admin/backends",
+        "PATCH /admin/backends/gpu",
+        "DELETE /admin/backends/gpu",
+        "POST /admin/backends/gpu/drain",
+        "POST /admin/backends/gpu/resume",
+        "POST /admin/models/m/pause",
+        "POST /admin/models/m/resume",
+    ):
+        served.on(route, CHANGE)
+    backend = {"name": "gpu", "region": "US", "dialect": "openai", "url": "http://gpu/v1", "models": ["m"]}
+    shown = backend | {"slots": 2, "drain": True, "simulated": False, "busy": 0, "state": "drained"}
+    busy = shown | {"busy": 1, "state": "draining"}
+    served.on(
+        "GET /admin/backends", {"revision": 8, "backends": [busy]}, {"revision": 8, "backends": [shown]}
+    )
+    assert "draining" in ok(beacon("backends")).stdout
+    flags = ["--url", "http://gpu/v1", "--dialect", "openai", "-m", "m", "-r", "US", "--set", "files=url"]
+    ok(beacon("backends", "add", "gpu", *flags, "--yes"))
+    assert orjson.loads(served.of("POST /admin/backends")[-1].body) == backend | {"files": "url"}
+    ok(beacon("backends", "change", "gpu", "--slots", "0", "--unset", "group", "--yes"))
+    assert orjson.loads(served.of("PATCH /admin/backends/gpu")[-1].body) == {"slots": 0, "group": None}
+    assert beacon("backends", "change", "gpu", "--yes").exit_code == 2
+    assert "gpu is drained" in ok(beacon("backends", "drain", "gpu", "--wait")).stdout
+    ok(beacon("backends", "resume", "gpu"))
+    assert beacon("backends", "remove", "gpu").exit_code == 2
+    ok(beacon("backends", "remove", "gpu", "--yes"))
+    ok(beacon("models", "pause", "m"))
+    ok(beacon("models", "resume", "m"))
 
 
 def test_the_demand_is_shown_with_the_administrators_key(served: RunnerStub, beacon: Beacon) -> None:

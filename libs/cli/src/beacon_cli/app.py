@@ -16,7 +16,9 @@ COMMANDS = {
     "up": LazyCommand("beacon_cli.commands.stack:up", _RUN, "Start the whole system in this terminal."),
     "demo": LazyCommand("beacon_cli.commands.stack:demo", _RUN, "Start everything, run a demo job, stop."),
     "doctor": LazyCommand("beacon_cli.commands.doctor:doctor", _RUN, "Check every part of a running system."),
-    "config": LazyCommand("beacon_cli.commands.config:config", _RUN, "Check the configuration file."),
+    "config": LazyCommand(
+        "beacon_cli.commands.config:config", _RUN, "Check, compare and apply the configuration."
+    ),
     "simulate": LazyCommand(
         "beacon_cli.commands.simulate:simulate", _RUN, "Simulate a load on a configuration file."
     ),
@@ -41,11 +43,14 @@ COMMANDS = {
     ),
     "me": LazyCommand(f"{_JOB}:me", _INFORMATION, "Show your key's user: tier, limits, credit."),
     "usage": LazyCommand("beacon_cli.commands.usage:usage", _INFORMATION, "Show GPU seconds and tokens."),
-    "models": LazyCommand(f"{_CATALOGUE}:models", _INFORMATION, "List the models and their regions."),
+    "models": LazyCommand(f"{_CATALOGUE}:models", _INFORMATION, "List the models; pause and resume one."),
     "features": LazyCommand(f"{_CATALOGUE}:features", _INFORMATION, "List the pipelines and their steps."),
     "regions": LazyCommand(f"{_CATALOGUE}:regions", _INFORMATION, "Show regions, queues and backends."),
     "prices": LazyCommand(f"{_CATALOGUE}:prices", _INFORMATION, "Show the price of priority."),
     "queues": LazyCommand("beacon_cli.commands.queue:queues", _ADMIN, "Show, pause and resume the queues."),
+    "backends": LazyCommand(
+        "beacon_cli.commands.backends:backends", _ADMIN, "Add, change, drain and remove backends."
+    ),
     "demand": LazyCommand("beacon_cli.commands.demand:demand", _ADMIN, "Show the work for GPUs."),
     "dead": LazyCommand("beacon_cli.commands.dead:dead", _ADMIN, "List, requeue and purge dead letters."),
     "users": LazyCommand("beacon_cli.commands.user:users", _ADMIN, "Manage users, tiers and credit."),

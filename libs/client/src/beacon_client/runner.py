@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from beacon_client.admin import AdminClient
+from beacon_client.configuration import ConfigurationClient
 from beacon_client.credentials import find_credentials
 from beacon_client.downloads import Progress
 from beacon_client.errors import JobFailedError, WaitTimeoutError
@@ -66,6 +67,7 @@ class RunnerClient:
         self._sleep = sleep
         self._http = RunnerHttp(base_url, key, sleep=sleep, transport=transport)
         self.admin = AdminClient(self._http)
+        self.configuration = ConfigurationClient(self._http)
         self.files = FileClient(self._http)
         self.webhooks = WebhooksClient(self._http)
 

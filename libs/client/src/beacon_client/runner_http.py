@@ -62,9 +62,20 @@ class RunnerHttp:
         sent = {"content-type": "application/json", **(headers or {})}
         return await self._call("POST", path, repeatable=repeatable, content=body, headers=sent)
 
-    async def delete(self, path: str) -> bytes:
-        """Deletes are safe to repeat."""
-        return await self._call("DELETE", path, repeatable=True)
+    async def put(
+        self, path: str, body: bytes, *, headers: Mapping[str, str] | None = None, repeatable: bool = False
+    ) -> bytes:
+        sent = {"content-type": "application/json", **(headers or {})}
+        return await self._call("PUT", path, repeatable=repeatable, content=body, headers=sent)
+
+    async def patch(self, path: str, body: bytes) -> bytes:
+        """The body says what a resource becomes: it may be repeated."""
+        headers = {"content-type": "application/json"}
+        return await self._call("PATCH", path, repeatable=True, content=body, headers=headers)
+
+    async def delete(self, path: str, *, repeatable: bool = True) -> bytes:
+        """Deletes are safe to repeat, where one that is gone is no error."""
+        return await self._call("DELETE", path, repeatable=repeatable)
 
     @asynccontextmanager
     async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:

@@ -1,21 +1,44 @@
 """Models, pipelines, prices, and the state of the regions."""
 
+from typing import Annotated
+
+import typer
 from rich.console import RenderableType
 
+from beacon_cli.config_changes import apply_change
 from beacon_cli.connect import ask
 from beacon_cli.output.formatting import backend_health, seconds
 from beacon_cli.output.printing import AsJson, print_result, table
 from beacon_contracts.catalogue import RegionView
 
+models = typer.Typer(help="List the models; pause and resume one (administrators).")
 
-def models(_json: AsJson = False) -> None:
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="The name of a model.")]
+
+
+@models.callback(invoke_without_command=True)
+def show_models(context: typer.Context, _json: AsJson = False) -> None:
     """List the models and where they run."""
+    if context.invoked_subcommand is not None:
+        return
     found = ask(lambda client: client.models())
     rows = [
         (one.id, ", ".join(one.regions), seconds(one.expected_run_s), one.limit, seconds(one.max_duration_s))
         for one in found
     ]
     print_result(found, table(("model", "regions", "runs about", "at once", "longest"), rows))
+
+
+@models.command("pause")
+def pause_model(model: Model, _json: AsJson = False) -> None:
+    """Start no request for a model: they are accepted and wait. Running ones end."""
+    apply_change(lambda client: client.configuration.pause_model(model))
+
+
+@models.command("resume")
+def resume_model(model: Model, _json: AsJson = False) -> None:
+    """End the pause of a model."""
+    apply_change(lambda client: client.configuration.resume_model(model))
 
 
 def features(_json: AsJson = False) -> None:

@@ -1,4 +1,4 @@
-"""`beacon config`: validates the configuration file, and describes its keys."""
+"""`beacon config`: validates the configuration file, describes its keys, and changes the running system."""
 
 import os
 from dataclasses import asdict
@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from beacon_cli.commands import live_config
+from beacon_cli.commands.live_config import DEFAULT
 from beacon_cli.exits import Exit
 from beacon_cli.output.printing import AsJson, facts, print_error, print_json, print_result
 from beacon_cli.selection import wants_json
@@ -17,14 +19,22 @@ from beacon_config.reference import Key, find, known_keys
 from beacon_config.secrets import literal_secrets
 from beacon_config.topology import missing_variables
 
-DEFAULT = Path("config/beacon.toml")
-
-config = typer.Typer(help="Check the configuration file, and describe its keys.", no_args_is_help=True)
+config = typer.Typer(no_args_is_help=True)
 
 
 @config.callback()
 def _group() -> None:
-    """Check the configuration file, and describe its keys."""
+    """Check a configuration file, describe its keys, and apply it to the running system."""
+
+
+for _command in (
+    live_config.show,
+    live_config.diff,
+    live_config.apply,
+    live_config.history,
+    live_config.rollback,
+):
+    config.command()(_command)
 
 
 @config.command("check")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from beacon_cli.commands.config import DEFAULT
+from beacon_cli.commands.live_config import DEFAULT
 from beacon_cli.errors import InputError
 from beacon_cli.output.formatting import seconds
 from beacon_cli.output.printing import AsJson, facts, print_result, table

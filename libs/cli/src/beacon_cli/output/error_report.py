@@ -14,6 +14,7 @@ _BY_STATUS = {
     403: Exit.NOT_AUTHORISED,
     404: Exit.NOT_FOUND,
     409: Exit.CONFLICT,
+    412: Exit.CONFLICT,
     413: Exit.USAGE,
     422: Exit.USAGE,
     429: Exit.LIMIT,
