@@ -54,6 +54,31 @@ async def test_an_unknown_query_parameter_is_named_in_a_422(api: ApiHarness, pat
     assert (problem["code"], problem["errors"][0]["field"]) == ("invalid_field", "modell")
 
 
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-01-01"])
+async def test_times_that_cannot_be_stored_are_refused(api: ApiHarness, moment: str) -> None:
+    """One in a submission once failed all that shared its transaction."""
+    admin = await api.admin()
+    for path, name in (
+        ("/api/v1/jobs", "created_after"),
+        ("/api/v1/jobs", "created_before"),
+        ("/api/v1/usage", "from"),
+        ("/admin/usage", "to"),
+        ("/admin/audit", "since"),
+        ("/admin/audit", "until"),
+    ):
+        assert (await admin.get(path, 422, **{name: moment}))["errors"][0]["field"] == name
+    user = (await admin.get("/api/v1/me"))["user_id"]
+    bodies: list[tuple[str, dict[str, object]]] = [
+        ("/api/v1/jobs", GENERATION | {"not_before": moment}),
+        ("/api/v1/jobs", GENERATION | {"expires_at": moment}),
+        ("/api/v1/jobs/bulk", {"action": "cancel", "filter": {"created_before": moment}}),
+        (f"/admin/users/{user}/keys", {"name": "late", "expires_at": moment}),
+    ]
+    for path, body in bodies:
+        assert (await admin.post(path, body, 422))["code"] == "invalid_field"
+    assert (await admin.get("/api/v1/jobs"))["jobs"] == []
+
+
 async def test_wrong_keys_of_one_address_are_throttled(api: ApiHarness) -> None:
     anna = await api.user()
     await anna.get("/api/v1/me")

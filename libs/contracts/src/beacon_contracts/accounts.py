@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from beacon_contracts.model import RequestModel, ResponseModel, Text
+from beacon_contracts.model import Moment, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import JobClass, ShareWeight, Tier
 
 
@@ -98,7 +98,7 @@ class CreditChange(RequestModel):
 class NewKey(RequestModel):
     name: Annotated[Text, Field(max_length=100)] = ""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)] = Field(default=[Scope.USER])
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
 
 
 class UserView(ResponseModel):

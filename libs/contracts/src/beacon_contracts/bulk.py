@@ -4,10 +4,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from beacon_contracts.jobs import JobState, MetadataKey, MetadataValue, Tag
-from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
+from beacon_contracts.model import Moment, Name, RequestModel, ResponseModel, Text
 
 JobIdText = Annotated[Text, Field(max_length=80)]
 
@@ -21,8 +21,8 @@ class JobSelector(RequestModel):
     tag: Annotated[list[Tag], Field(max_length=16)] = Field(default_factory=list)
     metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] = Field(default_factory=dict)
     name: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
-    created_after: AwareDatetime | None = None
-    created_before: AwareDatetime | None = None
+    created_after: Moment | None = None
+    created_before: Moment | None = None
     user: Annotated[str, Field(max_length=80)] | None = Field(
         default=None, description="Jobs of this user; needs an admin key"
     )

@@ -4,11 +4,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints, TypeAdapter
+from pydantic import BeforeValidator, Field, StringConstraints, TypeAdapter
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Failover, RunProgress, Timing
-from beacon_contracts.model import Name, RequestModel, ResponseModel, Text
+from beacon_contracts.model import Moment, Name, RequestModel, ResponseModel, Text
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_contracts.webhooks import WebhookEvents, WebhookUrl
 
@@ -101,8 +101,8 @@ class JobOptions(JobWebhook):
     name: Annotated[Text, Field(max_length=200)] = ""
     tags: Annotated[list[Tag], Field(max_length=16)] = Field(default_factory=list)
     metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] = Field(default_factory=dict)
-    not_before: AwareDatetime | None = Field(default=None, description="The job starts at this time or later")
-    expires_at: AwareDatetime | None = Field(
+    not_before: Moment | None = Field(default=None, description="The job starts at this time or later")
+    expires_at: Moment | None = Field(
         default=None, description="A job that has not ended by this time ends as `expired`"
     )
     on_limit: OnLimit = Field(

@@ -1,8 +1,9 @@
 """Base classes of all request and response models, and common field types."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, StringConstraints
 
 
 class RequestModel(BaseModel):
@@ -16,6 +17,15 @@ class ResponseModel(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+
+def _in_utc(moment: datetime) -> datetime:
+    """Not near the bounds of `datetime`, so that sums with it are within them."""
+    if not 2 < moment.year < 9998:
+        raise ValueError("is out of range")
+    return moment.astimezone(UTC)
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 # A NUL cannot be stored in Postgres text; refusing it here keeps it a 422.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]

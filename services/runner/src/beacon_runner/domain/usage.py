@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from beacon_contracts.ids import KeyId, UserId
@@ -81,10 +81,10 @@ def usage_query(
 ) -> UsageQuery:
     """Without bounds, the last 30 days. Hours are the smallest unit: the period is extended to full ones.
 
-    Times have an offset.
+    Times are in UTC.
     """
-    last = _next_hour(now if end is None else end.astimezone(UTC))
-    first = last - DEFAULT_PERIOD if start is None else _hour(start.astimezone(UTC))
+    last = _next_hour(now if end is None else end)
+    first = last - DEFAULT_PERIOD if start is None else _hour(start)
     if first >= last:
         raise InvalidFieldsError.of("from", "must be before the end of the period")
     if last - first > MAX_PERIOD:

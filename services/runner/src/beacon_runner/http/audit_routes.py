@@ -3,12 +3,12 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.audit import AuditActor, AuditEntryView, AuditPage
 from beacon_contracts.ids import AUDIT, USER, encode_id
+from beacon_contracts.model import Moment
 from beacon_http.replies import view_response
 from beacon_runner.domain.audit import AuditEntry, AuditFilter
 from beacon_runner.http.auth import ApiKeyCache, require_scope
@@ -21,8 +21,8 @@ ActionFilter = Annotated[str | None, Query(max_length=64, pattern=r"^[a-z_.]+$",
 TargetFilter = Annotated[
     str | None, Query(max_length=100, pattern=r"^[^\x00]*$", description="Changes of this id or name")
 ]
-Since = Annotated[AwareDatetime | None, Query(description="From this time")]
-Until = Annotated[AwareDatetime | None, Query(description="Before this time")]
+Since = Annotated[Moment | None, Query(description="From this time")]
+Until = Annotated[Moment | None, Query(description="Before this time")]
 
 
 def audit_routes(log: AuditLog, keys: ApiKeyCache) -> APIRouter:

@@ -3,12 +3,12 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
-from pydantic import AwareDatetime, StringConstraints
+from pydantic import StringConstraints
 
 from beacon_contracts.bulk import JobSelector
 from beacon_contracts.ids import UserId
 from beacon_contracts.jobs import JobState, Tag
-from beacon_contracts.model import Name, Text
+from beacon_contracts.model import Moment, Name, Text
 from beacon_runner.domain.job_filter import JobFilter
 
 Kind = Literal["matrix", "pipeline", "generation"]
@@ -29,9 +29,9 @@ NameFilter = Annotated[
     Query(min_length=1, max_length=200, description="Whose name begins with this text, in any case"),
 ]
 CreatedAfter = Annotated[
-    AwareDatetime | None, Query(description="Submitted at this time or later; ISO 8601 with an offset")
+    Moment | None, Query(description="Submitted at this time or later; ISO 8601 with an offset")
 ]
-CreatedBefore = Annotated[AwareDatetime | None, Query(description="Submitted before this time")]
+CreatedBefore = Annotated[Moment | None, Query(description="Submitted before this time")]
 
 
 def read_filter(user: UserId | None, metadata: list[str] | None, **filters: Any) -> JobFilter:

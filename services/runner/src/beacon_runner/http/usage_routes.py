@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.ids import KEY, USER, UserId, encode_id
+from beacon_contracts.model import Moment
 from beacon_contracts.usage import UsageGroup, UsageReport, UsageRow
 from beacon_http.replies import view_response
 from beacon_lifecycle import Clock
@@ -29,8 +30,8 @@ Groups = Annotated[
     list[UsageGroup] | None,
     Query(max_length=7, description="With `tag`, a job counts once for each of its tags"),
 ]
-From = Annotated[datetime | None, Query(alias="from", description="ISO 8601 with an offset; 30 days ago")]
-To = Annotated[datetime | None, Query(description="Not included; now")]
+From = Annotated[Moment | None, Query(alias="from", description="ISO 8601 with an offset; 30 days ago")]
+To = Annotated[Moment | None, Query(description="Not included; now")]
 Format = Annotated[Literal["json", "csv"], Query(alias="format")]
 OfUser = Annotated[str | None, Query(max_length=80, description="Only this user (`user_…`)")]
 
@@ -46,7 +47,7 @@ def usage_routes(usage: UsageStore, keys: ApiKeyCache, clock: Clock) -> list[API
         end: datetime | None,
         wanted: str,
     ) -> Response:
-        query = usage_query(user, groups or (), _aware("from", start), _aware("to", end), clock.wall())
+        query = usage_query(user, groups or (), start, end, clock.wall())
         sums = await usage.sums(query, MAX_ROWS + 1)
         if len(sums) > MAX_ROWS:
             message = f"the answer has more than {MAX_ROWS} rows: group by less or shorten the period"
@@ -107,9 +108,3 @@ def _csv(rows: list[UsageRow]) -> str:
 
 def _text(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _aware(field: str, moment: datetime | None) -> datetime | None:
-    if moment is not None and moment.tzinfo is None:
-        raise InvalidFieldsError.of(field, "needs an offset, such as Z")
-    return moment

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _SQL = statements("job_pages")
 _UNSUCCESSFUL = TERMINAL - {JobState.COMPLETED}
-MAX_EXAMINED = 4_000  # jobs that one page compares with the filters
-MAX_SORTED = 2_000  # more jobs of an index that is not in the order of ids are searched along the newest jobs
+MAX_EXAMINED = 3_000  # jobs that one page compares with the filters
+MAX_SORTED = 1_000  # more jobs of an index that is not in the order of ids are searched along the newest jobs
 
 
 class JobRows(NamedTuple):
@@ -59,8 +59,10 @@ def _page(rows: Sequence[Any], limit: int) -> JobRows:
 def _ordered_index(wanted: JobFilter) -> tuple[str, tuple[Any, ...]]:
     """The statement, and its parameters after the filters."""
     label, user = wanted.first_label, wanted.user
+    if user is None and label is not None:
+        return "page_of_all_by_label", label
     if user is None:
-        return ("page_of_all", ()) if label is None else ("page_of_all_by_label", label)
+        return ("page_of_all_by_outcome", wanted.states) if _one_outcome(wanted) else ("page_of_all", ())
     if _only(wanted, _UNSUCCESSFUL):  # jobs that did not complete are few
         return "page", (user,)
     if label is not None:
@@ -77,10 +79,12 @@ def _unordered_indexes(wanted: JobFilter) -> Iterator[tuple[str, tuple[Any, ...]
     if wanted.first_label is not None:
         return
     if wanted.user is not None:
+        if _only(wanted, _UNSUCCESSFUL):
+            yield "some_by_outcome", (wanted.states, wanted.user)
         if wanted.name is not None and _ordered_index(wanted)[0] == "page":
             yield "some_by_name", (wanted.name, wanted.user)
         return
-    if _only(wanted, _UNSUCCESSFUL):
+    if _only(wanted, _UNSUCCESSFUL) and not _one_outcome(wanted):
         yield "some_of_all_by_outcome", (wanted.states,)
     if _only(wanted, LIVE):
         yield "some_of_all_live", ()
@@ -90,6 +94,10 @@ def _unordered_indexes(wanted: JobFilter) -> Iterator[tuple[str, tuple[Any, ...]
         yield "some_of_all_by_model", (wanted.model,)
     if wanted.kind not in (None, "generation"):
         yield "some_of_all_by_kind", (wanted.kind,)
+
+
+def _one_outcome(wanted: JobFilter) -> bool:
+    return len(wanted.states) == 1 and _only(wanted, _UNSUCCESSFUL)
 
 
 def _only(wanted: JobFilter, states: frozenset[JobState]) -> bool:

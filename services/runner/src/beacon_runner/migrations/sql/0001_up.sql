@@ -94,7 +94,8 @@ CREATE INDEX jobs_by_model ON jobs (model, user_id, id) WHERE model IS NOT NULL;
 CREATE INDEX jobs_by_kind ON jobs (kind, user_id, id) WHERE kind <> 'generation';
 CREATE INDEX jobs_by_name ON jobs (user_id, lower(name) COLLATE "C", id) WHERE name <> '';
 CREATE INDEX jobs_of_all_by_name ON jobs (lower(name) COLLATE "C", id) WHERE name <> '';
-CREATE INDEX jobs_by_outcome ON jobs (outcome, id) WHERE outcome <> 'completed';
+CREATE INDEX jobs_by_outcome ON jobs (outcome, user_id, id) WHERE outcome <> 'completed';
+CREATE INDEX jobs_of_all_by_outcome ON jobs (outcome, id) WHERE outcome <> 'completed';
 CREATE INDEX jobs_to_expire ON jobs (expires_at) WHERE expires_at IS NOT NULL AND finished_at IS NULL;
 CREATE UNIQUE INDEX jobs_idempotency ON jobs (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 

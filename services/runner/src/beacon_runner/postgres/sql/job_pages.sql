@@ -151,6 +151,24 @@ WHERE found OR place = $9::bigint
 ORDER BY id DESC
 LIMIT $8;
 
+-- name: page_of_all_by_outcome
+-- The same of all users for $10, a final state other than completed.
+SELECT
+    id, user_id, kind, name, labels, state, tier, class, stage, stages, attempt, total, completed, failed, cancelled,
+    failure, created_at, started_at, finished_at, not_before, expires_at, found, place
+FROM (
+    SELECT
+        *, matches(jobs, $3::text[], $4::text, $5::text, $6::json::jsonb, $7::text) AS found,
+        row_number() OVER (ORDER BY outcome DESC, id DESC) AS place
+    FROM jobs
+    WHERE outcome <> 'completed' AND (outcome, id) < ($10::text, $1::uuid) AND (outcome, id) >= ($10, $2::uuid)
+    ORDER BY outcome DESC, id DESC
+    LIMIT $9
+) AS examined
+WHERE found OR place = $9::bigint
+ORDER BY outcome DESC, id DESC
+LIMIT $8;
+
 -- name: page_of_all_by_label
 -- The same of all users for a label, whose kind and text are $10 and $11.
 SELECT
@@ -208,8 +226,12 @@ WHERE
     AND lower(name) COLLATE "C" < (lower($2) || chr(1114111)) COLLATE "C"
 LIMIT $1;
 
+-- name: some_by_outcome
+-- Jobs of a user that have ended in one of these states, other than completed, in no order.
+SELECT id FROM jobs WHERE outcome = ANY ($2::text[]) AND outcome <> 'completed' AND user_id = $3 LIMIT $1;
+
 -- name: some_of_all_by_outcome
--- Jobs that have ended in one of these states, other than completed, in no order.
+-- The same of all users.
 SELECT id FROM jobs WHERE outcome = ANY ($2::text[]) AND outcome <> 'completed' LIMIT $1;
 
 -- name: some_of_all_live
