@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ async def test_times_that_cannot_be_stored_are_refused(api: ApiHarness, moment: 
     ):
         assert (await admin.get(path, 422, **{name: moment}))["errors"][0]["field"] == name
     user = (await admin.get("/api/v1/me"))["user_id"]
-    bodies: list[tuple[str, dict[str, object]]] = [
+    bodies: list[tuple[str, Any]] = [
         ("/api/v1/jobs", GENERATION | {"not_before": moment}),
         ("/api/v1/jobs", GENERATION | {"expires_at": moment}),
         ("/api/v1/jobs/bulk", {"action": "cancel", "filter": {"created_before": moment}}),

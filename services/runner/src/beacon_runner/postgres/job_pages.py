@@ -59,10 +59,8 @@ def _page(rows: Sequence[Any], limit: int) -> JobRows:
 def _ordered_index(wanted: JobFilter) -> tuple[str, tuple[Any, ...]]:
     """The statement, and its parameters after the filters."""
     label, user = wanted.first_label, wanted.user
-    if user is None and label is not None:
-        return "page_of_all_by_label", label
     if user is None:
-        return ("page_of_all_by_outcome", wanted.states) if _one_outcome(wanted) else ("page_of_all", ())
+        return _ordered_index_of_all(wanted)
     if _only(wanted, _UNSUCCESSFUL):  # jobs that did not complete are few
         return "page", (user,)
     if label is not None:
@@ -72,6 +70,12 @@ def _ordered_index(wanted: JobFilter) -> tuple[str, tuple[Any, ...]]:
     if wanted.kind not in (None, "generation"):
         return "page_by_kind", (user,)
     return "page", (user,)
+
+
+def _ordered_index_of_all(wanted: JobFilter) -> tuple[str, tuple[Any, ...]]:
+    if wanted.first_label is not None:
+        return "page_of_all_by_label", wanted.first_label
+    return ("page_of_all_by_outcome", wanted.states) if _one_outcome(wanted) else ("page_of_all", ())
 
 
 def _unordered_indexes(wanted: JobFilter) -> Iterator[tuple[str, tuple[Any, ...]]]:
