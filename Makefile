@@ -128,4 +128,4 @@ clean: ## Remove the data of `make up` and all caches
 	@find . -name __pycache__ -not -path './$(VENV)/*' -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the virtual environment too
-	@rm -rf $(VENV) .venv-peers* .venv-llama services/portal/node_modules
+	@rm -rf $(VENV) .venv-peers* .venv-llama .venv-clients services/portal/node_modules
