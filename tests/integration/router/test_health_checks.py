@@ -87,14 +87,13 @@ async def test_a_server_error_counts_as_down_when_repeated(
 async def test_a_refused_connection_counts_as_down_at_once(
     unused_tcp_port: int, client: BackendClient
 ) -> None:
-    reports: list[bool] = []
-    url = URL(f"http://127.0.0.1:{unused_tcp_port}")
-    checks = HealthChecks(
-        {"us": url}, client, report=lambda _, cause: reports.append(cause is None), recheck=lambda: None
-    )
+    causes: list[BackendFault | None] = []
+    urls = {"us": URL(f"http://127.0.0.1:{unused_tcp_port}")}
+    checks = HealthChecks(urls, client, report=lambda _, cause: causes.append(cause), recheck=lambda: None)
     await checks.run_once()
 
-    assert reports == [False]
+    reason = "health check: no connection is possible (Connection refused)"
+    assert causes == [BackendFault("backend_unreachable", reason)]
 
 
 async def test_a_fault_is_reported_with_its_cause_at_once(client: BackendClient) -> None:

@@ -69,7 +69,7 @@ class HealthChecks:
                 transport = self._transports.get(backend, DIRECT)
                 status = await self._client.status_of(self._urls[backend], transport)
         except BackendError as error:
-            self._causes[backend] = error.fault or BackendFault(error.code, f"health check: {error.code}")
+            self._causes[backend] = error.fault or BackendFault(error.code, f"health check: {error.message}")
             certain = error.fault is not None or error.code == "backend_unreachable"
             return FAILURES_UNTIL_DOWN if certain else self._failures.get(backend, 0) + 1
         except TimeoutError:
