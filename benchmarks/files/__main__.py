@@ -14,22 +14,18 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from benchmarks.files.report import COPY, KINDS, Measured, Round, write_report
+from benchmarks.files.backend import FIRST_BYTES
+from benchmarks.files.report import COPY, FIRST, KINDS, Measured, Round, write_report
 from benchmarks.harness.memory import memory_of, restart_peak
 from benchmarks.router.processes import TOKEN, Server, free_port, serving
 
 SIZE = 40_000_000
 TOGETHER = 50
-CONFIG = """\
-[backends.binary]
+BACKEND = """\
+[backends.{kind}]
 dialect = "modal"
-url = "{url}/binary"
-models = ["binary"]
-slots = 100
-[backends.base64]
-dialect = "modal"
-url = "{url}/base64"
-models = ["base64"]
+url = "{url}/{kind}"
+models = ["{kind}"]
 slots = 100
 """
 
@@ -65,7 +61,9 @@ async def _running(folder: Path, size: int) -> AsyncIterator[System]:
     backend_port, router_port = free_port(), free_port()
     command = [sys.executable, "-m", "benchmarks.files.backend", str(backend_port), str(size)]
     config = folder / "beacon.toml"
-    config.write_text(CONFIG.format(url=f"http://127.0.0.1:{backend_port}"), encoding="utf-8")
+    url = f"http://127.0.0.1:{backend_port}"
+    backends = "".join(BACKEND.format(kind=kind, url=url) for kind in (FIRST, *KINDS))
+    config.write_text(backends, encoding="utf-8")
     env = {
         "BEACON_CONFIG": str(config),
         "BEACON_ROUTER_PORT": str(router_port),
@@ -82,9 +80,10 @@ async def _running(folder: Path, size: int) -> AsyncIterator[System]:
 
 
 async def _measure_round(system: System, number: int, size: int) -> Round:
-    """With a router of its own, whose memory before the first transfer is that of all."""
+    """With a router of its own, whose memory after its first small file is the base of all transfers."""
+    first = await _measure(system, FIRST, 1, memory_of(system.router.pid, "VmRSS"), FIRST_BYTES)
     idle = memory_of(system.router.pid, "VmRSS")
-    measured: Round = {COPY: {1: Measured(await asyncio.to_thread(_copy, system))}}
+    measured: Round = {FIRST: {1: first}, COPY: {1: Measured(await asyncio.to_thread(_copy, system))}}
     for count in (1, TOGETHER):
         for kind in KINDS:
             found = await _measure(system, kind, count, idle, size)

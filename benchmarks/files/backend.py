@@ -6,13 +6,19 @@ import sys
 from base64 import b64encode
 
 SLICE_BYTES = 262_144
+FIRST_BYTES = 300_000
+"""Of a small file, which the file store writes in parts, as it does large ones."""
 HEALTHY = (b"text/plain", b"ok")
 
 
 async def main(port: int, size: int) -> None:
     data = os.urandom(size)
     encoded = b'{"output": {"image": "' + b64encode(data) + b'"}}'
-    answers = {b"binary": (b"application/octet-stream", data), b"base64": (b"application/json", encoded)}
+    answers = {
+        b"first": (b"application/octet-stream", os.urandom(FIRST_BYTES)),
+        b"binary": (b"application/octet-stream", data),
+        b"base64": (b"application/json", encoded),
+    }
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -5,7 +5,6 @@ mapping works on a small JSON text; the body is sent with the bytes from the sto
 """
 
 import re
-from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from uuid import uuid4
 
 import aiohttp
 import orjson
+from pybase64 import b64encode
 
 from beacon_config.topology import FileInput
 from beacon_contracts.files import InputFile

@@ -2,11 +2,11 @@
 
 import re
 from binascii import Error as Base64Error
-from binascii import a2b_base64
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 import orjson
+from pybase64 import b64decode
 
 from beacon_router.backends.errors import bad_payload
 
@@ -99,6 +99,6 @@ def _quartets(text: bytes, *, last: bool) -> tuple[bytes, bytes]:
 
 def _decode(text: bytes) -> bytes:
     try:
-        return a2b_base64(text, strict_mode=True)
+        return b64decode(text, validate=True)
     except Base64Error as error:
         raise bad_payload(f"a long text of the response begins as base64, but is not: {error}") from error
