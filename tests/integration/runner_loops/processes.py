@@ -4,14 +4,13 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fixtures.gpusim import Gpusim, start_gpusim
+from tests.fixtures.module_process import ModuleProcess
 from tests.fixtures.waiting import PATIENCE_S, until
 
 CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
@@ -22,18 +21,18 @@ SHORT_LEASES = ("lease_s = 10\nheartbeat_s = 2.5", "lease_s = 2\nheartbeat_s = 0
 class Process:
     name: str
     log_file: Path
-    popen: subprocess.Popen[bytes]
+    started: ModuleProcess
 
     @property
     def log(self) -> str:
         return self.log_file.read_text(encoding="utf-8", errors="replace")
 
     def send(self, number: signal.Signals) -> None:
-        self.popen.send_signal(number)
+        self.started.send(number)
 
     def must_be_alive(self) -> None:
-        if self.popen.poll() is not None:
-            raise RuntimeError(f"{self.name} ended with {self.popen.returncode}:\n{self.log}")
+        if self.started.exit_code is not None:
+            raise RuntimeError(f"{self.name} ended with {self.started.exit_code}:\n{self.log}")
 
     async def says(self, *words: str) -> None:
         """One of these."""
@@ -45,13 +44,11 @@ class Process:
         await until(said, f"{self.name} says one of {words!r}")
 
     async def exited(self) -> int:
-        return await asyncio.to_thread(self.popen.wait, PATIENCE_S)
+        return await asyncio.to_thread(self.started.wait, PATIENCE_S)
 
     def end(self) -> None:
         """Leave no process behind."""
-        if self.popen.poll() is None:
-            self.popen.kill()
-        self.popen.wait()
+        self.started.kill()
 
 
 @dataclass
@@ -66,14 +63,9 @@ class Stage:
 
     def start(self, name: str, *arguments: str, **environment: str) -> Process:
         log_file = self.folder / f"{name}.log"
-        with log_file.open("wb") as log:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                env={**os.environ, **self.environment, **environment},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        process = Process(name, log_file, popen)
+        whole = {**os.environ, **self.environment, **environment}
+        started = ModuleProcess(*arguments, environment=whole, log_file=log_file)
+        process = Process(name, log_file, started)
         self.processes.append(process)
         return process
 

@@ -30,7 +30,7 @@ async def delivered(harness: LoopHarness, job: JobId, times: int) -> None:
 async def holder(harness: LoopHarness, job: JobId, *workers: Process) -> Process:
     """The worker that has the job."""
     name = (await harness.job(job))["worker"]
-    (found,) = [worker for worker in workers if f"-{worker.popen.pid}-" in name]
+    (found,) = [worker for worker in workers if f"-{worker.started.pid}-" in name]
     return found
 
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.listener import PostgresListener
 from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.postgres.webhooks import PostgresWebhooks
+from tests.fixtures.module_process import ModuleProcess
 from tests.fixtures.waiting import patience, until
 from tests.fixtures.webhook_receiver import webhook_receiver
 from tests.integration.runner_loops.processes import CONFIG, Process
@@ -50,11 +49,8 @@ def relay(name: str, folder: Path, database_url: str, redis_url: str) -> Iterato
         "PATH": "/usr/bin",
     }
     log_file = folder / f"{name}.log"
-    with log_file.open("wb") as log:
-        popen = subprocess.Popen(
-            [sys.executable, "-m", "beacon_runner", "relay"], env=environment, stdout=log, stderr=log
-        )
-    process = Process(name, log_file, popen)
+    started = ModuleProcess("beacon_runner", "relay", environment=environment, log_file=log_file)
+    process = Process(name, log_file, started)
     try:
         yield process
     finally:
