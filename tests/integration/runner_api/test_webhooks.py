@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import WebhookVerificationError
 
+from beacon_contracts.ids import DELIVERY, WEBHOOK, DeliveryId, WebhookId, decode_id
 from beacon_lifecycle import SystemClock, WakeEvent
+from beacon_runner.domain.errors import UnknownDeliveryError
 from beacon_runner.domain.webhooks import ATTEMPTS_AT_S
 from beacon_runner.maintenance.webhook_delivery import PER_ENDPOINT, WebhookDelivery
 from beacon_runner.maintenance.webhook_retention import WebhookRetention
 from beacon_runner.metrics import WebhookMetrics
 from beacon_runner.postgres.webhook_deliveries import PostgresDeliveries
+from beacon_runner.postgres.webhooks import PostgresWebhooks
 from beacon_runner.webhook_client import WebhookClient
 from beacon_telemetry import new_registry
 from tests.fixtures.waiting import patience
@@ -444,6 +447,29 @@ async def test_a_webhook_is_changed_and_deleted(
     assert (await WebhookRetention(queue, lambda: 3_600).run_once()).count == 1
     tables = "SELECT (SELECT count(*) FROM webhook_endpoints), (SELECT count(*) FROM webhook_deliveries)"
     assert tuple(await api.store.database.fetchrow(tables) or ()) == (0, 0)
+
+
+async def test_nothing_is_sent_to_a_webhook_that_was_deleted(
+    api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    """Also not an event whose transaction began before: its delivery has no secret."""
+    webhook = await create(anna, receiver)
+    path = f"{WEBHOOKS}/{webhook['id']}"
+    test = await anna.post(f"{path}/test", status=202)
+    await relay.send()
+    (await anna.http.delete(path)).raise_for_status()
+    await anna.post(f"{path}/deliveries/{test['id']}/replay", status=404)
+    await anna.post(f"{path}/test", status=404)
+    store = PostgresWebhooks(api.store.database)
+    with pytest.raises(UnknownDeliveryError):  # deleted after it was found
+        await store.replay(
+            WebhookId(decode_id(WEBHOOK, webhook["id"])), DeliveryId(decode_id(DELIVERY, test["id"]))
+        )
+    await api.store.database.execute(
+        "UPDATE webhook_deliveries SET state = 'pending', due_at = now(), leased = false"
+    )
+    assert await relay.send() == 0
+    assert len(receiver.received) == 1
 
 
 async def test_old_deliveries_are_paged_and_removed(

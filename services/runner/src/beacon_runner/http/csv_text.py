@@ -4,7 +4,8 @@ import csv
 import io
 from collections.abc import Iterable
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# With the full-width forms, which some spreadsheets accept.
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 
 def csv_lines(rows: Iterable[Iterable[object]]) -> str:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.audit import AuditAction
-from beacon_contracts.bulk import OperationAction
+from beacon_contracts.bulk import JobSelector, OperationAction
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import (
     OPERATION,
@@ -21,6 +21,7 @@ from beacon_contracts.ids import (
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.audit import SYSTEM, Actor
 from beacon_runner.domain.errors import JobNotFoundError, JobStateError, UserNotFoundError
+from beacon_runner.domain.messages import Message
 from beacon_runner.domain.operations import JobOperation, OperationStep, Selection
 from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.domain.states import TERMINAL
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _SQL = statements("operations")
 _COMMANDS = statements("job_commands")
 _RESULTS = statements("results")
+_TEXTS = frozenset({"tag", "metadata", "name"})
 _MAX_ID = JobId(UUID(int=2**128 - 1))
 
 
@@ -56,6 +58,7 @@ class PostgresOperations:
                 "action": action,
                 "jobs": None if jobs is None else len(jobs),
                 "user_id": None if owner is None else encode_id(USER, owner),
+                "filter": None if selection.selector is None else _conditions(selection.selector),
             }
             target = encode_id(OPERATION, operation.id)
             await add_entry(connection, by, AuditAction.BULK_STARTED, target, details)
@@ -110,6 +113,12 @@ class PostgresOperations:
         await self._database.execute(_SQL["forget"], finished_s)
 
 
+def _conditions(selector: JobSelector) -> dict[str, Any]:
+    """For the audit log, from which nothing can be deleted: without texts of users."""
+    given = selector.model_dump(mode="json", exclude_defaults=True, exclude={"user", "all_users"})
+    return {name: "given" if name in _TEXTS else value for name, value in given.items()}
+
+
 async def _step(connection: "Connection", operation: JobOperation, below: JobId, limit: int) -> OperationStep:
     jobs, after = await _next_jobs(connection, operation.selection, below, limit)
     step = await _apply(connection, operation.action, jobs)
@@ -117,9 +126,9 @@ async def _step(connection: "Connection", operation: JobOperation, below: JobId,
     if operation.action is OperationAction.DELETE_USER:
         matched = step.changed  # jobs that something may still run of are visited again
         user = operation.selection.owner
-        if finished and await connection.fetchval(_SQL["has_jobs"], user):
+        if finished and await connection.fetchval(_SQL["may_have_jobs"], user):
             after, finished = _MAX_ID, False
-            step = OperationStep(step.changed, deleted=step.deleted, waits=True)
+            step = OperationStep(step.changed, step.ended, step.deleted, waits=True)
         elif finished:
             await connection.execute(_SQL["erase_user"], user)
     await connection.execute(_SQL["progress"], operation.id, after or below, matched, step.changed, finished)
@@ -143,16 +152,22 @@ async def _next_jobs(
 async def _apply(connection: "Connection", action: OperationAction, jobs: Sequence[JobId]) -> OperationStep:
     match action:
         case OperationAction.CANCEL:
-            event = EventDraft(EventType.JOB_CANCELLED)
-            ended = await end_jobs(connection, jobs, JobState.CANCELLED, event)
-            return OperationStep(len(ended), ended=tuple(ended))
+            ended = await _cancel(connection, jobs)
+            return OperationStep(len(ended), ended)
         case OperationAction.RESUME | OperationAction.RETRY:
             return await _queue_again(connection, jobs, everything=action is OperationAction.RETRY)
         case OperationAction.DELETE | OperationAction.DELETE_USER:
+            # A process that still knew the key may have stored a job after the others were cancelled.
+            late = await _cancel(connection, jobs) if action is OperationAction.DELETE_USER else ()
             deleted = int(await connection.fetchval(_SQL["delete_jobs"], jobs))
-            return OperationStep(deleted, deleted=tuple(jobs))
+            return OperationStep(deleted, late, tuple(jobs))
         case _:
             assert_never(action)
+
+
+async def _cancel(connection: "Connection", jobs: Sequence[JobId]) -> tuple[Message, ...]:
+    event = EventDraft(EventType.JOB_CANCELLED)
+    return tuple(await end_jobs(connection, jobs, JobState.CANCELLED, event))
 
 
 async def _queue_again(connection: "Connection", jobs: Sequence[JobId], *, everything: bool) -> OperationStep:

@@ -638,8 +638,8 @@ FOR EACH ROW
 WHEN (NEW.state = 'failed' AND (OLD.state <> 'failed' OR OLD.attempt <> NEW.attempt))
 EXECUTE FUNCTION add_execution_deliveries();
 
--- Deletes what is left of a user without jobs. The row and the ledger stay, without name and notes; files are removed
--- with their bytes, as those that have expired.
+-- Deletes what is left of a user without jobs. The row, the ledger and the sums of usage stay, without name, notes,
+-- keys and tags; files are removed with their bytes, as those that have expired.
 CREATE FUNCTION erase_user(target uuid) RETURNS void
 LANGUAGE sql VOLATILE
 AS $$
@@ -649,6 +649,19 @@ AS $$
     DELETE FROM webhook_endpoints WHERE user_id = target;
     UPDATE files SET expires_at = now() WHERE user_id = target;
     UPDATE credit_ledger SET note = '', job_id = NULL WHERE user_id = target;
+    UPDATE usage_records SET key_id = NULL, tags = '{}' WHERE user_id = target;
+    WITH used AS (
+        DELETE FROM usage_hourly WHERE user_id = target RETURNING *
+    )
+    INSERT INTO usage_hourly (
+        hour, user_id, key_id, queued_s, load_s, run_s, tokens_in, tokens_out, output_bytes, runs, failed, model, region,
+        tags
+    )
+    SELECT
+        hour, user_id, NULL, sum(queued_s), sum(load_s), sum(run_s), sum(tokens_in), sum(tokens_out),
+        sum(output_bytes), sum(runs), sum(failed), model, region, '{}'
+    FROM used
+    GROUP BY hour, user_id, model, region;
 $$;
 
 -- Deletes jobs that have ended, with all that belongs to them; returns how many. Every deletion of jobs uses it.

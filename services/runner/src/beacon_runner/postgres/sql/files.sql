@@ -1,6 +1,6 @@
 -- name: lock_owner
 -- Serialises the uploads of one user, so that their sum is exact.
-SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE;
+SELECT id FROM users WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE;
 
 -- name: used_bytes
 -- The bytes of all files of a user that have not expired.

@@ -81,10 +81,11 @@ SET disabled_at = coalesce(disabled_at, now()), deleted_at = now(), name = 'dele
 WHERE id = $1 AND deleted_at IS NULL
 RETURNING id;
 
--- name: has_jobs
--- Whether a user has any job.
+-- name: may_have_jobs
+-- Whether a deleted user has any job, or may get one: other processes know its keys for some seconds.
 SELECT EXISTS (SELECT FROM jobs WHERE user_id = $1 AND finished_at IS NULL)
-    OR EXISTS (SELECT FROM jobs WHERE user_id = $1 AND finished_at IS NOT NULL);
+    OR EXISTS (SELECT FROM jobs WHERE user_id = $1 AND finished_at IS NOT NULL)
+    OR EXISTS (SELECT FROM users WHERE id = $1 AND deleted_at > now() - interval '15 seconds');
 
 -- name: erase_user
 -- Delete what is left of a user without jobs, except its anonymous ledger.

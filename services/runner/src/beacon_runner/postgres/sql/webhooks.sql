@@ -90,7 +90,7 @@ LIMIT $3;
 UPDATE webhook_deliveries d
 SET state = 'pending', due_at = now(), attempt = 0, leased = false, fence = d.fence + 1
 FROM webhook_endpoints e
-WHERE d.id = $2 AND d.endpoint_id = $1 AND e.id = d.endpoint_id
+WHERE d.id = $2 AND d.endpoint_id = $1 AND e.id = d.endpoint_id AND e.deleted_at IS NULL
 RETURNING
     d.id, d.endpoint_id, d.job_id, d.type, coalesce(d.url, e.url) AS url, d.state, d.created_at, d.due_at, d.data,
     d.attempts;
@@ -101,7 +101,8 @@ NOTIFY webhooks;
 
 -- name: lease
 -- Due deliveries, at most $2 of one endpoint at a time in all processes together; endpoints with the fewest leases
--- first, so that one that is slow delays no other. A lease that has ended is due again.
+-- first, so that one that is slow delays no other. A lease that has ended is due again. A deleted endpoint has no secret:
+-- deliveries that were added while it was deleted are removed with the others.
 WITH RECURSIVE waiting (endpoint_id) AS (
     -- One index descent for each endpoint with pending deliveries, however many it has.
     (SELECT d.endpoint_id FROM webhook_deliveries d WHERE d.due_at IS NOT NULL ORDER BY d.endpoint_id LIMIT 1)
@@ -118,6 +119,7 @@ WITH RECURSIVE waiting (endpoint_id) AS (
 ), chosen AS (
     SELECT due.id, due.due_at
     FROM waiting w
+    JOIN webhook_endpoints e ON e.id = w.endpoint_id AND e.deleted_at IS NULL
     CROSS JOIN LATERAL (
         SELECT count(*) AS leases
         FROM webhook_deliveries d
@@ -131,7 +133,6 @@ WITH RECURSIVE waiting (endpoint_id) AS (
         LIMIT greatest($2::bigint - open.leases, 0)
         FOR UPDATE SKIP LOCKED
     ) AS due
-    WHERE w.endpoint_id IS NOT NULL
     ORDER BY open.leases, due.due_at
     LIMIT $1
 ), leased AS (
