@@ -151,6 +151,28 @@ async def test_a_store_that_does_not_answer_is_unavailable(
             await read(store, "a")
 
 
+@pytest.mark.parametrize("size", [200_000, 400_000, 12_000_000], ids=["one request", "two parts", "parts"])
+async def test_a_full_disk_is_unavailable_and_leaves_nothing(tmp_path: Path, size: int) -> None:
+    """A process that may write 100 kB to a file: the system refuses the rest, as on a full disk."""
+    program = (
+        "import asyncio, resource, sys\n"
+        "from beacon_files import FileUnavailableError, open_store\n"
+        "async def chunks():\n"
+        "    yield bytes(int(sys.argv[2]))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try:\n"
+        "    asyncio.run(open_store(sys.argv[1]).put('uploads/a', chunks(), max_bytes=1 << 40))\n"
+        "except FileUnavailableError as error:\n"
+        "    print('unavailable:', error)\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, str(tmp_path), str(size), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    assert output.startswith(b"unavailable:"), output
+    assert list((tmp_path / "uploads").iterdir()) == []
+
+
 async def test_parts_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"
